@@ -1,4 +1,4 @@
-// neuronmm emit: a kernel, for one shape and tiling, as NKI source.
+// `neuronmm emit` writes a kernel as NKI source, for one shape and tiling.
 
 #include <filesystem>
 
@@ -19,8 +19,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A public report has a kernel of about 300,000 instructions that compiled for hours in 40 GB
-// (aws-neuron-sdk issue 1374); the compiler's limit is 5 million (issue 819).
+// The number of instructions from which a warning is printed. A public report describes a kernel of
+// about 300,000 instructions that compiled for hours in 40 GB (aws-neuron-sdk issue 1374). The
+// compiler refuses more than 5 million (issue 819).
 constexpr int64_t kManyInstructions = 500'000;
 
 struct EmitFlags {
@@ -29,8 +30,8 @@ struct EmitFlags {
   bool force = false;
 };
 
-// A program that does not fit the device is not emitted: the compiler would spill, and the times
-// would be others. The message says which one change of the tiling would help.
+// Refuses a program that does not fit the device: the compiler would spill, and the times would
+// differ. The message names the single changes of the tiling that would help.
 Status check_fits(const KernelSettings& s) {
   NMM_ASSIGN(const tile::CheckReport report, check_program(s));
   if (report.fits()) return {};
@@ -45,7 +46,7 @@ Status check_fits(const KernelSettings& s) {
   return fail("{}", message);
 }
 
-// An emitted kernel may have been edited by hand since.
+// An existing output is not replaced without --force, because the user may have edited it.
 Status check_output(const EmitFlags& flags) {
   std::error_code ignored;
   if (flags.force || !std::filesystem::exists(flags.output, ignored)) return {};
@@ -56,7 +57,7 @@ nki::Dialect dialect_of(const EmitFlags& flags, std::string_view device) {
   return nki::find_dialect(flags.dialect).value_or(nki::dialect_for(device));
 }
 
-// The file is opened before the tiling is searched, which may take minutes.
+// The file is opened before the search for a tiling, which may take minutes.
 Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_output(flags));
   NMM_ASSIGN(OutputFile output, OutputFile::open(flags.output));

@@ -10,7 +10,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// The command that emits the same again.
+// Returns the command that emits the same file again.
 std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
   std::string command =
       fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
@@ -23,7 +23,7 @@ std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
          fmt::format(" --device {} --dialect {}", s.device.name, nki::dialect_name(dialect));
 }
 
-// All that the emitted file says beside its instructions: where it comes from, what it computes,
+// Returns what the emitted file says in addition to its instructions: its origin, what it computes,
 // and what its numbers mean.
 nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
   const reference::Python reference = reference::python(*s.kernel, s.options);
@@ -38,7 +38,8 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
       .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable,
       .dialect = dialect,
       .cores = s.cores};
-  // What pivots leave of a dimension has a name where an operand lies along it.
+  // An operand may lie along the rest that pivots leave of a dimension. Such a rest gets a name,
+  // too.
   std::string letters(s.kernel->dimensions);
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {

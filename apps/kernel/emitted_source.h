@@ -1,5 +1,5 @@
 #pragma once
-// A kernel as NKI source, with all that its file says beside its instructions.
+// Writes a kernel as NKI source, including the comments of the file. `neuronmm emit` uses it.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace neuronmm::apps {
 
-// `settings`: of all cores. With a driver, a main that runs it.
+// Returns the source. `settings` must be those of all cores. With a driver, the file has a main
+// function that runs the kernel.
 Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
                                    std::optional<nki::Driver> driver);
 

@@ -7,7 +7,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// The capacity alone decides: a smaller tile of a program that was right breaks no other rule.
+// Returns whether SBUF holds the program with this tiling. Only the capacity is checked: a smaller
+// tile of a correct program breaks no other rule.
 bool fits(const KernelSettings& s, const kernels::Tiling& tiling,
           const kernels::KernelOptions& options) {
   const auto program = kernels::make_program(*s.kernel, s.shape, tiling, options);
@@ -16,8 +17,8 @@ bool fits(const KernelSettings& s, const kernels::Tiling& tiling,
 
 }  // namespace
 
-// A program that breaks a rule is an error of this program and not of the user. All violations are
-// named, since they often have one cause.
+// A program that breaks a rule is a defect of neuronmm and not the user's mistake. The error lists
+// all violations, since they often have one cause.
 Result<tile::CheckReport> check_program(const KernelSettings& settings) {
   tile::CheckReport report = tile::check(settings.program, settings.limits);
   if (report.ok()) return report;
@@ -26,12 +27,12 @@ Result<tile::CheckReport> check_program(const KernelSettings& settings) {
   return fail("{}", message);
 }
 
-// For the user whose tiling does not fit: the largest change of one parameter by itself, halved
-// until it fits, or narrower sums.
+// Helps a user whose tiling does not fit. For each parameter, the function finds the largest value,
+// by halving, with which SBUF holds the program.
 std::vector<std::string> changes_that_fit(const KernelSettings& s) {
   std::vector<std::string> changes;
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
-    if (parameter.least == 0) continue;  // a switch, not a size
+    if (parameter.least == 0) continue;  // The parameter is a switch and not a size.
     kernels::Tiling tiling = s.tiling;
     for (int64_t tiles = tiling[parameter.name] / 2; tiles >= 1; tiles /= 2) {
       tiling.set(parameter.name, tiles);
@@ -40,7 +41,7 @@ std::vector<std::string> changes_that_fit(const KernelSettings& s) {
       break;
     }
   }
-  // bf16 sums take half of the room, at the price of precision: named last.
+  // bf16 sums take half of the memory at the price of precision, so they are named last.
   kernels::KernelOptions bf16_sums = s.options;
   bf16_sums.accumulate = DType::kBF16;
   if (s.options.accumulate == DType::kF32 && fits(s, s.tiling, bf16_sums)) {

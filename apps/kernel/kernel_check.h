@@ -1,5 +1,6 @@
 #pragma once
-// Whether a kernel keeps the rules of its device, and what would make it fit.
+// Checks whether a kernel keeps the rules of its device, and finds changes that would make it fit.
+// `neuronmm simulate` and `emit` use it.
 
 #include <string>
 #include <vector>
@@ -10,10 +11,12 @@
 
 namespace neuronmm::apps {
 
-// An error lists the rules that the program breaks. It may still need too much memory.
+// Checks the program. The error lists the rules that it breaks. A program without an error may
+// still need too much memory.
 Result<tile::CheckReport> check_program(const KernelSettings& settings);
 
-// Which tiling parameter, halved until SBUF holds the program, or which option would do.
+// Returns changes each of which would suffice: a tiling parameter with the value to which halving
+// reduces it, or an option.
 std::vector<std::string> changes_that_fit(const KernelSettings& settings);
 
 }  // namespace neuronmm::apps

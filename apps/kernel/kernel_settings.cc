@@ -17,7 +17,8 @@ namespace {
 using kernels::Kernel;
 using kernels::KernelShape;
 
-// The simulator takes some 10^6 instructions per second, and a matmul tile comes with a few others.
+// The most matmuls that are simulated. The simulator runs about 10^6 instructions per second, and a
+// matmul tile comes with a few other instructions.
 constexpr double kMostMatmuls = 1 << 24;
 constexpr std::string_view kAuto = "auto";
 
@@ -31,7 +32,7 @@ Result<int64_t> parse_whole(std::string_view flag, std::string_view text) {
   return value;
 }
 
-// Keeps empty parts, so that "1,,2" is refused and not read as "1,2".
+// Splits at commas and keeps empty parts, so that "1,,2" is refused instead of being read as "1,2".
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -42,7 +43,7 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
-// The number of sizes is the first thing that can be wrong.
+// Parses --shape. The number of sizes is checked first.
 Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
   const std::vector<std::string_view> parts = split(text);
   if (parts.size() != kernel.dimensions.size()) {
@@ -56,7 +57,7 @@ Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
   return shape;
 }
 
-// Names are checked against the kernel later; here only the form.
+// Parses --tiling. Only its form is checked here; the names are compared with the kernel's later.
 Result<kernels::TilingValues> parse_tiling(std::string_view text) {
   kernels::TilingValues values;
   if (text.empty()) return values;
@@ -75,7 +76,8 @@ Result<kernels::TilingValues> parse_tiling(std::string_view text) {
   return values;
 }
 
-// The closed formulas are in 64 bits: what is hopelessly large is refused before they are used.
+// Refuses problems with too many instructions. The closed formulas use 64 bits, so a rough estimate
+// refuses absurdly large shapes first.
 Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
   constexpr double kTile = 128.0 * 128 * 512;
   double matmuls = reference::problem_flops(*p.kernel, p.shape) / 2 / kTile;
@@ -129,8 +131,7 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
       ->capture_default_str();
 }
 
-// Everything that the flags of a kernel can get wrong is found here, before anything is searched or
-// simulated.
+// Finds every mistake in the flags of a kernel before the tuner searches or the simulator runs.
 Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   const auto dtype = [](const std::string& name) {
     return name == "bf16" ? DType::kBF16 : DType::kF32;
@@ -150,12 +151,13 @@ Result<tuner::Problem> read_problem(const KernelFlags& flags) {
     NMM_ASSIGN(p.chosen, parse_tiling(flags.tiling));
   }
   NMM_ASSIGN(const kernels::Tiling tiling, kernels::tiling_of(*p.kernel, p.chosen));
-  NMM_TRY(kernels::make_program(*p.kernel, p.shape, tiling, p.options));  // refuses bad shapes
+  NMM_TRY(kernels::make_program(*p.kernel, p.shape, tiling, p.options));  // Refuses bad shapes.
   NMM_TRY(check_work(p, tiling));
   return p;
 }
 
-// Without --tiling the kernel's default, fitted to SBUF; with auto, the tuner's best.
+// The tiling is the kernel's default, fitted to SBUF, unless --tiling gives one. With `auto` it is
+// the tuner's best.
 Result<KernelSettings> read_settings(const KernelFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags));
   KernelSettings s;

@@ -1,5 +1,6 @@
 #pragma once
-// What the user asks of a kernel (shape, dtype, tiling, device), read from flags and checked.
+// Reads and checks the flags that describe a kernel: its shape, dtype, tiling and device. The
+// commands `simulate`, `tune` and `emit` share them.
 
 #include <string>
 
@@ -23,23 +24,28 @@ struct KernelFlags {
 };
 void add_kernel_flags(CLI::App* command, KernelFlags& flags);
 
-// --tiling as parameters that a search leaves alone.
+// Reads the flags as a tuning problem. The search does not change the parameters that --tiling
+// gives.
 Result<tuner::Problem> read_problem(const KernelFlags& flags);
 
-// Of several cores: shape, program and device are one core's.
+// The kernel that the user asks for. With several cores, shape, program and device are those of one
+// core.
 struct KernelSettings : kernels::Instance {
   bool tiling_given = false;
   simulator::DeviceSpec device;
-  tile::Limits limits;  // of the device
+  tile::Limits limits;  // The device's limits.
   tile::Program program;
   int64_t cores = 1;
 };
 Result<KernelSettings> read_settings(const KernelFlags& flags);
-// The same with the shape of the whole and a program that loops over the cores.
+// Returns the settings with the shape of all cores together and a program that loops over the
+// cores.
 Result<KernelSettings> of_all_cores(const KernelSettings& settings);
 
-std::string shape_text(const KernelSettings& settings);  // "M 4096, K 8192, r 4096, N 16384"
-std::string tiling_text(const kernels::Tiling& tiling);  // "BM=8,BK=4", as --tiling takes it
-std::string_view dtype_text(DType dtype);                // "bf16", "fp32"
+// For example "M 4096, K 8192, r 4096, N 16384".
+std::string shape_text(const KernelSettings& settings);
+// For example "BM=8,BK=4", as --tiling takes it.
+std::string tiling_text(const kernels::Tiling& tiling);
+std::string_view dtype_text(DType dtype);  // "bf16" or "fp32".
 
 }  // namespace neuronmm::apps

@@ -11,12 +11,12 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr double kMostFlops = 0x1p38;     // some 10 s on a few cores
-constexpr double kMostElements = 0x1p28;  // 1 GiB of operands as fp32
-constexpr double kRowsFlops = 0x1p32;     // that the fp64 computation may take
+constexpr double kMostFlops = 0x1p38;     // Takes about 10 s on a few cores.
+constexpr double kMostElements = 0x1p28;  // Operands take 1 GiB as fp32.
+constexpr double kRowsFlops = 0x1p32;     // The most FLOPs of the fp64 computation.
 constexpr uint32_t kSeed = 1;
 
-// By token and feature, however the output lies.
+// Returns an element by token and feature, whatever the output's layout.
 float element(const Matrix& matrix, bool transposed, int64_t row, int64_t column) {
   return transposed ? matrix.row(column)[row] : matrix.row(row)[column];
 }
@@ -31,7 +31,7 @@ void compare_row(const Matrix& found, bool transposed, int64_t row,
       report.largest_error = error;
       report.bound_there = exact.error[j];
     }
-    // A bound of 0 stands for an exact result: any error there is outside.
+    // A bound of 0 means an exact result, so any error exceeds it.
     const double share = exact.error[j] > 0 ? error / exact.error[j] : (error > 0 ? 2.0 : 0.0);
     report.worst_share = std::max(report.worst_share, share);
     report.rms_error += error * error;
@@ -49,7 +49,7 @@ void compare(const KernelSettings& s, const reference::Operands& operands, const
   const bool transposed = layout_of(*s.kernel, output_of(*s.kernel), s.options).transposed();
   std::vector<reference::BoundedRow> rows(static_cast<size_t>(report.rows),
                                           reference::BoundedRow(0));
-  // Spread over all rows, so that every block of them is looked at.
+  // The compared rows are spread over all rows, so that they cover every block.
   const auto row_number = [&](int64_t i) { return i * s.shape.M / report.rows; };
   parallel_for(report.rows, [&](int64_t i) {
     rows[static_cast<size_t>(i)] = reference::exact_row(s, operands, row_number(i));
@@ -67,7 +67,7 @@ void compare(const KernelSettings& s, const reference::Operands& operands, const
 
 }  // namespace
 
-// What would take minutes to interpret is refused before anything runs.
+// Refuses a kernel that would take minutes to interpret, before anything runs.
 Status check_values_size(const KernelSettings& s) {
   const auto flops = static_cast<double>(s.kernel->cost(s.shape, s.tiling, s.options).flops);
   if (flops > kMostFlops) {

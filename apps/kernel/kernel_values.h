@@ -1,5 +1,6 @@
 #pragma once
-// What a kernel computes on random inputs, next to the same in fp64 with a bound on the difference.
+// Computes a kernel on random inputs and compares its values with an fp64 computation that bounds
+// the difference (`neuronmm simulate --values`).
 
 #include "base/result.h"
 #include "kernel/kernel_settings.h"
@@ -7,12 +8,13 @@
 namespace neuronmm::apps {
 
 struct ValueReport {
-  int64_t rows = 0;    // of the output, compared; spread evenly when they are not all
-  double seconds = 0;  // of the interpretation
+  int64_t rows = 0;    // Compared rows of the output; spread evenly if not all are compared.
+  double seconds = 0;  // The time of the interpretation.
   double largest_error = 0, bound_there = 0;
-  double worst_share = 0;  // of its bound, of any element: above 1, something is wrong
+  // The largest share of its bound that an element's error takes; above 1, the kernel is wrong.
+  double worst_share = 0;
   double rms_error = 0, rms = 0;
-  double expected_rms_error = 0;  // if roundings are independent
+  double expected_rms_error = 0;  // The error if roundings are independent.
 };
 
 // Refuses shapes that would take minutes.

@@ -1,4 +1,4 @@
-// neuronmm kernels: the list of tile kernels, or all about one.
+// `neuronmm kernels` lists the tile kernels, or describes one of them.
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

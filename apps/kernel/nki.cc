@@ -1,5 +1,5 @@
-// neuronmm nki: somebody's own NKI kernel on one simulated NeuronCore: how long, which engines and
-// bytes, and which of its source lines the time goes to.
+// `neuronmm nki` runs a user's own NKI kernel on one simulated NeuronCore. It reports the latency,
+// the engines, the bytes, and the source lines that the time goes to.
 
 #include <algorithm>
 #include <cerrno>
@@ -33,7 +33,7 @@ struct NkiFlags {
   bool as_written = false;
 };
 
-// A folder for traces that nobody asked to keep.
+// A folder for traces that the user did not ask to keep.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> create() {
@@ -58,14 +58,15 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-// A kernel that was traced, or the file of one that was before.
+// A traced kernel, from a Python file or from a stored trace.
 struct Traced {
-  std::optional<trace::TraceFile> file;  // none: the kernel is wrong, and the tracer says how
+  std::optional<trace::TraceFile> file;  // Empty if the kernel is wrong; the tracer then says how.
   TracerReport tracer;
 };
 
-// A kernel of a Python file, by its name, is run and its trace put at `path`; anything else is a
-// trace that was kept. Of a file without a name it is the tracer that says what is missing.
+// Runs a kernel of a Python file and puts its trace at `path`. Any other name is that of a stored
+// trace. A file without a kernel's name also goes to the tracer, whose message says what is
+// missing.
 Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const fs::path& path) {
   Traced traced;
   fs::path file = kernel;
@@ -81,8 +82,8 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
   return traced;
 }
 
-// Where the message of a tracer ends the command: 2 if the command line is wrong, 1 for whatever
-// else, as a kernel that leaves with an exit code of its own.
+// Prints the message of a tracer that made no trace. Returns the exit code: 2 if the command line
+// is wrong, otherwise 1, whatever exit code the kernel chose.
 int refuse(const TracerReport& tracer) {
   const std::string said = "Python ended without a message or a trace, as os._exit() makes it do";
   print_message("neuronmm nki: {}\n", tracer.message.empty() ? said : tracer.message);
@@ -128,7 +129,7 @@ struct Outputs {
   bool wants_timeline() const { return timeline.wanted() || html.wanted(); }
 };
 
-// Files that cannot be written are refused before any work.
+// Opens all outputs, so that files that cannot be written are refused before any work.
 Result<Outputs> open_outputs(const NkiFlags& flags) {
   Outputs outputs;
   NMM_ASSIGN(outputs.trace, OutputFile::open(flags.save_trace));
@@ -152,7 +153,7 @@ Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device
   return {};
 }
 
-// The trace beside where it was wanted, as a whole.
+// Copies the trace to the file that --save-trace names.
 Status save_trace(OutputFile& file, const fs::path& path) {
   if (!file.wanted()) return {};
   NMM_ASSIGN(const auto mapped, io::MappedFile::open(path));
@@ -190,7 +191,8 @@ Result<int> run_nki(const NkiFlags& flags) {
   return values_are_wrong(report.run) ? 1 : 0;
 }
 
-// What can be told to be wrong before the kernel runs; the rest of a what-if is on a device.
+// Checks what can be checked before the kernel runs. A what-if depends on the device, which may be
+// known only later.
 void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");

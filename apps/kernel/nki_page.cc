@@ -19,7 +19,7 @@ namespace {
 using simulator::DeviceSpec;
 using simulator::Summary;
 
-// Okabe and Ito's colours, one per engine, the same in every plot.
+// The colours of Okabe and Ito, one per engine and the same in every plot.
 constexpr const char* kEngineColours[] = {"#0f82c8", "#e08e0b", "#00a078", "#cc79a7", "#8c8c8c"};
 constexpr const char* kEngineNames[] = {"Tensor", "Vector", "Scalar", "GpSimd", "DMA"};
 constexpr size_t kComputeEngines = 4;
@@ -28,14 +28,15 @@ std::string page_cell(const char* tag, const std::string& text) {
   return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
 }
 
-// A page's charts show microseconds up to ten milliseconds.
+// The charts show microseconds for kernels below ten milliseconds.
 struct TimeUnit {
   const char* name;
   double per_ns;
 };
 TimeUnit unit_of(double ms) { return ms < 10 ? TimeUnit{"us", 1e-3} : TimeUnit{"ms", 1e-6}; }
 
-// All DMA queues are one lane: the share of the queues that have a transfer under way.
+// Draws the engines over time. All DMA queues share one lane, which shows the share of the queues
+// that have a transfer in flight.
 std::string timeline_section(const KernelRun& run, const simulator::Trace& timeline) {
   const simulator::Utilization& busy = timeline.utilization();
   const TimeUnit unit = unit_of(run.latency_ms());
@@ -82,12 +83,13 @@ std::string bounds_plot(const KernelRun& run) {
   return bar_figure(chart);
 }
 
-// Achieved against what the FLOPs per byte of HBM allow. Nothing for a kernel without products.
+// Draws the achieved rate against the rate that the FLOPs per byte of HBM allow. Returns an empty
+// plot for a kernel without products.
 std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
-  const double peak = device.peak_flops_per_ns() * 1e-3;  // TFLOP/s
+  const double peak = device.peak_flops_per_ns() * 1e-3;  // TFLOP/s.
   const double bandwidth = std::min(device.dma_engines * device.dma_bandwidth,
                                     device.hbm_bandwidth.value) *
-                           1e-3;  // TB/s
+                           1e-3;  // TB/s.
   ScatterChart chart{.title = "Roofline", .x_name = "FLOP per byte over HBM", .y_name = "TFLOP/s"};
   chart.logarithmic_x = true;
   const auto add = [&chart](const KernelRun& run, const char* colour) {
@@ -106,7 +108,7 @@ std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
   }
   const std::string name =
       fmt::format("{}: {:.0f} GB/s, {:.1f} TFLOP/s", device.name, bandwidth * 1e3, peak);
-  constexpr int kSteps = 32;  // the slope is a curve where only one axis is logarithmic
+  constexpr int kSteps = 32;  // The slope is a curve because only one axis is logarithmic.
   for (int i = 0; i <= kSteps; ++i) {
     const double x = least * std::pow(ridge / least, static_cast<double>(i) / kSteps);
     chart.line.push_back({name, "#8c8c8c", x, x * bandwidth});
@@ -115,7 +117,7 @@ std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
   return scatter_figure(chart);
 }
 
-// The lines of the files that the kernel came from, as far as they are there to be read.
+// The lines of the kernel's source files, as far as the files can be read.
 class SourceText {
  public:
   std::string line(const std::string& file, int64_t number) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `neuronmm nki` found as one page of HTML that needs nothing beside it.
+// Writes the results of `neuronmm nki` as one page of HTML that needs no other file.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace neuronmm::apps {
 
-// `timeline`: of the report's kernel.
+// Returns the page. `timeline` is that of the report's kernel.
 std::string nki_page(const NkiReport& report, const simulator::DeviceSpec& device,
                      const simulator::Trace& timeline);
 

@@ -24,7 +24,7 @@ constexpr double kWorthNaming = 0.05;
 
 const Summary& summary_of(const KernelRun& run) { return run.timing.timing.summary; }
 
-// From nanoseconds to seconds, whichever unit is short to read.
+// Formats a time from nanoseconds to seconds, in the unit that is short to read.
 std::string time_of(double ms) {
   if (ms >= 100) return fmt::format("{:.1f} ms", ms);
   return ms >= 1 ? fmt::format("{:.3f} ms", ms) : fmt::format("{:.2f} us", ms * 1e3);
@@ -115,8 +115,8 @@ std::string memory_lines(const KernelRun& run) {
          row("PSUM", run.timing.psum);
 }
 
-// The lines whose instructions the kernel waits for, one after the other, from its begin to its
-// end: their times add up to the latency.
+// Writes the source lines that the kernel waits for, one after the other from its begin to its end.
+// Their times add up to the latency without its fixed part.
 std::string source_lines(const KernelRun& run, size_t most) {
   size_t width = 4;
   for (size_t i = 0; i < std::min(most, run.timing.lines.size()); ++i) {

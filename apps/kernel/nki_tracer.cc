@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-// Where an installation has it, or in the source tree that the program was built in.
+// Returns the folder of the Python package: that of an installation, or that of the source tree
+// that the program was built in.
 Result<fs::path> package_folder() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
@@ -60,14 +61,14 @@ std::vector<std::string> command_line(const TracerCall& call, const fs::path& tr
   return words;
 }
 
-// The user's own modules stay to be found, behind ours.
+// Returns the module path: our package first, then the user's own modules.
 std::string python_path(const fs::path& package) {
   const char* const before = std::getenv(kPythonPath);
   return before == nullptr || *before == '\0' ? package.string()
                                               : fmt::format("{}:{}", package.string(), before);
 }
 
-// JSON has no number for an error that is infinite; the runner writes a word.
+// Reads a number. JSON cannot express an infinite error, so the runner writes a word instead.
 std::optional<double> number_in(const nlohmann::json& object, const char* name) {
   const auto at = object.find(name);
   if (at == object.end()) return std::nullopt;
@@ -86,7 +87,7 @@ Status read_report(const fs::path& path, TracerReport& report) {
   return {};
 }
 
-// The first python3 that has NumPy: the one of the path, or the system's.
+// Returns the first python3 that has NumPy: the one on the path, or the system's.
 Result<std::string> find_python() {
   for (const char* const python : {"python3", "/usr/bin/python3"}) {
     NMM_ASSIGN(const ChildEnd end, run_child({.program = python,
@@ -98,7 +99,7 @@ Result<std::string> find_python() {
   return fail("expected a python3 with NumPy, found none: apt-get install python3-numpy");
 }
 
-// The runner's message without what it calls itself.
+// Returns the runner's message without the runner's own name.
 std::string message_of(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   constexpr std::string_view kPrefix = "error: ";
@@ -128,7 +129,8 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   }
   report.exit_code = WEXITSTATUS(end.status);
   report.message = message_of(std::move(end.output));
-  // What is wrong before the kernel's end has no report; a wrong result has one, and exit code 1.
+  // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
+  // 1.
   const bool reported = fs::exists(report_file);
   if (reported || report.exit_code == 0) NMM_TRY(read_report(report_file, report));
   return report;

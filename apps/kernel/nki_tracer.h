@@ -1,6 +1,6 @@
 #pragma once
-// A kernel of somebody's Python file, run by python/nki (docs/nki_front_end.md), which records what
-// it does.
+// Runs a kernel of a user's Python file with python/nki (docs/nki_front_end.md), which records what
+// the kernel does. `neuronmm nki` calls it.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,33 +13,33 @@
 namespace neuronmm::apps {
 
 struct TracerCall {
-  std::string kernel;                          // "FILE.py:KERNEL"
-  std::vector<std::string> arguments;          // "x=bf16[128,512]"
-  std::vector<std::string> keyword_arguments;  // "tile=512"
-  std::string device;                          // "trn2"
+  std::string kernel;                          // "FILE.py:KERNEL".
+  std::vector<std::string> arguments;          // For example "x=bf16[128,512]".
+  std::vector<std::string> keyword_arguments;  // For example "tile=512".
+  std::string device;                          // For example "trn2".
   bool values = false;
-  std::string reference;  // "MODULE:FUNCTION" or an expression; empty: none
+  std::string reference;  // "MODULE:FUNCTION" or an expression; empty if there is none.
   uint64_t seed = 0;
   std::optional<double> tolerance = {};
   std::optional<int64_t> most_instructions = {};
   std::optional<double> most_seconds = {};
 };
 
-// A result of the kernel beside its reference.
+// A result of the kernel, compared with its reference.
 struct TracedResult {
   std::string dtype;
   std::vector<int64_t> shape;
-  std::optional<double> error, tolerance;  // with a reference
+  std::optional<double> error, tolerance;  // Set if there is a reference.
   bool passed() const { return !error || *error <= *tolerance; }
 };
 
 struct TracerReport {
-  int exit_code = 0;    // 1: the kernel is wrong, 2: the command line is; `message` says how
-  std::string message;  // of one line, perhaps followed by those of the user's files
+  int exit_code = 0;  // 1 if the kernel is wrong, 2 if the command line is; `message` explains it.
+  std::string message;  // A line, perhaps followed by lines of the user's files.
   std::vector<TracedResult> results;
 };
 
-// Writes the trace to `trace`. Fails where Python or NumPy is missing.
+// Runs the kernel and writes its trace to `trace`. Fails if Python or NumPy is missing.
 Result<TracerReport> run_tracer(const TracerCall& call, const std::filesystem::path& trace);
 
 }  // namespace neuronmm::apps

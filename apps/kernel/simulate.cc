@@ -1,5 +1,5 @@
-// neuronmm simulate: one kernel on one NeuronCore: how long, how many bytes, who is busy, and, when
-// asked, what it computes.
+// `neuronmm simulate` runs one kernel on one simulated NeuronCore. It reports the latency, the
+// bytes and the busy engines and, on request, computes the kernel's values.
 
 #include <fmt/core.h>
 
@@ -20,8 +20,8 @@ struct SimulateFlags {
   bool values = false, print_program = false;
 };
 
-// What can be refused is refused before the simulation: the values' size, and files that cannot be
-// written.
+// Refuses what it can before the simulation: values of a kernel that is too large, and files that
+// cannot be written.
 Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_ASSIGN(const KernelSettings all, of_all_cores(settings));
@@ -51,7 +51,7 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   if (trace.total() > trace.kept()) {
     writer.print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
   }
-  // Exit code 1 for values outside their bounds, so that scripts see it.
+  // Exit code 1 tells scripts that values are outside their bounds.
   return report.values && report.values->worst_share > 1 ? 1 : 0;
 }
 

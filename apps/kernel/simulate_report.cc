@@ -12,13 +12,14 @@ namespace {
 using simulator::Summary;
 constexpr double kPartitions = 128;
 
-// SBUF is counted per partition in the program and shown as a whole here: all 128 have the same.
+// Converts bytes per partition to the size of SBUF, whose 128 partitions are equally full.
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
 double sbuf_mebibytes(int64_t per_partition) {
   return static_cast<double>(per_partition) * kPartitions / kMiB;
 }
 
-// Bytes per ns that DMA sustains: its engines' sum or the core's share of HBM.
+// Returns the bytes per ns that DMA sustains: the sum of its engines or the core's share of HBM,
+// whichever is less.
 double dma_bandwidth(const simulator::DeviceSpec& device) {
   return std::min(device.dma_engines * device.dma_bandwidth, double{device.hbm_bandwidth});
 }
@@ -45,7 +46,7 @@ std::string settings_text(const KernelSettings& s) {
                                 : "   (default, fitted to SBUF)");
 }
 
-// Latency beside the two bounds that it cannot go below, and how much of the machine that is.
+// Writes the latency, its two lower bounds, and the utilization of the machine.
 std::string time_text(const KernelSettings& s, const SimulateReport& report) {
   const Summary& m = report.timing.summary;
   const double peak = s.device.peak_flops_per_ns() / 1e3;
@@ -60,7 +61,7 @@ std::string time_text(const KernelSettings& s, const SimulateReport& report) {
                             m.mbu_estimated_percent, s.device.hbm_stack_bandwidth.value);
 }
 
-// The bytes that were simulated beside the closed formula's: without spills they are equal.
+// Writes the simulated bytes and those of the closed formula, which are equal without spills.
 std::string traffic_text(const KernelSettings& s, const Summary& m) {
   const kernels::Cost cost = s.kernel->cost(s.shape, s.tiling, s.options);
   const auto row = [](std::string_view name, int64_t bytes, std::string_view note) {
@@ -76,8 +77,8 @@ std::string traffic_text(const KernelSettings& s, const Summary& m) {
          row("compulsory", m.inputs_outputs_weights_size_bytes, "each operand once");
 }
 
-// Busy means that an instruction or transfer of the engine is under way, waiting for its own result
-// included.
+// Writes how busy the engines are. An engine is busy while an instruction or transfer is in flight,
+// including the wait for its result.
 std::string engines_text(const Summary& m) {
   std::string text = fmt::format("\n{:<16}{:>10}{:>16}\n", "engine", "busy", "instructions");
   const auto row = [&text](std::string_view name, double percent, int64_t count,
@@ -95,7 +96,7 @@ std::string engines_text(const Summary& m) {
   return text;
 }
 
-// Who holds what where most is live.
+// Writes the memory of each buffer where most is live.
 std::string memory_text(const KernelSettings& s, const SimulateReport& report) {
   const simulator::Timing& timing = report.timing;
   std::string text =
@@ -115,7 +116,8 @@ std::string memory_text(const KernelSettings& s, const SimulateReport& report) {
   return text;
 }
 
-// What the compiler would do, as far as published profiles show it, and what would spare it.
+// Writes what the compiler would do, as far as published profiles show it, and what would make that
+// unnecessary.
 std::string remedies_text(const SimulateReport& report) {
   const simulator::Timing& timing = report.timing;
   if (timing.remedies.empty()) return "";
@@ -130,14 +132,15 @@ std::string remedies_text(const SimulateReport& report) {
   return text + (report.changes.empty() ? "no single change of the tiling\n" : "\n");
 }
 
-// The bound follows every rounding and is rigorous, hence loose; the rms error tells more.
+// Writes the errors of the values. The bound follows every rounding, so it is rigorous but loose.
+// The rms error says more.
 std::string values_text(const KernelSettings& s, const ValueReport& v) {
   std::string text = fmt::format(
       "\nvalues on random inputs, interpreted in {:.2f} s; {} of {} rows against fp64\n", v.seconds,
       v.rows, s.cores * s.shape.M);
   text += fmt::format("  {:<14}{:>10.3g}   bound there {:.3g}\n", "largest error", v.largest_error,
                       v.bound_there);
-  // fp32 results are as exact as their sums, whose roundings depend on their order.
+  // An fp32 result is as exact as its sums, whose roundings depend on their order.
   const std::string expected =
       s.options.dtype == DType::kBF16
           ? fmt::format("   independent roundings make about {:.3g}", v.expected_rms_error)
@@ -166,7 +169,7 @@ Json memory_json(const KernelSettings& s, const SimulateReport& report) {
           {"psum_buffers", buffers(report.check.psum)}};
 }
 
-// All that it takes to run the same again.
+// Returns all settings that are needed to run the same simulation again.
 Json settings_json(const KernelSettings& s) {
   Json shape = Json::object();
   for (const char letter : s.kernel->dimensions) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `neuronmm simulate` found, as text and as JSON.
+// Writes the results of `neuronmm simulate` as text and as JSON.
 
 #include <optional>
 #include <string>
@@ -15,10 +15,10 @@ namespace neuronmm::apps {
 struct SimulateReport {
   tile::CheckReport check;
   simulator::Timing timing;
-  std::vector<std::string> changes;  // of one setting, each of which would make it fit
+  std::vector<std::string> changes;  // Changes of one setting, each of which would make it fit.
   std::optional<ValueReport> values;
 
-  // No schedule beats these.
+  // Lower bounds of the latency, which no schedule can beat.
   double tensor_bound_ms() const { return timing.summary.tensor.instruction_time * 1e3; }
   double dma_bound_ms(const simulator::DeviceSpec& device) const;
 };

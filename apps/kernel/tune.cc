@@ -1,5 +1,5 @@
-// neuronmm tune: the fastest tilings of a kernel on a simulated Trainium core, and why the others
-// are slower.
+// `neuronmm tune` finds the fastest tilings of a kernel on a simulated Trainium core, and says why
+// the others are slower.
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -25,14 +25,14 @@ struct TuneFlags {
   int threads = 0;
 };
 
-// How much of the latency the Tensor engine needs at least: what is missing to 100 % is waiting or
-// DMA.
+// Returns the share of the latency that the Tensor engine needs at least. The rest of the latency
+// is waiting or DMA.
 double tensor_share(const Measurement& m) { return m.bound.tensor_ns / m.latency_ns; }
 double traffic_ratio(const Outcome& outcome, const Measurement& m) {
   return static_cast<double>(m.hbm_bytes) / static_cast<double>(outcome.compulsory_bytes);
 }
 
-// The best tilings, and of each reason for losing the tiling that came closest.
+// Writes the best tilings, and for each reason for losing the tiling that came closest.
 std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
   std::string text = fmt::format(
       "simulated (no Trainium was used)\n\n{}: {} tilings, {} fit into SBUF, {} simulated{}\n\n",
@@ -97,7 +97,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
   return json.dump(2) + "\n";
 }
 
-// The result is kept in the cache, also when writing the JSON fails.
+// The result is stored in the cache even if writing the JSON fails.
 Result<int> run_tune(const TuneFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
   if (flags.threads > 0) set_num_threads(flags.threads);

@@ -21,16 +21,16 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
         "tuning again\n",
         tuner::key_of(problem));
   }
-  NMM_TRY(cache.save());      // before the work: can it be written?
-  const UnsavedWork unsaved;  // the measurements so far
+  NMM_TRY(cache.save());      // Fails before the work if the file cannot be written.
+  const UnsavedWork unsaved;  // The measurements so far.
   auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
   progress.finish();
   NMM_TRY(cache.save());
   return outcome;
 }
 
-// For backends, which ask for a tiling when a model is loaded: searched once per shape, then read
-// from the cache.
+// Backends ask for a tiling when a model is loaded. A shape is searched once and then read from the
+// cache.
 device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device, int64_t cores) {
   return [device, cores](const kernels::Kernel& kernel,
                          const kernels::KernelShape& shape) -> Result<kernels::Tiling> {

@@ -1,5 +1,5 @@
 #pragma once
-// Tuned tilings, kept in a file from run to run.
+// Finds tuned tilings, which a cache file keeps between runs.
 
 #include <filesystem>
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace neuronmm::apps {
 
-// The best `top` tilings: from the cache file when it has them, else searched for, and kept in it,
-// also when interrupted. An empty path is the user's own cache file.
+// Returns the best `top` tilings. They come from the cache file if it has them. Otherwise they are
+// searched for and stored in it, even if the search is interrupted. An empty path means the user's
+// own cache file.
 Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
                                        const std::string& cache_path, Progress& progress);
 
-// The best tiling for a model's MLPs on `device`, one of so many cores at work, by the user's own
-// cache file.
+// Returns a function that chooses the best tiling for a model's MLPs on `device`, which is one of
+// `cores` cores at work. It uses the user's own cache file.
 device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device, int64_t cores = 1);
 
 }  // namespace neuronmm::apps

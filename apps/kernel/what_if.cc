@@ -14,7 +14,8 @@ using simulator::DeviceSpec;
 using simulator::Grade;
 using simulator::Parameter;
 
-// A simulation has something for each of these, so that there are some and not too many.
+// Parameters that count parts of the machine. A simulation keeps a record per part, so it needs
+// some, but not too many.
 constexpr std::string_view kParts[] = {"psum_banks", "dma_queues", "dma_depth"};
 constexpr double kLeastParts = 4, kMostParts = 1024, kMostOfAnything = 1e9;
 
@@ -50,7 +51,8 @@ Result<int64_t> parse_copies(const std::string& text, const Change& change) {
   return static_cast<int64_t>(change.number);
 }
 
-// Rows that are twice as long are half as many, and so are transfers: each costs half as much.
+// Shortens the cost of transfers and chunks. Rows that are twice as long are half as many, and so
+// are transfers, so each costs half as much per byte.
 Status lengthen_rows(const std::string& text, const Change& change, DeviceSpec& device) {
   if (!change.factor) return fail("--what-if {}: expected a factor like 2x", text);
   for (Parameter* const cost :

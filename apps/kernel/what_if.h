@@ -1,5 +1,6 @@
 #pragma once
-// The same kernel on a machine, or with buffers, that are not so: `neuronmm nki --what-if`.
+// Parses `neuronmm nki --what-if`, which simulates the same kernel on a changed machine or with
+// other buffers.
 
 #include <string>
 #include <vector>
@@ -11,16 +12,17 @@
 namespace neuronmm::apps {
 
 struct WhatIf {
-  std::string text;  // as it was asked for
+  std::string text;  // The text of the flag.
   simulator::DeviceSpec device;
   trace::Rotation rotation;
 };
 
-// What may be asked for:
-//   buffers=3        three tensors of each name take turns; buffers.NAME=3: of this name alone
-//   dma_row=2x       DMA moves twice as many bytes per contiguous row, with half as many rows
-//   PARAMETER=2x     a number of the device times 2; PARAMETER=100: instead of it
-// Fails on anything else, naming what there is.
+// Parses one change. Fails on any other text and lists the possible changes.
+//   buffers=3       Three tensors of each name take turns.
+//   buffers.NAME=3  Three tensors of this name take turns.
+//   dma_row=2x      DMA moves twice as many bytes per contiguous row, in half as many rows.
+//   PARAMETER=2x    A number of the device is multiplied by 2.
+//   PARAMETER=100   A number of the device is replaced by 100.
 Result<WhatIf> parse_what_if(const std::string& text, const simulator::DeviceSpec& device);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,5 @@
-// neuronmm paper: what the simulator says of the paper's figures, and of every published
-// measurement that we know.
+// This file implements `neuronmm paper`. The command shows what the simulator computes for the
+// paper's figures and for every published measurement that we know.
 
 #include <map>
 
@@ -21,8 +21,8 @@ struct PaperFlags {
   Choice choice;
 };
 
-// By the name that the user gives. Figures of published kernels have fixed shapes; the others can
-// be had for one model alone.
+// The figures by the name that the user gives. Figures of published kernels have fixed shapes. The
+// other figures can be restricted to one model.
 const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
     {"blocks", blocks_figure},
     {"kernels", kernels_figure},
@@ -44,7 +44,7 @@ Result<Figure> make_figure(const PaperFlags& flags) {
   return kKernelFigures.at(flags.figure)();
 }
 
-// The rows of an owner of a Trainium come after the published ones.
+// Adds the rows of an owner of a Trainium after the published ones.
 Status add_measured(const std::string& file, Figure& figure) {
   NMM_ASSIGN(const MeasuredRows rows, measured_rows(file));
   figure.text += "\n" + rows.text;
@@ -54,7 +54,7 @@ Status add_measured(const std::string& file, Figure& figure) {
   return {};
 }
 
-// Files are opened before anything is simulated: a path that cannot be written is found at once.
+// Opens files before the simulation, so that a path that cannot be written is reported at once.
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));

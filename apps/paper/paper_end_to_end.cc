@@ -1,5 +1,6 @@
-// paper end-to-end: whole requests of the paper's models on the simulated NeuronCore, dense and
-// compressed, beside the published speed-ups. No weights are needed: only shapes take time.
+// This file implements `neuronmm paper end-to-end`. The figure simulates whole requests of the
+// paper's models on a NeuronCore, dense and compressed, and compares them with the published
+// speed-ups. No weights are needed, because the time depends only on shapes.
 
 #include <algorithm>
 #include <limits>
@@ -41,14 +42,15 @@ constexpr const char* kWhatIsModelled =
 struct Row {
   PublishedRequest published;
   int64_t rank = 0;
-  double bytes_ratio = 0;  // weights of the dense model over those of the compressed one
+  // The bytes of the dense model's weights over those of the compressed model's.
+  double bytes_ratio = 0;
   Request dense, low_rank;
 
   double speedup() const { return dense.whole / low_rank.whole; }
   double difference() const { return speedup() / published.speedup - 1; }
 };
 
-// The dense model and the one with the ranks that compress would choose for it.
+// Simulates the dense model, and the model with the ranks that `compress` would choose for it.
 Result<Row> simulate_row(const PublishedRequest& published) {
   NMM_ASSIGN(io::ModelConfig config, paper_model(published.model));
   Row row;
@@ -57,7 +59,7 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   const auto backend = device::make_timing_backend(device, tuned_tilings(device));
   NMM_ASSIGN(row.dense, simulate_request(config, published.model, *backend));
   const compress::RankRule rule{.ratio = published.ratio};
-  // The ranks of the plan stand in the config as they would after compressing.
+  // The config holds the ranks of the plan, as it would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
              compress::make_plan(config, rule, {}, std::nullopt, std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
@@ -67,7 +69,7 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   return row;
 }
 
-// One line per published request; the columns are explained in docs/simulator.md.
+// The table has a line per published request. docs/simulator.md explains its columns.
 std::string table(const std::vector<Row>& rows) {
   std::string text =
       fmt::format("{:13}{:>6}{:>6}  {:^26}{:^26}{:^31}{:>8}\n", "", "", "", "dense, simulated ms",
@@ -94,7 +96,7 @@ std::string sample_line(const char* name, const PublishedSample& published,
                      published.request, simulated.whole);
 }
 
-// The one run whose times are published, not just a ratio.
+// Shows the only run whose times are published, and not just a ratio.
 std::string sample(const Row& row) {
   return fmt::format("\n{}, ratio {}, ms:\n  {:9} {:^19} {:^19} {:^19}\n  {:9}",
                      row.published.model, row.published.ratio, "", "prefill", "decode, one token",
@@ -125,7 +127,7 @@ Json row_json(const Row& row) {
 
 }  // namespace
 
-// Requests are published for a few models and two ratios; --model picks among them.
+// Requests are published for a few models and two ratios. --model selects some of the models.
 Result<Figure> end_to_end_figure(const Choice& choice) {
   if (!choice.cores.empty()) return tensor_parallel_figure(choice);
   if (!choice.rows.empty()) return fail("--rows: the published requests have 32 tokens");

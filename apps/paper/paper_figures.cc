@@ -20,12 +20,12 @@ using validation::Quantity;
 using validation::Row;
 using Json = nlohmann::ordered_json;
 
-// NaN: nothing is published, or nothing was simulated. It is printed as "-" and not drawn.
+// NaN means that no value is published or simulated. It is printed as "-" and not drawn.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kHeading =
     "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n";
-// The rows at which the paper measured.
-constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // M
+// The numbers of rows at which the paper measured.
+constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // The values of M.
 
 struct PaperKernel {
   validation::PublishedProgram (*program)(int64_t M);
@@ -36,14 +36,14 @@ constexpr std::array<PaperKernel, 3> kPaperKernels = {
      {validation::nki_xuv, "NKI XUV", "#4878a8"},
      {validation::neuronmm, "NeuronMM", "#4f9a4f"}}};
 
-// The two series of a kernel: published in its colour, simulated in a pale one.
+// Returns the two series of a kernel: published in its colour, simulated in a pale one.
 std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& colour) {
   const std::string prefix = name.empty() ? "" : name + " ";
   return {BarSeries{prefix + "published", colour, false, {}},
           BarSeries{prefix + "simulated", colour, true, {}}};
 }
 
-// All that is known of a row, so that a plot elsewhere needs no other source.
+// Returns all that is known about a row, so that a plot elsewhere needs no other source.
 Json row_json(const Row& row) {
   const Published& p = *row.published;
   return {{"id", p.program.id},
@@ -65,7 +65,7 @@ std::string number(double value, int decimals) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, decimals);
 }
 
-// Three columns for each kernel.
+// A kernel has three columns.
 std::string head_of_table() {
   std::string text = fmt::format("{:>7}", "M");
   for (size_t i = 0; i < kPaperKernels.size(); ++i) {
@@ -74,7 +74,8 @@ std::string head_of_table() {
   return text + fmt::format("  {:>10}", "simulated");
 }
 
-// The kernels were measured at other rows in traffic than in time: not every pair has a row.
+// Returns null for a missing row, because the paper measured traffic at other numbers of rows than
+// time.
 const Row* find_row(const std::vector<Row>& rows, const std::string& id, Quantity quantity) {
   for (const Row& row : rows) {
     if (row.published->program.id == id && row.published->quantity == quantity) return &row;
@@ -82,7 +83,7 @@ const Row* find_row(const std::vector<Row>& rows, const std::string& id, Quantit
   return nullptr;
 }
 
-// A chart and a table of one quantity: M down, the kernels across.
+// Adds a chart and a table of one quantity. M runs downwards, and the kernels run across.
 void add_rows(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity quantity,
               Figure& figure) {
   BarChart& chart = figure.charts.front();
@@ -117,7 +118,7 @@ void add_rows(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity
   figure.json = json.dump(2) + "\n";
 }
 
-// Latency and traffic are drawn and printed alike.
+// Latency and traffic are drawn and printed in the same way.
 Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
   NMM_ASSIGN(const std::vector<Row> rows, validation::validate());
   PivotedRuns pivoted;
@@ -144,11 +145,13 @@ Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
   return figure;
 }
 
-// One row block of the sweep, with the paper's other tiling parameters and its bf16 sums.
+// The result of one row block of the sweep, with the paper's other tiling parameters and its bf16
+// sums.
 struct BlockRun {
   double milliseconds = 0;
-  double flops_per_byte = 0;  // of the program as written, without spills
-  double sbuf_percent = 0;    // of the whole SBUF, once it fits
+  double flops_per_byte = 0;  // The intensity of the program as written, without spills.
+  // The share of the whole SBUF, after the remedies for what does not fit.
+  double sbuf_percent = 0;
   double spill_mb = 0;
   std::vector<std::string> remedies;
 };
@@ -160,7 +163,7 @@ Result<BlockRun> run_block(const validation::PublishedRowBlock& block) {
   NMM_ASSIGN(const simulator::Timing timing,
              simulator::simulate(xuv.kernel->make(xuv.shape, xuv.tiling, xuv.options), device));
   const kernels::Cost cost = xuv.kernel->cost(xuv.shape, xuv.tiling, xuv.options);
-  // More than the capacity cannot be used: what does not fit was spilled.
+  // The use is at most the capacity, because the part that does not fit was spilled.
   const int64_t used = std::min(timing.sbuf_wanted.peak, timing.sbuf_capacity);
   const simulator::Summary& summary = timing.summary;
   return BlockRun{
@@ -180,7 +183,7 @@ struct BlockCharts {
   BarChart spill{.title = "Spills", .unit = "MB saved and reloaded", .groups_name = "BM"};
   BarChart latency{.title = "Latency (none is published)", .unit = "ms", .groups_name = "BM"};
 
-  // Published beside simulated, except latency, of which nothing is published.
+  // Every chart has published and simulated series, except latency, which is not published.
   BlockCharts() {
     for (BarChart* chart : {&intensity, &spill, &latency}) {
       for (BarSeries& series : pair_of("", "#4878a8")) chart->series.push_back(series);
@@ -199,7 +202,7 @@ struct BlockCharts {
   }
 };
 
-// "819       819.2    +0.0 %"
+// Returns text such as "819       819.2    +0.0 %".
 std::string compared(double published, double simulated, int decimals) {
   const bool known = !std::isnan(published) && published > 0;
   const std::string difference =
@@ -238,7 +241,7 @@ Json block_json(const validation::PublishedRowBlock& published, const BlockRun& 
 Result<Figure> kernels_figure() { return by_rows(Quantity::kMilliseconds, "Latency", "ms"); }
 Result<Figure> traffic_figure() { return by_rows(Quantity::kHbmGib, "HBM traffic", "GiB"); }
 
-// The published sweep of BM, row by row.
+// Shows the published sweep of BM, row by row.
 Result<Figure> blocks_figure() {
   Figure figure;
   figure.text = fmt::format("{}{}", kHeading, head_of_blocks());
@@ -284,7 +287,7 @@ Result<Figure> validation_figure() {
   for (const Row& row : rows) {
     json.push_back(row_json(row));
     const Published& p = *row.published;
-    // Traffic has a figure of its own; here are all times.
+    // Traffic has a figure of its own, so this chart shows only times.
     if (p.quantity != Quantity::kMilliseconds && p.quantity != Quantity::kMfuPercent) continue;
     chart.groups.emplace_back(p.program.id);
     for (size_t i = 0; i < kSets.size(); ++i) {

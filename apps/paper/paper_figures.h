@@ -1,5 +1,7 @@
 #pragma once
-// The figures and tables of `neuronmm paper`: published measurements beside simulated ones.
+// This file declares the figures and tables of `neuronmm paper`, which compare published
+// measurements with simulated ones. paper.cc calls one function per FIGURE argument. The functions
+// fail with a message for the user if a choice does not fit the figure.
 
 #include <cstdint>
 #include <string>
@@ -10,31 +12,38 @@
 
 namespace neuronmm::apps {
 
+// A figure as text for the terminal, as JSON and as charts.
 struct Figure {
   std::string text, json;
   std::vector<BarChart> charts;
 };
 
-Result<Figure> kernels_figure();  // latency of NKI XW, NKI XUV and NeuronMM at six M
-Result<Figure> traffic_figure();  // their bytes over HBM
-Result<Figure> blocks_figure();   // the sweep of the row block
+Result<Figure> kernels_figure();  // Compares the latency of NKI XW, NKI XUV and NeuronMM at six M.
+Result<Figure> traffic_figure();  // Compares the HBM traffic of the same kernels.
+Result<Figure> blocks_figure();   // Shows the sweep of the row block.
+// Compares all published measurements with the timing model.
 Result<Figure> validation_figure();
 
-// Of these models, by name, and these numbers of rows of X; empty: all of the figure. Tilings are
-// searched for, or come from the user's cache file.
+// The models, rows of X, cores and devices that a figure is restricted to. An empty list selects
+// all values of the figure. The figures search for tilings, or take them from the user's cache
+// file.
 struct Choice {
   std::vector<std::string> models;
   std::vector<int64_t> rows;
-  std::vector<int64_t> cores;  // end-to-end, which is of one core without
-  // forms, and end-to-end of several cores
+  std::vector<int64_t> cores;  // For end-to-end, which uses one core if the list is empty.
+  // For forms, and for end-to-end on several cores.
   std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
-  double keep = 0.8;  // forms: of the MLPs' parameters
+  double keep = 0.8;  // For forms: the share of the MLPs' parameters that is kept.
 };
-Result<Figure> tuning_figure(const Choice& choice);      // beside the paper's (paper_tuning.cc)
-Result<Figure> fused_mlp_figure(const Choice& choice);   // beside several kernels (paper_mlp.cc)
-Result<Figure> forms_figure(const Choice& choice);       // of MLPs (paper_model_forms.cc)
-Result<Figure> end_to_end_figure(const Choice& choice);  // speed-ups (paper_end_to_end.cc)
-// end-to-end with cores (paper_tensor_parallel.cc)
+// Compares tuned tilings with the paper's (paper_tuning.cc).
+Result<Figure> tuning_figure(const Choice& choice);
+// Compares one fused kernel with several (paper_mlp.cc).
+Result<Figure> fused_mlp_figure(const Choice& choice);
+// Compares forms of MLPs (paper_model_forms.cc).
+Result<Figure> forms_figure(const Choice& choice);
+// Compares speed-ups (paper_end_to_end.cc).
+Result<Figure> end_to_end_figure(const Choice& choice);
+// Shows end-to-end with several cores (paper_tensor_parallel.cc).
 Result<Figure> tensor_parallel_figure(const Choice& choice);
 
 }  // namespace neuronmm::apps

@@ -14,7 +14,8 @@ using device::MlpShape;
 
 constexpr int64_t kTile = 128;
 
-// The largest size in whole tiles, below `limit`, that has at most `most` parameters; 0: none.
+// Returns the largest size in whole tiles, below `limit`, that has at most `most` parameters. The
+// result is 0 if there is none.
 template <typename Parameters>
 int64_t largest(int64_t limit, double most, const Parameters& parameters) {
   int64_t size = 0;
@@ -24,7 +25,7 @@ int64_t largest(int64_t limit, double most, const Parameters& parameters) {
   return size;
 }
 
-// A form of one size: what it is called, its parameters, its shape.
+// Makes a form that has one size, from its name, its number of parameters and its shape.
 template <typename Parameters, typename MakeShape>
 Result<MlpForm> form_of(std::string_view name, const MlpSizes& mlp, double keep, bool neurons,
                         const Parameters& parameters, const MakeShape& make_shape) {

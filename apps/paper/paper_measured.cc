@@ -17,9 +17,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "neuronmm-check-1";
 
+// A step of the report that has measured times.
 struct TimedStep {
-  const char* step;   // of check_on_trainium.py
-  const char* model;  // in "predicted"; the kernels' time is predicted for the factored model
+  const char* step;  // The step's name in check_on_trainium.py.
+  // The model's name in "predicted". The time with our kernels is compared with the prediction for
+  // the factored model.
+  const char* model;
   const char* what;
 };
 constexpr TimedStep kTimedSteps[] = {{"latency_dense", "dense", "dense"},
@@ -54,7 +57,7 @@ Result<double> milliseconds(const JsonFields& fields, const std::string& key) {
   return value;
 }
 
-// Of one step that passed.
+// Adds the rows of one step that passed.
 Status add_rows(const TimedStep& step, const JsonFields& found, const JsonFields& exported,
                 std::vector<MeasuredRow>& rows) {
   NMM_ASSIGN(const JsonFields model, object_at(exported, "model"));

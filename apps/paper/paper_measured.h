@@ -1,5 +1,6 @@
 #pragma once
-// What an owner of a Trainium measured, beside what the export had predicted.
+// This file compares what an owner of a Trainium measured with what the export predicted, for
+// `neuronmm paper validation --measured`.
 
 #include <filesystem>
 #include <string>
@@ -8,12 +9,14 @@
 
 namespace neuronmm::apps {
 
+// The rows in two formats.
 struct MeasuredRows {
-  std::string text, json;  // a table; an array of objects
+  std::string text, json;  // A table, and an array of objects.
 };
 
-// `file`: check_report.json of an export, whose "steps" have the times and whose "export" has the
-// prediction. Errors name the file and the field; a report without a time has no rows and is one.
+// Reads `file`, the check_report.json of an export. Its "steps" have the times, and its "export"
+// has the prediction. Errors name the file and the field. A report without a measured time is an
+// error.
 Result<MeasuredRows> measured_rows(const std::filesystem::path& file);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,6 @@
-// paper fused-mlp: the whole SwiGLU layer as one kernel beside the same layer as several kernels
-// that pass their results through HBM, in the timing model.
+// This file implements `neuronmm paper fused-mlp`. The figure compares the whole SwiGLU layer as
+// one kernel with the same layer as several kernels that pass their results through HBM, in the
+// timing model.
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kRatio = 0.2;
 
-// Of a kernel, or of several one after the other.
+// The cost of a kernel, or of several kernels one after the other.
 struct Cost {
   double ms = 0;
   int64_t bytes = 0;
@@ -32,9 +33,9 @@ Cost operator+(const Cost& a, const Cost& b) { return {a.ms + b.ms, a.bytes + b.
 
 struct Row {
   std::string model;
-  KernelShape shape;  // r 0: dense
+  KernelShape shape;  // For the dense layer, r is 0.
   Cost one_by_one = {},
-       paired = {};  // paired: gate and up as one kernel; the dense layer has no such kernel
+       paired = {};  // `paired` has gate and up as one kernel. The dense layer has no such kernel.
   Cost fused = {};
   bool h_on_chip = false;
 
@@ -59,7 +60,7 @@ class Timer {
     return outcome.best.front();
   }
 
-  // At a given tiling: the fused kernel takes those of its two parts.
+  // Simulates a kernel at a given tiling. The fused kernel uses the tilings of its two parts.
   Result<simulator::Timing> simulate(std::string_view kernel, const KernelShape& shape,
                                      const Tiling& tiling) const {
     NMM_ASSIGN(const Kernel* found, kernels::find_kernel(kernel));
@@ -73,8 +74,8 @@ class Timer {
 
 Cost cost_of(const tuner::Measurement& m) { return {m.latency_ns * 1e-6, m.hbm_bytes}; }
 
-// The whole low-rank layer as one kernel, at the tilings that are best for its parts, with H on the
-// chip or through HBM: whichever is faster.
+// Times the whole low-rank layer as one kernel, at the tilings that are best for its parts. Keeps
+// the faster of the two variants: H on the chip or H through HBM.
 Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& down, Row& row) {
   NMM_ASSIGN(const Kernel* kernel, kernels::find_kernel("mlp"));
   NMM_ASSIGN(Tiling tiling, kernels::tiling_of(*kernel, {}));
@@ -83,7 +84,7 @@ Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& d
   for (const bool on_chip : {false, true}) {
     tiling.set("h_on_chip", on_chip);
     const auto timing = timer.simulate("mlp", row.shape, tiling);
-    if (!timing && on_chip) continue;  // SBUF cannot hold H of these row blocks
+    if (!timing && on_chip) continue;  // SBUF cannot hold H of these row blocks.
     if (!timing) return timing.error();
     const Cost cost{timing->summary.milliseconds(), timing->summary.hbm_bytes()};
     if (row.fused.ms > 0 && row.fused.ms <= cost.ms) continue;
@@ -95,19 +96,19 @@ Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& d
 
 Result<Row> low_rank_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
   Row row{.model = std::string(model), .shape = shape};
-  // Down takes H, as wide as the intermediate size, back to the hidden size.
+  // Down takes H from the intermediate size back to the hidden size.
   const KernelShape down_shape{.M = shape.M, .K = shape.N, .r = shape.r, .N = shape.K};
   NMM_ASSIGN(const auto gate, timer.tuned("xuv_transposed", shape));
   NMM_ASSIGN(const auto up, timer.tuned("mlp_up", shape));
   NMM_ASSIGN(const auto down, timer.tuned("xtuv", down_shape));
-  // Gate and up have the same shape and the same time.
+  // Gate and up have equal shapes and equal times.
   row.one_by_one = cost_of(gate) + cost_of(gate) + cost_of(down);
   row.paired = cost_of(up) + cost_of(down);
   NMM_TRY(time_fused_low_rank(timer, up.tiling, down.tiling, row));
   return row;
 }
 
-// X comes in rows, as a model has it; of two matmul kernels the faster one counts.
+// Times the dense layer. X is natural, as in a model. The faster of two matmul kernels counts.
 Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
   Row row{.model = std::string(model), .shape = shape, .h_on_chip = true};
   row.shape.r = 0;
@@ -128,7 +129,7 @@ Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelSh
   return row;
 }
 
-// "-" where there is no such variant.
+// A missing variant is printed as "-".
 std::string line(const Row& row) {
   const auto ms = [](const Cost& cost) {
     return cost.ms > 0 ? fmt::format("{:.4f}", cost.ms) : "-";
@@ -165,7 +166,7 @@ constexpr const char* kNote =
     "the\n"
     "hidden size, N the intermediate size, ranks are those of ratio 0.2.\n";
 
-// A low-rank row is followed by the dense one of the same group.
+// Every low-rank row is followed by the dense row of the same group.
 BarChart chart_of(const std::vector<Row>& rows) {
   BarChart chart{.title = "Whole MLPs, bf16, trn1, simulated: gain of one kernel over several",
                  .unit = "latency of several / latency of one",
@@ -179,7 +180,7 @@ BarChart chart_of(const std::vector<Row>& rows) {
   return chart;
 }
 
-// Six models at three numbers of tokens, unless others are chosen.
+// Returns the rows of six models at three numbers of tokens, unless the user has chosen others.
 Result<std::vector<Row>> rows_of(const Choice& choice) {
   const std::vector<std::string> models = models_or_all(choice.models);
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
@@ -221,7 +222,7 @@ Result<Figure> fused_mlp_figure(const Choice& choice) {
     figure.text += line(row);
     json.push_back(row_json(row));
   }
-  // The worst case by itself: it answers whether fusing ever costs time.
+  // The worst case has a line of its own, because it shows whether fusing ever costs time.
   const auto least = std::min_element(
       rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gain() < b.gain(); });
   figure.text += fmt::format("least gain: {:.4f}x ({}, M {})\n{}", least->gain(), least->model,

@@ -1,5 +1,5 @@
-// paper forms: whole models on every simulated NeuronCore, with MLPs of every form at one kept
-// share. Nothing of it is published.
+// This file implements `neuronmm paper forms`. The figure simulates whole models on every
+// NeuronCore, with MLPs of every form at one kept share. No measurement of this is published.
 
 #include <array>
 
@@ -23,10 +23,11 @@ constexpr int64_t kPrompt = 512;
 constexpr const char* kUsualModel = "Llama-3.2-1B";
 
 struct RequestTime {
-  double prefill = 0, decode = 0;  // ms; decode of one token of every sequence
+  // Times in ms. `decode` is the time of one token of every sequence.
+  double prefill = 0, decode = 0;
 };
 
-// Prefill and one decode call; the model's MLPs take what `form` takes.
+// Simulates prefill and one decode call. The model's MLPs take the time of `form`.
 Result<RequestTime> time_request(const io::ModelConfig& config, std::string_view name,
                                  const MlpForm& form, const simulator::DeviceSpec& device,
                                  int64_t batch) {

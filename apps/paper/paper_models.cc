@@ -5,8 +5,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// Published sizes are enough: nothing is downloaded, since times do not depend on the weights'
-// values.
+// The published sizes of a model. Nothing is downloaded, because times do not depend on the values
+// of weights.
 struct Sizes {
   std::string_view name;
   io::Architecture architecture;
@@ -14,7 +14,7 @@ struct Sizes {
   bool tied_embeddings;
 };
 
-// As in the config.json of each model.
+// The values are those of each model's config.json.
 constexpr std::array<Sizes, 6> kModels = {{
     {"Llama-3.2-1B", io::Architecture::kLlama, 2048, 8192, 16, 32, 8, 64, 128256, true},
     {"Llama-3.2-3B", io::Architecture::kLlama, 3072, 8192, 28, 24, 8, 128, 128256, true},
@@ -36,7 +36,7 @@ std::vector<std::string> models_or_all(const std::vector<std::string>& wanted) {
   return wanted.empty() ? paper_model_names() : wanted;
 }
 
-// Only what a forward pass reads of a config; the rest keeps its defaults.
+// Sets only the fields that a forward pass reads. The others keep their defaults.
 Result<io::ModelConfig> paper_model(std::string_view name) {
   for (const Sizes& sizes : kModels) {
     if (sizes.name != name) continue;
@@ -49,7 +49,8 @@ Result<io::ModelConfig> paper_model(std::string_view name) {
     config.num_key_value_heads = sizes.kv_heads;
     config.head_dim = sizes.head_dim;
     config.vocab_size = sizes.vocab;
-    config.max_position_embeddings = 40960;  // the least of the six; requests are far shorter
+    // The smallest value of the six models; requests are far shorter.
+    config.max_position_embeddings = 40960;
     config.tie_word_embeddings = sizes.tied_embeddings;
     config.qk_norm = sizes.architecture == io::Architecture::kQwen3;
     return config;

@@ -12,7 +12,7 @@ using validation::PublishedProgram;
 using validation::Quantity;
 using validation::Row;
 
-constexpr int64_t kRowsOfTraffic = 32768;  // M of the published 4.78x
+constexpr int64_t kRowsOfTraffic = 32768;  // The M of the published 4.78x.
 
 const Row* row_of(const std::vector<Row>& rows, const PublishedProgram& program,
                   Quantity quantity) {
@@ -22,12 +22,13 @@ const Row* row_of(const std::vector<Row>& rows, const PublishedProgram& program,
   return nullptr;
 }
 
-// How many times what a baseline needs NeuronMM's kernel and ours need.
+// The time or traffic of a baseline over that of NeuronMM's kernel (published and simulated) and of
+// ours.
 struct Gains {
   double published = 0, simulated = 0, pivoted = 0;
 };
 
-// The average over all M of the latencies' ratios.
+// Returns the average of the latency ratios over all M.
 Gains speedups(const std::vector<Row>& rows, const PivotedRuns& pivoted,
                PublishedProgram (*baseline)(int64_t M)) {
   Gains sum;
@@ -59,7 +60,7 @@ std::string line(const char* what, const char* stated, const Gains& gains) {
 Result<PivotedRun> simulate_pivoted(int64_t M) {
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel("xuv_pivoted"));
-  // What the tuner finds at M = 4096. BM is the paper's.
+  // The tuner's result at M = 4096, except that BM is the paper's.
   NMM_ASSIGN(const kernels::Tiling tiling,
              kernels::tiling_of(
                  *kernel, {{"BM", 8}, {"BK", 8}, {"Bu", 8}, {"Br", 16}, {"BN", 1}, {"copies", 3}}));

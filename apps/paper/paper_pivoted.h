@@ -1,7 +1,7 @@
 #pragma once
-// Our kernel for the paper's weight in pivoted form, beside the paper's kernels for U·V: the same
-// rank and the same W, with r·(K + N - r) parameters in place of r·(K + N). Nothing is published of
-// it.
+// This file simulates our kernel for the paper's weight in pivoted form, to compare it with the
+// paper's kernels for U·V. The rank and W are equal, but the pivoted form has r·(K + N - r)
+// parameters instead of r·(K + N). No measurement of it is published.
 
 #include <map>
 #include <string>
@@ -12,15 +12,17 @@
 
 namespace neuronmm::apps {
 
+// The result of one simulation.
 struct PivotedRun {
-  double milliseconds = 0, gib = 0;  // GiB over HBM
+  double milliseconds = 0, gib = 0;  // `gib` is the HBM traffic in GiB.
 };
-using PivotedRuns = std::map<int64_t, PivotedRun>;  // by M
+using PivotedRuns = std::map<int64_t, PivotedRun>;  // By M.
 
-// K 8192, r 4096, N 16384, bf16 with bf16 sums, trn1, as the paper's kernels.
+// Simulates the pivoted kernel at the paper's setting: K 8192, r 4096, N 16384, bf16 with bf16
+// sums, trn1.
 Result<PivotedRun> simulate_pivoted(int64_t M);
 
-// The averages that the paper states, those of its own charts, and ours.
+// Returns a table of the averages that the paper states, the averages of its own charts, and ours.
 std::string averages_text(const std::vector<validation::Row>& rows, const PivotedRuns& pivoted);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,6 @@
 #pragma once
-// A whole request to a model on the simulated NeuronCore, of the length that is published.
+// This file simulates a whole request to a model on a NeuronCore, with the published length. The
+// end-to-end figures use it.
 
 #include <string_view>
 
@@ -10,14 +11,18 @@
 
 namespace neuronmm::apps {
 
+// The length of the published requests.
 inline constexpr eval::LatencySettings kRequest{.prompt_tokens = 32, .new_tokens = 32, .runs = 1};
 
+// The times of one request.
 struct Request {
-  double prefill = 0, decode = 0, whole = 0;  // ms; decode of one token, on average
+  // All times are in ms. `decode` is the average for one token.
+  double prefill = 0, decode = 0, whole = 0;
   int64_t decodes = 0;
 };
 
-// Weights are zeros that take no memory: the timing backend reads shapes only.
+// Simulates a request on `backend`. The weights are zeros that take no memory, because the timing
+// backend reads only shapes.
 Result<Request> simulate_request(const io::ModelConfig& config, std::string_view name,
                                  const ops::Backend& backend);
 

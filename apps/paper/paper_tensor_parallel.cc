@@ -1,9 +1,12 @@
-// paper end-to-end --cores: whole requests of the paper's models on several simulated NeuronCores
-// by tensor parallelism, dense and compressed. Each core has a share of the heads, of the MLPs'
-// intermediate size and of the vocabulary. A low-rank MLP has the first factors of gate and up and
-// the second of down on every core, as the 2026 reference has them; its cores add up either the
-// layer's output (layout 1, the reference's) or the strip of down before its second factor, which
-// is the same by linearity and r/H of the bytes (layout 2).
+// This file implements `neuronmm paper end-to-end --cores`. The figure simulates whole requests of
+// the paper's models on several NeuronCores by tensor parallelism, dense and compressed. Each core
+// has a share of the heads, of the MLPs' intermediate size and of the vocabulary.
+//
+// In a low-rank MLP every core holds the first factors of gate and up and the second factor of
+// down, as in the 2026 reference. There are two layouts:
+// * Layout 1, the reference's: the cores add up the layer's output.
+// * Layout 2: the cores add up the strip of down before its second factor. The result is equal by
+//   linearity, with r/H of the bytes.
 
 #include <algorithm>
 #include <map>
@@ -31,8 +34,9 @@ using simulator::DeviceSpec;
 using validation::PublishedRequest;
 using Json = nlohmann::ordered_json;
 
-constexpr double kBytes = 2;  // bf16
-// Of greedy decoding: the best logit and the sum of a core, and its token; padded to a transfer.
+constexpr double kBytes = 2;  // The bytes of a bf16 value.
+// The bytes that greedy decoding exchanges: the best logit of a core, its sum and its token, padded
+// to a transfer.
 constexpr double kHeadBytes = 64;
 
 constexpr const char* kExplanation =
@@ -47,7 +51,7 @@ constexpr const char* kExplanation =
     "computed, "
     "never measured:\n{}.\n";
 
-// What one core of `cores` has of a model.
+// Returns the part of a model that one core of `cores` has. Fails if a size does not divide evenly.
 Result<io::ModelConfig> share_of(io::ModelConfig config, std::string_view name, int64_t cores) {
   const auto divided = [&](const char* what, int64_t& size) -> Status {
     if (size % cores != 0) {
@@ -58,7 +62,7 @@ Result<io::ModelConfig> share_of(io::ModelConfig config, std::string_view name, 
   };
   NMM_TRY(divided("attention heads", config.num_attention_heads));
   NMM_TRY(divided("columns of an MLP", config.intermediate_size));
-  // Cores beyond the number of KV heads hold copies.
+  // Cores beyond the number of KV heads hold copies of KV heads.
   const int64_t kv = config.num_key_value_heads;
   if (kv % cores != 0 && cores % kv != 0) {
     return fail("--cores {}: expected a divisor or a multiple of {}'s {} KV heads", cores, name,
@@ -69,13 +73,14 @@ Result<io::ModelConfig> share_of(io::ModelConfig config, std::string_view name, 
   return config;
 }
 
-// Of one core, the collectives included.
+// The times of one core, with its collectives.
 struct Parallel {
   Request request;
-  double sums = 0;  // ms of the request in all-reduces
+  double sums = 0;  // The time of the request's all-reduces, in ms.
 };
 
-// `mlp_columns`: of what is added up behind an MLP.
+// Adds the collectives to the times of one core. `mlp_columns` is the number of columns that are
+// added up after an MLP.
 Parallel with_collectives(const Request& alone, const DeviceSpec& device,
                           const io::ModelConfig& config, int64_t cores, int64_t mlp_columns) {
   const auto ms = [&](int64_t rows) {
@@ -96,7 +101,8 @@ Parallel with_collectives(const Request& alone, const DeviceSpec& device,
   return parallel;
 }
 
-// Layout 2 between its collectives: gate and up fused, then the two products of down.
+// Returns the time of an MLP in layout 2 between its collectives: gate and up fused, then the two
+// products of down.
 device::MlpSeconds strip_mlp(const DeviceSpec& device, const device::ChooseTiling& tilings,
                              const io::ModelConfig& share, int64_t rank) {
   return [=](int64_t tokens) -> Result<double> {
@@ -118,7 +124,7 @@ device::MlpSeconds strip_mlp(const DeviceSpec& device, const device::ChooseTilin
   };
 }
 
-// A request whose MLPs' times are asked for once per number of tokens.
+// Simulates a request. The time of the MLPs is computed once per number of tokens.
 Result<Request> with_mlps(const io::ModelConfig& share, std::string_view name,
                           const DeviceSpec& device, const device::MlpSeconds& seconds) {
   const auto known = std::make_shared<std::map<int64_t, double>>();
@@ -135,9 +141,9 @@ Result<Request> with_mlps(const io::ModelConfig& share, std::string_view name,
 struct Row {
   PublishedRequest published;
   int64_t cores = 1, rank = 0;
-  Request dense_alone, low_rank_alone;  // on one core
+  Request dense_alone, low_rank_alone;  // The times on one core.
   Parallel dense, layout1, layout2;
-  double mlp_bytes = 0;  // of a core, over those of its share of the dense MLP
+  double mlp_bytes = 0;  // The MLP weights of a core over those of its share of the dense MLP.
 
   const Parallel& best() const {
     return layout2.request.whole < layout1.request.whole ? layout2 : layout1;
@@ -248,7 +254,7 @@ Result<Figure> tensor_parallel_figure(const Choice& choice) {
   Figure figure;
   figure.text = "simulated (no Trainium was used): tensor parallelism over several NeuronCores\n";
   Json json = Json::array();
-  // As published, unless a device is asked for.
+  // The default device is that of the published requests.
   const std::vector<std::string> devices = choice.devices.size() == Choice().devices.size()
                                                ? std::vector<std::string>{"trn1"}
                                                : choice.devices;

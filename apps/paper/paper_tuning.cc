@@ -1,5 +1,5 @@
-// paper tuning: the tuner's best tiling of the fused kernel beside the paper's, at the headline
-// shape and for the MLP weights of six models.
+// This file implements `neuronmm paper tuning`. The figure compares the tuner's best tiling of the
+// fused kernel with the paper's, at the headline shape and for the MLP weights of six models.
 
 #include <algorithm>
 
@@ -20,16 +20,16 @@ namespace {
 using kernels::KernelShape;
 using Json = nlohmann::ordered_json;
 
-// The ratio of the paper's larger speed-ups.
+// The compression ratio of the paper's larger speed-ups.
 constexpr double kRatio = 0.2;
 
 struct Case {
-  std::string name;  // "headline", "Qwen3-4B down"
+  std::string name;  // The name, such as "headline" or "Qwen3-4B down".
   KernelShape shape;
   DType sums;
 };
 
-// One shape with both tilings.
+// A shape with the results of both tilings.
 struct Row {
   Case of;
   double paper_ms = 0;
@@ -50,8 +50,8 @@ struct Row {
   }
 };
 
-// The headline shape at the paper's numbers of rows, then both weights of every model's MLP at rows
-// of decoding (1) to prefilling (2048).
+// Returns the headline shape at the paper's numbers of rows. Both weights of every model's MLP
+// follow, at numbers of rows from decoding (1) to prefilling (2048).
 Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
   const auto rows_or = [&](const std::vector<int64_t>& all) {
     return choice.rows.empty() ? all : choice.rows;
@@ -80,8 +80,9 @@ Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
   return cases;
 }
 
-// The paper's tiling is the kernel's default. It is simulated as it is, with what the compiler
-// would do where it does not fit. Tilings are compared: both load as the paper's kernel does.
+// Simulates the paper's tiling, which is the kernel's default, and tunes another one. If the
+// paper's tiling does not fit, the simulation includes what the compiler would do. Both tilings
+// load as the paper's kernel does, so that only tilings are compared.
 Result<Row> run(const Case& wanted) {
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel("xuv"));
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
@@ -91,7 +92,8 @@ Result<Row> run(const Case& wanted) {
                                .device = device,
                                .chosen = {{"contiguous", 0}}};
   Row row{.of = wanted, .tuned = {}};
-  NMM_ASSIGN(const kernels::Tiling paper, kernels::tiling_of(*kernel, {}));  // the default
+  // The default tiling is the paper's.
+  NMM_ASSIGN(const kernels::Tiling paper, kernels::tiling_of(*kernel, {}));
   NMM_ASSIGN(const tile::Program program,
              kernels::make_program(*kernel, wanted.shape, paper, problem.options));
   NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(program, device));
@@ -99,7 +101,8 @@ Result<Row> run(const Case& wanted) {
   row.paper_bytes = timing.summary.hbm_bytes();
   row.paper_spills = !timing.remedies.empty();
   Progress silent;
-  // From the cache where it has been tuned before: the whole table takes minutes otherwise.
+  // The result comes from the cache if the problem has been tuned before. Otherwise the whole table
+  // takes minutes.
   NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, "", silent));
   row.tuned = outcome.best.front();
   row.compulsory_bytes = outcome.compulsory_bytes;
@@ -113,7 +116,7 @@ std::string head(const char* name) {
                      "paper's", "tuned", "ratio", "PE", "DMA", "compulsory", "tiling");
 }
 
-// Lengths and ratios of one row, as docs/tuning.md has them.
+// Returns the values of one row in the format of docs/tuning.md.
 std::string line(const Row& row) {
   const KernelShape& s = row.of.shape;
   return fmt::format(
@@ -146,8 +149,8 @@ Json row_json(const Row& row) {
           {"compulsory_bytes", row.compulsory_bytes}};
 }
 
-// The row that gains least, in words: "closest to the paper's: 0.998 of its time (headline, M
-// 1024)".
+// Returns the row that gains least, in words: "closest to the paper's: 0.998 of its time (headline,
+// M 1024)".
 std::string verdict(const std::vector<Row>& rows) {
   const auto worst = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.time_ratio() < b.time_ratio();
@@ -163,7 +166,7 @@ BarChart headline_chart(const std::vector<Row>& rows) {
                  .logarithmic = true};
   chart.series = {{"the paper's tiling", "#4878a8", false, {}}, {"tuned", "#4f9a4f", false, {}}};
   for (const Row& row : rows) {
-    // fp32 sums spill with the paper's tiling and would hide the comparison.
+    // With fp32 sums the paper's tiling spills, which would hide the comparison.
     if (row.of.name != "headline" || row.of.sums != DType::kBF16) continue;
     chart.groups.push_back(fmt::format("{}", row.of.shape.M));
     chart.series[0].values.push_back(static_cast<double>(row.paper_bytes) / (1 << 30));

@@ -10,7 +10,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// In pixels. A chart is as wide as a page of documentation and as high as its text leaves readable.
+// Sizes in pixels. A chart is as wide as a page of documentation.
 constexpr double kWidth = 1040, kLeft = 80, kRight = 20, kTop = 74, kPlotHeight = 280;
 
 Axis axis_of(const BarChart& chart) {
@@ -47,8 +47,8 @@ std::string grid(const BarChart& chart, const Axis& axis, double bottom) {
   return svg + svg_text(20, middle, upwards, chart.unit);
 }
 
-// The bars of a group stand side by side, or at one place when only one series has a value there.
-// Every bar has its numbers as a title, which a browser shows when pointed at.
+// The bars of a group stand side by side, or at one place if only one series has a value there.
+// Every bar has its numbers as a title, which a browser shows under the pointer.
 std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
@@ -69,7 +69,7 @@ std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
           x, y, 0.92 * bar, std::abs(to - from), series.colour, series.pale ? 0.3 : 1.0,
           series.colour, escape_xml(series.name), escape_xml(chart.groups[g]), value,
           escape_xml(chart.unit));
-      if (bar < 30) continue;  // no room for its value
+      if (bar < 30) continue;  // The bar is too narrow for its value.
       svg += svg_text(x + 0.46 * bar, value < 0 ? bottom - to + 12 : y - 3,
                       "text-anchor=\"middle\" font-size=\"10\"", fmt::format("{:.4g}", value));
     }
@@ -77,7 +77,7 @@ std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
   return svg;
 }
 
-// Whether all names fit side by side; a character is guessed at 6.8 pixels.
+// Returns true if all names fit side by side. A character is assumed to be 6.8 pixels wide.
 bool upright(const BarChart& chart) {
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
   return std::ranges::all_of(chart.groups, [&](const std::string& name) {
@@ -85,16 +85,18 @@ bool upright(const BarChart& chart) {
   });
 }
 
-// What fits below the axis of a turned name: its end, which tells models apart; the legend has all.
+// Returns the end of a long name, which fits below the axis when turned. The ends tell models
+// apart.
 std::string shortened(const std::string& name) {
   constexpr size_t kLongest = 28;
   if (name.size() <= kLongest) return name;
   size_t begin = name.size() - kLongest;
-  while (begin < name.size() && (name[begin] & 0xC0) == 0x80) ++begin;  // inside a character
+  // The loop skips bytes inside a UTF-8 character.
+  while (begin < name.size() && (name[begin] & 0xC0) == 0x80) ++begin;
   return "…" + name.substr(begin);
 }
 
-// Names that would overlap when written across are turned and take more room below.
+// Names that would overlap side by side are turned, which takes more space below the axis.
 std::string group_names(const BarChart& chart, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());

@@ -1,30 +1,34 @@
 #pragma once
-// Grouped bar charts as SVG.
+// This file draws grouped bar charts as SVG, for the commands that write figures and pages. Every
+// series must have one value per group.
 
 #include <string>
 #include <vector>
 
 namespace neuronmm::apps {
 
+// The bars of one colour.
 struct BarSeries {
   std::string name;
-  std::string colour;          // "#4878a8"
-  bool pale = false;           // outlined and light, to stand beside its dark sibling
-  std::vector<double> values;  // one per group; NaN: none
+  std::string colour;  // A colour such as "#4878a8".
+  // True for light, outlined bars, which stand next to dark bars of the same colour.
+  bool pale = false;
+  std::vector<double> values;  // The values, one per group. NaN draws no bar.
 };
 
+// A chart with groups of bars.
 struct BarChart {
-  std::string title, unit;  // the unit names the vertical axis
+  std::string title, unit;  // The unit is the label of the vertical axis.
   std::vector<std::string> groups = {};
-  std::string groups_name = "";  // under the horizontal axis
+  std::string groups_name = "";  // The label under the horizontal axis.
   std::vector<BarSeries> series = {};
-  bool one_per_group = false;  // each group has a value in one series only
-  bool logarithmic = false;    // all values positive
+  bool one_per_group = false;  // True if every group has a value in only one series.
+  bool logarithmic = false;    // True for a logarithmic axis, which needs positive values.
 };
 
-// The charts below one another in one file.
+// Returns a file with the charts below one another.
 std::string to_svg(const std::vector<BarChart>& charts);
-// One chart as a part of a page.
+// Returns a chart as a part of a page.
 std::string bar_figure(const BarChart& chart);
 
 }  // namespace neuronmm::apps

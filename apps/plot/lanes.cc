@@ -9,7 +9,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// In pixels.
+// Sizes in pixels.
 constexpr double kLanesWidth = 1160, kLanesLeft = 76, kLanesRight = 24, kLanesTop = 40;
 constexpr double kLaneHeight = 44, kBetweenLanes = 10;
 
@@ -17,7 +17,7 @@ double lane_x(const LaneChart& chart, double time) {
   return kLanesLeft + (kLanesWidth - kLanesLeft - kLanesRight) * time / chart.end;
 }
 
-// The area below the shares, as steps.
+// Returns the area below the shares, as steps.
 std::string lane_svg(const LaneChart& chart, const Lane& lane, double top) {
   const double bottom = top + kLaneHeight;
   std::string points = fmt::format("{:.1f},{:.1f} ", kLanesLeft, bottom);

@@ -1,13 +1,14 @@
 #pragma once
-// What pages of HTML begin with that need nothing beside them: no script, no font, no link; light
-// or dark as the reader's browser asks for.
+// This file writes the beginning of HTML pages with charts. Such a page needs no other file: it has
+// no script, font or link. It is light or dark, as the reader's browser asks for.
 
 #include <string>
 
 namespace neuronmm::apps {
 
-// Up to and with the heading, which is the title. Classes: `plots`, a grid of figures; `wide`, what
-// scrolls in itself where the page is narrower.
+// Returns the page up to and including the heading, which is the title. The caller adds the rest.
+// The style has two classes: `plots` is a grid of figures, and `wide` is content that scrolls
+// within itself on a narrow page.
 std::string page_head(const std::string& title);
 
 }  // namespace neuronmm::apps

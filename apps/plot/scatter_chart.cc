@@ -10,9 +10,9 @@
 namespace neuronmm::apps {
 namespace {
 
-// In pixels: two charts stand side by side in a page.
+// Sizes in pixels. Two charts stand side by side in a page.
 constexpr double kChartWidth = 560, kChartLeft = 76, kChartRight = 24, kChartHeight = 260;
-constexpr double kTitle = 38;  // the title's height; the legend stands below
+constexpr double kTitle = 38;  // The height of the title; the legend is below it.
 
 struct Place {
   Axis x, y;
@@ -21,7 +21,7 @@ struct Place {
   double across(double value) const {
     return kChartLeft + (kChartWidth - kChartLeft - kChartRight) * x.place(value);
   }
-  // An interval may reach below a logarithmic axis.
+  // An interval may reach below a logarithmic axis, so the place is clamped.
   double down(double value) const {
     const double place = y.place(value);
     return top + kChartHeight * (1.0 - (std::isfinite(place) ? std::clamp(place, 0.0, 1.0) : 0.0));
@@ -40,7 +40,7 @@ Axis vertical_axis(const ScatterChart& chart) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const bool logarithmic = !values.empty() && *least > 0.0 && *most > 10.0 * *least;
   if (logarithmic) {
-    // Upper ends count; a lower one may be anywhere down to zero and below.
+    // Upper ends of intervals count. A lower end may lie anywhere down to zero and below.
     for (const ScatterPoint& point : chart.points) values.push_back(point.high);
     return {values, Axis::Scale::kLogarithmic, false};
   }
@@ -81,8 +81,8 @@ std::string scatter_grid(const ScatterChart& chart, const Place& place) {
          svg_text((kChartLeft + right) / 2, bottom + 40, "text-anchor=\"middle\"", chart.x_name);
 }
 
-// Models of one size would hide each other's intervals: the second stands to the right of the
-// first, the third to its left, and so on.
+// Returns a shift to the side, in pixels. Models of one size would hide each other's intervals, so
+// the second stands to the right of the first, the third to its left, and so on.
 double beside(const ScatterChart& chart, const Place& place, size_t index) {
   constexpr double kApart = 11;
   if (!std::isfinite(chart.points[index].low)) return 0.0;
@@ -96,7 +96,7 @@ double beside(const ScatterChart& chart, const Place& place, size_t index) {
   return (before % 2 == 1 ? kApart : -kApart) * static_cast<double>(steps);
 }
 
-// A disk on its interval, with the numbers as a title, which a browser shows when pointed at.
+// Draws a disk on its interval. Its numbers are a title, which a browser shows under the pointer.
 std::string point_svg(const ScatterChart& chart, const Place& place, size_t index) {
   const ScatterPoint& point = chart.points[index];
   if (!std::isfinite(point.x) || !std::isfinite(point.y)) return {};

@@ -1,5 +1,6 @@
 #pragma once
-// A point per model, with the bar of its interval.
+// This file draws scatter charts as SVG, with one point per model and a bar for the interval of
+// each point.
 
 #include <limits>
 #include <string>
@@ -7,24 +8,26 @@
 
 namespace neuronmm::apps {
 
+// A point with its interval.
 struct ScatterPoint {
-  std::string name, colour;  // "#4878a8"
-  double x = 0.0, y = 0.0;   // NaN: not known, and left out
-  // The interval around y.
+  std::string name, colour;  // The colour is text such as "#4878a8".
+  double x = 0.0, y = 0.0;   // NaN means that the value is not known; such a point is left out.
+  // The interval around y, or NaN if it is not known.
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
 };
 
+// A chart of points and an optional line.
 struct ScatterChart {
   std::string title, x_name, y_name;
   std::vector<ScatterPoint> points = {};
-  // Joined by a line of the first one's name and colour.
+  // Points that are joined by a line with the name and colour of the first point.
   std::vector<ScatterPoint> line = {};
-  bool logarithmic_x = false;  // all of x are positive
+  bool logarithmic_x = false;  // True for a logarithmic x axis, which needs positive x.
 };
 
-// As a part of a page. The vertical axis is logarithmic where all values are positive and the
-// largest is more than ten times the smallest.
+// Returns the chart as a part of a page. The vertical axis is logarithmic if all values are
+// positive and the largest is more than ten times the smallest.
 std::string scatter_figure(const ScatterChart& chart);
 
 }  // namespace neuronmm::apps

@@ -9,7 +9,7 @@
 
 namespace neuronmm::apps {
 
-// Names are those of files and may hold anything.
+// Names come from files and may contain any character.
 std::string escape_xml(const std::string& text) {
   std::string escaped;
   for (const char c : printable(text)) {
@@ -49,7 +49,7 @@ Axis::Axis(const std::vector<double>& values, Scale scale, bool with_zero) : sca
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  if (least > most) least = most = 1.0;  // nothing to show
+  if (least > most) least = most = 1.0;  // Without values the axis is arbitrary.
   if (logarithmic) {
     set_logarithmic(least, most);
     return;
@@ -57,7 +57,7 @@ Axis::Axis(const std::vector<double>& values, Scale scale, bool with_zero) : sca
   if (with_zero) {
     least = std::min(least, 0.0);
     most = std::max(most, least == 0.0 && most <= 0.0 ? 1.0 : most);
-  } else if (least == most) {  // one value stands in the middle
+  } else if (least == most) {  // A single value stands in the middle.
     const double around = least == 0.0 ? 1.0 : 0.1 * std::abs(least);
     least -= around;
     most += around;
@@ -72,8 +72,8 @@ double Axis::place(double value) const {
   return (position(value) - position(low_)) / (position(high_) - position(low_));
 }
 
-// 1, 2, 5, 10, ... around the values. The lowest tick lies below the smallest value by enough for
-// its bar to be seen (1.3).
+// The ticks are 1, 2, 5, 10, ... around the values. The lowest tick lies so far below the smallest
+// value (by the factor 1.3) that its bar is visible.
 void Axis::set_logarithmic(double least, double most) {
   const auto first = static_cast<int>(std::floor(std::log10(least)));
   const auto last = static_cast<int>(std::ceil(std::log10(most)));
@@ -88,7 +88,7 @@ void Axis::set_logarithmic(double least, double most) {
   high_ = ticks_.back();
 }
 
-// About six round steps: 1, 2, 5 or 10 times a power of ten, made round upwards.
+// The axis has about six steps. A step is 1, 2, 5 or 10 times a power of ten, rounded upwards.
 void Axis::set_linear(double least, double most) {
   const double rough = (most - least) / 6;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));

@@ -1,30 +1,32 @@
 #pragma once
-// What every chart is drawn with. Text and lines take the colour of the page (currentColor), so
-// that a picture inside a page is readable on a dark one, too.
+// This file holds the parts that every chart is drawn with. Text and lines take the colour of the
+// page (currentColor), so a picture is also readable inside a dark page.
 
 #include <string>
 #include <vector>
 
 namespace neuronmm::apps {
 
-// What XML reserves, also in attributes; control characters that it cannot hold become spaces.
+// Escapes the characters that XML reserves, also in attributes. Control characters that XML cannot
+// hold become spaces.
 std::string escape_xml(const std::string& text);
 
-// A text whose base line begins at (x, y), in pixels; `more` are attributes.
+// Returns a text whose base line begins at (x, y), in pixels. `more` are attributes.
 std::string svg_text(double x, double y, const std::string& more, const std::string& text);
 
-// From values to ticks and to a place between 0 and 1.
+// Maps values to ticks and to places between 0 and 1.
 class Axis {
  public:
   enum class Scale { kLinear, kLogarithmic };
-  // `values` that are NaN, and on a logarithmic axis those that are not positive, do not count. A
-  // linear axis includes zero where `with_zero`. A logarithmic one begins below the smallest value
-  // by enough for its bar to be seen.
+  // Ignores `values` that are NaN and, on a logarithmic axis, those that are not positive. A linear
+  // axis includes zero if `with_zero` is true. A logarithmic axis begins so far below the smallest
+  // value that its bar is visible.
   Axis(const std::vector<double>& values, Scale scale, bool with_zero);
 
   const std::vector<double>& ticks() const { return ticks_; }
-  double place(double value) const;  // outside [0, 1] where the axis does not reach
-  // Where bars stand: on zero, or on the lowest tick of a logarithmic axis.
+  // Returns a place outside [0, 1] for a value beyond the ends of the axis.
+  double place(double value) const;
+  // Returns the place where bars begin: zero, or the lowest tick of a logarithmic axis.
   double base() const { return place(scale_ == Scale::kLogarithmic ? low_ : 0.0); }
 
  private:
@@ -37,20 +39,21 @@ class Axis {
 };
 std::string tick_text(double tick);
 
+// The name and colour of one series.
 struct LegendEntry {
   std::string name, colour;
   bool pale = false;
 };
-// A swatch and a name each, in as many rows as fit `width`, from the row at `top` down. The width
-// of a name is guessed at 6.8 pixels per character.
+// A legend with a swatch and a name per entry. The rows fill `width` and go down from `top`. A
+// character of a name is assumed to be 6.8 pixels wide.
 struct Legend {
   std::string svg;
   double height = 0.0;
 };
 Legend svg_legend(const std::vector<LegendEntry>& entries, double left, double top, double width);
 
-// The element around a body of this size: as a file of its own on white, or as a part of a page,
-// where it is as wide as its place.
+// Return the SVG element around a body of this size. svg_file makes a file of its own with a white
+// background. svg_figure makes a part of a page that is as wide as its place.
 std::string svg_file(double width, double height, const std::string& body);
 std::string svg_figure(double width, double height, const std::string& body);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The devices that the tests simulate.
+// The devices that the tests simulate, for all tests of the Trainium libraries.
 
 #include "trainium/simulator/device_spec.h"
 

@@ -12,8 +12,8 @@
 namespace neuronmm::device {
 namespace {
 
-// The NeuronCore that the layers share: its clock and its MLP programs. Every layer that the
-// backend makes holds it, so that it lives as long as any of them.
+// The NeuronCore that the layers share: its clock and its MLP programs. Every layer shares its
+// ownership, so it lives as long as any of them.
 struct Core {
   Core(const simulator::DeviceSpec& spec, ChooseTiling choose_tiling)
       : device(spec), programs(spec, std::move(choose_tiling)) {}
@@ -22,13 +22,13 @@ struct Core {
 
   simulator::DeviceSpec device;
   MlpPrograms programs;
-  std::vector<MlpShape> mlps;        // of every MLP that was made
-  MlpSeconds mlp_seconds = nullptr;  // given: then no program is chosen
+  std::vector<MlpShape> mlps;        // The shapes of all MLPs that were made.
+  MlpSeconds mlp_seconds = nullptr;  // If set, no program is chosen.
   double seconds = 0;
 };
 
-// A projection is one operation, or two when it is low-rank: X·U and (X·U)·V, each from HBM and
-// back.
+// A projection is one operation, or two if it is low-rank: X·U and (X·U)·V. Each operation reads
+// from HBM and writes to HBM.
 class DeviceLinear : public ops::Linear {
  public:
   DeviceLinear(std::shared_ptr<Core> core, const ops::LinearWeight& weight,
@@ -51,10 +51,11 @@ class DeviceLinear : public ops::Linear {
   std::shared_ptr<Core> core_;
   int64_t in_, rank_, out_;
   bool bias_;
-  std::unique_ptr<ops::Linear> values_;  // of the host; may be none
+  std::unique_ptr<ops::Linear> values_;  // The host's layer, or null.
 };
 
-// An MLP runs as a tile program, for its time and, if the host computes values, for these too.
+// An MLP that runs as a tile program. The program gives its time and, if the backend computes
+// values, its values.
 class DeviceMlp : public ops::Mlp {
  public:
   DeviceMlp(std::shared_ptr<Core> core, const MlpShape& shape, std::unique_ptr<MlpWeights> weights)
@@ -63,7 +64,7 @@ class DeviceMlp : public ops::Mlp {
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     if (x.rows == 0) return;
     const Result<const MlpProgram*> program = core_->programs.find(shape_, x.rows);
-    NMM_CHECK(program.ok());  // prepare() finds out before
+    NMM_CHECK(program.ok());  // prepare() has already found errors.
     core_->seconds += (*program)->seconds;
     if (weights_) weights_->apply(**program, x, y);
   }
@@ -71,7 +72,7 @@ class DeviceMlp : public ops::Mlp {
  private:
   std::shared_ptr<Core> core_;
   MlpShape shape_;
-  std::unique_ptr<MlpWeights> weights_;  // none: time alone
+  std::unique_ptr<MlpWeights> weights_;  // Null if only the time is computed.
 };
 
 // An MLP of which only the time is known.
@@ -82,7 +83,7 @@ class TimedMlp : public ops::Mlp {
   void apply(ConstMatrixView x, MutableMatrixView) const override {
     if (x.rows == 0) return;
     const Result<double> seconds = core_->mlp_seconds(x.rows);
-    NMM_CHECK(seconds.ok());  // prepare() finds out before
+    NMM_CHECK(seconds.ok());  // prepare() has already found errors.
     core_->seconds += *seconds;
   }
 
@@ -90,7 +91,8 @@ class TimedMlp : public ops::Mlp {
   std::shared_ptr<Core> core_;
 };
 
-// Every operation advances the clock by its own time, as if nothing overlapped between operations.
+// The backend. Every operation advances the clock by its own time, because operations do not
+// overlap.
 class DeviceBackend : public ops::Backend {
  public:
   DeviceBackend(const simulator::DeviceSpec& device, MlpSeconds mlp_seconds)
@@ -116,7 +118,7 @@ class DeviceBackend : public ops::Backend {
   }
 
   // Builds and times the program of every MLP for this number of tokens, so that a model that
-  // cannot run is refused before it has begun to.
+  // cannot run is refused in advance.
   Status prepare(int64_t tokens) const override {
     if (core_->mlp_seconds) NMM_TRY(core_->mlp_seconds(tokens));
     for (const MlpShape& shape : core_->mlps) NMM_TRY(core_->programs.find(shape, tokens));
@@ -131,7 +133,7 @@ class DeviceBackend : public ops::Backend {
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     if (core_->mlp_seconds) return std::make_unique<TimedMlp>(core_);
     const Result<MlpShape> shape = mlp_shape(weight);
-    NMM_CHECK(shape.ok());  // supports() finds out before
+    NMM_CHECK(shape.ok());  // supports() has already found errors.
     core_->mlps.push_back(*shape);
     return std::make_unique<DeviceMlp>(
         core_, *shape, host_ ? std::make_unique<MlpWeights>(weight, *shape) : nullptr);
@@ -172,7 +174,7 @@ class DeviceBackend : public ops::Backend {
 
  private:
   std::shared_ptr<Core> core_;
-  std::unique_ptr<ops::Backend> host_;  // none: time alone
+  std::unique_ptr<ops::Backend> host_;  // Null if only the time is computed.
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
 #pragma once
-// A model on a simulated NeuronCore: an ops::Backend whose MLPs run as tile programs.
+// Runs a model on a simulated NeuronCore: an ops::Backend whose MLPs are tile programs.
 //
-// Values. MLPs are computed by the interpreter, as the hardware would: bf16 operands, fp32 sums in
-// PSUM, a rounding at every write to SBUF. All other operations are computed in fp32 by another
-// backend, the host.
+// Values: the interpreter computes the MLPs as the hardware would, with bf16 operands, fp32 sums in
+// PSUM and a rounding at every write to SBUF. Another backend, the host, computes all other
+// operations in fp32.
 //
-// Time. clock_seconds() advances with every operation: an MLP by what the timing model predicts for
-// its program, the others by the roofline of roofline.h. One NeuronCore, each operation after the
-// other. Not modelled: the embedding's lookup, sampling, and everything outside of the
-// device (kernel launch, copies to and from the host, the framework).
+// Time: clock_seconds() advances with every operation. An MLP takes the time that the timing model
+// predicts for its program, and other operations take that of roofline.h. The operations run one
+// after the other on one NeuronCore. Not modelled: the embedding's lookup, sampling, and everything
+// outside of the device (kernel launch, copies to and from the host, the framework).
 
 #include <cstdint>
 #include <functional>
@@ -20,17 +20,18 @@
 
 namespace neuronmm::device {
 
-// Values and time.
+// Returns a backend that computes values and times.
 std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
                                            ChooseTiling choose_tiling,
                                            std::unique_ptr<ops::Backend> host);
 
-// Time alone, from shapes alone: no weight is read and no result written.
+// Returns a backend that computes times only, from shapes. It reads no weights and writes no
+// results.
 std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
                                                   ChooseTiling choose_tiling);
 
-// The same, and every MLP takes as long for so many tokens as the caller says: of a form that no
-// weight has.
+// Returns a backend that computes times only. The caller gives the time of an MLP for a number of
+// tokens, for example of a form that no weight has.
 using MlpSeconds = std::function<Result<double>(int64_t tokens)>;
 std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
                                                   MlpSeconds mlp_seconds);

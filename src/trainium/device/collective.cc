@@ -5,11 +5,11 @@
 namespace neuronmm::device {
 
 namespace {
-constexpr double kNeighbours = 4;  // of a chip, among which its links are divided
+constexpr double kNeighbours = 4;  // The neighbours of a chip, among which its links are divided.
 }  // namespace
 
-// Every core sends and receives at once, and what it receives passes through its HBM like any other
-// transfer.
+// Every core sends and receives at the same time. The received data passes through its HBM like any
+// other transfer.
 double all_reduce_seconds(const simulator::DeviceSpec& device, int64_t cores, double bytes) {
   if (cores <= 1) return 0;
   const auto p = static_cast<double>(cores);

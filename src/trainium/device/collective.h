@@ -1,16 +1,18 @@
 #pragma once
-// What cores pay for exchanging partial sums, from published link figures where there are some.
-// Nothing of it was compared with a measurement.
+// Estimates what an exchange of partial sums between cores costs. Published link figures are used
+// where they exist. No result has been compared with a measurement.
 //
 //   seconds = steps · (step_ns + bytes of a step / bandwidth)
 //
-//   all-reduce of B bytes over p cores   the faster of
-//     a ring                   2(p - 1) steps of B/p bytes, each core's
-//     everybody to everybody   a step of (p - 1)·B bytes: of few bytes, as in decoding
-//   bandwidth    what a core's DMA engines move, and its part of HBM; across chips also of its
-//                chip's links: of a ring, a quarter, because it leaves a chip by one of four
-//                neighbours; of everybody to everybody, a core's part (both assumed)
-//   step_ns      collective_step of the device: assumed for all
+// An all-reduce of B bytes over p cores takes the faster of two algorithms:
+//   - A ring has 2(p - 1) steps. Each core moves B/p bytes per step.
+//   - Direct exchange has one step. Each core receives (p - 1)·B bytes, which suits small B, as
+//     in decoding.
+//
+// The bandwidth is that of a core's DMA engines, limited by the core's share of HBM. Across chips
+// it is also limited by the links of its chip. A ring gets a quarter of them, because it leaves a
+// chip by one of four neighbours (assumed). Direct exchange gives each core an equal part
+// (assumed). step_ns is the device's collective_step (assumed for all devices).
 
 #include <cstdint>
 
@@ -18,6 +20,7 @@
 
 namespace neuronmm::device {
 
+// Returns the time of an all-reduce of `bytes` bytes over `cores` cores, 0 for one core.
 double all_reduce_seconds(const simulator::DeviceSpec& device, int64_t cores, double bytes);
 
 }  // namespace neuronmm::device

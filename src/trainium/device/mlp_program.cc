@@ -14,7 +14,7 @@ Result<tile::Program> MlpProgram::for_rows(int64_t tokens) const {
   return kernels::make_program(*kernel, rows, tiling, {});
 }
 
-// Without a tuner: the kernel's default, fitted to the device's SBUF.
+// Without a tuner, a kernel gets its default tiling, fitted to the device's SBUF.
 ChooseTiling default_tilings(const simulator::DeviceSpec& device) {
   return [limits = simulator::limits_of(device)](const kernels::Kernel& kernel,
                                                  const kernels::KernelShape& shape) {
@@ -22,14 +22,14 @@ ChooseTiling default_tilings(const simulator::DeviceSpec& device) {
   };
 }
 
-// A program and its time are kept for every number of tokens, since decoding asks for the same one
-// again and again.
+// Programs and times are kept per number of tokens, because decoding asks for the same number again
+// and again.
 Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t tokens) {
   const auto key = std::make_pair(shape, tokens);
   if (const auto found = programs_.find(key); found != programs_.end()) return &found->second;
   Result<MlpProgram> chosen = choose(shape, tokens);
   if (!chosen) {
-    // Ctrl-C during tuning is not an error of the MLP.
+    // An interrupt (Ctrl-C) during tuning is no error of the MLP.
     if (chosen.error().kind == Error::Kind::kInterrupted) return chosen.error();
     return fail("{}: an MLP of {} tokens, {}: {}", device_.name, tokens, to_string(shape),
                 chosen.error().message);
@@ -41,8 +41,9 @@ Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) co
   MlpProgram program;
   NMM_ASSIGN(program.kernel, kernels::find_kernel(kernel_of(shape)));
   program.shape = kernel_shape(shape, tokens);
-  // Rounded up to whole tiles, prompts of 100 and 120 tokens share a tiling, and decoding one token
-  // has that of 128. The time is that of the real number of tokens.
+  // The number of tokens is rounded up to whole tiles for the choice of the tiling. Prompts of 100
+  // and 120 tokens thus share a tiling, and decoding one token has that of 128. The time is that of
+  // the real number of tokens.
   kernels::KernelShape whole_tiles = program.shape;
   whole_tiles.M = tile::ceil_div(tokens, kernels::kPartitions) * kernels::kPartitions;
   NMM_ASSIGN(program.tiling, choose_tiling_(*program.kernel, whole_tiles));

@@ -1,5 +1,6 @@
 #pragma once
-// Which tile program runs an MLP on so many tokens, and how long it takes.
+// Chooses the tile program that runs an MLP on a number of tokens, and predicts its time. The
+// simulated backend (backend.h) uses it.
 
 #include <functional>
 #include <map>
@@ -13,20 +14,20 @@
 namespace neuronmm::device {
 
 struct MlpProgram {
-  const kernels::Kernel* kernel = nullptr;  // "mlp", "dense_mlp", ...: bf16 with fp32 sums
+  const kernels::Kernel* kernel = nullptr;  // "mlp", "dense_mlp", ...: bf16 with fp32 sums.
   kernels::KernelShape shape;
   kernels::Tiling tiling;
-  double seconds = 0;  // by the timing model, and of the gathers around the kernel by a roofline
+  double seconds = 0;  // The kernel's time by the timing model, plus the gathers' by a roofline.
 
-  // The same kernel and tiling for `tokens` rows of X. A row's values do not depend on how many
-  // there are: the tiling's contraction blocks alone decide how they are summed.
+  // Returns the same kernel and tiling for `tokens` rows of X. A row's values do not depend on the
+  // number of rows, because only the tiling's contraction blocks decide the order of its sums.
   Result<tile::Program> for_rows(int64_t tokens) const;
 };
 
-// The tiling to run a kernel with: the tuner's best, say, or that of default_tilings().
+// Chooses the tiling of a kernel, for example the tuner's best, or that of default_tilings().
 using ChooseTiling =
     std::function<Result<kernels::Tiling>(const kernels::Kernel&, const kernels::KernelShape&)>;
-// The kernels' default tilings, with row blocks that SBUF holds.
+// Returns a function that chooses the kernels' default tilings, with row blocks that SBUF holds.
 ChooseTiling default_tilings(const simulator::DeviceSpec& device);
 
 class MlpPrograms {
@@ -34,9 +35,10 @@ class MlpPrograms {
   MlpPrograms(const simulator::DeviceSpec& device, ChooseTiling choose_tiling)
       : device_(device), choose_tiling_(std::move(choose_tiling)) {}
 
-  // Chosen and timed the first time that a shape meets a number of tokens, then remembered. The
-  // tiling is chosen for whole row tiles of 128 tokens, so that prompts of similar lengths and
-  // decoding share one. Errors: sizes that no kernel takes, and programs that SBUF cannot hold.
+  // Returns the program for a shape and a number of tokens, which is chosen and timed at the first
+  // call and then kept. The tiling is chosen for whole row tiles of 128 tokens, so prompts of
+  // similar lengths and decoding share one. Fails for sizes that no kernel takes and for programs
+  // that SBUF cannot hold.
   Result<const MlpProgram*> find(const MlpShape& shape, int64_t tokens);
 
  private:

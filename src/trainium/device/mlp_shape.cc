@@ -42,15 +42,16 @@ Status check_parts(const ops::MlpWeight& mlp) {
 
 }  // namespace
 
-// Ranks of factors may differ between the three matrices: the kernel has one rank, the largest, and
-// the others are padded with zeros. There is none for factors beside a matrix of another form.
+// The three matrices may have factors of different ranks. The kernel has one rank, the largest;
+// smaller factors are padded with zeros. If one of the matrices has another form, no kernel takes
+// the factors.
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   NMM_TRY(check_parts(weight));
   MlpShape shape{.hidden_size = weight.in_features(),
                  .intermediate_size = weight.neurons(),
                  .input = weight.in.rank(),
                  .output = weight.down.out.rank()};
-  // Of one alone there is no kernel.
+  // No kernel takes own pivots of gate or up alone.
   if (!weight.gate.in.empty() && !weight.up.in.empty()) {
     shape.own_pivots = true;
     shape.input = std::max(weight.gate.in.rank(), weight.up.in.rank());

@@ -10,8 +10,8 @@
 namespace neuronmm::device {
 namespace {
 
-// The transpose of a checkpoint's matrix, rounded to bf16, in the first rows and columns of zeros
-// [rows, columns].
+// Returns the transpose of a checkpoint's matrix, rounded to bf16. It fills the first rows and
+// columns of a matrix of zeros [rows, columns].
 Matrix operand(const TensorView& transposed, int64_t rows, int64_t columns) {
   Matrix matrix(rows, columns);
   parallel_ranges(transposed.rows(), [&](int64_t first, int64_t last) {
@@ -32,14 +32,14 @@ std::vector<float> values_of(const TensorView& tensor) {
   return values;
 }
 
-// U·V [K, N], summed in fp32 and rounded to bf16, of u_t [r, K] and v_t [N, r].
+// Returns U·V [K, N] of u_t [r, K] and v_t [N, r], summed in fp32 and rounded to bf16.
 Matrix product(const TensorView& u_t, const TensorView& v_t) {
   const std::vector<float> u = values_of(u_t), v = values_of(v_t);
   const int64_t rank = u_t.rows(), in = u_t.columns(), out = v_t.rows();
   Matrix matrix(in, out);
   parallel_ranges(in, [&](int64_t first, int64_t last) {
     for (int64_t j = 0; j < out; ++j) {
-      // One column at a time: the inner loop runs along a contiguous row of Uᵀ.
+      // The inner loop computes one column, so that it runs along a contiguous row of Uᵀ.
       std::vector<float> column(static_cast<size_t>(last - first));
       for (int64_t k = 0; k < rank; ++k) {
         const float* const u_row = u.data() + k * in + first;
@@ -55,14 +55,14 @@ Matrix product(const TensorView& u_t, const TensorView& v_t) {
   return matrix;
 }
 
-// Rows per part: one part per thread, in whole vectors of the interpreter.
+// Returns the rows per part, for one part per thread in whole vectors of the interpreter.
 int64_t rows_per_part(int64_t tokens) {
   constexpr int64_t kFewest = 64;
   const int64_t share = tile::ceil_div(tokens, num_threads());
   return tile::ceil_div(share, kFewest) * kFewest;
 }
 
-// Pivots first, as the kernels have them.
+// Returns the order of the kernels, which have pivots first.
 std::vector<int32_t> order_of(const ops::Pivots& pivots) {
   std::vector<int32_t> order = pivots.index;
   const std::vector<int32_t> rest = ops::others(pivots);
@@ -80,8 +80,8 @@ Matrix in_order(ConstMatrixView x, const std::vector<int32_t>& order) {
   return matrix;
 }
 
-// A matrix of any form as a dense one [in, out]. With input pivots the weight is also what they
-// multiply, and what the map makes of it for the others.
+// Returns a matrix of any form as a dense one [in, out]. With input pivots, the pivots' rows are
+// the weight, and the other rows are the map times the weight.
 Matrix multiplied_out(const ops::LinearWeight& weight) {
   const int64_t in = weight.in_features(), out = weight.out_features();
   if (weight.low_rank()) return product(weight.u_t, weight.v_t);
@@ -141,8 +141,9 @@ void MlpWeights::add_up(const ops::MlpWeight& weight, const MlpShape& shape) {
   order = order_of(weight.in);
 }
 
-// With more pivots than the weight has, the first of the others join them: they keep nothing of the
-// map, and get rows of the weight of their own.
+// Adds the operands of a matrix with its own pivots. If the kernel has more pivots than the weight,
+// the first of the other inputs become pivots. Their rows of the map stay 0, and they get their own
+// rows of the weight.
 void MlpWeights::add_pivoted(const std::string& name, const ops::LinearWeight& weight,
                              int64_t rank) {
   const int64_t in = weight.in_features(), pivots = weight.in.rank(), joined = rank - pivots;
@@ -161,8 +162,8 @@ void MlpWeights::add_pivoted(const std::string& name, const ops::LinearWeight& w
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {
-  // Every thread interprets the whole kernel on its share of the rows, with the same weights in
-  // place.
+  // Every thread interprets the whole kernel on its share of the rows. All threads read the same
+  // weights in place.
   const int64_t step = rows_per_part(x.rows);
   parallel_for(tile::ceil_div(x.rows, step), [&](int64_t part) {
     const int64_t first = part * step, rows = std::min(step, x.rows - first);
@@ -184,7 +185,7 @@ void MlpWeights::interpret(const MlpProgram& program, ConstMatrixView x,
       inputs.emplace(name, in_kernels_order.emplace_back(in_order(x, order)).view());
     }
   }
-  // The program was made, checked and timed for more rows before.
+  // The program for more rows has already been made, checked and timed.
   const Result<tile::Program> tiles = program.for_rows(x.rows);
   NMM_CHECK(tiles.ok());
   const Result<simulator::Interpretation> result = simulator::interpret(*tiles, inputs);

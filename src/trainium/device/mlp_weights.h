@@ -1,5 +1,6 @@
 #pragma once
-// The weights of one MLP as its kernel's operands, and the kernel's values with them.
+// The weights of one MLP as the operands of its kernel, and the kernel's computation with them. The
+// simulated backend (backend.h) has one per MLP.
 
 #include <map>
 #include <string>
@@ -13,14 +14,14 @@ namespace neuronmm::device {
 
 class MlpWeights {
  public:
-  // `shape` is mlp_shape(weight). Values are rounded to bf16. Factors of a smaller rank are filled
-  // up with zeros, which changes no value. Fewer pivots than the kernel has are joined by others,
-  // whose rows of the weight are multiplied out in fp32 first, as is all that is of another form
-  // than its kernel has.
+  // Prepares the operands. `shape` is mlp_shape(weight). Values are rounded to bf16. Factors of a
+  // smaller rank are padded with zeros, which changes no value. If a matrix has fewer pivots than
+  // the kernel, other inputs become pivots. Their rows of the weight, and matrices of another form
+  // than the kernel's, are first multiplied out in fp32.
   MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape);
 
-  // y [M, hidden] = what `program` makes of x [M, hidden]: rows are interpreted in parts, one per
-  // thread. Columns of x and y are in the model's order.
+  // Computes y [M, hidden] by interpreting `program` on x [M, hidden]. Every thread interprets the
+  // program on a part of the rows. Columns of x and y are in the model's order.
   void apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const;
 
  private:
@@ -29,9 +30,9 @@ class MlpWeights {
   void add_pivoted(const std::string& name, const ops::LinearWeight& weight, int64_t rank);
   void interpret(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const;
 
-  std::map<std::string, Matrix> operands_;  // by the kernel's names: [in, out], rounded to bf16
-  // The model's number of each column of what the kernel reads x as, by its names, and of its y;
-  // empty: they are in the model's order.
+  std::map<std::string, Matrix> operands_;  // By the kernel's names: [in, out], rounded to bf16.
+  // The model's column behind each column of the kernel's X (by operand name) and Y. An order is
+  // empty if it is the model's.
   std::map<std::string, std::vector<int32_t>> x_orders_;
   std::vector<int32_t> y_order_;
 };

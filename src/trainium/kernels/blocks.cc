@@ -16,7 +16,7 @@ using tile::Slice;
 using tile::Tile;
 using tile::upto;
 
-// A kernel that asks for a parameter which its tiling does not have is an error of the kernel.
+// Fails a CHECK if the tiling lacks the parameter, which is a mistake of the kernel's author.
 int64_t Tiling::operator[](std::string_view name) const {
   constexpr int64_t kAbsent = -1;
   const int64_t value = value_or(name, kAbsent);
@@ -24,8 +24,8 @@ int64_t Tiling::operator[](std::string_view name) const {
   return value;
 }
 
-// A tiling has a handful of parameters; a search through them costs nothing beside a kernel's
-// program, and the order of the kernel's description is kept.
+// A tiling has only a few parameters, so a linear search costs little compared with making a
+// program. The order of the kernel's description is kept.
 int64_t Tiling::value_or(std::string_view name, int64_t otherwise) const {
   for (const auto& [key, value] : values_) {
     if (key == name) return value;
@@ -49,8 +49,8 @@ Tile shifted(Tile tile, int64_t offset) {
   return tile;
 }
 
-// A matmul streams up to 512 columns. With a tile that divides the block, none of its matmuls
-// streams a short rest.
+// A matmul streams up to 512 columns. If the tile divides the block, no matmul streams a short
+// remainder.
 int64_t moving_tile(int64_t tiles) {
   for (int64_t per_tile = kMovingFree / 128; per_tile > 1; --per_tile) {
     if (tiles % per_tile == 0) return per_tile * 128;
@@ -58,8 +58,8 @@ int64_t moving_tile(int64_t tiles) {
   return 128;
 }
 
-// All sums of a kernel rotate through the same banks. Two are set apart where transposes need
-// results of another dtype.
+// All sums of a kernel rotate through the same banks. Two banks are set apart for transposes, whose
+// results may have another dtype.
 Context::Context(tile::Builder& builder, const KernelOptions& options, bool transposes)
     : b(builder), dtype(options.dtype), accumulate(options.accumulate) {
   const int64_t banks_to_transpose = transposes ? 2 : 0;
@@ -69,22 +69,22 @@ Context::Context(tile::Builder& builder, const KernelOptions& options, bool tran
       b.declare_psum("transposed", {kPartitions, kPartitions}, banks_to_transpose, options.dtype);
 }
 
-// Every call takes the next of the rotating banks, so that a sum can be drained while the next one
-// is made.
+// Every call takes the next of the rotating banks, so one sum can be copied out while the next one
+// is computed.
 Access Context::new_psum(const Slice& partitions, const Slice& columns) const {
   b.allocate(psum);
   return at(psum, {partitions, columns});
 }
 
-// The DMA transposes 2-byte elements only, so that fp32 goes through the Tensor engine whatever is
-// asked.
+// The DMA transposes only 2-byte elements, so fp32 goes through the Tensor engine whatever the
+// caller asks for.
 bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype) {
   return layout == Layout::kNatural && (by == TransposeBy::kTensorEngine || dtype == DType::kF32);
 }
 
 namespace {
 
-// The tiles of a block that are whole, at once, and what rows are left, from the weight itself.
+// Loads the whole tiles of a block in one transfer, and the remaining rows from the weight itself.
 void load_tiles(const Context& c, BufferId block, BufferId w, const Tile& k, const Tile& n) {
   const int64_t tiles = k.size.max / kPartitions, rest = k.size.max % kPartitions;
   if (tiles > 0) {
@@ -111,8 +111,8 @@ void fill_block(const Context& c, BufferId block, BufferId w, const Tile& k, con
   });
 }
 
-// A block of rows and columns lies as tiles of 128 rows behind one another, so that each tile's
-// rows are partitions.
+// A block lies in SBUF as tiles of 128 rows one after another, so that the rows of each tile are
+// partitions.
 BufferId load_block(const Context& c, std::string_view name, BufferId w, const Tile& k,
                     const Tile& n, int64_t copies) {
   const BufferId block =
@@ -123,8 +123,8 @@ BufferId load_block(const Context& c, std::string_view name, BufferId w, const T
 
 namespace {
 
-// Rows come as they are, and each 128 x 128 tile goes through the Tensor engine into PSUM and back
-// to its place.
+// Loads rows in their natural layout. Each 128 x 128 tile then goes through the Tensor engine into
+// PSUM, and from there to its place in the block.
 void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, const Tile& k,
                                 const Tile& m) {
   c.b.loop("mt", m, kPartitions, [&](const Tile& mt) {
@@ -141,8 +141,8 @@ void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, co
 
 }  // namespace
 
-// Three ways to X^T, from the cheapest: it lies so already, the DMA transposes, the Tensor engine
-// does.
+// There are three ways to get X^T, and the cheapest is tried first: X^T is already in HBM, the DMA
+// transposes X, or the Tensor engine does.
 BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x, const Tile& k,
                    const Tile& m, int64_t copies) {
   if (x.layout == Layout::kTransposed) return load_block(c, name, x.buffer, k, m, copies);
@@ -165,7 +165,7 @@ BlockSum::BlockSum(const Context& c, std::string_view name, DType dtype, const S
 
 BlockSum BlockSum::onto(const Context& c, BufferId buffer) { return {c, buffer, Begin::kContent}; }
 
-// Sums start from zero, and one block needs no sums: its results are copied.
+// Sums start from zero. A single block needs no zeroes, because its results are copied.
 void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& columns) const {
   if (begin_ != Begin::kZero) return;
   c_.b.loop(loop, partitions, kPartitions, [&](const Tile& tile) {
@@ -173,7 +173,8 @@ void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& 
   });
 }
 
-// The first block must not be added to what the buffer held before: start() has zeroed it.
+// A copy replaces what the buffer held before. Adding is correct because start() has zeroed the
+// buffer or because the sum begins with its contents.
 void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) const {
   if (begin_ == Begin::kFirstResult) {
     c_.b.copy(at(sums_, slices), psum);
@@ -182,7 +183,7 @@ void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) cons
   }
 }
 
-// The sums may be wider than the output: then they are rounded on the way.
+// If the sums are wider than the output, they are rounded into a separate tile before the store.
 void store_rounded(const Context& c, const Access& y, const Access& sums, const Tile& rows,
                    const Tile& columns) {
   if (c.b.dtype(sums.buffer) == c.dtype) return c.b.store(y, sums);

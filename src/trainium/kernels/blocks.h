@@ -1,6 +1,7 @@
 #pragma once
-// The pieces that the kernels share: bringing a block of an operand into SBUF, and summing PSUM
-// results over the blocks of a contraction.
+// This file holds the parts that all kernels share: loading a block of an operand into SBUF, and
+// summing PSUM results over the blocks of a contraction. All functions emit instructions through
+// the Builder of a Context. Mistakes of a kernel's author fail a CHECK.
 
 #include <cstdint>
 #include <initializer_list>
@@ -11,34 +12,38 @@
 
 namespace neuronmm::kernels {
 
-// All of a dimension as one tile.
+// Returns all of a dimension as one tile.
 tile::Tile whole(int64_t dimension);
-// The same tile, `offset` elements further: where the columns behind the pivots lie.
+// Returns the same tile, `offset` elements further. Kernels with pivots use it for the columns
+// after the pivots.
 tile::Tile shifted(tile::Tile tile, int64_t offset);
 
-// A block never holds more than its dimension.
+// Returns the size of a block in elements, which is never larger than the dimension.
 inline int64_t block_size(int64_t tiles, int64_t tile, int64_t dimension) {
   return tiles * tile < dimension ? tiles * tile : dimension;
 }
 
-// The largest tile of at most 512 elements, in steps of 128, that divides a block of `tiles` x 128.
+// Returns the largest tile of at most 512 elements, in steps of 128, that divides a block of
+// `tiles` x 128.
 int64_t moving_tile(int64_t tiles);
 
-// What one kernel's functions pass around.
+// The state that the functions of one kernel pass around.
 struct Context {
   tile::Builder& b;
   DType dtype;
   DType accumulate;
-  // Banks that rotate through the whole kernel: sums [128, 512] fp32, and, if the kernel transposes
-  // on the Tensor engine, results [128, 128] of that in `dtype`.
+  // PSUM banks that rotate through the whole kernel. `psum` holds sums [128, 512] in fp32.
+  // `transposed` holds results [128, 128] in `dtype`, if the kernel transposes on the Tensor
+  // engine.
   tile::BufferId psum, transposed = -1;
 
   Context(tile::Builder& builder, const KernelOptions& options, bool transposes = false);
+  // Allocates the next PSUM bank and returns the access to a tile of it.
   tile::Access new_psum(const tile::Slice& partitions, const tile::Slice& columns) const;
 };
 
-// The blocks of a dimension, all but the last whole: the last has a size of its own, and no size
-// depends on a loop.
+// Loops over the blocks of a dimension. All blocks except the last are whole, and the last block
+// has a size of its own, so no size depends on a loop.
 template <typename Body>
 void loop_blocks(tile::Builder& b, std::string_view name, const tile::Tile& dimension,
                  const tile::Step& step, const Body& body) {
@@ -52,47 +57,51 @@ void loop_blocks(tile::Builder& b, std::string_view name, const tile::Tile& dime
   }
 }
 
-// The rows `k` and columns `n` of w [K, N], as [128, row tiles, columns] in SBUF. Of a w that is a
-// view [128, tiles, N] (contiguous.h) the whole tiles are one transfer; then `k` has the same size
-// in all iterations.
+// Loads the rows `k` and columns `n` of w [K, N] as [128, row tiles, columns] into a new SBUF
+// buffer. If w is a view [128, tiles, N] (contiguous.h), the whole tiles are one transfer. In that
+// case `k` must have the same size in all iterations.
 tile::BufferId load_block(const Context& c, std::string_view name, tile::BufferId w,
                           const tile::Tile& k, const tile::Tile& n, int64_t copies);
 
-// The same into a buffer that is there.
+// Loads the same block into an existing buffer.
 void fill_block(const Context& c, tile::BufferId block, tile::BufferId w, const tile::Tile& k,
                 const tile::Tile& n);
-bool is_tiled(const Context& c, tile::BufferId w);  // a view [128, tiles, N]
-tile::Slice tiles_of(const tile::Tile& k);          // its whole tiles, along that dimension
+bool is_tiled(const Context& c, tile::BufferId w);  // Returns true if w is a view [128, tiles, N].
+tile::Slice tiles_of(const tile::Tile& k);  // The whole tiles of k, along the dimension of tiles.
 
-// X^T for the columns `k` and rows `m` of X, as [128, k tiles, rows] in SBUF. X^T in HBM loads
-// directly; X is transposed on the way, by DMA or by the Tensor engine.
+// The engine that transposes a natural X.
 enum class TransposeBy { kDma, kTensorEngine };
+// The left operand X of a product: its buffer, its layout and the engine that transposes it.
 struct LeftOperand {
   tile::BufferId buffer;
   Layout layout;
   TransposeBy by = TransposeBy::kTensorEngine;
 };
-// Needs a Context that `transposes`. The DMA transposes 2-byte elements only
-// (nki.isa.dma_transpose).
+// Returns true if the Tensor engine transposes X, which needs a Context with `transposes`. The DMA
+// transposes only 2-byte elements (nki.isa.dma_transpose), so fp32 always takes the Tensor engine.
 bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype);
+// Loads X^T for the columns `k` and rows `m` of X, as [128, k tiles, rows] in SBUF. If X^T is in
+// HBM, it loads directly. Otherwise the DMA or the Tensor engine transposes X on the way.
 tile::BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x,
                          const tile::Tile& k, const tile::Tile& m, int64_t copies);
 
-// A sum over the blocks of a contraction, kept in SBUF between them. One block needs no sum: its
-// PSUM result is copied.
+// A sum over the blocks of a contraction. It stays in SBUF between the blocks. If there is only one
+// block, its PSUM result is copied.
 class BlockSum {
  public:
   BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape, int64_t copies,
            int64_t blocks);
-  // A sum that begins with what the buffer holds.
+  // Returns a sum that begins with the contents of the buffer.
   static BlockSum onto(const Context& c, tile::BufferId buffer);
-  // The dtype that sums of `blocks` blocks of results in c.dtype are kept in.
+  // Returns the dtype for sums over `blocks` blocks. The sum of one block is rounded at once to
+  // c.dtype.
   static DType dtype_for(const Context& c, int64_t blocks) {
     return blocks == 1 ? c.dtype : c.accumulate;
   }
 
-  // Zeroes the tiles of [partitions, columns]; partitions in tiles of 128.
+  // Zeroes the tiles of [partitions, columns], with the partitions in tiles of 128.
   void start(std::string_view loop, const tile::Tile& partitions, const tile::Tile& columns) const;
+  // Adds a PSUM result to a tile of the sum, or copies it there if there is only one block.
   void add(std::initializer_list<tile::Slice> slices, const tile::Access& psum) const;
   tile::Access operator()(std::initializer_list<tile::Slice> slices) const {
     return tile::at(sums_, slices);
@@ -109,7 +118,8 @@ class BlockSum {
   Begin begin_;
 };
 
-// Stores `sums` [rows, columns of one partition row] to `y`, rounded to its dtype if need be.
+// Stores `sums` [rows, columns], with one row per partition, to `y`. Rounds the sums to the
+// operands' dtype if they are wider.
 void store_rounded(const Context& c, const tile::Access& y, const tile::Access& sums,
                    const tile::Tile& rows, const tile::Tile& columns);
 

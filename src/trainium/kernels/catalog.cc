@@ -1,10 +1,12 @@
-// kernels(): the list of all kernels, each described in the file that makes its program.
+// This file implements kernels() of registry.h: the list of all kernels. Each kernel is described
+// in the file that makes its program.
 
 #include "trainium/kernels/registry.h"
 
 namespace neuronmm::kernels {
 
-// A new kernel's file defines such a function, which is named here and in the list below.
+// Every family of kernels has such a function in its own file. A new family is declared here and
+// added to the list below.
 std::vector<Kernel> matmul_kernels();
 std::vector<Kernel> xuv_kernels();
 std::vector<Kernel> pivoted_kernels();

@@ -49,13 +49,13 @@ bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t r
   return loads_contiguously(tiles, M, K) && ranks >= kPartitions;
 }
 
-// Assumed: one by one, more rows than these take longer to load than to transpose.
+// More rows than this take longer to load one by one than to transpose (assumed).
 bool transposes_contiguous_rows(int64_t M) { return M > 8; }
 
 namespace {
 
-// Each row by itself. Its elements lie one behind the other on both sides, so that a partition's
-// are one descriptor.
+// Loads each row by itself. The elements of a row that go to one partition are adjacent on both
+// sides, so they are one descriptor.
 LeftBlock load_rows(const Context& c, BufferId view, int64_t tiles, const Tile& contraction,
                     const Tile& m) {
   const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, m.size.max, tiles});

@@ -1,8 +1,11 @@
 #pragma once
-// Few rows take as long as their weights take to load, and those load fastest in long runs of
-// bytes. Where K runs in the order k = p · K/128 + j, each partition p has consecutive rows of U,
-// so that a block of U is one transfer with a run per partition, and a row of X is [128, K/128] as
-// it lies. For up to 128 rows and a K of whole tiles; elsewhere the parameter changes nothing.
+// This file loads weights in long runs of bytes, for kernels with up to 128 rows. Such a kernel
+// takes as long as its weights take to load, and long runs load fastest. The contraction runs in
+// the order k = p · K/128 + j, so each partition p holds consecutive rows of U. A block of U is
+// then one transfer with one run per partition, and a row of X is [128, K/128] without reordering.
+//
+// The kernels of xuv.h, mlp.h and dense_mlp.h use it. It needs at most 128 rows and a K of whole
+// tiles; otherwise the parameter changes nothing.
 
 #include <string_view>
 
@@ -12,27 +15,33 @@
 
 namespace neuronmm::kernels {
 
-// Of kernels that take X [M, K] as it lies.
+// Returns the tiling parameter "contiguous" of kernels that take X [M, K] in its natural layout.
 TilingParameter contiguous_parameter();
 
+// Returns true if the tiling asks for contiguous loads and the shape allows them.
 bool loads_contiguously(const LowRankTiles& tiles, int64_t M, int64_t K);
-// Whether few_rows.h makes Y from such a strip of `ranks`: its V has to have a whole tile of rows.
+// Returns true if few_rows.h computes Y from a contiguously loaded strip of `ranks`. It needs a V
+// with at least one whole tile of rows.
 bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t ranks);
-// Whether X then passes through the Tensor engine, which a Context has to know.
+// Returns true if contiguously loaded rows of X pass through the Tensor engine. The Context must
+// then be made with `transposes`.
 bool transposes_contiguous_rows(int64_t M);
 
-// A weight [K, N] as [128, K/128, N], and factors whose U is that and whose V is row tiles.
+// Declares the view [128, K/128, N] of a weight [K, N].
 tile::BufferId contiguous_view(tile::Builder& b, std::string_view name, tile::BufferId w, int64_t K,
                                int64_t N);
+// The names of the two factors.
 struct ContiguousNames {
   std::string_view u, v;
 };
+// Returns factors whose U is such a view and whose V is row tiles.
 Factors contiguous_factors(tile::Builder& b, Factors factors, const ContiguousNames& names,
                            int64_t K, int64_t r);
-// A weight of at least 128 rows as row tiles (tile/builder.h); another as it is.
+// Returns a weight of at least 128 rows as row tiles (tile/builder.h), and a smaller weight
+// unchanged.
 tile::BufferId tiled_rows(tile::Builder& b, std::string_view name, tile::BufferId w);
 
-// All of X^T [K, rows m] for X [M, K], as [128, K/128, rows].
+// Loads all of X^T [K, rows m] from X [M, K], as [128, K/128, rows].
 LeftBlock load_left_contiguous(const Context& c, tile::BufferId x, int64_t M, int64_t K,
                                const tile::Tile& m);
 

@@ -13,9 +13,11 @@ using tile::Program;
 
 namespace {
 
+// The number of the loop over cores. Loops are numbered from the outside in, so this loop comes
+// first.
 constexpr LoopId kCore = 0;
 
-// Loops are numbered from the outside in, so that the one over cores comes first.
+// Puts a program of one core into a loop over cores. All loop numbers move up by one.
 class Lift {
  public:
   Lift(const Kernel& kernel, const KernelOptions& options, Program& program, int64_t rows,
@@ -33,7 +35,8 @@ class Lift {
     }
   }
 
-  // Views of operands with tokens as columns have no dimension of their own for them.
+  // Fails for a view of an operand with tokens as columns, because the tokens have no dimension of
+  // their own there.
   Status run() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       if (!along_m_[b]) continue;
@@ -100,7 +103,8 @@ class Lift {
 
   Program& program_;
   int64_t rows_, cores_;
-  std::vector<std::optional<size_t>> along_m_;  // by buffer: its dimension of tokens
+  // The dimension of tokens of each buffer, if it has one.
+  std::vector<std::optional<size_t>> along_m_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace neuronmm::kernels {
 
 using tile::ceil_div;
 
-// Kernels that run one after the other.
+// Adds the costs of kernels that run one after the other.
 Cost operator+(const Cost& a, const Cost& b) {
   return {a.hbm_read_bytes + b.hbm_read_bytes, a.hbm_write_bytes + b.hbm_write_bytes,
           a.flops + b.flops, a.nc_matmuls + b.nc_matmuls};
@@ -18,7 +18,7 @@ Cost operator+(const Cost& a, const Cost& b) {
 
 namespace {
 
-// A plain matmul that reads X `x_loads` times and W `w_loads` times.
+// Returns the cost of a plain matmul that reads X `x_loads` times and W `w_loads` times.
 Cost matmul_cost(const KernelShape& p, const KernelOptions& options, int64_t x_loads,
                  int64_t w_loads) {
   const int64_t s = dtype_size_bytes(options.dtype);
@@ -28,23 +28,23 @@ Cost matmul_cost(const KernelShape& p, const KernelOptions& options, int64_t x_l
           .nc_matmuls = ceil_div(p.M, 128) * ceil_div(p.K, 128) * ceil_div(p.N, 512)};
 }
 
-// One fused chain: X [M, K] once per pass, U and V once per row block.
+// A fused chain. It reads X [M, K] once per pass, and U and V once per row block.
 struct Chain {
   int64_t s, M, K, r, N;
   LowRankTiles tiles;
   bool transposed;
-  bool few_rows = false;  // few_rows.h ends it
+  bool few_rows = false;  // True if few_rows.h computes Y.
 
   int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
-  // A pass keeps the strip of so many ranks on the chip; more ranks than that need X once more,
-  // unless all of X^T is there.
+  // A pass keeps the strip of a share of the ranks on the chip. Each further pass reads X again,
+  // unless all of X^T is in SBUF.
   int64_t x_bytes() const {
     return s * M * K * (loads_contiguously(tiles, M, K) ? 1 : ceil_div(r, tiles.pass_ranks(r)));
   }
-  // The factors stay for one block of rows and are read again for the next.
+  // The factors stay in SBUF for one block of rows and are read again for the next.
   int64_t weight_bytes() const { return s * row_blocks() * r * (K + N); }
   int64_t y_bytes() const { return s * M * N; }
-  // Multiplications and additions of X·U [M, r] and of the strip times V [M, N].
+  // Counts the multiplications and additions of X·U [M, r] and of the strip times V [M, N].
   int64_t flops() const { return 2 * M * r * (K + N); }
   int64_t project_matmuls() const {
     return ceil_div(M, tiles.row_tile) * ceil_div(K, 128) * ceil_div(r, 128);
@@ -58,7 +58,8 @@ struct Chain {
   int64_t matmuls() const { return project_matmuls() + expand_matmuls(); }
 };
 
-// Rows stream (512 at a time) where the output is transposed; elsewhere they are stationary (128).
+// Makes the chain of one shape. Rows stream (512 at a time) if the output is transposed; otherwise
+// they are stationary (128).
 Chain chain(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
             bool transposed) {
   return {dtype_size_bytes(options.dtype),
@@ -71,7 +72,7 @@ Chain chain(const KernelShape& p, const Tiling& tiling, const KernelOptions& opt
           transposed};
 }
 
-// The operands, once per block that reads them, and Y once.
+// Counts the operands once per block that reads them, and Y once.
 Cost fused_cost(const Chain& c) {
   return {.hbm_read_bytes = c.x_bytes() + c.weight_bytes(),
           .hbm_write_bytes = c.y_bytes(),
@@ -79,7 +80,7 @@ Cost fused_cost(const Chain& c) {
           .nc_matmuls = c.matmuls()};
 }
 
-// Two chains that share X.
+// Returns the cost of two chains that share X.
 Cost up_cost(const Chain& c) {
   return {.hbm_read_bytes = c.x_bytes() + 2 * c.weight_bytes(),
           .hbm_write_bytes = c.y_bytes(),
@@ -94,27 +95,27 @@ Cost up_cost(const Chain& c) {
 Cost matmul_tiled_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, 512), ceil_div(p.M, 128));
 }
-// Rows of X stay while all of W goes by.
+// Rows of X stay in SBUF while all of W is loaded for them.
 Cost matmul_hoisted_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
   return matmul_cost(p, options, 1, ceil_div(p.M, 128));
 }
-// The same with blocks of rows: W goes by less often.
+// With blocks of rows, W is read less often.
 Cost matmul_blocked_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return matmul_cost(p, options, 1, ceil_div(p.M, tiling["BM"] * 128));
 }
-// W is read once; X once per block of columns.
+// W is read once, and X is read once per block of columns.
 Cost matmul_optimized_cost(const KernelShape& p, const Tiling& tiling,
                            const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512), 1);
 }
-// Both are read once per block of the other.
+// X is read once per block of columns, and W once per block of rows.
 Cost matmul_fixed_order_cost(const KernelShape& p, const Tiling& tiling,
                              const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512),
                      ceil_div(p.M, tiling["BM"] * 128));
 }
 
-// Y and its transpose: they differ in which operand of the matmuls streams.
+// The costs of Y and of Y^T differ in which operand of the matmuls streams.
 Cost xuv_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   Chain c = chain(p, tiling, options, false);
   c.few_rows = ends_in_few_rows(c.tiles, p.M, p.K, p.r);
@@ -124,8 +125,8 @@ Cost xuv_transposed_cost(const KernelShape& p, const Tiling& tiling, const Kerne
   return fused_cost(chain(p, tiling, options, true));
 }
 
-// Two matmuls and, between them, the transposition of X·U through HBM: read once and written once
-// more.
+// The kernel runs two matmuls. The transposition of X·U between them reads X·U from HBM and writes
+// it once more.
 Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const KernelShape first{.M = p.M, .K = p.K, .r = 0, .N = p.r};
   const KernelShape second{.M = p.M, .K = p.r, .r = 0, .N = p.N};
@@ -135,8 +136,7 @@ Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const Kerne
          matmul_optimized_cost(second, tiling, options);
 }
 
-// The strip is computed again for every block of columns, which is what fusing without keeping it
-// costs.
+// The strip is computed again for every block of columns.
 Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const Chain c = chain(p, tiling, options, false);
   const int64_t column_blocks = ceil_div(p.N, c.tiles.BN), rank_blocks = ceil_div(p.r, c.tiles.Br);
@@ -147,7 +147,7 @@ Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
           .nc_matmuls = column_blocks * c.project_matmuls() + c.expand_matmuls()};
 }
 
-// X without its pivots goes through D as through a U of K - r rows; the pivots are read once.
+// D acts as a U with K - r rows on the columns of X that are not pivots. The pivots are read once.
 Cost xuv_pivoted_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   KernelShape others = p;
   others.K = p.K - p.r;
@@ -155,7 +155,7 @@ Cost xuv_pivoted_cost(const KernelShape& p, const Tiling& tiling, const KernelOp
   return fused_cost(c) + Cost{.hbm_read_bytes = c.s * p.M * p.r};
 }
 
-// C, as a V of N - r columns, makes what the strip is not already.
+// C acts as a V with N - r columns. The other r columns of Y are the strip.
 Cost xuv_pivoted_out_cost(const KernelShape& p, const Tiling& tiling,
                           const KernelOptions& options) {
   KernelShape others = p;
@@ -164,12 +164,13 @@ Cost xuv_pivoted_out_cost(const KernelShape& p, const Tiling& tiling,
   return fused_cost(c) + Cost{.hbm_write_bytes = c.s * p.M * p.r};
 }
 
-// Silu and the product of gate and up happen on the way out of PSUM and move nothing over HBM.
+// Silu and the product of gate and up are computed when results leave PSUM, and move nothing over
+// HBM.
 Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return up_cost(chain(p, tiling, options, true));
 }
 
-// Three weights of K x N are read once per block of rows; H stays on the chip.
+// Three weights of K x N are read once per block of rows, and H stays on the chip.
 Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const int64_t s = dtype_size_bytes(options.dtype);
   const LowRankTiles tiles = dense_mlp_tiles(tiling).up;
@@ -186,8 +187,9 @@ Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
 
 namespace {
 
-// `width_in` columns go into gate and up, `width_out` come out of down; what is less than K is
-// narrow, and has a D or a C. Of X and of D there are `copies`.
+// Returns the cost of a layer whose gate and up read `width_in` columns and whose down writes
+// `width_out`. An end with less than K columns is narrow and has a D or a C. `copies` is the number
+// of copies of X and of D.
 Cost narrow_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
                  int64_t width_in, int64_t width_out, int64_t copies = 1) {
   const int64_t s = dtype_size_bytes(options.dtype);
@@ -233,8 +235,8 @@ Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& o
   Chain down{
       s, p.M, p.N, p.r, p.K, low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down."), false};
   down.few_rows = ends_in_few_rows(up.tiles, p.M, p.K, p.r);
-  // With H on the chip both halves have the rows of the first one, and H is neither written nor
-  // read.
+  // With H on the chip, both halves have the row blocks of the first half, and H is neither written
+  // nor read.
   if (on_chip) {
     down.tiles.BM = up.tiles.BM;
     down.tiles.row_tile = up.tiles.row_tile;

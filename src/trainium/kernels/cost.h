@@ -1,6 +1,7 @@
 #pragma once
-// The closed formulas of the kernels: bytes over HBM, FLOPs and nc_matmul instructions from the
-// shape and the tiling alone. Tests compare them with what a walk of the program counts.
+// This file declares the closed formulas of the kernels: bytes over HBM, FLOPs and nc_matmul
+// instructions from the shape and the tiling alone. Kernel descriptions (description.h) refer to
+// them. Tests compare the results with the counts of a walk through the program.
 
 #include <cstdint>
 
@@ -8,6 +9,7 @@
 
 namespace neuronmm::kernels {
 
+// The total work of a kernel.
 struct Cost {
   int64_t hbm_read_bytes = 0, hbm_write_bytes = 0;
   int64_t flops = 0;

@@ -1,5 +1,5 @@
-// The stages of low_rank.h do the work: a column block of Wg or Wu is the U of a projection whose
-// ranks are those columns, and H^T is the strip that Wd, as a V, expands.
+// The stages of low_rank.h do the work. A column block of Wg or Wu is the U of a projection whose
+// ranks are the columns of the block. H^T is the strip, and Wd is the V that expands it.
 
 #include "trainium/kernels/dense_mlp.h"
 
@@ -19,7 +19,7 @@ using tile::upto;
 
 namespace {
 
-// The sums of gate and up, which share the blocks of K where they share X.
+// Returns the sums of gate and up. If they read the same X, they share its blocks.
 std::vector<BlockSum> gate_and_up_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                        const GateAndUp& in, const Tile& m, const Tile& n,
                                        const std::vector<LeftBlock>& x) {
@@ -31,8 +31,8 @@ std::vector<BlockSum> gate_and_up_sums(const Context& c, int64_t K, const LowRan
   return sums;
 }
 
-// H^T of the rows m and the columns n, from X^T in SBUF: the sums of gate and up, then silu and the
-// product, all with columns as partitions.
+// Computes H^T for the rows m and the columns n, from X^T in SBUF: first the sums of gate and up,
+// then silu and the product. All of them have columns as partitions.
 void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const GateAndUp& in,
                   const Tile& m, const Tile& n, const std::vector<LeftBlock>& x, BufferId h) {
   const std::vector<BlockSum> sums = gate_and_up_sums(c, K, tiles, in, m, n, x);
@@ -57,7 +57,7 @@ BufferId hidden_rows(const Context& c, const Tile& contraction, int64_t N,
   return h;
 }
 
-// The strip that Wd expands is H^T, whose "ranks" are the intermediate columns.
+// Wd expands the strip H^T, whose "ranks" are the intermediate columns.
 void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles& tiles,
                 const Tile& m, BufferId h, BufferId w_down, BufferId y) {
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(N, tiles.Br));
@@ -71,7 +71,8 @@ void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles
   });
 }
 
-// The tiles of low_rank.h with names of its own; what a dense layer does not have is 1.
+// The tiles are those of low_rank.h under other parameter names. Parameters that a dense layer does
+// not have are 1.
 DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
   constexpr int64_t kUnused = 1;
   const tile::Step BM = block_step(tiling, "BM", 128), row_tile{moving_tile(tiling["BM"]), "TM"};
@@ -141,7 +142,7 @@ namespace {
 
 using tile::HbmRole;
 
-// Gate and up stay sums until the activation; H is rounded as an operand.
+// Gate and up keep the precision of sums until the activation. H is rounded to the operands' dtype.
 Formula dense_formula() {
   const auto half = [](std::string_view weight) {
     return product(operand("x"), weight, "up.BK", Formula::Kept::kAsSums);
@@ -149,7 +150,7 @@ Formula dense_formula() {
   return product(gated(half("w_gate"), half("w_up")), "w_down", "down.BK");
 }
 
-// The rows of a block are the same for both halves, since H stays on the chip.
+// The rows of a block are equal for both halves, because H stays on the chip.
 std::vector<TilingParameter> dense_tiling() {
   TilingParameter contiguous = contiguous_parameter();
   contiguous.name = "up." + contiguous.name;

@@ -1,11 +1,12 @@
 #pragma once
-// The dense SwiGLU layer, fused: what the low-rank one (mlp.h) is measured against. X [M, K] tokens
-// x hidden size, N = intermediate size.
+// This file declares the fused dense SwiGLU layer, the baseline for the low-rank layer (mlp.h). X
+// is [M, K], tokens x hidden size, and N is the intermediate size.
 //
 //   H^T [N, rows] = (silu(X·Wg) * (X·Wu))^T    W tiles stationary, X^T moves; stays in SBUF
 //   Y [rows, K]   = H·Wd                       H^T tiles stationary, Wd moves
 //
-// for one block of rows after the other; each block reads all three weights once.
+// The kernel processes one block of rows after the other, and each block reads all three weights
+// once. narrow_mlp.cc uses the two stages, too.
 
 #include <vector>
 
@@ -15,25 +16,26 @@
 
 namespace neuronmm::kernels {
 
-// The blocks of both stages in the words of low_rank.h: up.Br columns of Wg and Wu at a time;
-// down.Br rows x down.BN columns of Wd.
+// The blocks of both stages, with the names of low_rank.h. A block of Wg or Wu has up.Br columns; a
+// block of Wd has down.Br rows x down.BN columns.
 struct DenseMlpTiles {
   LowRankTiles up, down;
 };
 DenseMlpTiles dense_mlp_tiles(const Tiling& tiling);
 
-// The dense weights of one half and what the stages make of them, for the rows m. H^T lies as [128,
-// N tiles, rows].
+// The dense weights of gate and up.
 struct GateAndUp {
   tile::BufferId gate, up;
-  tile::BufferId block = -1;  // that blocks of both rotate in, if they are views [128, K/128, N]
+  // The buffer that blocks of both weights share if they are views [128, K/128, N].
+  tile::BufferId block = -1;
 };
-// All of H^T [N, rows] from X^T, of which `contraction` rows are to be had: one for gate and up, or
-// one for each.
+// Computes all of H^T [N, rows] for the rows m, as [128, N tiles, rows] in SBUF. `x` holds one
+// source of X^T for gate and up together, or one for each. `contraction` is the dimension of X^T
+// that the weights are multiplied along.
 tile::BufferId hidden_rows(const Context& c, const tile::Tile& contraction, int64_t N,
                            const LowRankTiles& tiles, const GateAndUp& weights, const tile::Tile& m,
                            const std::vector<LeftBlock>& x);
-// Y [rows, columns] = H·Wd.
+// Computes Y [rows, columns] = H·Wd for the rows m.
 void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles& tiles,
                 const tile::Tile& m, tile::BufferId h, tile::BufferId w_down, tile::BufferId y);
 

@@ -79,8 +79,8 @@ const OperandDescription& operand_of(const Kernel& kernel, std::string_view name
   return *found;
 }
 
-// Kernels that take X either way are described with X transposed, and the option swaps its
-// dimensions. The first operand is X.
+// Kernels that take X in either layout are described with X transposed, and the option swaps its
+// dimensions. X is the first operand.
 MatrixLayout layout_of(const Kernel& kernel, const OperandDescription& operand,
                        const KernelOptions& options) {
   const bool natural = kernel.left_layout && options.left == Layout::kNatural;

@@ -1,6 +1,7 @@
 #pragma once
-// All that the commands know about a kernel, as data. A new kernel describes itself in its own file
-// and is listed in catalog.cc (docs/kernels.md).
+// This file defines the description of a kernel, as data: everything that the commands and the
+// tuner know about it. A new kernel describes itself in its own file and is listed in catalog.cc
+// (docs/kernels.md).
 
 #include <cstdint>
 #include <string>
@@ -14,77 +15,88 @@
 
 namespace neuronmm::kernels {
 
-// A dimension is a letter: 'M', 'K', 'r', 'N' or 's' of the shape, or what pivots leave of one:
-// 'k' = K - r, 'n' = N - r, 'q' = K - s.
+// A dimension that is what pivots leave of another dimension. Dimensions are letters: 'M', 'K',
+// 'r', 'N' or 's' belong to the shape. The letters 'k' = K - r, 'n' = N - r and 'q' = K - s are
+// derived.
 struct Rest {
   char letter, whole, pivots;
 };
-const Rest* find_rest(char letter);       // nullptr: a dimension of the shape itself
-std::string dimension_text(char letter);  // "K - r"
-std::string dimension_name(char letter);  // the same as a name: "K_less_r"
+const Rest* find_rest(char letter);       // Returns nullptr for a dimension of the shape itself.
+std::string dimension_text(char letter);  // The dimension as text, such as "K - r".
+std::string dimension_name(char letter);  // The dimension as a name, such as "K_less_r".
 
 // The dimensions that the rows and the columns of a matrix in HBM run along.
 struct MatrixLayout {
   char rows, columns;
 
   bool has_tokens() const { return rows == 'M' || columns == 'M'; }
-  bool transposed() const { return columns == 'M'; }  // tokens as columns
+  bool transposed() const { return columns == 'M'; }  // True if tokens are columns.
   bool operator==(const MatrixLayout&) const = default;
 };
-std::string to_string(const MatrixLayout& layout);  // "[K, M]", "[K - r, r]"
+// Returns text such as "[K, M]" or "[K - r, r]".
+std::string to_string(const MatrixLayout& layout);
 
+// An operand in HBM.
 struct OperandDescription {
   std::string_view name;
   MatrixLayout layout;
-  tile::HbmRole role;  // an input or the output
+  tile::HbmRole role;  // An input or the output.
 };
 
-// Larger sizes would overflow the 64-bit FLOP counts: 2 · 2^20 · 2^20 · 2^21 = 2^62.
+// The largest size of a dimension. With larger sizes the 64-bit FLOP counts would overflow: 2 ·
+// 2^20 · 2^20 · 2^21 = 2^62.
 inline constexpr int64_t kLargestDimension = int64_t{1} << 20;
 
+// A tiling parameter, with the values that a search may try.
 struct TilingParameter {
   std::string name;
-  int64_t value;  // the default
+  int64_t value;  // The default value.
   std::string meaning;
-  // A block of tiles, of `tile` elements each, along a dimension ('M', 'K', ...);
-  // 0: a number, of which a search tries these.
+  // The dimension ('M', 'K', ...) of a parameter that counts tiles of `tile` elements each. It is 0
+  // for a plain number, for which a search tries the values in `tried`.
   char dimension = 0;
   int64_t tile = 1;
   int64_t least = 1, most = kLargestDimension / 128;
   std::vector<int64_t> tried = {};
-  bool for_wide_sums = false;  // of no use where sums take no more bytes than operands
-  bool for_few_rows = false;   // of no use with more than 128 rows
-  bool for_16_bits = false;    // of no use with wider operands
+  // True if the parameter is useful only when sums take more bytes than operands.
+  bool for_wide_sums = false;
+  bool for_few_rows = false;  // True if the parameter is useful only with at most 128 rows.
+  bool for_16_bits = false;   // True if the parameter is useful only with 16-bit operands.
 };
 
-// The step of a loop that follows from the tiling but is no parameter of it: emitted source
-// explains its constant by this.
+// The step of a loop that follows from the tiling but is not a parameter. Emitted source explains
+// its constant with `meaning`.
 struct DerivedStep {
   std::string name, meaning;
 };
 
-// A kernel that runs inside a larger one: its tiling parameters are there under a prefix.
+// A kernel that runs inside a larger one. The larger kernel has its tiling parameters with a
+// prefix.
 struct Half {
-  std::string_view prefix, kernel;  // "down.", "xtuv"
+  std::string_view prefix, kernel;  // For example "down." and "xtuv".
   KernelShape (*shape)(const KernelShape& whole);
 };
 
+// Everything that is known about one kernel.
 struct Kernel {
   std::string_view name, description;
   Formula computes;
-  std::vector<OperandDescription> operands;  // the output last
-  std::string_view dimensions = "MKN";       // what the shape consists of, in their order: "MKrN"
-  // KernelOptions::left says how the first operand lies; `operands` has it transposed.
+  std::vector<OperandDescription> operands;  // The output is the last operand.
+  std::string_view dimensions = "MKN";       // The letters of the shape, in order: "MKrN".
+  // True if KernelOptions::left says how the first operand lies. `operands` then describes it as
+  // transposed.
   bool left_layout = false;
   std::vector<TilingParameter> tiling = {};
   std::vector<DerivedStep> steps = {};
-  // The closed formulas for people: s = bytes per element, ⌈⌉ rounds up; a row tile is the largest
-  // of 512, 384, 256, 128 rows that divides BM; P is the passes over X that equal shares of the
-  // ranks need, in whole blocks of U; 1 where X is loaded contiguously (contiguous.h).
+  // The closed formulas as text for people. The letter s is the bytes per element, and ⌈⌉ rounds
+  // up. A row tile is the largest of 512, 384, 256, 128 rows that divides BM. P is the number of
+  // passes over X: each pass takes an equal share of the ranks, in whole blocks of U. P is 1 if X
+  // is loaded contiguously (contiguous.h).
   std::string_view hbm_bytes, flops, nc_matmuls;
   tile::Program (*make)(const KernelShape&, const Tiling&, const KernelOptions&);
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);
-  std::vector<Half> halves = {};  // of a kernel that is two, one after the other
+  // The two kernels that this kernel runs one after the other, if it is made of two.
+  std::vector<Half> halves = {};
 };
 
 // A kernel for one shape, with its options and its tiling.
@@ -95,18 +107,20 @@ struct Instance {
   Tiling tiling;
 };
 
+// Returns the size of a dimension, also of one that pivots leave.
 int64_t dimension_of(const KernelShape& shape, char letter);
-int64_t& dimension_of(KernelShape& shape, char letter);  // of the shape itself
-// As --shape takes it: "M,K,r,N", and its sizes: "4096,2048,1280,8192".
+// The letter must be a dimension of the shape itself.
+int64_t& dimension_of(KernelShape& shape, char letter);
+// Return what --shape takes: the syntax "M,K,r,N", and the sizes "4096,2048,1280,8192".
 std::string shape_syntax(const Kernel& kernel);
 std::string shape_sizes(const Kernel& kernel, const KernelShape& shape);
-// [rows, columns] of a matrix.
+// Returns [rows, columns] of a matrix.
 Shape shape_of(const KernelShape& shape, const MatrixLayout& layout);
 
 const OperandDescription& output_of(const Kernel& kernel);
-// The operand must be there.
+// The operand must exist.
 const OperandDescription& operand_of(const Kernel& kernel, std::string_view name);
-// How an operand lies in HBM under these options.
+// Returns how an operand lies in HBM under these options.
 MatrixLayout layout_of(const Kernel& kernel, const OperandDescription& operand,
                        const KernelOptions& options);
 

@@ -17,11 +17,12 @@ using Iterations = tile::Builder::Iterations;
 
 namespace {
 
-// The smallest piece of V, in columns, and the smallest share of one. Assumed: below these a
-// transfer costs more than what it spares at the end.
+// The smallest piece of V and the smallest share of a piece, both in columns. Assumed: with smaller
+// ones a transfer costs more than it saves at the end.
 constexpr int64_t kLeastPiece = 256, kLeastShare = 64;
 
-// Blocks of `width` columns, then, `levels` times, two pieces of half the size of those before.
+// How the columns are divided into blocks. Blocks of `width` columns come first. Then each of
+// `levels` steps adds two pieces that are half as wide as the pieces before.
 struct Taper {
   int64_t width, levels = 0;
 
@@ -32,10 +33,11 @@ struct Taper {
   int64_t tapered() const { return 2 * (width - (width >> levels)); }
 };
 
-// At how many partitions `rows` rows may begin.
+// Returns at how many partitions `rows` rows may begin.
 int64_t places(int64_t rows) { return rows > 64 ? 1 : rows > 32 ? 2 : 4; }
 
-// How columns are divided: what fills no tile comes first, then Y.
+// How the columns of a piece are divided into shares. The division suits the rows of V that fill no
+// tile. Y uses the same division if its rows can begin at as many partitions.
 struct Shares {
   int64_t rest, count;
   bool spreads_rest, spreads_y;
@@ -90,6 +92,8 @@ class Expansion {
  private:
   int64_t rest_tile() const { return ranks_.size.max / kPartitions; }
 
+  // Copies the last rows of the strip to each place where a share of V begins, because both
+  // operands of a matmul need the same partitions.
   void copy_rest_of_strip() const {
     const auto rows = [&](int64_t first) {
       return at(strip_, {{first, {.max = shares_.rest}}, one(rest_tile()), upto(m_)});
@@ -98,7 +102,8 @@ class Expansion {
     for (int64_t i = 1; i < shares_.count; ++i) c_.b.copy(rows(i * shares_.height()), rows(0));
   }
 
-  // The last of the block's loads brings `piece` columns after the other.
+  // Computes the columns n of Y. The last rank block is loaded, multiplied and stored `piece`
+  // columns at a time.
   void column_block(const Tile& n, int64_t piece, BufferId y) const {
     c_.b.allocate(y_block_);
     if (blocks_ > 1) c_.b.allocate(sums_);
@@ -128,7 +133,7 @@ class Expansion {
     return shares_.spreads_rest ? partitions(s, shares_.rest) : all(shares_.rest);
   }
 
-  // The rows q and the columns n of V, `piece` columns at a time.
+  // Loads the rows q and the columns n of V, `piece` columns at a time.
   void load(const Tile& q, const Tile& n, int64_t piece) const {
     const bool tiles = q.size.max >= kPartitions, rest = q.size.max % kPartitions > 0;
     if (tiles) c_.b.allocate(v_block_);
@@ -151,7 +156,7 @@ class Expansion {
     });
   }
 
-  // The columns p of what load() brought, `step` at a time.
+  // Multiplies the columns p of what load() has loaded, `step` columns at a time.
   void multiply(const Tile& q, const Tile& n, const Tile& p, const tile::Step& step) const {
     c_.b.loop("s", p, step, [&](const Tile& s) {
       c_.b.loop("nt", s, kMovingFree, [&](const Tile& nt) {
@@ -181,7 +186,7 @@ class Expansion {
     alone ? c_.b.matmul(psum, left, right, {}) : c_.b.matmul_onto(psum, left, right);
   }
 
-  // Where a share of Y waits to be stored.
+  // Returns the place in SBUF where a share of Y waits to be stored.
   Access y_place(const Tile& s, const Slice& columns) const {
     const Slice rows = shares_.spreads_y ? partitions(s, m_.size.max) : upto(m_);
     return at(y_block_, {rows, one(0), columns});
@@ -210,8 +215,8 @@ void expand_few_rows(const Context& c, const LowRankTiles& tiles, const Tile& m,
   Expansion(c, tiles, m, ranks, factors, strip).run(columns, y);
 }
 
-// Blocks of ranks before the last meet all columns of a block at once, the last one piece by piece
-// and share by share.
+// All rank blocks except the last are multiplied with all columns of a block at once. The last one
+// is multiplied piece by piece and share by share.
 int64_t few_rows_matmuls(const LowRankTiles& tiles, int64_t M, int64_t columns, int64_t ranks) {
   const int64_t blocks = ceil_div(ranks, tiles.Br), before = (blocks - 1) * tiles.Br;
   const Shares shares(M, ranks);

@@ -9,7 +9,7 @@ using Kept = Formula::Kept;
 
 namespace {
 
-// A braced list would copy a formula with all that is in it.
+// A braced initializer list would copy the formula with everything in it.
 std::vector<Formula> list(Formula a) {
   std::vector<Formula> all;
   all.push_back(std::move(a));
@@ -66,12 +66,12 @@ Formula times(Formula a, Formula b, Kept kept) {
   return formula;
 }
 
-// X·U·V: the strip is kept in the dtype of the operands, since it is one of the second product.
+// The strip is kept in the dtype of the operands, because it is an operand of the second product.
 Formula chain(Formula left, const Pair& pair, Kept kept) {
   return product(product(std::move(left), pair.u, pair.u_block), pair.v, pair.v_block, kept);
 }
 
-// silu(gate)·up: the activation is written with the precision of sums, the product as an operand.
+// The activation is written with the precision of sums, and the product with that of an operand.
 Formula gated(Formula gate, Formula up) {
   return times(silu(std::move(gate), Kept::kAsSums), std::move(up));
 }

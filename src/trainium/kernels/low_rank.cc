@@ -17,7 +17,7 @@ using tile::Tile;
 using tile::upto;
 using Iterations = tile::Builder::Iterations;
 
-// The same parameters under a prefix, where a kernel has two low-rank products.
+// Kernels with two low-rank products have these parameters twice, with different prefixes.
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix) {
   const auto named = [&](std::string_view name) { return fmt::format("{}{}", prefix, name); };
@@ -25,7 +25,7 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
     return block_step(tiling, named(name), tile);
   };
   constexpr int64_t kAbsent = 0;
-  // The paper's kernels have one block size for the ranks of U and of V.
+  // The paper's kernels have one block size for the ranks of both U and V.
   const bool has_u = tiling.value_or(named("Bu"), kAbsent) != kAbsent;
   const tile::Step BM = step("BM", rows);
   return {.BM = BM,
@@ -41,7 +41,7 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
           .transpose = transpose_by(tiling, prefix)};
 }
 
-// Passes share r evenly, in whole blocks of U.
+// Passes take equal shares of r, in whole blocks of U.
 tile::Step LowRankTiles::pass_ranks(int64_t r) const {
   const int64_t share = ceil_div(ceil_div(r, kPartitions), passes) * kPartitions;
   return {share <= Bu ? share : ceil_div(share, Bu) * Bu, prefix + "RP"};
@@ -89,8 +89,9 @@ std::vector<TilingParameter> chain_tiling(Layout y) {
            .tried = {2, 3}}};
 }
 
-// DMA keeps the Tensor engine free, but is slow on trn1 (device_spec.cc) and fast on trn2 for some
-// shapes alone; the Tensor engine takes 128 columns per tile and somebody to copy them out of PSUM.
+// The better choice depends on the device and the shape. DMA keeps the Tensor engine free, but it
+// is slow on trn1 (device_spec.cc), and on trn2 it is fast only for some shapes. The Tensor engine
+// takes 128 columns per tile, and another engine must copy them out of PSUM.
 TilingParameter transpose_parameter() {
   return {.name = "transpose",
           .value = 0,
@@ -131,13 +132,13 @@ LeftBlock on_chip(BufferId strip, const Tile& whole, const Tile& m) {
 
 namespace {
 
-// What the sums of stage one cover.
+// The rows and ranks that the sums of stage one cover.
 struct Pass {
   const Tile& m;
   const Tile& ranks;
 };
 
-// A block of a factor, in a buffer of its own or in one that several share.
+// Loads a block of a factor, into a buffer of its own or into one that several factors share.
 BufferId load_factor(const Context& c, const LowRankTiles& tiles, BufferId shared,
                      std::string_view name, BufferId w, const Tile& k, const Tile& n) {
   if (shared < 0) return load_block(c, name, w, k, n, tiles.copies);
@@ -147,7 +148,7 @@ BufferId load_factor(const Context& c, const LowRankTiles& tiles, BufferId share
 }
 
 // Adds the contraction over the block `k` to the rank tiles of the block `q`. U is stationary and
-// X^T moves: the result comes out transposed, as the next stage wants its stationary operand.
+// X^T moves, so the result is transposed, as the next stage needs it for its stationary operand.
 void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
                    const Tile& q, const LeftTile& x, const Factors& factors, const BlockSum& sums) {
   const Tile& m = pass.m;
@@ -169,7 +170,8 @@ BufferId new_strip(const Context& c, const Tile& m, const Tile& ranks, const Fac
                   {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max});
 }
 
-// The sums of one pass, rounded to what stage two multiplies, in their place of the strip.
+// Rounds the sums of one pass to the dtype that stage two multiplies, and writes them to their
+// place in the strip.
 void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const BlockSum& sums,
                  BufferId strip) {
   c.b.loop("rt", pass.ranks, kPartitions, [&](const Tile& rt) {
@@ -178,7 +180,7 @@ void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const Bl
   });
 }
 
-// Adds the contraction over the block `k` to the sums of all factor pairs: a block of X is loaded
+// Adds the contraction over the block `k` to the sums of all factor pairs. A block of X is loaded
 // once for all ranks and all pairs.
 void project_blocks(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
                     const LeftBlock& x, const std::vector<Factors>& factors,
@@ -214,8 +216,8 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
   return sums;
 }
 
-// Where one pass holds all ranks, its sums become the strip in place if they have the strip's dtype
-// already. Otherwise only one pass's sums are ever in fp32.
+// If one pass holds all ranks and its sums already have the strip's dtype, the sums become the
+// strip in place. With several passes, only the sums of one pass at a time are in fp32.
 std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                               const Tile& ranks, const LeftBlock& x,
                               const std::vector<Factors>& factors) {
@@ -241,7 +243,8 @@ std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& t
 
 namespace {
 
-// Share number k of the ranks, if every block of K has one of `share` ranks.
+// Returns the share of the ranks that belongs to block k, if every block of K takes a share of
+// `share` ranks.
 Tile share_of(const Tile& ranks, int64_t share, const Tile& k) {
   const int64_t r = ranks.size.max;
   Tile tile{.start = k.index() * share, .size = {.max = share}, .step = share, .loop = k.loop};
@@ -249,7 +252,7 @@ Tile share_of(const Tile& ranks, int64_t share, const Tile& k) {
   return tile;
 }
 
-// The pivot columns of some ranks, which are not multiplied but only added.
+// Adds the pivot columns of some ranks to the sums. Pivots are not multiplied.
 void add_pivots(const Context& c, const LeftOperand& x, const Pass& pass, const Tile& share,
                 const BlockSum& sums) {
   const BufferId pivots = load_left(c, "pivots", x, share, pass.m, 2);
@@ -259,8 +262,8 @@ void add_pivots(const Context& c, const LeftOperand& x, const Pass& pass, const 
   });
 }
 
-// Every block of K brings a share of the pivots along: all of them at once would keep the DMA from
-// the blocks. The last blocks may find none left.
+// Loads a share of the pivots with every block of K, because loading all pivots at once would keep
+// the DMA from loading the blocks. The last blocks may have no pivots left to load.
 void project_with_pivots(const Context& c, int64_t K_rest, const LowRankTiles& tiles,
                          const Pass& pass, const LeftOperand& x, const LeftBlock& x_rest,
                          const Factors& d, const BlockSum& sums) {
@@ -283,9 +286,11 @@ void project_with_pivots(const Context& c, int64_t K_rest, const LowRankTiles& t
 }  // namespace
 
 // With one block of K the strip begins as the pivots, and the results are added when they leave
-// PSUM. Otherwise the pivots are added to the sums. Half of stage one's products are gone, but none
-// of its loads: a DMA that transposed all of X would keep the matmuls waiting, so that the Tensor
-// engine transposes what is not a pivot.
+// PSUM. Otherwise the pivots are added to the sums.
+//
+// The pivoted form saves about half of stage one's products, but none of its loads. The matmuls
+// would wait for a DMA that transposes all of X, so the Tensor engine transposes the columns that
+// are not pivots.
 BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                         const Tile& ranks, const LeftOperand& x, const Factors& d) {
   const Pass pass{m, ranks};
@@ -312,7 +317,7 @@ BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, 
   return strip;
 }
 
-// Sums lie with the output's partitions first: rows of Y, or of Y^T.
+// Sums have the output's partitions first: the rows of Y, or of Y^T.
 BlockSum output_sums(const Context& c, const OutputBlock& block, const std::string& prefix,
                      DType dtype, int64_t blocks) {
   const Tile& partitions = block.transposed ? block.n : block.m;
@@ -323,7 +328,7 @@ BlockSum output_sums(const Context& c, const OutputBlock& block, const std::stri
   return sums;
 }
 
-// The strip is stationary for Y and moves for Y^T; everything else is the same.
+// The strip is stationary for Y and moves for Y^T. Everything else is equal.
 void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
                   const Tile& q, const Tile& ranks, const Factors& factors, BufferId strip,
                   const BlockSum& sums) {
@@ -358,8 +363,8 @@ void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock
   });
 }
 
-// A block of Y is summed over all blocks of ranks. Where there is one block alone, its results
-// leave PSUM once.
+// Sums a block of Y over all blocks of ranks. If there is only one block, its results leave PSUM
+// once.
 BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
                 const Tile& ranks, const Factors& factors, BufferId strip, DType dtype) {
   const int64_t blocks = ceil_div(ranks.size.max, tiles.Br);
@@ -375,7 +380,7 @@ BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& 
   return sums;
 }
 
-// The sums are rounded and stored tile by tile.
+// Rounds and stores the sums tile by tile.
 void store_output(const Context& c, const OutputBlock& block, const BlockSum& sums, BufferId y) {
   const Tile &m = block.m, &n = block.n;
   if (block.transposed) {

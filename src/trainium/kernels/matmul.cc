@@ -15,7 +15,7 @@ using tile::upto;
 
 namespace {
 
-// X comes as it is (natural) or transposed, as the Tensor engine wants it.
+// Declares the operands. X is natural or already transposed, as the Tensor engine needs it.
 MatmulOperands declare_operands(Builder& b, const KernelShape& shape,
                                 const KernelOptions& options) {
   const bool natural = options.left == Layout::kNatural;
@@ -25,12 +25,13 @@ MatmulOperands declare_operands(Builder& b, const KernelShape& shape,
           .y = b.output("y", options.dtype, {shape.M, shape.N})};
 }
 
-// Plain matmuls transpose a natural X on the Tensor engine, as the published kernels do.
+// Returns true if the kernel transposes X. Plain matmuls transpose a natural X on the Tensor
+// engine, as the published kernels do.
 bool transposes(const KernelOptions& options) {
   return transposes_on_tensor_engine(options.left, TransposeBy::kTensorEngine, options.dtype);
 }
 
-// psum [mt, nt] = the contraction over the k tiles of two blocks in SBUF.
+// Computes psum [mt, nt] as the contraction over the k tiles of two blocks in SBUF.
 Access multiply_tiles(const Context& c, BufferId x_block, BufferId w_block, const Tile& k,
                       const Tile& m, const Tile& mt, const Tile& n, const Tile& nt) {
   const Access psum = c.new_psum(upto(mt), upto(nt));
@@ -41,7 +42,7 @@ Access multiply_tiles(const Context& c, BufferId x_block, BufferId w_block, cons
   return psum;
 }
 
-// The tiles of an output block whose whole contraction is in SBUF.
+// Computes and stores the tiles of an output block whose whole contraction is in SBUF.
 void store_block(const Context& c, BufferId y, BufferId x_strip, BufferId w_strip, const Tile& k,
                  const Tile& m, const Tile& n) {
   c.b.loop("mt", m, kStationaryFree, [&](const Tile& mt) {
@@ -54,8 +55,8 @@ void store_block(const Context& c, BufferId y, BufferId x_strip, BufferId w_stri
   });
 }
 
-// A strip of X, all of K, stays in SBUF while strips of W go by: the tutorial's second and third
-// kernels differ in the sizes of the blocks alone.
+// Keeps a strip of X with all of K in SBUF while strips of W are loaded one after another. The
+// tutorial's second and third kernels differ only in the sizes of their blocks.
 Program blocked(std::string_view name, const KernelShape& shape, const Step& rows,
                 const Step& columns, const KernelOptions& options) {
   Builder b(name);
@@ -74,7 +75,7 @@ Program blocked(std::string_view name, const KernelShape& shape, const Step& row
 
 }  // namespace
 
-// The tutorial's first kernel: both tiles are loaded for every matmul.
+// The tutorial's first kernel loads both tiles for every matmul.
 Program matmul_tiled(const KernelShape& shape, const Tiling&, const KernelOptions& options) {
   Builder b("matmul_tiled");
   const MatmulOperands operands = declare_operands(b, shape, options);
@@ -106,8 +107,8 @@ Program matmul_blocked(const KernelShape& shape, const Tiling& tiling,
                  block_step(tiling, "BN", kMovingFree), options);
 }
 
-// The tutorial's last kernel: blocks in all three dimensions. Columns are the outer loop and K the
-// next, so that W is read once, and the sums of all rows stay in SBUF meanwhile.
+// The tutorial's last kernel has blocks in all three dimensions. Columns are the outermost loop and
+// K the next, so W is read once, and the sums of all rows stay in SBUF meanwhile.
 void optimized_matmul(const Context& c, const KernelShape& shape, const Tiling& tiling,
                       const MatmulOperands& operands) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;
@@ -148,8 +149,8 @@ Program matmul_optimized(const KernelShape& shape, const Tiling& tiling,
   return b.finish();
 }
 
-// Rows outside of K: the sums of one block of rows at a time, which need less SBUF, and W is read
-// once per block of rows.
+// The loop over rows is outside the loop over K. Only the sums of one block of rows exist at a
+// time, which need less SBUF, and W is read once per block of rows.
 Program matmul_fixed_order(const KernelShape& shape, const Tiling& tiling,
                            const KernelOptions& options) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;
@@ -188,7 +189,7 @@ namespace {
 
 using tile::HbmRole;
 
-// As X comes transposed; with --left natural its dimensions are swapped (layout_of).
+// The description has X transposed. With --left natural its dimensions are swapped (layout_of).
 std::vector<OperandDescription> matmul_operands() {
   return {{.name = "x", .layout = {'K', 'M'}, .role = HbmRole::kInput},
           {.name = "w", .layout = {'K', 'N'}, .role = HbmRole::kInput},
@@ -221,7 +222,7 @@ std::vector<TilingParameter> matmul_tiling() {
 
 namespace {
 
-// Those whose strips hold the whole contraction.
+// The kernels whose strips hold the whole contraction.
 std::vector<Kernel> strip_kernels() {
   return {{.name = "matmul_tiled",
            .description = "Y = X·W, both operand tiles loaded for every multiplication",
@@ -265,7 +266,7 @@ std::vector<Kernel> strip_kernels() {
            .cost = matmul_blocked_cost}};
 }
 
-// Those that cut it into blocks.
+// The kernels that divide the contraction into blocks.
 std::vector<Kernel> block_kernels() {
   return {{.name = "matmul_optimized",
            .description = "Y = X·W, blocked in all dimensions; sums of all rows stay in SBUF",

@@ -21,15 +21,16 @@ using tile::upto;
 
 namespace {
 
-// The operands of one matrix, named after it: u_gate, v_gate.
+// Declares the two factors of one matrix, named after the matrix: u_gate, v_gate.
 Factors declare_factors(Builder& b, DType dtype, const std::string& name, int64_t in, int64_t r,
                         int64_t out) {
   return {b.input("u_" + name, dtype, {in, r}), b.input("v_" + name, dtype, {r, out}), name + "_"};
 }
 
+// The operands of the gate and up half.
 struct Up {
   BufferId x;
-  std::vector<Factors> factors;  // gate, up
+  std::vector<Factors> factors;  // First gate, then up.
   bool contiguous = false;
 };
 
@@ -39,7 +40,8 @@ Up declare_up(Builder& b, const KernelShape& shape, DType dtype) {
            declare_factors(b, dtype, "up", shape.K, shape.r, shape.N)}};
 }
 
-// Behind all operands, because views are none.
+// Replaces the factors by views if they load contiguously. The call must follow the declaration of
+// all operands, because views are not operands.
 void view_factors(Builder& b, const KernelShape& shape, DType dtype, const LowRankTiles& tiles,
                   Up& up) {
   up.contiguous = loads_contiguously(tiles, shape.M, shape.K);
@@ -57,21 +59,22 @@ void view_factors(Builder& b, const KernelShape& shape, DType dtype, const LowRa
   for (Factors& pair : up.factors) pair.u_block = u, pair.v_block = v;
 }
 
-// Where up_rows puts silu(gate)·up for the rows nt of H^T, and what it does when they are there.
+// Tells up_rows where to put silu(gate)·up for the rows nt of H^T, and what to do after they are
+// written.
 struct HiddenSink {
-  std::function<Access(const Tile& nt)> place;  // in SBUF
+  std::function<Access(const Tile& nt)> place;  // A place in SBUF.
   std::function<void(const Tile& nt)> finish;
 };
 
-// Whether the Tensor engine has to transpose X.
+// Returns true if the Tensor engine has to transpose X.
 bool transposes(const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
                 const KernelOptions& options) {
   if (up.contiguous) return transposes_contiguous_rows(shape.M);
   return transposes_on_tensor_engine(Layout::kNatural, tiles.transpose, options.dtype);
 }
 
-// H^T = silu(gate)·up for the rows m. Both chains share the blocks of X, so that X is read once for
-// the two.
+// Computes H^T = silu(gate)·up for the rows m. Both chains share the blocks of X, so X is read once
+// for both.
 void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
              const Tile& m, const HiddenSink& sink) {
   const Tile ranks = whole(shape.r);
@@ -79,8 +82,8 @@ void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& til
   const LeftBlock x = up.contiguous ? load_left_contiguous(c, up.x, shape.M, shape.K, m)
                                     : load_left_blocks(c, "x_block", natural, m, tiles.copies);
   const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
-  // Column tiles of H are partitions of H^T: they are what down contracts over, and need no
-  // transposition.
+  // Column tiles of H are the partitions of H^T. The down half contracts over them, so no
+  // transposition is needed.
   c.b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
     const OutputBlock block{m, n, true};
     const BlockSum gate = expand(c, tiles, block, ranks, up.factors[0], strips[0], c.accumulate);
@@ -95,7 +98,7 @@ void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& til
   });
 }
 
-// H^T goes to HBM tile by tile, and each tile's buffer is free again when it is stored.
+// Stores H^T to HBM tile by tile. The buffer of each tile is free again after its store.
 void up_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
                     const Up& up, BufferId h) {
   c.b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
@@ -113,7 +116,7 @@ void up_through_hbm(const Context& c, const KernelShape& shape, const LowRankTil
   });
 }
 
-// Y = H·Ud·Vd for the rows m.
+// Computes Y = H·Ud·Vd for the rows m.
 void down_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
                const Factors& down, const Tile& m, const LeftBlock& h, BufferId y) {
   const Tile ranks = whole(shape.r);
@@ -143,7 +146,7 @@ Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptio
 
 namespace {
 
-// The two halves one after the other, each with row blocks of its own; H passes through HBM.
+// Runs the two halves one after the other, each with row blocks of its own. H passes through HBM.
 void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
                      const LowRankTiles& down_tiles, const Up& up, const Factors& down,
                      BufferId y) {
@@ -156,8 +159,8 @@ void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTi
   });
 }
 
-// One block of rows at a time goes through both halves, and its H^T is never stored. Down therefore
-// has the row blocks of up.
+// Takes one block of rows at a time through both halves, so H^T is never stored. The down half
+// therefore uses the row blocks of the up half.
 void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
                  LowRankTiles down_tiles, const Up& up, const Factors& down, BufferId y) {
   down_tiles.BM = up_tiles.BM;
@@ -172,14 +175,15 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
                    return at(h, {upto(nt), one(nt.index_in(columns)), upto(m)});
                  },
              .finish = [](const Tile&) {}});
-    // Down finds its input on the chip: nothing is loaded.
+    // The down half reads its input in SBUF and loads nothing.
     down_rows(c, shape, down_tiles, down, m, on_chip(h, columns, m), y);
   });
 }
 
 }  // namespace
 
-// One kernel with a switch: which of the two is faster depends on the shape, and the tuner decides.
+// The variant is a tiling parameter, because which variant is faster depends on the shape. The
+// tuner decides.
 Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("mlp");
   Up up = declare_up(b, shape, options.dtype);
@@ -205,8 +209,8 @@ namespace {
 
 using tile::HbmRole;
 
-// silu(X·Ug·Vg) * (X·Uu·Vu), by the blocks whose names begin with `prefix`. Both factors of the
-// gate are kept as sums.
+// Returns silu(X·Ug·Vg) * (X·Uu·Vu) with the block parameters whose names begin with `prefix`. Gate
+// and up keep the precision of sums before they are multiplied.
 Formula hidden(const std::string& prefix) {
   const std::string u_block = prefix + "BK", v_block = prefix + "Br";
   const auto half = [&](std::string_view u, std::string_view v) {
@@ -216,7 +220,7 @@ Formula hidden(const std::string& prefix) {
   return gated(half("u_gate", "v_gate"), half("u_up", "v_up"));
 }
 
-// The inputs that mlp_up and mlp have in common.
+// The inputs of both mlp_up and mlp.
 std::vector<OperandDescription> up_operands() {
   return {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
           {.name = "u_gate", .layout = {'K', 'r'}, .role = HbmRole::kInput},
@@ -246,7 +250,7 @@ std::vector<TilingParameter> mlp_up_tiling() {
   return all;
 }
 
-// X -> H^T -> Y: the down half contracts over N, and its columns are K.
+// The kernel computes X -> H^T -> Y: the down half contracts over N, and its columns are K.
 std::vector<TilingParameter> mlp_tiling() {
   std::vector<TilingParameter> all;
   for (TilingParameter p : mlp_up_tiling()) {
@@ -275,13 +279,14 @@ std::vector<DerivedStep> mlp_steps() {
   return all;
 }
 
-// H is an operand of the down half, which is rounded as such.
+// H is an operand of the down half, so it is rounded to the operands' dtype.
 Formula mlp_formula() {
   return chain(hidden("up."),
                {.u = "u_down", .v = "v_down", .u_block = "down.BK", .v_block = "down.Br"});
 }
 
-// What the tuner searches one by one. Down reads H, so that its K is the N of up.
+// The tuner searches the two halves separately. The down half reads H, so its K is the N of the up
+// half.
 std::vector<Half> mlp_halves() {
   return {{.prefix = "up.", .kernel = "mlp_up", .shape = [](const KernelShape& p) { return p; }},
           {.prefix = "down.", .kernel = "xtuv", .shape = [](const KernelShape& p) {

@@ -40,14 +40,16 @@ NarrowMlpTiles narrow_mlp_tiles(const Tiling& tiling) {
 
 namespace {
 
-// Input pivots: none, of gate and up together, or of each.
+// The input pivots: none (kWhole), one set for gate and up together (kShared), or a set for each of
+// the two (kOwn).
 enum class In { kWhole, kShared, kOwn };
+// The ends of the layer that are narrow.
 struct Narrow {
   In in;
   bool out;
 };
 
-// One way into gate and up, or a way into each: X and D by these names.
+// The names of an X and its D. Gate and up share one pair of them, or have a pair each.
 struct Way {
   std::string_view x, d, prefix;
 };
@@ -56,6 +58,7 @@ std::vector<Way> ways(In in) {
   return {{"x", "d", "in_"}};
 }
 
+// The weights of one layer. `d` has one element per Way, and is empty if the input is whole.
 struct Weights {
   std::vector<BufferId> d;
   GateAndUp up;
@@ -77,7 +80,8 @@ Weights declare_weights(Builder& b, const KernelShape& p, DType dtype, const Nar
   return weights;
 }
 
-// Z^T is a strip, made of H^T as of an X^T, and itself part of Y.
+// Computes Y from H^T. The strip Z^T is projected from H^T as another strip is from X^T, and Z
+// itself is part of Y.
 void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTiles& tiles,
                  const Tile& m, BufferId h, const Weights& weights, BufferId y) {
   const Tile ranks = whole(shape.s);
@@ -92,12 +96,14 @@ void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTile
   });
 }
 
-// The first stage is what reads X.
+// Returns how X is transposed, as the parameters of the first stage say, which is the stage that
+// reads X.
 TransposeBy transpose_of(const NarrowMlpTiles& tiles, In in) {
   return in == In::kWhole ? tiles.up.transpose : tiles.in.transpose;
 }
 
-// T^T, or X^T where the input is whole, for the rows m: one strip per way.
+// Returns the inputs of gate and up for the rows m, one strip per Way: T^T, or X^T if the input is
+// whole.
 std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
                                     const NarrowMlpTiles& tiles, In in, const Tile& m,
                                     const std::vector<BufferId>& x, const Weights& weights) {
@@ -169,7 +175,7 @@ namespace {
 
 using tile::HbmRole;
 
-// A T that both need has a name.
+// If gate and up share T, the formula names it "t".
 Formula narrow_formula(const Narrow& narrow) {
   const auto half = [&](const Way& way, std::string_view weight) {
     const Formula x = operand(way.x);
@@ -202,7 +208,7 @@ std::vector<OperandDescription> narrow_operands(const Narrow& narrow) {
   return all;
 }
 
-// The rows of a block are the same for all stages, since what they hand on stays on the chip.
+// The rows of a block are equal for all stages, because intermediate results stay on the chip.
 std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
   const auto parameter = [](std::string name, int64_t value, std::string meaning, char dimension,
                             int64_t tile) {

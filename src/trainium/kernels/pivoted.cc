@@ -13,7 +13,7 @@ using tile::Program;
 using tile::Tile;
 using tile::upto;
 
-// Rows of Y take the ranks of one block together, so that the store's rows are long.
+// A row of Y takes the ranks of one block together, so that the store writes long rows.
 void store_strip(const Context& c, const tile::Step& columns, const Tile& m, const Tile& ranks,
                  BufferId strip, BufferId y) {
   c.b.loop("p", ranks, columns, [&](const Tile& p) {

@@ -17,7 +17,7 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
                   kLargestDimension, size);
     }
   }
-  // Pivots are some of the columns, and not all of them.
+  // Pivots are some of the columns, but not all of them.
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {
       const Rest* rest = find_rest(letter);
@@ -30,7 +30,7 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   return {};
 }
 
-// Combinations that no kernel has.
+// Fails for combinations that no kernel supports.
 Status check_options(const Kernel& kernel, const KernelOptions& options) {
   for (const DType dtype : {options.dtype, options.accumulate}) {
     if (dtype != DType::kBF16 && dtype != DType::kF32) {
@@ -66,8 +66,7 @@ Result<const Kernel*> find_kernel(std::string_view name) {
   return fail("unknown kernel {}: expected one of {}", name, names);
 }
 
-// The kernel's defaults with what is chosen in their place. The order of the parameters is the
-// kernel's, whatever the order in which they were given.
+// The parameters keep the kernel's order, whatever the order in which they were given.
 Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   TilingValues values;
   for (const TilingParameter& parameter : kernel.tiling) {
@@ -91,7 +90,7 @@ Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   return tiling;
 }
 
-// The one way to a program: whoever builds one has its shape and options checked.
+// All programs are made here, so every program has had its shape and options checked.
 Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shape,
                                    const Tiling& tiling, const KernelOptions& options) {
   NMM_TRY(check_shape(kernel, shape));
@@ -99,8 +98,8 @@ Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shap
   return kernel.make(shape, tiling, options);
 }
 
-// Halves the row blocks (BM) that were not chosen until SBUF holds the program, or until none is
-// left to halve. Rows are what the memory of sums and strips is proportional to.
+// Halves the row blocks (BM) that were not chosen until SBUF holds the program, or until no block
+// is left to halve. The memory of sums and strips is proportional to the rows of a block.
 Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
                               const KernelOptions& options, const TilingValues& chosen,
                               const tile::Limits& limits) {
@@ -109,7 +108,7 @@ Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
     return std::any_of(chosen.begin(), chosen.end(),
                        [&name](const auto& value) { return value.first == name; });
   };
-  // Programs are cheap to make: each halving is tried out.
+  // A program is cheap to make, so each halving is tried.
   while (true) {
     NMM_ASSIGN(const tile::Program program, make_program(kernel, shape, tiling, options));
     if (tile::sbuf_use(program).peak <= limits.sbuf_bytes_per_partition_usable) return tiling;

@@ -1,5 +1,7 @@
 #pragma once
-// Every kernel by name, and the programs that are made of them.
+// This file finds every kernel by its name and makes programs from them. The commands, the tuner
+// and the validation use it. All functions fail with a message for the user: for an unknown kernel
+// or parameter, and for a shape or option that the kernel does not support.
 
 #include <span>
 #include <string>
@@ -16,17 +18,19 @@
 namespace neuronmm::kernels {
 
 std::span<const Kernel> kernels();
-Result<const Kernel*> find_kernel(std::string_view name);  // the error lists the names
+Result<const Kernel*> find_kernel(std::string_view name);  // The error lists the names.
 
 using TilingValues = std::vector<std::pair<std::string, int64_t>>;
 
-// The defaults with `chosen` in place of some.
+// Returns the default tiling with the values in `chosen` replaced.
 Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen);
-// The same, and the row blocks (BM) that were not chosen are halved until SBUF holds the program.
+// Returns the same tiling, but halves the row blocks (BM) that were not chosen until SBUF holds the
+// program.
 Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
                               const KernelOptions& options, const TilingValues& chosen,
                               const tile::Limits& limits);
 
+// Checks the shape and the options, and makes the program.
 Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shape,
                                    const Tiling& tiling, const KernelOptions& options);
 

@@ -32,8 +32,8 @@ Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layou
                       b.input("v", dtype, {shape.r, shape.N}), ""}};
 }
 
-// One row block goes through both stages before the next one starts: its strip X·U stays in SBUF.
-// The four kernels differ in the layouts of X and Y.
+// A row block goes through both stages before the next one starts, so its strip X·U stays in SBUF.
+// The four kernels differ only in the layouts of X and Y.
 Program fused(std::string_view name, Layout x_layout, Layout y_layout, const KernelShape& shape,
               const Tiling& tiling, const KernelOptions& options) {
   const bool transposed = y_layout == Layout::kTransposed;
@@ -87,8 +87,8 @@ Program xtuv_transposed(const KernelShape& shape, const Tiling& tiling,
 
 namespace {
 
-// xu_t [r, M] = xu [M, r]^T, both in HBM, by way of the Tensor engine: the pass that the fused
-// kernel does not need.
+// Computes xu_t [r, M] = xu [M, r]^T on the Tensor engine, with both in HBM. The fused kernel does
+// not need this pass.
 void transpose(const Context& c, const KernelShape& shape, BufferId xu, BufferId xu_t) {
   c.b.loop("m", shape.M, 512, [&](const Tile& m) {
     c.b.loop("q", shape.r, 1024, [&](const Tile& q) {
@@ -103,7 +103,7 @@ void transpose(const Context& c, const KernelShape& shape, BufferId xu, BufferId
 
 }  // namespace
 
-// The paper's baseline: two tuned matmuls, X·U through HBM between them.
+// The paper's baseline has two tuned matmuls with X·U in HBM between them.
 Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
   Builder b("xuv_sequential");
@@ -120,12 +120,13 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
   return b.finish();
 }
 
-// Fused, but the strip is made again for each block of columns: what keeping it is worth.
+// The strip is computed again for each block of columns. The kernel shows how much keeping the
+// strip saves.
 Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("xuv_naive");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
-  // Every block of ranks makes its part of the strip and adds its part of Y: no strip outlives its
-  // block of columns.
+  // Every block of ranks computes its part of the strip and adds its part of Y, so no strip
+  // outlives its block of columns.
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
   const Context c(b, options);
   const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
@@ -150,7 +151,7 @@ namespace {
 
 using tile::HbmRole;
 
-// X and Y lie with tokens as rows or as columns; the factors are the same for all.
+// X and Y have tokens as rows or as columns. The factors are equal for all kernels.
 std::vector<OperandDescription> chain_operands(MatrixLayout x, MatrixLayout y) {
   return {{.name = "x", .layout = x, .role = HbmRole::kInput},
           {.name = "u", .layout = {'K', 'r'}, .role = HbmRole::kInput},
@@ -158,7 +159,7 @@ std::vector<OperandDescription> chain_operands(MatrixLayout x, MatrixLayout y) {
           {.name = "y", .layout = y, .role = HbmRole::kOutput}};
 }
 
-// X·U·V; `v_block` says in what blocks the ranks are summed.
+// Returns X·U·V. `v_block` names the parameter for the blocks in which the ranks are summed.
 Formula xuv_formula(std::string_view v_block) {
   return chain(operand("x"), {.u = "u", .v = "v", .u_block = "BK", .v_block = v_block});
 }
@@ -170,7 +171,7 @@ constexpr std::string_view kMatmulsOrPieces =
     "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉); contiguous: more, Y ends in pieces";
 constexpr std::string_view kTransposedMatmuls = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
 
-// The blocks of the paper's released kernels.
+// The defaults are the blocks of the paper's released kernels.
 std::vector<TilingParameter> naive_tiling() {
   return {{.name = "BM",
            .value = 8,
@@ -194,7 +195,7 @@ std::vector<TilingParameter> naive_tiling() {
            .tile = 512}};
 }
 
-// The same nest for two layouts of X and two of Y: of those that take X as it lies.
+// Returns the parameters of the kernels that take X in its natural layout.
 std::vector<TilingParameter> natural_chain_tiling(Layout y) {
   std::vector<TilingParameter> all = chain_tiling(y);
   all.push_back(contiguous_parameter());
@@ -253,7 +254,7 @@ std::vector<Kernel> fused_kernels() {
            .cost = xuv_transposed_cost}};
 }
 
-// What the fused ones are compared with.
+// The kernels that the fused kernels are compared with.
 std::vector<Kernel> baseline_kernels() {
   return {
       {.name = "xuv_sequential",

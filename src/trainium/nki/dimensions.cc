@@ -11,9 +11,9 @@ using tile::Access;
 using tile::BufferId;
 using tile::Memory;
 
-// Union-find: loops and dimensions of buffers are nodes, and what must run along the same dimension
-// of the problem is joined. Then the operands in HBM, whose dimensions the kernel states, give each
-// tree its label. A tree with two different labels has none.
+// The analysis is a union-find. Loops and dimensions of buffers are nodes, and nodes that must run
+// along the same dimension of the problem are joined. The kernel states the dimensions of its
+// operands in HBM, and these label the trees. A tree with two different labels has no label.
 Dimensions::Dimensions(const tile::Program& program, const Description& description)
     : program_(program) {
   auto nodes = static_cast<size_t>(program.num_loops);
@@ -53,7 +53,7 @@ std::optional<size_t> Dimensions::at(size_t node) const {
   return label->dimension;
 }
 
-// No path compression: the trees are a handful of nodes.
+// Path compression is not needed, because the trees have only a few nodes.
 size_t Dimensions::root(size_t node) const {
   while (parents_[node] != node) node = parents_[node];
   return node;
@@ -72,7 +72,8 @@ void Dimensions::find_parts(const std::vector<tile::Node>& body) {
   }
 }
 
-// An access that does not begin at the dimension's first element, or does not reach its last one.
+// Marks a dimension as taken in parts if the access does not begin at its first element or does not
+// reach its last one.
 void Dimensions::find_parts(const Access& access) {
   const tile::Buffer& buffer = program_.buffer(access.buffer);
   if (buffer.memory != Memory::kHbm) return;
@@ -87,7 +88,8 @@ void Dimensions::find_parts(const Access& access) {
   }
 }
 
-// A matmul joins nothing here: its dimensions pass through PSUM, which is reused for other loops.
+// A matmul joins no nodes, because its dimensions pass through PSUM, which is reused for other
+// loops.
 void Dimensions::follow(const std::vector<tile::Node>& body) {
   for (const tile::Node& node : body) {
     if (const auto* loop = std::get_if<tile::Loop>(&node)) {
@@ -109,9 +111,9 @@ void Dimensions::follow(const std::vector<tile::Node>& body) {
   }
 }
 
-// A loop variable in the slice of a dimension runs along that dimension, if it advances there as
-// far as its loop does; what advances otherwise only keeps time with it. An index counts tiles of
-// the loop that advances by 1.
+// A loop variable in the slice of a dimension runs along that dimension if it advances there as far
+// as its loop does. A variable that advances by another amount only runs at the same pace. An index
+// counts tiles of the loop that advances by 1.
 void Dimensions::follow_slices(const Access& access) {
   if (program_.buffer(access.buffer).memory == Memory::kPsum) return;
   for (size_t d = 0; d < access.slices.size(); ++d) {
@@ -126,8 +128,8 @@ void Dimensions::follow_slices(const Access& access) {
   }
 }
 
-// Elements move one to one, so that the n-th dimension of the source is the n-th of the destination
-// (in reverse order when transposed), not counting dimensions that are indexed away.
+// Elements move one to one, so the n-th dimension of the source is the n-th dimension of the
+// destination, or in reverse order for a transpose. Dimensions that are indexed away do not count.
 void Dimensions::follow_move(const Access& dst, const Access& src, bool transpose) {
   const auto kept = [this](const Access& access) {
     std::vector<size_t> nodes;

@@ -1,9 +1,12 @@
 #pragma once
-// Which dimension of the problem (M, K, ...) each loop and each dimension of a buffer runs along.
-// Known for the operands in HBM; followed from there through every slice that a loop variable
-// indexes and every instruction that moves elements one to one. PSUM buffers serve many loops and
-// have none. A dimension of an operand that some accesses take only a part of (the pivot columns of
-// X, and those behind them) is followed no further: its parts are dimensions of their own.
+// This file finds which dimension of the problem (M, K, ...) each loop and each dimension of a
+// buffer runs along. expressions.h uses it to write sizes by their names.
+//
+// The dimensions of the operands in HBM are known. The analysis follows them through every slice
+// that a loop variable indexes, and through every instruction that moves elements one to one. PSUM
+// buffers serve many loops and have no dimensions. If some accesses take only a part of an
+// operand's dimension, it is not followed further. Examples are the pivot columns of X and the
+// columns after them, because such parts are dimensions of their own.
 
 #include <optional>
 #include <vector>
@@ -13,11 +16,13 @@
 
 namespace neuronmm::nki {
 
+// The result of the analysis for one program.
 class Dimensions {
  public:
   Dimensions(const tile::Program& program, const Description& description);
 
-  // An index into Description::dimensions; nothing where it is not known or not one.
+  // Returns an index into Description::dimensions, or nothing if the dimension is unknown or
+  // ambiguous.
   std::optional<size_t> of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
   std::optional<size_t> of(tile::BufferId buffer, size_t dimension) const {
     const std::optional<size_t>& stated = stated_[node(buffer, dimension)];
@@ -41,16 +46,18 @@ class Dimensions {
   void follow_move(const tile::Access& dst, const tile::Access& src, bool transpose);
 
   const tile::Program& program_;
-  std::vector<size_t> first_node_;  // by buffer; loops come before
+  // The first node of each buffer. The nodes of loops come before the nodes of buffers.
+  std::vector<size_t> first_node_;
   std::vector<const tile::Loop*> loops_;
-  std::vector<bool> in_parts_;   // by node
-  std::vector<size_t> parents_;  // a forest: the nodes of one tree run along one dimension
+  std::vector<bool> in_parts_;   // True for nodes that some access takes only a part of.
+  std::vector<size_t> parents_;  // A forest: the nodes of one tree run along one dimension.
   struct Label {
     size_t dimension = 0;
     bool contradicted = false;
   };
-  std::vector<std::optional<Label>> labels_;   // of the roots
-  std::vector<std::optional<size_t>> stated_;  // of the operands, by node
+  std::vector<std::optional<Label>> labels_;  // The labels of the roots.
+  // The dimensions that the description states for operands, by node.
+  std::vector<std::optional<size_t>> stated_;
 };
 
 }  // namespace neuronmm::nki

@@ -11,8 +11,15 @@ namespace neuronmm::nki {
 
 namespace {
 
-// {0} arguments, {1} reference, {2} assignments, {3} kernel, {4} tolerance, {5} and {7} imports,
-// {6} the runtime's cores
+// The source of the torch driver. Its fields are:
+// * {0} the arguments
+// * {1} the reference
+// * {2} the assignments of the inputs
+// * {3} the kernel
+// * {4} the tolerance
+// * {5} the imports of the reference
+// * {6} the runtime's cores
+// * {7} the imports of main
 constexpr std::string_view kTorch = R"(
 
 def reference({0}):
@@ -81,8 +88,17 @@ if __name__ == "__main__":
     main()
 )";
 
-// {0} arguments, {1} reference, {2} assignments, {3} how it is called, {4} tolerance, {5} imports
-// and functions, {6} where it runs, {7} the timing, {8} its arguments, {9} the runtime's cores
+// The source of the NumPy driver. Its fields are:
+// * {0} the arguments
+// * {1} the reference
+// * {2} the assignments of the inputs
+// * {3} the call of the kernel
+// * {4} the tolerance
+// * {5} the imports and functions
+// * {6} the place where the kernel runs
+// * {7} the timing
+// * {8} the arguments of main
+// * {9} the runtime's cores
 constexpr std::string_view kNumpy = R"(
 
 {5}def reference({0}):
@@ -121,7 +137,7 @@ constexpr std::string_view kNumpyTiming = R"(
     print(f"{{iterations}} calls: fastest {{min(milliseconds):.3f}} ms, slowest {{max(milliseconds):.3f}} ms")
 )";
 
-// The inputs of the program, in order.
+// Returns the inputs of the program, in order.
 std::vector<std::pair<const Operand*, DType>> inputs_of(const tile::Program& program,
                                                         const Description& description) {
   std::vector<std::pair<const Operand*, DType>> inputs;
@@ -140,8 +156,8 @@ std::vector<std::string> names_of(const std::vector<std::pair<const Operand*, DT
   return names;
 }
 
-// The first operand is X and has deviation 1; weights have 1 / sqrt(rows), so that the result has
-// about deviation 1 too, whatever the shape.
+// Returns assignments of random inputs. The first operand is X and has deviation 1. Weights have 1
+// / sqrt(rows), so that the result also has a deviation of about 1 for every shape.
 std::string random_inputs(const std::vector<std::pair<const Operand*, DType>>& inputs,
                           std::string_view normal, std::string_view cast) {
   std::vector<std::string> lines;
@@ -156,14 +172,15 @@ std::string random_inputs(const std::vector<std::pair<const Operand*, DType>>& i
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-// "xuv", or launched on its cores "xuv[2]".
+// Returns "xuv", or "xuv[2]" if the kernel is launched on two cores.
 std::string launched(const tile::Program& program, const Description& description) {
   const std::string cores = description.cores > 1 ? fmt::format("[{}]", description.cores) : "";
   return identifier(program.name) + cores;
 }
 
-// A launch on other cores than the runtime was started with is an error there (nki.jit, SDK 2.32),
-// and it is started with two on trn2 and trn3. The legacy dialect's devices have one.
+// Returns lines that set the runtime's number of cores. The runtime starts with two cores on trn2
+// and trn3, and a launch on another number is an error (nki.jit, SDK 2.32). The devices of the
+// legacy dialect have one core.
 std::string runtime_cores(const Description& description) {
   if (description.dialect == Dialect::kNeuronxcc) return "";
   return fmt::format(
@@ -188,7 +205,7 @@ std::string torch_driver(const tile::Program& program, const Description& descri
                      description.dialect == Dialect::kNki ? "    import os\n" : "");
 }
 
-// NumPy's own functions, and those that it lacks.
+// Returns the imports of NumPy's functions, and definitions of the functions that NumPy lacks.
 std::string numpy_functions(const Description& description, bool bf16, bool timed) {
   std::string text = timed ? "import sys\nimport time\n\n" : "import sys\n\n";
   if (timed && description.dialect == Dialect::kNki) text = "import os\n" + text;

@@ -34,8 +34,8 @@ class Emitter {
         counts_(tile::count(program)),
         e_(program, description),
         statements_(program, e_, description.dialect),
-        // Buffers are let go by name only where the names would otherwise hold more SBUF than there
-        // is; elsewhere the source stays free of it.
+        // The source releases buffers by name only if the names would otherwise hold more SBUF than
+        // the device has. Most sources therefore have no such lines.
         releases_(
             description.dialect == Dialect::kNki && description.sbuf_bytes_per_partition > 0 &&
             held_sbuf_bytes(program, e_.names().buffers) > description.sbuf_bytes_per_partition),
@@ -43,9 +43,9 @@ class Emitter {
     note_sums(program.body);
   }
 
-  // A whole module as text: head, constants, kernel.
+  // Returns a whole module as text: head, constants, kernel.
   std::string module() {
-    kernel();  // first: it decides which constants the header needs
+    kernel();  // The kernel comes first, because it decides which constants the head needs.
     PythonText module;
     header(module);
     module.append(kernel_.text());
@@ -115,7 +115,7 @@ class Emitter {
       out.line(fmt::format("{} = {}", fmt::join(names, ", "), fmt::join(sizes, ", ")));
     std::vector<std::string> steps;
     collect_steps(program_.body, steps);
-    // A step may be a multiple of P or F that no expression names: "BM = 8 * P" needs P too.
+    // A step may be a multiple of P or F that no expression names: "BM = 8 * P" also needs P.
     const auto multiple_of = [&steps](std::string_view unit) {
       return std::any_of(steps.begin(), steps.end(),
                          [unit](const std::string& line) { return line.find(unit) != line.npos; });
@@ -129,8 +129,8 @@ class Emitter {
     for (const std::string& line : steps) out.line(line);
   }
 
-  // The constants of the steps that are used: "BM = 8 * P  # row tiles of 128 in a block of X". A
-  // step that several loops share appears once.
+  // Collects the constants of the steps that are used: "BM = 8 * P  # row tiles of 128 in a block
+  // of X". A step that several loops share appears once.
   void collect_steps(const std::vector<tile::Node>& body, std::vector<std::string>& lines) const {
     for (const tile::Node& node : body) {
       const auto* loop = std::get_if<Loop>(&node);
@@ -149,7 +149,8 @@ class Emitter {
       collect_steps(loop->body, lines);
     }
   }
-  // In tiles, as the parameter counts it: 512-column tiles are F, others P.
+  // Returns the size in tiles, as the parameter counts it: tiles of 512 columns are F, all others
+  // P.
   static std::string multiples(int64_t elements, int64_t tiles) {
     if (elements == tiles * kF) return fmt::format("{} * F", tiles);
     return elements % kP == 0 ? fmt::format("{} * P", elements / kP) : std::to_string(elements);
@@ -166,9 +167,9 @@ class Emitter {
                              fmt::join(names_of(HbmRole::kInput), ", ")));
     kernel_.indent();
     docstring();
-    // The kernel is for one shape. The assertion turns a wrong call into a message and not into an
-    // access outside of an operand. What the legacy dialect's tensors call their types is not
-    // documented.
+    // The kernel is for one shape. The assertion turns a wrong call into a message instead of an
+    // access outside of an operand. It does not check the dtype in the legacy dialect, because the
+    // names of its tensors' types are not documented.
     for_each_buffer(HbmRole::kInput, [this](BufferId id) {
       const std::string shape = e_.shape(id);
       if (legacy())
@@ -228,8 +229,8 @@ class Emitter {
                  rotates ? fmt::format("rotates: {}", buffer.copies) : "");
   }
 
-  // A blank line before every loop of the outermost level, and before what follows one, sets the
-  // stages of a kernel apart.
+  // A blank line separates the stages of a kernel. It stands before every loop of the outermost
+  // level, and before the node that follows a loop.
   void body(const std::vector<tile::Node>& nodes) {
     const auto done = last_uses(program_, nodes);
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -261,8 +262,8 @@ class Emitter {
     kernel_.line(names + "None");
   }
 
-  // The current dialect has Python's loops. The legacy one wants to know whether iterations depend
-  // on one another; where they do not, its compiler reorders and overlaps them.
+  // The current dialect has Python's loops. The legacy dialect is told whether iterations depend on
+  // one another. If they do not, its compiler reorders and overlaps them.
   std::string iterator(const Loop& loop) const {
     if (!legacy()) return "range";
     return loop.carried ? "nl.sequential_range" : "nl.affine_range";
@@ -279,7 +280,7 @@ class Emitter {
     kernel_.dedent();
   }
 
-  // Every core runs the kernel, and does one iteration of the loop over cores.
+  // Every core runs the kernel and executes one iteration of the loop over cores.
   void core(const Loop& loop) {
     kernel_.line(fmt::format("assert nl.num_programs(0) == {}", loop.max));
     kernel_.line(
@@ -305,13 +306,14 @@ class Emitter {
   tile::Counts counts_;
   Expressions e_;
   Statements statements_;
-  bool releases_;                 // names let go of buffers after their last use
-  std::vector<bool> holds_sums_;  // by buffer: matmuls write it
+  bool releases_;                 // True if names release buffers after their last use.
+  std::vector<bool> holds_sums_;  // True for buffers that matmuls write, by BufferId.
   PythonText kernel_;
 };
 
-// The description comes from the kernel's catalogue entry and the program from its builder. If they
-// disagree, the names in the source would be wrong.
+// Checks that the description fits the program. The description comes from the kernel's catalogue
+// entry, and the program from its builder. If they disagree, the names in the source would be
+// wrong.
 Status check_description(const Program& program, const Description& description) {
   for (const Operand& operand : description.operands) {
     const auto buffer =
@@ -330,7 +332,7 @@ Status check_description(const Program& program, const Description& description)
 
 }  // namespace
 
-// Loops that run once are folded away first; they would only add names.
+// Loops that run once are removed first, because they would only add names.
 Result<std::string> emit(const Program& program, const Description& description) {
   NMM_TRY(tile::check_structure(program));
   NMM_TRY(check_description(program, description));

@@ -28,7 +28,7 @@ void collect_loops(const std::vector<Node>& body, std::vector<const Loop*>& loop
   }
 }
 
-// Calls on_access for every access under `body`, on_loop for every loop.
+// Calls on_access for every access under `body`, and on_loop for every loop.
 template <typename OnAccess, typename OnLoop>
 void visit(const std::vector<Node>& body, const OnAccess& on_access, const OnLoop& on_loop) {
   for (const Node& node : body) {
@@ -43,19 +43,20 @@ void visit(const std::vector<Node>& body, const OnAccess& on_access, const OnLoo
   }
 }
 
-// Two sizes that are the same at all loop values, and may share a variable in the source.
+// Returns true if two sizes are equal at all loop values. Such sizes may share a variable in the
+// source.
 bool same(const Size& a, const Size& b) {
   return a.max == b.max && a.limit == b.limit && a.origin == b.origin;
 }
 
 bool is_zero(const Affine& affine) { return affine.constant == 0 && affine.terms.empty(); }
 
-// What `loop` covers of its dimension in all.
+// Returns what `loop` covers of its dimension in all iterations together.
 Size covered(const Loop& loop) {
   return {.max = loop.max * loop.step, .limit = loop.limit, .origin = loop.origin};
 }
 
-// The two tile sizes of the hardware have names in every module; other sizes are numbers.
+// The two tile sizes of the hardware have names in every module. Other sizes are numbers.
 std::string tile_text(int64_t value) {
   return value == kP ? "P" : value == kF ? "F" : std::to_string(value);
 }
@@ -64,7 +65,8 @@ std::string step_text(const Loop& loop) {
   return loop.step_name.empty() ? tile_text(loop.step) : constant_name(loop.step_name);
 }
 
-// Names that mean something in the module already, so that no loop, buffer or size may have them.
+// Returns the names that already have a meaning in the module, so that no loop, buffer or size may
+// use them.
 std::set<std::string> reserved(const tile::Program& program, const Description& description) {
   std::set<std::string> names = {"nki",      "nl", "nisa", "min",  "range",
                                  "ceil_div", "P",  "F",    "main", identifier(program.name)};
@@ -83,9 +85,9 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
       loops_(static_cast<size_t>(program.num_loops)) {
   collect_loops(program.body, loops_);
   for (const tile::Buffer& buffer : program.buffers) tiles_.emplace_back(buffer.shape.size());
-  // Where a dimension of a buffer counts tiles and not elements, it is indexed by a loop variable
-  // alone (coefficient 1). That loop's step is how many elements an index stands for, which is what
-  // turns "4" into "BK // P" in a declaration.
+  // If a dimension of a buffer counts tiles instead of elements, a loop variable alone (coefficient
+  // 1) indexes it. The step of that loop is the number of elements per index. It turns "4" into "BK
+  // // P" in a declaration.
   const auto note_tiles = [this](const Access& access) {
     for (size_t d = 0; d < access.slices.size(); ++d) {
       if (!access.slices[d].index) continue;
@@ -97,7 +99,7 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
   visit(program.body, note_tiles, [](const Loop&) {});
 }
 
-// Only what is used is defined in the module's head, so that every name goes through here.
+// The module's head defines only what is used, so every name goes through this function.
 std::string Expressions::use(std::string_view name) {
   used_.emplace(name);
   return std::string(name);
@@ -109,9 +111,9 @@ std::string Expressions::tile_constant(int64_t value) { return use(tile_text(val
 
 std::string Expressions::step(const Loop& loop) { return use(step_text(loop)); }
 
-// `value` elements of a dimension as the step of a loop around, as the whole dimension, or as a
-// number. The innermost loop comes first. Where the dimension is not known, a name is used only if
-// no other name has the same value: a wrong name would read well and mislead.
+// Returns `value` elements of a dimension as the step of a loop around, as the whole dimension, or
+// as a number. The innermost loop comes first. If the dimension is unknown, a name is used only if
+// no other name has the same value, because a wrong name would mislead.
 std::string Expressions::extent(int64_t value, Label label) {
   std::set<std::string> candidates;
   for (size_t i = around_.size(); i-- > 0;) {
@@ -128,14 +130,15 @@ std::string Expressions::extent(int64_t value, Label label) {
   return candidates.size() == 1 ? use(*candidates.begin()) : tile_constant(value);
 }
 
-// "BK // P" where the division leaves nothing, "ceil_div(N, F)" where it does not.
+// Returns "BK // P" if the division has no remainder, and "ceil_div(N, F)" if it has one.
 std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t b,
                                   const std::string& b_text) {
   if (a % b == 0) return fmt::format("{} // {}", a_text, b_text);
   return fmt::format("{}({}, {})", use("ceil_div"), a_text, b_text);
 }
 
-// How many tiles of `tile` elements cover a block or a whole dimension: `count`, in names.
+// Returns how many tiles of `tile` elements cover a block or a whole dimension. The result is
+// `count` written with names.
 std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
                                     const std::string& tile_text) {
   if (count == 1 || tile == 0 || !label) return std::to_string(count);
@@ -149,16 +152,15 @@ std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
   return quotient(whole.size, use(whole.name), tile, tile_text);
 }
 
-// A loop with a limit covers what is left of its dimension, which differs from iteration to
-// iteration; others have a number of trips that names can say.
+// A loop with a limit covers what is left of its dimension, which differs between iterations. Other
+// loops have a trip count that names can express.
 std::string Expressions::trips(const Loop& loop) {
   const Label label = dimensions_.of(loop.id);
   if (!loop.limit) return tile_count(loop.max, label, loop.step, step(loop));
   return fmt::format("{}({}, {})", use("ceil_div"), size(covered(loop), label), step(loop));
 }
 
-// A ragged size is an expression with min(); if one of the variables in scope holds it, that
-// variable.
+// A ragged size is an expression with min(), or the variable in scope that holds it.
 std::string Expressions::size(const Size& size, Label label) {
   if (!size.limit) return extent(size.max, label);
   for (size_t i = sizes_.size(); i-- > 0;) {
@@ -167,16 +169,17 @@ std::string Expressions::size(const Size& size, Label label) {
   return fmt::format("min({}, {})", extent(size.max, label), left_of(size));
 }
 
-// What is left behind the tile's origin: limit - origin. If the tile lies in a tile of an outer
-// loop, the size of that one already says it ("m_size - mt * P"), which is shorter and does not
-// repeat the whole dimension. It is right only if the tile cannot reach beyond the outer one: the
-// inner origin must grow with each loop, and the last inner tile must end inside.
+// Returns what is left of the dimension from the tile's origin on: limit - origin. If the tile lies
+// in a tile of an outer loop, the size of the outer tile gives a shorter expression ("m_size - mt *
+// P") without the whole dimension. This is correct only if the tile cannot reach beyond the outer
+// one: the inner origin must grow with each loop, and the last inner tile must end inside.
 std::string Expressions::left_of(const Size& size) {
   for (size_t i = sizes_.size(); i-- > 0;) {
     const Size& outer = sizes_[i].size;
     if (outer.limit != size.limit) continue;
     const Affine inside = size.origin - outer.origin;
-    int64_t reach = inside.constant + size.max;  // of the last tile: it must not leave the outer
+    // The end of the last tile, which must not leave the outer one.
+    int64_t reach = inside.constant + size.max;
     bool forward = inside.constant >= 0;
     for (const auto& [id, coefficient] : inside.terms) {
       reach += coefficient * (loop(id).max - 1);
@@ -190,12 +193,12 @@ std::string Expressions::left_of(const Size& size) {
 
 // --- positions ---
 
-// " + m * BM + kt * P": every term after a sign.
-// A coefficient is written as a step where it equals one. Where an index counts tiles, the
-// coefficient of an outer loop is the number of tiles in its block: "m * (BM // P)".
+// Returns " + m * BM + kt * P": every term after a sign. A coefficient is written as a step if it
+// equals the step of its loop. If an index counts tiles, the coefficient of an outer loop is the
+// number of tiles in its block: "m * (BM // P)".
 std::string Expressions::terms(const Affine& affine, std::string_view sign) {
   std::string text;
-  int64_t tile = kP;  // of the term that counts tiles
+  int64_t tile = kP;  // The tile size of the term that counts tiles.
   for (const auto& [id, coefficient] : affine.terms) {
     if (coefficient == 1) tile = loop(id).step;
   }
@@ -215,14 +218,14 @@ std::string Expressions::terms(const Affine& affine, std::string_view sign) {
   return text;
 }
 
-// Without the sign of the first term: " + m * BM" becomes "m * BM".
+// Returns the expression without the sign of its first term: " + m * BM" becomes "m * BM".
 std::string Expressions::affine(const Affine& affine) {
   const std::string text = terms(affine, " + ");
   return text.empty() ? "0" : text.substr(3);
 }
 
-// The shortest form that NKI takes: an index, ":" for a whole dimension, "0:size" from its begin,
-// and nl.ds(start, size) elsewhere.
+// Returns the shortest form that NKI accepts: an index, ":" for a whole dimension, "0:size" from
+// its beginning, and otherwise nl.ds(start, size).
 std::string Expressions::slice(const Access& access, size_t dimension) {
   const tile::Slice& slice = access.slices[dimension];
   if (slice.index) return affine(slice.start);
@@ -260,8 +263,8 @@ std::string Expressions::access_shape(const Access& access) {
   return fmt::format("({})", sizes);
 }
 
-// PSUM tiles and partitions have the hardware's sizes, whatever dimension of the problem lies
-// there. Other dimensions are counts of tiles or elements of the problem.
+// PSUM tiles and partitions have the hardware's sizes, whatever dimension of the problem they hold.
+// Other dimensions are counts of tiles or elements of the problem.
 std::vector<std::string> Expressions::shape_sizes(tile::BufferId id) {
   const tile::Buffer& buffer = program_.buffer(id);
   const bool on_chip = buffer.memory != tile::Memory::kHbm;
@@ -282,8 +285,8 @@ std::string Expressions::shape(tile::BufferId id) {
   return fmt::format("({}{})", fmt::join(all, ", "), all.size() == 1 ? "," : "");
 }
 
-// How the shape of an input becomes that of a view. Tiles of rows are split off and then change
-// places with their rows; rows that fill none are left out.
+// Returns how the shape of an input becomes that of a view. Tiles of rows are split off and then
+// swapped with their rows. Rows that fill no tile are left out.
 std::string Expressions::view(tile::BufferId id) {
   const tile::Buffer& buffer = program_.buffer(id);
   const std::string& input = names_.buffers[static_cast<size_t>(buffer.view_of)];
@@ -295,8 +298,8 @@ std::string Expressions::view(tile::BufferId id) {
                      whole ? "" : fmt::format("[0:{}, :]", rows), all[1], all[0], all[2]);
 }
 
-// In the legacy dialect dimensions do not change places. There the rows of tiles are numbered by
-// index grids, one axis for each of the view's dimensions.
+// The legacy dialect cannot permute dimensions. There, index grids number the rows of the tiles,
+// with one axis for each dimension of the view.
 std::string Expressions::row_tiles(const Access& access) {
   const tile::Buffer& view = program_.buffer(access.buffer);
   const auto grid = [&](size_t d, std::string_view axes) {
@@ -310,8 +313,8 @@ std::string Expressions::row_tiles(const Access& access) {
                      grid(0, ":, None, None"), grid(2, "None, None, :"));
 }
 
-// The accumulate flag of nc_matmul: false where all loops along the contraction are at 0. Without
-// such loops every matmul begins a new sum.
+// Returns the accumulate flag of nc_matmul, which is false if all loops along the contraction are
+// at 0. Without such loops every matmul begins a new sum.
 std::string Expressions::not_first(const std::vector<LoopId>& loops) {
   if (loops.empty()) return "False";
   std::string text;
@@ -323,8 +326,8 @@ std::string Expressions::not_first(const std::vector<LoopId>& loops) {
 
 // --- scopes ---
 
-// A ragged size gets a variable named after its loop, "m_size", numbered if another one has the
-// name.
+// Gives a ragged size a variable named after its loop: "m_size". The name gets a number if it is
+// taken.
 std::string Expressions::declare(const Size& size, const Loop& innermost) {
   const std::string wanted = name(innermost.id) + "_size";
   const auto taken = [this](const std::string& name) {
@@ -340,8 +343,8 @@ std::string Expressions::declare(const Size& size, const Loop& innermost) {
   return assignment;
 }
 
-// A size is declared in the innermost loop that its origin depends on: the last term belongs to it,
-// since terms are sorted by loop. There it is computed once for all that use it.
+// A size is declared in the innermost loop that its origin depends on. The last term belongs to
+// this loop, because terms are sorted by loop. The size is computed there once for all uses.
 std::vector<std::string> Expressions::enter(const Loop& loop) {
   around_.push_back(&loop);
   sizes_before_.push_back(sizes_.size());

@@ -1,8 +1,8 @@
 #pragma once
-// The numbers of a program as Python expressions over the names of dimensions, steps and loops:
-// `nl.ds(m * BM, m_size)`, `K // BK`, `(P, BK // P, BM)`. A name is used where the analysis of
-// dimensions.h says that it is meant, not where its value happens to be the same; what has no name
-// stays a number.
+// This file writes the numbers of a program as Python expressions over the names of dimensions,
+// steps and loops: `nl.ds(m * BM, m_size)`, `K // BK`, `(P, BK // P, BM)`. The emitter uses it for
+// all sizes and positions. A name is used only if the analysis of dimensions.h says that it is
+// meant; an equal value is not enough. A number without a name stays a number.
 
 #include <set>
 #include <string>
@@ -16,32 +16,35 @@
 
 namespace neuronmm::nki {
 
-inline constexpr int64_t kP = 128;  // P in source: partitions
-inline constexpr int64_t kF = 512;  // F in source: columns of a moving tile
+inline constexpr int64_t kP = 128;  // P in the source: the number of partitions.
+inline constexpr int64_t kF = 512;  // F in the source: the columns of a moving tile.
 
+// Writes expressions for the current position in the program, which enter() and leave() move.
 class Expressions {
  public:
   Expressions(const tile::Program& program, const Description& description);
 
   const Names& names() const { return names_; }
-  // Names of constants and helpers that any expression so far refers to.
+  // The names of constants and helpers that any expression so far refers to.
   const std::set<std::string>& used() const { return used_; }
 
-  // What stands between enter and leave is inside the loop. enter gives the assignments that the
-  // loop's body begins with: the sizes of its ragged tiles.
+  // Calls between enter and leave write expressions inside the loop. enter returns the assignments
+  // that the loop's body begins with: the sizes of its ragged tiles.
   std::vector<std::string> enter(const tile::Loop& loop);
   void leave();
 
-  std::string trips(const tile::Loop& loop);             // of a loop that is about to be entered
-  std::string access(const tile::Access& access);        // "x[nl.ds(m * BM, BM), 0:k_size]"
-  std::string shape(tile::BufferId buffer);              // "(P, BK // P, BM)"
-  std::string view(tile::BufferId buffer);               // "x.reshape((P, K // P, N))"
-  std::string access_shape(const tile::Access& access);  // "(P, m_size)": what an access covers
-  std::string not_first(const std::vector<tile::LoopId>& loops);  // "(kt > 0)"
-  std::string step(const tile::Loop& loop);                       // "BM", "P", "384"
+  // The trip count of a loop that is about to be entered.
+  std::string trips(const tile::Loop& loop);
+  std::string access(const tile::Access& access);  // For example "x[nl.ds(m * BM, BM), 0:k_size]".
+  std::string shape(tile::BufferId buffer);        // For example "(P, BK // P, BM)".
+  std::string view(tile::BufferId buffer);         // For example "x.reshape((P, K // P, N))".
+  // The shape of what an access covers: "(P, m_size)".
+  std::string access_shape(const tile::Access& access);
+  std::string not_first(const std::vector<tile::LoopId>& loops);  // For example "(kt > 0)".
+  std::string step(const tile::Loop& loop);                       // For example "BM", "P" or "384".
 
  private:
-  using Label = std::optional<size_t>;  // an index into Description::dimensions
+  using Label = std::optional<size_t>;  // An index into Description::dimensions.
   struct SizeVariable {
     tile::Size size;
     std::string name;
@@ -67,11 +70,12 @@ class Expressions {
   const Description& description_;
   Dimensions dimensions_;
   Names names_;
-  std::vector<const tile::Loop*> loops_;     // by LoopId
-  std::vector<std::vector<int64_t>> tiles_;  // by BufferId: elements per index of a dimension
-  std::vector<const tile::Loop*> around_;    // the loops around
-  std::vector<SizeVariable> sizes_;          // in scope
-  std::vector<size_t> sizes_before_;         // each of the loops around
+  std::vector<const tile::Loop*> loops_;  // By LoopId.
+  // The elements per index of each dimension, by BufferId.
+  std::vector<std::vector<int64_t>> tiles_;
+  std::vector<const tile::Loop*> around_;  // The loops around the current position.
+  std::vector<SizeVariable> sizes_;        // The size variables in scope.
+  std::vector<size_t> sizes_before_;       // The number of size variables before each loop around.
   std::set<std::string> used_;
 };
 

@@ -12,12 +12,12 @@ using tile::Node;
 
 namespace {
 
-// Loops with a limit may run once or not at all, so that they stay, unless the limit has become
-// constant.
+// Returns true if the loop always runs once. Loops with a limit may run once or not at all, so they
+// stay unless the limit has become constant.
 bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit && !loop.cores; }
 
-// From the outside in: a loop that is gone is 0 in everything inside it, which may make the limits
-// of inner loops and sizes constant in turn.
+// Removes loops from the outside in. The variable of a removed loop is 0 in everything inside it,
+// which may make the limits of inner loops and sizes constant.
 class Fold {
  public:
   std::vector<Node> body(std::vector<Node> nodes) {
@@ -50,7 +50,7 @@ class Fold {
     std::erase_if(affine.terms, [this](const auto& term) { return gone(term.first); });
   }
 
-  // A size whose limit no longer depends on a loop is a constant.
+  // A size whose limit depends on no loop is a constant.
   void drop(tile::Access& access) const {
     for (tile::Slice& slice : access.slices) {
       drop(slice.start);
@@ -66,7 +66,7 @@ class Fold {
     drop(op.dst);
     if constexpr (requires { op.src; }) drop(op.src);
     if constexpr (requires { op.a; }) drop(op.a), drop(op.b);
-    // A sum over a loop that runs once begins anew at every matmul, as it did before.
+    // A sum over a loop that runs once begins anew at every matmul, with or without the loop.
     if constexpr (requires { op.stationary; }) {
       drop(op.stationary);
       drop(op.moving);
@@ -79,7 +79,8 @@ class Fold {
 
 }  // namespace
 
-// NKI source with loops of one iteration is longer and no clearer; the instructions are the same.
+// Source with loops of one iteration would be longer and no clearer. The instructions do not
+// change.
 tile::Program fold_single_trips(tile::Program program) {
   program.body = Fold().body(std::move(program.body));
   return program;

@@ -1,12 +1,13 @@
 #pragma once
-// Loops that run once are no loops in source.
+// This file removes loops that run once, so that the emitted source has no loops of one iteration.
+// The emitter calls it first.
 
 #include "trainium/tile/program.h"
 
 namespace neuronmm::nki {
 
-// The same program without them: their bodies move up, their variables, which are 0, disappear.
-// Sizes that are then constant lose their limits.
+// Returns the program without loops that run once. Their bodies move up, and their variables, which
+// are always 0, disappear. Sizes that become constant lose their limits.
 tile::Program fold_single_trips(tile::Program program);
 
 }  // namespace neuronmm::nki

@@ -26,14 +26,14 @@ class Held {
       } else if (const auto* loop = std::get_if<tile::Loop>(&node)) {
         run(loop->body);
         // In the second iteration the buffers of the first are still bound.
-        if (loop->max > 1) run(loop->body);  // the others are like the second
+        if (loop->max > 1) run(loop->body);  // All later iterations are like the second.
       }
     }
   }
   int64_t peak() const { return peak_; }
 
  private:
-  // The new buffer exists before its name lets go of the old one.
+  // The new buffer exists before its name releases the old one.
   void bind(BufferId id) {
     const tile::Buffer& buffer = program_.buffer(id);
     if (buffer.memory != tile::Memory::kSbuf) return;
@@ -50,7 +50,7 @@ class Held {
   int64_t total_ = 0, peak_ = 0;
 };
 
-// Moves the last use of the buffers in `last` to `position`. Those that are not in it were
+// Moves the last use of the buffers in `last` to `position`. Buffers that are not in `last` were
 // allocated elsewhere.
 void note_uses(const Node& node, size_t position, std::map<BufferId, size_t>& last) {
   if (const auto* loop = std::get_if<tile::Loop>(&node)) {
@@ -71,7 +71,8 @@ int64_t held_sbuf_bytes(const Program& program, const std::vector<std::string>& 
   return held.peak();
 }
 
-// A buffer that is used inside a loop is in use until that loop, a node of `body`, is done.
+// A buffer that is used inside a loop is in use until that loop, which is a node of `body`, is
+// done.
 std::vector<std::vector<BufferId>> last_uses(const Program& program,
                                              const std::vector<Node>& body) {
   std::map<BufferId, size_t> last;

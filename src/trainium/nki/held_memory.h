@@ -1,7 +1,9 @@
 #pragma once
-// What the names of the source hold on to. Python has one scope per function, so a buffer lives
-// until its name is given again: past its last use, and beside its successor in the next iteration.
-// A compiler sees when a buffer is done; a tracing simulator only sees the names.
+// This file computes how much memory the names of the emitted source hold. Python has one scope per
+// function, so a buffer lives until its name is assigned again. It lives beyond its last use and,
+// in the next iteration, together with its successor. A compiler sees when a buffer is done, but a
+// tracing simulator sees only the names. The emitter uses these functions to decide whether and
+// where to release buffers.
 
 #include <cstdint>
 #include <string>
@@ -11,11 +13,12 @@
 
 namespace neuronmm::nki {
 
-// The most SBUF, in bytes per partition, that buffers of these names (by BufferId) hold together if
-// none is let go.
+// Returns the most SBUF, in bytes per partition, that buffers with these names (by BufferId) hold
+// together if none is released.
 int64_t held_sbuf_bytes(const tile::Program& program, const std::vector<std::string>& names);
 
-// For every node of `body`, the SBUF buffers allocated in `body` that are last used there.
+// Returns, for every node of `body`, the SBUF buffers that are allocated in `body` and last used by
+// this node.
 std::vector<std::vector<tile::BufferId>> last_uses(const tile::Program& program,
                                                    const std::vector<tile::Node>& body);
 

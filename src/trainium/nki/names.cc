@@ -10,7 +10,7 @@ using tile::Node;
 
 namespace {
 
-// A loop variable may reuse the name of a loop that it does not stand in: two "m" loops one after
+// A loop variable may reuse the name of a loop that does not enclose it: two "m" loops one after
 // the other are both called m.
 void name_loops(const std::vector<Node>& body, const std::set<std::string>& taken,
                 std::vector<std::string>& loops) {
@@ -29,8 +29,8 @@ void name_loops(const std::vector<Node>& body, const std::set<std::string>& take
 
 }  // namespace
 
-// Characters that Python does not take become underscores; a digit at the begin gets one before it,
-// and a keyword one behind it.
+// Characters that Python does not accept become underscores. A leading digit gets an underscore
+// before it, and a keyword gets one after it.
 std::string identifier(std::string_view name) {
   constexpr std::array<std::string_view, 35> kKeywords = {
       "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
@@ -46,8 +46,8 @@ std::string identifier(std::string_view name) {
   return text;
 }
 
-// Only the part's prefix is raised: "BM" is a constant already, and "up.BM" is the BM of the part
-// "up".
+// Only the part's prefix becomes upper case: "BM" is already a constant, and "up.BM" is the BM of
+// the part "up".
 std::string constant_name(std::string_view step_name) {
   std::string text(step_name);
   const size_t dot = step_name.find('.');
@@ -57,7 +57,7 @@ std::string constant_name(std::string_view step_name) {
   return identifier(text);
 }
 
-// Buffers are named in order, so that the first holder of a name keeps it.
+// Buffers are named in order, so the first holder of a name keeps it.
 Names choose_names(const tile::Program& program, const std::set<std::string>& taken) {
   Names names{.loops = std::vector<std::string>(static_cast<size_t>(program.num_loops)),
               .buffers = {},

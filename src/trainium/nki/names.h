@@ -1,5 +1,5 @@
 #pragma once
-// Python names for the loops and buffers of a program.
+// This file chooses Python names for the loops and buffers of a program, for the emitter.
 
 #include <set>
 #include <string>
@@ -10,18 +10,21 @@
 
 namespace neuronmm::nki {
 
-// A Python identifier like `name`: "up.BM" becomes "up_BM", "lambda" "lambda_".
+// Returns a Python identifier like `name`: "up.BM" becomes "up_BM", and "lambda" becomes "lambda_".
 std::string identifier(std::string_view name);
 
-// The name of a step as a constant: "up.BM" becomes "UP_BM".
+// Returns the name of a step as a constant: "up.BM" becomes "UP_BM".
 std::string constant_name(std::string_view step_name);
 
+// The names of one program.
 struct Names {
-  std::vector<std::string> loops;    // by LoopId
-  std::vector<std::string> buffers;  // by BufferId
-  std::set<std::string> taken;       // all that must not be given again: those, and `taken` below
+  std::vector<std::string> loops;    // By LoopId.
+  std::vector<std::string> buffers;  // By BufferId.
+  // All names that must not be given again: the names above, and the `taken` of choose_names.
+  std::set<std::string> taken;
 };
-// Every buffer has a name of its own, by which a trace of the source knows it. None is in `taken`.
+// Returns the names of all loops and buffers. Every buffer has a name of its own, by which a trace
+// of the source identifies it. No chosen name is in `taken`.
 Names choose_names(const tile::Program& program, const std::set<std::string>& taken);
 
 }  // namespace neuronmm::nki

@@ -29,7 +29,7 @@ void for_each_access(tile::Operation& operation, const Visit& visit) {
       operation);
 }
 
-// Calls visit(size) for what the slices and the loops under `body` are cut off at.
+// Calls visit(size) for each size at which the slices and the loops under `body` are cut off.
 template <typename Visit>
 void for_each_size(const std::vector<Node>& body, const Visit& visit) {
   for (const Node& node : body) {
@@ -70,7 +70,7 @@ class Peel {
   }
 
  private:
-  // In the loops of the result.
+  // Returns the expression in the loops of the result.
   Affine substitute(const Affine& affine) const {
     Affine sum = affine.constant;
     for (const auto& [id, coefficient] : affine.terms) {
@@ -93,7 +93,7 @@ class Peel {
     return value;
   }
 
-  // A size that is the same in all iterations.
+  // Returns a size that is equal in all iterations. Fails if it is not.
   Result<int64_t> constant(const Size& size, int64_t step) const {
     if (!size.limit) return size.max;
     const Affine origin = substitute(size.origin);
@@ -108,7 +108,8 @@ class Peel {
     return tiles(most(origin));
   }
 
-  // In how many of the first iterations all that the loop's body cuts off is whole.
+  // Returns in how many of the first iterations everything that the loop's body may cut off is
+  // whole.
   int64_t whole_iterations(const Loop& loop, int64_t trips) const {
     int64_t whole = trips;
     for_each_size(loop.body, [&](const Size& size) {
@@ -194,14 +195,15 @@ class Peel {
   }
 
   const Program& program_;
-  std::vector<int64_t> runs_;  // of the program's loops, at most
-  std::vector<Affine> value_;  // of the program's loops, in those of the result
-  std::vector<int64_t> last_;  // value of the result's loops
+  std::vector<int64_t> runs_;  // The largest trip counts of the program's loops.
+  // The variables of the program's loops, in terms of the result's loops.
+  std::vector<Affine> value_;
+  std::vector<int64_t> last_;  // The last values of the result's loops.
   std::vector<bool> around_ = std::vector<bool>(runs_.size());
 };
 
-// The loops between the allocation of a buffer and a matmul into it either go along the contraction
-// or to another part of the buffer.
+// Checks the loops between the allocation of a buffer and a matmul into it. Each of them must run
+// along the contraction or to another part of the buffer.
 class Sums {
  public:
   explicit Sums(const Program& program)
@@ -246,8 +248,9 @@ class Sums {
 
   const Program& program_;
   std::vector<LoopId> around_;
-  std::vector<size_t> depth_;                  // of each buffer's allocation
-  std::vector<const tile::NcMatmul*> writer_;  // since then
+  std::vector<size_t> depth_;  // The number of loops around each buffer's allocation.
+  // The matmul that has written to each buffer since its allocation.
+  std::vector<const tile::NcMatmul*> writer_;
 };
 
 }  // namespace

@@ -1,21 +1,23 @@
 #pragma once
-// A program none of whose sizes depends on a loop, for the dialect whose loops are traced once.
+// This file rewrites a program so that none of its sizes depends on a loop. The emitter needs this
+// for the legacy dialect, whose loops are traced once.
 
 #include "base/result.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::nki {
 
-// A loop whose last tiles are smaller becomes a loop over the whole ones and, behind it, the others
-// one by one, with their own constant sizes; what is empty disappears. So the text grows with the
-// number of dimensions that are ragged, and not with the shape. Loops that run once are gone.
+// Returns the program with constant sizes. A loop whose last tiles are smaller becomes a loop over
+// the whole tiles. The other tiles follow it one by one, with constant sizes of their own, and
+// empty ones disappear. The text therefore grows with the number of ragged dimensions, but not with
+// the shape. Loops that run once disappear. Fails if a size depends on a loop in another way.
 //
-// In the result NcMatmul::first says nothing: where a loop over a contraction is cut, its last
-// matmul adds to the sums of the loop before. That every sum begins where its buffer is allocated
-// is what check_sums finds out before.
+// NcMatmul::first is empty in the result. If a loop over a contraction is cut, its last matmul adds
+// to the sums of the loop before it. Call check_sums first, which verifies that every sum begins
+// where its buffer is allocated.
 Result<tile::Program> peel_ragged_loops(const tile::Program& program);
 
-// Fails where a buffer in PSUM gets a second sum before it is allocated again.
+// Fails if a buffer in PSUM gets a second sum before it is allocated again.
 Status check_sums(const tile::Program& program);
 
 }  // namespace neuronmm::nki

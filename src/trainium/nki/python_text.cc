@@ -6,11 +6,12 @@
 namespace neuronmm::nki {
 
 namespace {
-// As wide as this project's own sources.
+// The width of a line, equal to that of this project's own sources.
 constexpr size_t kWidth = 100;
 }  // namespace
 
-// A comment stands behind the text if the line stays within the width, else on a line before it.
+// The comment follows the text if the line then fits into the width. Otherwise it goes on a line
+// before the text.
 void PythonText::line(std::string_view text, std::string_view comment) {
   const bool behind = depth_ + text.size() + comment.size() + 4 <= kWidth;
   if (!comment.empty() && !behind) line(fmt::format("# {}", comment));
@@ -19,8 +20,8 @@ void PythonText::line(std::string_view text, std::string_view comment) {
   text_ += '\n';
 }
 
-// On one line if it fits, else one argument per line with a comma behind the last one, as Python's
-// formatters do it.
+// A call that does not fit on one line gets one argument per line, with a comma after the last one,
+// as Python's formatters write it.
 void PythonText::call(const std::string& function, const std::vector<std::string>& arguments) {
   const std::string one_line = fmt::format("{}({})", function, fmt::join(arguments, ", "));
   if (depth_ + one_line.size() <= kWidth) return line(one_line);
@@ -31,7 +32,7 @@ void PythonText::call(const std::string& function, const std::vector<std::string
   line(")");
 }
 
-// Breaks at spaces only: a word that is wider than the line stays whole.
+// The text breaks only at spaces. A word that is wider than the line stays whole.
 void PythonText::paragraph(std::string_view text) {
   std::string current;
   while (!text.empty()) {

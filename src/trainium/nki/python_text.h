@@ -1,5 +1,5 @@
 #pragma once
-// Lines of Python: indented, broken where they are too long.
+// This file collects lines of Python for the emitter, indented and broken if they are too long.
 
 #include <string>
 #include <string_view>
@@ -7,15 +7,16 @@
 
 namespace neuronmm::nki {
 
+// Python source that grows line by line, at the current indentation.
 class PythonText {
  public:
-  // The comment behind the text, or above it where that is too long.
+  // Adds a line. The comment follows the text, or stands above it if the line would be too long.
   void line(std::string_view text = "", std::string_view comment = "");
-  // A call on one line, or one argument per line where that is too long.
+  // Adds a call on one line, or with one argument per line if it would be too long.
   void call(const std::string& function, const std::vector<std::string>& arguments);
-  // `text` broken between words.
+  // Adds `text`, broken between words.
   void paragraph(std::string_view text);
-  // Appends lines that are indented already.
+  // Appends lines that are already indented.
   void append(std::string_view lines) { text_ += lines; }
 
   void indent() { depth_ += 4; }

@@ -16,7 +16,7 @@ using tile::Program;
 
 namespace {
 
-// NKI tells outputs (shared_hbm: the caller sees them) from scratch (private_hbm).
+// NKI distinguishes outputs (shared_hbm, which the caller sees) from scratch (private_hbm).
 std::string_view nl_memory(const Buffer& buffer) {
   if (buffer.memory == Memory::kSbuf) return "nl.sbuf";
   if (buffer.memory == Memory::kPsum) return "nl.psum";
@@ -30,7 +30,8 @@ std::string_view nl_function(tile::Activation function) {
   return function == tile::Activation::kSilu ? "nl.silu" : "nl.copy";
 }
 
-// Python would take "0" for an integer: numbers without a point, an exponent or a letter get one.
+// Returns a Python float. Python reads "0" as an integer, so a number without a point, an exponent
+// or a letter gets ".0".
 std::string real(float value) {
   const std::string text = fmt::format("{:.9g}", value);
   return text + (text.find_first_of(".en") == text.npos ? ".0" : "");
@@ -43,11 +44,11 @@ std::string_view engine_name(tile::Engine engine) {
 }
 
 struct Call {
-  std::string function;  // and what stands before it
+  std::string function;  // The function, with the text before it.
   std::vector<std::string> arguments;
 };
 
-// The destination is the first argument.
+// Writes instructions of the nki dialect, in which the destination is the first argument.
 struct InNki {
   Expressions& e;
 
@@ -73,7 +74,7 @@ struct InNki {
     call.push_back(fmt::format("op={}", nl_function(op.op)));
     return call;
   }
-  // nki.isa.activation takes its function directly behind dst.
+  // nki.isa.activation takes its function directly after dst.
   std::vector<std::string> operator()(const tile::Activate& op) const {
     auto call = of({{"dst", &op.dst}, {"data", &op.src}});
     call.insert(call.begin() + 1, fmt::format("op={}", nl_function(op.function)));
@@ -96,8 +97,9 @@ struct InNki {
   }
 };
 
-// Results are assigned, and say the type that they are rounded to. A transpose in the Tensor engine
-// is asked for, because small ones would go to the Vector engine.
+// Writes instructions of the legacy dialect, in which results are assigned and state the type that
+// they are rounded to. A transpose names the Tensor engine, because small transposes would
+// otherwise go to the Vector engine.
 struct InNeuronxcc {
   const Program& program;
   Expressions& e;
@@ -142,7 +144,8 @@ struct InNeuronxcc {
   }
 
  private:
-  // A name alone on the left would be given to the result, and not be written to.
+  // Assigning to a bare name would bind the name to the result instead of writing into the buffer,
+  // so "[...]" is added.
   std::string place(const tile::Access& access) const {
     const std::string text = e.access(access);
     return text.ends_with(']') ? text : text + "[...]";
@@ -169,8 +172,8 @@ void Statements::write(const tile::Operation& operation, PythonText& text) {
   text.call(call.function, call.arguments);
 }
 
-// The legacy dialect says which dimension is the partition, and begins its sums with zeros, which
-// its compiler recognizes: nothing is written.
+// The legacy dialect states which dimension is the partition. It begins its sums with zeros, which
+// its compiler recognizes without writing any.
 std::string Statements::allocation(tile::BufferId id, bool holds_sums) {
   const Buffer& buffer = program_.buffer(id);
   const bool legacy = dialect_ == Dialect::kNeuronxcc;

@@ -1,6 +1,7 @@
 #pragma once
-// Instructions as statements of either dialect. The parameter names of nki.isa differ from
-// instruction to instruction, which is why they stand here and not in the tile program.
+// This file writes instructions as statements of either dialect, for the emitter. The parameter
+// names of nki.isa differ between instructions, so they are listed here and not in the tile
+// program.
 
 #include <string>
 
@@ -11,15 +12,16 @@
 
 namespace neuronmm::nki {
 
-std::string_view nl_dtype(DType dtype);  // "nl.bfloat16"
+std::string_view nl_dtype(DType dtype);  // For example "nl.bfloat16".
 
+// Writes the statements of one program in one dialect.
 class Statements {
  public:
   Statements(const tile::Program& program, Expressions& expressions, Dialect dialect)
       : program_(program), e_(expressions), dialect_(dialect) {}
 
   void write(const tile::Operation& operation, PythonText& text);
-  // "psum = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)"
+  // Returns a declaration such as "psum = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)".
   std::string allocation(tile::BufferId id, bool holds_sums);
 
  private:

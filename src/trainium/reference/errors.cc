@@ -1,6 +1,6 @@
-// A bound follows every rounding: a unit of the dtype that a result is kept in, a unit of the dtype
-// of sums per block of a contraction, and a unit of fp32 per product (Higham, Accuracy and
-// Stability of Numerical Algorithms, section 3.1).
+// The bound counts every rounding (Higham, Accuracy and Stability of Numerical Algorithms, section
+// 3.1). It adds a unit of the dtype that a result is kept in, a unit of the dtype of sums per block
+// of a contraction, and a unit of fp32 per product.
 
 #include "trainium/reference/errors.h"
 
@@ -17,16 +17,18 @@ using Operation = Formula::Operation;
 namespace {
 
 constexpr double kUnitFp32 = 0x1p-24, kUnitBf16 = 0x1p-8;
-constexpr double kSecondOrder = 1.02;  // covers the products of two errors
-constexpr double kSiluUnits = 16;      // of fp32: how exactly the activation itself is computed
+constexpr double kSecondOrder = 1.02;  // A factor that covers the products of two errors.
+constexpr double kSiluUnits = 16;      // The error of the activation itself, in units of fp32.
 
 double unit(DType dtype) { return dtype == DType::kBF16 ? kUnitBf16 : kUnitFp32; }
 
-// A rounding is off by up to a unit times the power of two below the value: evenly spread, the
-// relative error's root mean square is about 0.41 units.
+// Returns the variance of one rounding. A rounding is off by up to one unit times the power of two
+// below the value. If values are evenly spread, the root mean square of the relative error is about
+// 0.41 units.
 double variance(double unit) { return 0.41 * unit * 0.41 * unit; }
 
-// Where a result is rounded: on leaving PSUM, as an operand or as a sum, or not at all.
+// Returns the dtype that a result is rounded to: that of an operand, that of a sum, or fp32, which
+// adds no rounding to that of PSUM.
 DType kept_dtype(const Formula& operation, const Instance& instance) {
   switch (operation.kept) {
     case Formula::Kept::kAsOperands:
@@ -39,7 +41,7 @@ DType kept_dtype(const Formula& operation, const Instance& instance) {
   return DType::kF32;
 }
 
-// How many terms a sum has: the rows of the weight.
+// Returns how many terms a sum has, which is the number of rows of the weight.
 int64_t contraction_of(const Formula& product, const Instance& instance) {
   const kernels::OperandDescription& weight = operand_of(*instance.kernel, product.operand);
   return dimension_of(instance.shape, weight.layout.rows);
@@ -55,18 +57,18 @@ OperationError error_of_product(const Formula& product, const Instance& instance
   double bound = (terms + blocks) * kUnitFp32;
   if (sums == DType::kBF16) bound += blocks * kUnitBf16;
   if (kept == DType::kBF16) bound += kUnitBf16;
-  // Partial sums have half the final variance on average; three quarters of it where they start
-  // from something that is as large as what is added.
+  // Partial sums have half of the final variance on average. They have three quarters if they start
+  // from a value that is as large as what is added.
   const bool onto = product.of.size() > 1;
   const double share = onto ? 0.75 : 0.5;
-  if (onto) bound += kUnitFp32;  // one more addition
+  if (onto) bound += kUnitFp32;  // The start value is one more addition.
   return {.bound = kSecondOrder * bound,
           .variance = variance(unit(kept)) + share * (blocks + 1) * variance(unit(sums)) +
                       share * terms * variance(kUnitFp32)};
 }
 
-// Independent errors add by their squares, and factors pass relative errors on as they are. Of an
-// extended matrix only the new columns have the error of the product.
+// Independent errors add by their squares, and products pass the relative errors of their factors
+// on unchanged. In an extended matrix only the new columns have the error of the product.
 double variance_of(const Formula& formula, const Instance& instance) {
   double sum = error_of(formula, instance).variance;
   if (formula.operation == Operation::kExtended) {
@@ -79,7 +81,8 @@ double variance_of(const Formula& formula, const Instance& instance) {
   return sum;
 }
 
-// The weights that are multiplied by; what parts of a formula share has its weights once.
+// Collects the weights of all products. Weights of an expression that several parts share are
+// counted once.
 void collect_weights(const Formula& formula, std::set<std::string>& weights) {
   if (formula.operation == Operation::kProduct || formula.operation == Operation::kExtended) {
     weights.insert(formula.operand);
@@ -89,7 +92,8 @@ void collect_weights(const Formula& formula, std::set<std::string>& weights) {
 
 }  // namespace
 
-// Of this operation alone; what its parts bring along is added by who walks the formula.
+// Returns the error of this operation alone. The caller that walks the formula adds the errors of
+// the parts.
 OperationError error_of(const Formula& operation, const Instance& instance) {
   const double kept = unit(kept_dtype(operation, instance));
   switch (operation.operation) {
@@ -112,8 +116,8 @@ double expected_error(const Instance& instance) {
   return std::sqrt(variance_of(instance.kernel->computes, instance));
 }
 
-// Assumed: five times what independent roundings are expected to add up to leaves room for inputs
-// that round worse, and is far below what a wrong kernel gives.
+// The factor of five is assumed. It allows for inputs that round worse than independent roundings
+// do on average, and is far below the error of a wrong kernel.
 double tolerance(const Instance& instance) { return 5 * expected_error(instance); }
 
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {

@@ -1,27 +1,34 @@
 #pragma once
-// How far roundings take what a kernel computes from the exact result: of one operation of its
-// formula, at most and on average; of the whole, on average.
+// This file estimates how far rounding takes the result of a kernel from the exact result. It gives
+// a bound and a mean for one operation of the kernel's formula, and a mean for the whole kernel.
+// The functions of values.h use the bounds for single elements. The emitted drivers use the
+// tolerance.
 
 #include "trainium/kernels/description.h"
 
 namespace neuronmm::reference {
 
+// The rounding error of one operation. Errors of the values that it is computed from must be added
+// by the caller.
 struct OperationError {
-  // At most, relative to the result's terms: the sum of their absolute values for a product, the
-  // absolute value of the result otherwise. Errors of what it is computed from come on top.
+  // The largest error, relative to the result's terms. The terms of a product are the absolute
+  // values of its summands together; otherwise they are the absolute value of the result.
   double bound = 0;
-  // The mean square of the relative error, if roundings are independent. Likewise on top.
+  // The mean square of the relative error, if roundings are independent.
   double variance = 0;
 };
 OperationError error_of(const kernels::Formula& operation, const kernels::Instance& instance);
 
-// The relative error of the whole result, root mean square, if roundings are independent.
+// Returns the root mean square of the relative error of the whole result, if roundings are
+// independent.
 double expected_error(const kernels::Instance& instance);
-// What a run on a device may be off by, relative, in the Frobenius norm: five times that.
+// Returns the relative error, in the Frobenius norm, that a run on a device may have. It is five
+// times expected_error().
 double tolerance(const kernels::Instance& instance);
 
-// FLOPs of the problem, without recomputation: every weight meets each of the M rows once. In
-// floating point, since a shape that nobody has checked may have more than 64 bits of them.
+// Returns the FLOPs of the problem without recomputation: every weight is multiplied with each of
+// the M rows once. The result is a double, because the FLOPs of an unchecked shape may exceed 64
+// bits.
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape);
 
 }  // namespace neuronmm::reference

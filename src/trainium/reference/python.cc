@@ -9,14 +9,14 @@ using Operation = Formula::Operation;
 
 namespace {
 
-// A formula as Python text with tokens as rows: an operand that lies the other way is transposed
-// where it is read.
+// Writes a formula as Python text with tokens as rows. An operand that has tokens as columns is
+// transposed where it is read.
 class Writer {
  public:
-  // `transposed`: the operands that have tokens as their columns.
+  // `transposed` names the operands that have tokens as columns.
   explicit Writer(std::set<std::string> transposed) : transposed_(std::move(transposed)) {}
 
-  // The first to need a shared part gives it its name: "(t := x @ d)".
+  // The first place that needs a shared part names it: "(t := x @ d)".
   std::string text(const Formula& formula) {
     if (formula.name.empty()) return unnamed(formula);
     if (!names_.insert(formula.name).second) return formula.name;
@@ -45,7 +45,8 @@ class Writer {
         functions_.insert("silu");
         return fmt::format("silu({})", text(formula.of[0]));
       case Operation::kTimes: {
-        const std::string left = factor(formula.of[0]);  // first: it may name what both need
+        // The left factor comes first, because it may name a part that both factors need.
+        const std::string left = factor(formula.of[0]);
         return fmt::format("{} * {}", left, factor(formula.of[1]));
       }
     }
@@ -53,13 +54,13 @@ class Writer {
   }
 
   std::string in_brackets(const Formula& formula) { return fmt::format("({})", text(formula)); }
-  // a @ b @ c is (a @ b) @ c, and a * b and a + b must be told apart from it.
+  // Python reads a @ b @ c as (a @ b) @ c, so only the forms a * b and a + b need brackets here.
   std::string left_factor(const Formula& formula) {
     if (!formula.name.empty()) return text(formula);
     const bool sum = formula.operation == Operation::kProduct && formula.of.size() > 1;
     return formula.operation == Operation::kTimes || sum ? in_brackets(formula) : text(formula);
   }
-  // Python's * and @ bind alike.
+  // Python's * and @ have the same precedence.
   std::string factor(const Formula& formula) {
     const bool compound =
         formula.operation == Operation::kProduct || formula.operation == Operation::kTimes;
@@ -71,7 +72,8 @@ class Writer {
 
 }  // namespace
 
-// As the operands of this kernel lie; a kernel that writes Yᵀ gets the transpose of the whole.
+// Follows the layout of the kernel's operands. A kernel that writes Yᵀ gets the transpose of the
+// whole expression.
 Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& options) {
   std::set<std::string> transposed;
   for (const kernels::OperandDescription& operand : kernel.operands) {

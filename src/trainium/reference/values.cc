@@ -16,8 +16,8 @@ using Operation = Formula::Operation;
 
 namespace {
 
-// (x ± e) W: each product may be off by what x is off and by a rounding of it, both times |w|. What
-// the sums start from counts as one more product.
+// Computes (x ± e)·W. A product has the error of x plus one rounding, both times |w|. The value
+// that the sums start from counts as one more product.
 BoundedRow product(BoundedRow result, const BoundedRow& left, const Matrix& weight,
                    double relative) {
   NMM_CHECK(std::ssize(left.value) == weight.rows());
@@ -54,9 +54,9 @@ BoundedRow beside(BoundedRow left, const BoundedRow& right) {
   return left;
 }
 
-// The slope of silu limits how far it passes an error on.
+// The slope of silu limits how much of an error it passes on.
 BoundedRow silu(const BoundedRow& of, double relative) {
-  constexpr double kSlope = 1.1;  // |silu'| < 1.0998
+  constexpr double kSlope = 1.1;  // The slope |silu'| is below 1.0998.
   BoundedRow result = of;
   for (size_t j = 0; j < of.value.size(); ++j) {
     const double value = of.value[j] / (1 + std::exp(-of.value[j]));
@@ -67,7 +67,8 @@ BoundedRow silu(const BoundedRow& of, double relative) {
   return result;
 }
 
-// (a ± ea)(b ± eb), of which the product of both errors is kept, too: the bound must hold.
+// Computes (a ± ea)(b ± eb). The error includes the product of both errors, because the bound must
+// hold.
 BoundedRow times(const BoundedRow& a, const BoundedRow& b, double relative) {
   NMM_CHECK(a.value.size() == b.value.size());
   BoundedRow result = a;
@@ -88,7 +89,7 @@ struct Evaluation {
 
   const Matrix& matrix(const std::string& name) const { return operands.find(name)->second; }
 
-  // The token's row of X, wherever it lies.
+  // Returns the token's row of X, for either layout of X.
   BoundedRow tokens(const std::string& name) const {
     const kernels::OperandDescription& description = operand_of(*instance.kernel, name);
     const bool transposed = layout_of(*instance.kernel, description, instance.options).transposed();
@@ -136,7 +137,7 @@ struct Evaluation {
 
 }  // namespace
 
-// The seed is the caller's, so that a failure can be had again.
+// The caller gives the seed, so that a failure can be reproduced.
 Operands random_operands(const Instance& instance, uint32_t seed) {
   std::mt19937 random(seed);
   Operands operands;

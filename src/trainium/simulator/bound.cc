@@ -14,18 +14,18 @@ namespace {
 
 using LoopValues = std::span<const int64_t>;
 
-// The time on Vector, Scalar and GpSimd, ns.
+// The work of Vector, Scalar and GpSimd, in ns.
 struct EngineWork {
-  double vector = 0, scalar = 0, gpsimd = 0;  // what has no choice
-  double either = 0;                          // on Vector or Scalar, at the lower price
-  double psum = 0;                            // of all this, what touches PSUM
+  double vector = 0, scalar = 0, gpsimd = 0;  // Work that only one engine may do.
+  double either = 0;  // Work that Vector or Scalar may do, at the lower price.
+  double psum = 0;    // The part of all this work that touches PSUM.
 
   double least_ns(const DeviceSpec& device) const {
-    // Whatever engine each free instruction goes to, the busier of the two has at least half of
+    // Whichever engine each free instruction goes to, the busier of the two has at least half of
     // their work.
     double ns = std::max({vector, scalar, gpsimd, (vector + scalar + either) / 2});
-    // Where Vector and Scalar shut one another out of PSUM (NeuronCore-v2), all that touches it is
-    // serial; the same holds for Vector and GpSimd in SBUF.
+    // On NeuronCore-v2, Vector and Scalar cannot use PSUM at the same time, so all work that
+    // touches PSUM is serial. The same holds for Vector and GpSimd in SBUF.
     if (device.psum_exclusive > 0) ns = std::max(ns, psum);
     if (device.sbuf_exclusive > 0) ns = std::max(ns, vector + gpsimd);
     return ns;
@@ -43,9 +43,9 @@ class Work {
     note_trips(program.body);
   }
 
-  // `times` instances of the instruction whose tiles have the sizes that they have at `values`. The
-  // preparation is kept, because the ragged tiles at the ends of a block meet the same instruction
-  // again.
+  // Adds `times` executions of the instruction, with the tile sizes that it has at `values`. The
+  // prepared instruction is kept, because the ragged tiles at the end of a block belong to the same
+  // instruction.
   void add(const tile::Instruction& instruction, LoopValues values, int64_t times) {
     const auto [at, fresh] = prepared_.try_emplace(&instruction);
     if (fresh) at->second = prepare(program_, instruction, grids_, device_);
@@ -76,8 +76,8 @@ class Work {
     }
   }
 
-  // A matmul streams the columns of its moving operand. A transpose streams an identity as wide as
-  // the data has partitions.
+  // Adds a matmul, which streams the columns of its moving operand, or a transpose, which streams
+  // an identity as wide as the data has partitions.
   void add_tensor(const Prepared& p, LoopValues values, double count) {
     const int64_t columns = p.kind == Kind::kMatmul
                                 ? p.operands[2].eval(values.data()).free_elements
@@ -85,8 +85,9 @@ class Work {
     tensor_ns_ += count * p.tensor.interval(columns);
   }
 
-  // A bound must not guess which engine the simulation would choose, so that what may run on either
-  // is priced at the cheaper one and kept apart from what has no choice.
+  // Adds an instruction of a compute engine. A bound must not guess which engine the simulation
+  // would choose. Work that two engines may do is therefore priced at the cheaper one and kept
+  // apart.
   void add_engine(const Prepared& p, LoopValues values, double count) {
     const int64_t elements = p.operands[0].eval(values.data()).free_elements;
     const double vector = count * p.vector.interval(elements);
@@ -103,8 +104,8 @@ class Work {
     if (p.touches_psum) engines_.psum += ns;
   }
 
-  // Every transfer takes its share of HBM and keeps the DMA engines of its partitions busy. Both
-  // are added up, and whichever is busy longer is the bound.
+  // Adds a transfer, which takes its share of HBM and keeps the DMA engines of its partitions busy.
+  // The larger of the two sums becomes the bound.
   void add_dma(const Prepared& p, LoopValues values, double count) {
     const Transfer transfer = make_transfer(program_, p, values);
     if (transfer.bytes() == 0) return;
@@ -117,8 +118,8 @@ class Work {
     (p.stores ? stores_ : loads_) += count;
   }
 
-  // A loop may also move the partitions that a transfer begins at. `transfer` is of the loop's
-  // first iteration; all iterations have an equal share of the instances.
+  // Visits the partitions that a transfer may begin at, because a loop may move them. `transfer` is
+  // that of the loop's first iteration. Every iteration has an equal share of the executions.
   template <typename Visit>
   void for_each_place(const Prepared& p, Transfer transfer, const Visit& visit) const {
     const auto& terms = p.on_chip->slices[0].start.terms;
@@ -133,15 +134,16 @@ class Work {
     }
   }
 
-  // A class of queues takes turns, and each issues one transfer per interval.
+  // Returns the time that the queues of a class need to issue their transfers, one per interval and
+  // queue.
   double issue_ns(DmaSystem::Class queues, double transfers) const {
     const int count = DmaSystem::num_queues(queues, static_cast<int>(device_.dma_queues));
     return std::max(0.0, transfers / count - 1) * device_.dma_issue_ns;
   }
 
-  // The first data moves a start latency after the first trigger, and the last consumer sees its
-  // data a completion latency after it has moved. The queues' own waiting (their depth) is left
-  // out: it can only add.
+  // Returns the time that all transfers need at least. The first data moves a start latency after
+  // the first trigger, and the last consumer sees its data a completion latency after it has moved.
+  // The limit on transfers in flight is left out, since it can only add time.
   double dma_bound_ns() const {
     const double busiest = *std::max_element(lanes_.begin(), lanes_.end());
     const double ns = std::max({hbm_ns_, busiest, issue_ns(DmaSystem::Class::kLoad, loads_),
@@ -154,14 +156,15 @@ class Work {
   std::vector<Grid> grids_;
   std::map<const tile::Instruction*, Prepared> prepared_;
   double tensor_ns_ = 0, hbm_ns_ = 0, loads_ = 0, stores_ = 0;
-  std::vector<double> lanes_;   // of the DMA engines
-  std::vector<int64_t> trips_;  // of the loops, at most
+  std::vector<double> lanes_;   // The work of each DMA engine.
+  std::vector<int64_t> trips_;  // The most iterations of each loop.
   EngineWork engines_;
 };
 
 }  // namespace
 
-// The timing model keeps the DMA engines' time in single precision: a part in a million covers it.
+// The timing model keeps the DMA engines' time in single precision. The factor covers that
+// rounding.
 double Bound::ns() const {
   return (fixed_ns + std::max({tensor_ns, dma_ns, eviction_ns})) * (1 - 1e-6);
 }

@@ -1,24 +1,37 @@
 #pragma once
-// One NeuronCore at work: each engine and each DMA queue works through its instructions in order,
-// and an instruction starts when its engine is free, its inputs are visible and the memory that it
-// writes is no longer in use. Which instructions, and what memory, is the business of a Source; a
-// tile program's walker is one (timing.cc), the trace of a kernel another (trainium/trace).
+// Simulates one NeuronCore at work. Each engine and each DMA queue works through its instructions
+// in order. An instruction starts when its engine is free, its inputs are visible and the memory
+// that it writes is no longer in use. The instructions and the state of the memory come from a
+// Source, of which there are two kinds: the walker of a tile program (timing.cc) and the trace of a
+// kernel (trainium/trace/source.h). All times are in ns since the begin of the kernel.
 //
-// A Source has
-//   bool next();                          to the next instruction; false at the end
-//   const Job& job();                     of that instruction, and so the rest:
-//   int64_t streamed();                   elements per partition that pass through an engine
+// A Source has these members. All of them except next() are about the instruction that next() has
+// moved to.
+//   bool next();
+//       Moves to the next instruction. Returns false at the end.
+//   const Job& job();
+//       Returns the instruction's engines and costs.
+//   int64_t streamed();
+//       Returns the elements per partition that pass through a compute engine.
 //   TensorWork tensor_work();
+//       Returns the sizes of a matmul or transpose.
 //   Transfer transfer();
-//   double inputs_ready();                when all that it reads is visible
-//   double stationary_ready(), moving_ready();     the same for one operand of a matmul
-//   double output_free(Unit);             when what it writes may be overwritten by that engine
-//   void ran(const Run&);                 when it runs, before its accesses are noted by
+//       Returns the bytes that a DMA moves.
+//   double inputs_ready();
+//       Returns when everything that the instruction reads is visible.
+//   double stationary_ready(), moving_ready();
+//       Return when one operand of a matmul is visible.
+//   double output_free(Unit);
+//       Returns when the engine may overwrite what the instruction writes.
+//   void ran(const Run&);
+//       Receives the instruction's times, before complete() is called.
 //   void complete(Unit, double stationary_read, double read, double visible);
-//                                         until when it reads, from when on its result is visible
-//   void count_bytes(Summary&);           of a compute engine's instruction
-//   const std::string &label(), &target();  for the timeline
-// All times are in ns from the begin of the kernel.
+//       Notes the accesses: until when the operands are read, and from when on the result is
+//       visible.
+//   void count_bytes(Summary&);
+//       Adds the SBUF and PSUM bytes that a compute engine's instruction reads and writes.
+//   const std::string &label(), &target();
+//       Return the names of the instruction and of the buffer that it writes, for the timeline.
 
 #include <algorithm>
 #include <array>
@@ -35,13 +48,14 @@ namespace neuronmm::simulator {
 template <typename Source>
 class Core {
  public:
-  // `tensor_ns`: what the Tensor engine has to do in all, needed with a limit (`longest_ns`) only.
+  // `tensor_ns` is the Tensor engine's work in the whole program. Only a run with a limit
+  // (`longest_ns`) needs it.
   Core(Source& source, const DeviceSpec& device, const TimingOptions& options, double tensor_ns = 0)
       : source_(source), device_(device), options_(options), dma_(device), tensor_left_(tensor_ns) {
     add_tracks();
   }
 
-  // `operand_bytes`: of the kernel's inputs and outputs.
+  // Runs all instructions. `operand_bytes` is the size of the kernel's inputs and outputs.
   Summary run(int64_t operand_bytes) {
     while (source_.next()) {
       step(source_.job());
@@ -59,8 +73,8 @@ class Core {
   bool gave_up() const { return gave_up_; }
   const DmaSystem& dma() const { return dma_; }
 
-  // A transfer that the instructions do not contain: a tile that is saved, reloaded, or streamed
-  // in. Streaming takes the place of loads and uses their queues.
+  // Simulates a transfer that the instructions do not contain: a tile is saved, reloaded, or
+  // streamed in. A tile that streams in takes the place of a load and uses the queues of loads.
   TransferTimes spill(const Transfer& transfer, const std::string& name, bool streams, bool save,
                       double ready) {
     static const std::string kSave = "spill", kReload = "reload", kStream = "stream";
@@ -89,9 +103,9 @@ class Core {
     }
   }
 
-  // The Tensor engine works in order, so that what is left for it comes on top of when it is free.
-  // The margin keeps a program that takes exactly as long as allowed from being given up by
-  // rounding.
+  // Returns true if the program certainly exceeds the limit. The Tensor engine works in order, so
+  // its remaining work begins when the engine is free. The margin is for rounding: a program that
+  // takes exactly the limit is not given up.
   bool too_long() {
     return options_.longest_ns &&
            device_.kernel_fixed_ns + std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
@@ -110,7 +124,8 @@ class Core {
     }
   }
 
-  // `end_` is the latest time at which a result is visible, the duration of the program.
+  // Reports the instruction to the source. `end_` is the latest time at which a result is visible,
+  // which is the duration of the program.
   void complete(const Run& run, double stationary_read) {
     source_.ran(run);
     source_.complete(run.unit, stationary_read, run.end, run.visible);
@@ -119,8 +134,8 @@ class Core {
 
   void run_tensor(const Job& job) {
     const TensorWork work = source_.tensor_work();
-    // The next weights load while this matmul streams; the two take turns, never more than one
-    // load ahead.
+    // The weights of the next matmul load while the present one streams. Loading is never more than
+    // one matmul ahead.
     const double load_begin =
         std::max({weights_loaded_, last_matmul_begin_, source_.stationary_ready()});
     weights_loaded_ = load_begin + job.tensor.weight_load(work.rows);
@@ -134,13 +149,14 @@ class Core {
     run.end = run.begin + interval;
     run.visible = run.end + job.tensor.latency_ns;
     occupy_array(job, run.begin, interval);
-    // The Tensor engine is done with the stationary tile once its weights are loaded.
+    // The Tensor engine has finished with the stationary tile when its weights are loaded.
     complete(run, weights_loaded_);
     count_tensor(job, work);
     trace(run);
   }
 
-  // A job on a part of the array waits for that part and for jobs on all of it.
+  // Returns when a part of the array is free. A job on a part waits for earlier jobs on that part
+  // and for jobs on the whole array.
   double array_free(uint16_t part) {
     if (part == Job::kWholeArray) return engine(Unit::kTensor).free;
     double free = whole_array_free_;
@@ -163,8 +179,9 @@ class Core {
     tensor.free = std::max(tensor.free, before);
   }
 
-  // The dI/dt limit of trn2 and trn3: after a pause, the array starts at a part of its rate and
-  // ramps up. Assumed: a pause of half the ramp starts it anew.
+  // Returns by how much the dI/dt limit of trn2 and trn3 stretches a matmul that begins at `begin`.
+  // After a pause, the array starts at a part of its rate and ramps up. Assumed: a pause of half
+  // the ramp's length restarts the ramp.
   double throttle_factor(double begin) {
     const double ramp = device_.throttle_ramp_ns;
     if (ramp <= 0) return 1;
@@ -180,12 +197,14 @@ class Core {
     summary_.adjusted_hardware_flops += flops * (job.fp32 ? 4 : 1);
     if (job.kind != Kind::kMatmul) summary_.transpose_flops += flops;
     summary_.matmul_instruction_count += job.tensor.halves;
-    // Every half is a LoadStationary and a MultiplyMoving; run() has counted one of them already.
+    // Every half is a LoadStationary and a MultiplyMoving. InOrderEngine::run has already counted
+    // one instruction.
     engine(Unit::kTensor).count += 2 * job.tensor.halves - 1;
     source_.count_bytes(summary_);
   }
 
-  // The engine that is done first, as a compiler that balances them would choose.
+  // Runs the instruction on the engine that would finish it first, as a compiler that balances the
+  // engines would choose.
   void run_engine(const Job& job) {
     const double ready = source_.inputs_ready();
     const int64_t elements = source_.streamed();
@@ -203,8 +222,8 @@ class Core {
     const EngineCost& cost = best == Unit::kVector   ? job.vector
                              : best == Unit::kScalar ? job.scalar
                                                      : job.gpsimd;
-    // Loading a function's table delays the activation. The choice above does not see it, which is
-    // no loss: only Scalar runs activations.
+    // Loading a function's table delays the activation. The choice of the engine ignores the delay
+    // because activations run on Scalar only.
     const double table_ns = job.kind == Kind::kActivate ? load_activation_table(job) : 0;
     best_begin += table_ns;
     Run run{.unit = best,
@@ -223,8 +242,8 @@ class Core {
     trace(run);
   }
 
-  // An engine starts when it is free, its inputs are visible and its destination is no longer read;
-  // on NeuronCore-v2 also when no other engine holds the port to PSUM or SBUF.
+  // Returns when an engine can start. The engine must be free, its inputs visible and its
+  // destination no longer read. On NeuronCore-v2 no other engine may hold the port to PSUM or SBUF.
   double engine_begin(const Job& job, Unit unit, double ready) {
     return std::max({engine(unit).free, ready, source_.output_free(unit), port_free(job, unit)});
   }
@@ -235,14 +254,15 @@ class Core {
     return free;
   }
 
-  // The copy function needs no table, and the one that is loaded stays until another is wanted.
+  // Returns the time to load an activation table, 0 if it is loaded already. The copy function
+  // needs no table. A loaded table stays until an activation needs another one.
   double load_activation_table(const Job& job) {
     if (job.table == kNoTable || job.table == activation_table_) return 0;
     activation_table_ = job.table;
     return device_.activation_table_load_ns;
   }
 
-  // A transfer that is empty at the ragged end of a loop costs nothing.
+  // Submits a transfer. A transfer that is empty at the ragged end of a loop costs nothing.
   void run_dma(const Job& job) {
     const Transfer transfer = source_.transfer();
     if (transfer.bytes() == 0) return;
@@ -257,7 +277,7 @@ class Core {
              times.data_end);
     summary_.hbm_read_bytes += job.loads ? transfer.bytes() : 0;
     summary_.hbm_write_bytes += job.stores ? transfer.bytes() : 0;
-    // From HBM to HBM no byte touches SBUF.
+    // A transfer from HBM to HBM does not touch SBUF.
     if (job.spans_partitions) {
       summary_.sbuf_write_bytes += job.stores ? 0 : transfer.bytes();
       summary_.sbuf_read_bytes += job.loads ? 0 : transfer.bytes();
@@ -277,7 +297,7 @@ class Core {
                            bytes);
   }
 
-  // The summary of neuron-profile is in seconds.
+  // Fills in the summary. Like neuron-profile's, it is in seconds.
   void finish() {
     summary_.total_time = (device_.kernel_fixed_ns + end_) * 1e-9;
     summary_.tensor = engine(Unit::kTensor).summary();
@@ -290,8 +310,7 @@ class Core {
     summary_.dma_transfer_count = dma_.transfers();
     summary_.dma_transfer_total_bytes = summary_.hbm_bytes();
     summary_.dma_queue_count = dma_.num_queues();
-    // Without a figure from the kernel, derive() takes what the Tensor engine did without
-    // transposes.
+    // Without a value from the kernel, derive() uses the Tensor engine's FLOPs without transposes.
     if (options_.model_flops) summary_.model_flops = *options_.model_flops;
     summary_.derive(device_);
   }

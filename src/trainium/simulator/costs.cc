@@ -6,11 +6,11 @@ namespace {
 
 using tile::Memory;
 
-// The fast modes of the Vector engine are for 16-bit elements.
+// Returns true for 16-bit elements, which the fast modes of the Vector engine are for.
 bool narrow(Place place) { return dtype_size_bytes(place.dtype) == 2; }
 
-// The sustained limit stretches the cycles in which columns stream. It leaves loading weights and
-// the latency alone, which do not keep the multipliers busy.
+// Computes a cost in ns from cycles. The sustained limit stretches the cycles in which columns
+// stream. It does not affect weight loading and latency, which do not keep the multipliers busy.
 TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column, double minimum) {
   const double ns = 1.0 / d.tensor_ghz;
   return {.ns_per_column = cycles_per_column * ns / d.matmul_utilization_limit,
@@ -23,7 +23,7 @@ TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column
 
 }  // namespace
 
-// The tables of nki.isa are in cycles of the engine that runs the instruction; from here on all is
+// The tables of nki.isa are in cycles of the engine that runs the instruction. All later code uses
 // ns.
 EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle) {
   const Parameter* ghz = &d.vector_ghz;
@@ -40,21 +40,22 @@ EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle
           .latency_ns = *latency / *ghz};
 }
 
-// An fp32 matmul is issued as two halves (a profile shows two MultiplyMoving for one nc_matmul),
-// each with half of the passes over its columns.
+// An fp32 matmul is issued as two halves, each with half of the passes over its columns. Profiles
+// show them as two MultiplyMoving for one nc_matmul.
 TensorCost matmul_cost(const DeviceSpec& device, DType dtype) {
   if (dtype != DType::kF32) return tensor_cost(device, 1, 1, device.matmul_minimum);
   return tensor_cost(device, 2, device.fp32_passes / 2, device.matmul_minimum);
 }
 
-// The moving operand is the identity: 128 columns whatever the free size of the data.
+// The moving operand of a transpose is the identity, so the columns do not depend on the free size
+// of the data.
 TensorCost transpose_cost(const DeviceSpec& device, DType dtype) {
   if (dtype != DType::kF32) return tensor_cost(device, 1, 1, device.matmul_minimum);
   return tensor_cost(device, 2, device.fp32_transpose_passes / 2, device.matmul_minimum);
 }
 
-// Only Vector has faster modes: with 16-bit elements on both sides, or inside SBUF. A copy between
-// SBUF and PSUM of anything wider goes at one element per cycle, on every engine.
+// Only Vector has faster modes: for 16-bit elements on both sides, and for copies inside SBUF. A
+// copy of wider elements between SBUF and PSUM runs at one element per cycle on every engine.
 EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) {
   double rate = 1;
   if (unit == Unit::kVector) {
@@ -68,8 +69,9 @@ EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) 
   return engine_cost(device, unit, rate);
 }
 
-// The cost table of nki.isa: two inputs from the same memory take two cycles per element, unless
-// all three operands are 16-bit and the fast mode applies; inputs from different memories take one.
+// Source: the cost table of nki.isa. Inputs from different memories take one cycle per element. Two
+// inputs from the same memory take two cycles, unless all three operands are 16-bit and the fast
+// mode applies.
 EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b) {
   if (a.memory != b.memory) return engine_cost(device, Unit::kVector, 1);
   const bool all_narrow = narrow(dst) && narrow(a) && narrow(b);
@@ -81,7 +83,8 @@ EngineCost activation_cost(const DeviceSpec& device) {
   return engine_cost(device, Unit::kScalar, 1);
 }
 
-// Zeros of 16 bits are written two per cycle (cost table of nki.isa), anything else one per cycle.
+// Source: the cost table of nki.isa. Zeros of 16 bits are written two per cycle, other values one
+// per cycle.
 EngineCost memset_cost(const DeviceSpec& device, Unit unit, Place dst, bool zero) {
   return engine_cost(device, unit, zero && narrow(dst) ? 2 : 1);
 }

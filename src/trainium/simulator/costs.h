@@ -1,6 +1,7 @@
 #pragma once
-// What every instruction costs on its engine, in ns: how long it keeps the engine (interval) and
-// how much later its result can be used (latency).
+// The cost of every instruction on its engine, in ns. The interval is how long the instruction
+// occupies the engine. The latency is how much later its result can be used. Both simulators (tile
+// programs and traces) price instructions with these functions, and the bound does, too.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,9 +12,11 @@
 namespace neuronmm::simulator {
 
 enum class Unit : uint8_t { kTensor, kVector, kScalar, kGpSimd, kDma };
-inline constexpr int kNumEngines = 4;  // without the DMA engines
+// The number of compute engines; the DMA engines are not counted.
+inline constexpr int kNumEngines = 4;
 
-// The streaming rate of an instruction on an engine: elements per partition and cycle.
+// The cost of an instruction on Vector, Scalar or GpSimd, as a function of its elements per
+// partition.
 struct EngineCost {
   double ns_per_element = 0, minimum_ns = 0, fixed_ns = 0, latency_ns = 0;
   double interval(int64_t elements) const {
@@ -21,9 +24,9 @@ struct EngineCost {
   }
 };
 
-// A matmul (or transpose) is `halves` pairs of LoadStationary and MultiplyMoving.
+// The cost of a matmul or transpose, which is `halves` pairs of LoadStationary and MultiplyMoving.
 struct TensorCost {
-  double ns_per_column = 0, minimum_ns = 0, overhead_ns = 0;  // of one MultiplyMoving
+  double ns_per_column = 0, minimum_ns = 0, overhead_ns = 0;  // The cost of one MultiplyMoving.
   double weight_load_ns_per_column = 0;
   double latency_ns = 0;
   int halves = 1;
@@ -39,12 +42,13 @@ struct TensorCost {
 TensorCost matmul_cost(const DeviceSpec& device, DType dtype);
 TensorCost transpose_cost(const DeviceSpec& device, DType dtype);
 
-// Where an operand lies and what it holds.
+// The memory and the dtype of an operand.
 struct Place {
   tile::Memory memory = tile::Memory::kSbuf;
   DType dtype = DType::kBF16;
 };
-// Of an instruction that takes `elements_per_cycle` on Vector, Scalar or GpSimd.
+// Returns the cost of an instruction that processes `elements_per_cycle` elements per partition and
+// cycle.
 EngineCost engine_cost(const DeviceSpec& device, Unit unit, double elements_per_cycle);
 EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src);
 EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b);

@@ -6,7 +6,7 @@ namespace neuronmm::simulator {
 
 namespace {
 
-// One letter each, because every line of the tables below has one.
+// The names have one letter because every line of the tables below contains one.
 constexpr Grade kD = Grade::kDocumented;
 constexpr Grade kM = Grade::kMeasured;
 constexpr Grade kF = Grade::kFitted;
@@ -20,7 +20,8 @@ constexpr std::string_view kDma = "NKI: introduction to DMA, table and screensho
 constexpr std::string_view kTutorialProfile =
     "NKI kernel optimization tutorial, profile screenshots";
 
-// The first core with public profiles. What later cores do not state is taken from here.
+// trn1 is the first core with public profiles. Later cores inherit the values that their documents
+// do not state.
 DeviceSpec trn1() {
   DeviceSpec d;
   d.name = "trn1";
@@ -86,8 +87,8 @@ DeviceSpec trn1() {
   return d;
 }
 
-// The throttle is documented from this core on. It is an option of the timing model, off unless it
-// is asked for.
+// The throttle is documented from trn2 on. The timing model applies it only if its option asks for
+// it.
 DeviceSpec trn2() {
   DeviceSpec d = trn1();
   d.name = "trn2";
@@ -140,7 +141,7 @@ DeviceSpec trn2() {
   return d;
 }
 
-// Nothing measured is public for this core. What is not documented is copied from trn2 and graded
+// No measurement of trn3 is public. Values that are not documented are copied from trn2 and graded
 // as assumed.
 DeviceSpec trn3() {
   DeviceSpec d = trn2();
@@ -206,8 +207,8 @@ Result<DeviceSpec> find_device(std::string_view name) {
   return fail("unknown device '{}': expected trn1, trn2 or trn3", name);
 }
 
-// Every parameter has a row, which a test checks: the tuner's fingerprint of a device is made of
-// them.
+// Every parameter must have a row, which a test checks, because the tuner's fingerprint of a device
+// consists of the rows.
 const std::vector<ParameterRow>& parameter_rows() {
   using D = DeviceSpec;
   static const std::vector<ParameterRow> rows = {

@@ -1,7 +1,8 @@
 #pragma once
-// What one NeuronCore is made of, as data: every number carries its grade and its source. trn1 =
-// NeuronCore-v2, trn2 = NeuronCore-v3, trn3 = NeuronCore-v4. Clocks in GHz, so that cycles / GHz =
-// ns; bandwidths in bytes per ns = GB/s.
+// The parameters of one NeuronCore of trn1 (NeuronCore-v2), trn2 (NeuronCore-v3) and trn3
+// (NeuronCore-v4). Every number carries its grade and its source. Clocks are in GHz, so cycles /
+// GHz = ns. Bandwidths are in bytes per ns, which is GB/s. The simulators, the tuner's fingerprint
+// and the table that `neuronmm` prints all read these parameters.
 
 #include <cstdint>
 #include <string>
@@ -12,8 +13,9 @@
 
 namespace neuronmm::simulator {
 
-// Documented by AWS; measured (read off a published profile or benchmark); fitted to rows
-// of validation/published.h that the source names; assumed (no public figure).
+// Grades how a parameter is known. Documented: by AWS. Measured: read off a published profile or
+// benchmark. Fitted: to the rows of validation/published.h that the source names. Assumed: no
+// figure is public.
 enum class Grade { kDocumented, kMeasured, kFitted, kAssumed };
 std::string_view grade_name(Grade grade);
 
@@ -26,75 +28,81 @@ struct Parameter {
 };
 
 struct DeviceSpec {
-  std::string_view name;  // "trn1"
-  std::string_view core;  // "NeuronCore-v2"
+  std::string_view name;  // For example "trn1".
+  std::string_view core;  // For example "NeuronCore-v2".
 
-  // Memory.
-  Parameter sbuf_bytes;         // per partition
-  Parameter sbuf_usable_bytes;  // per partition, what the compiler leaves to kernels
-  Parameter sbuf_packing;       // share of the usable bytes that an allocation reaches
+  // Parameters of the memories.
+  Parameter sbuf_bytes;         // Bytes per partition.
+  Parameter sbuf_usable_bytes;  // Bytes per partition that the compiler leaves to kernels.
+  Parameter sbuf_packing;       // The share of the usable bytes that an allocation can reach.
   Parameter psum_banks;
-  Parameter psum_bank_bytes;  // per partition
-  Parameter hbm_bandwidth;    // one core's, while the other cores of its stack are idle
+  Parameter psum_bank_bytes;  // Bytes per partition.
+  // The bandwidth of one core while the other cores of its stack are idle.
+  Parameter hbm_bandwidth;
   Parameter hbm_stack_bandwidth;
   Parameter cores_per_stack;
 
-  // Several cores.
-  Parameter logical_core;  // physical cores that a launch may take at once
+  // Parameters of chips with several cores.
+  Parameter logical_core;  // The number of physical cores that one launch may use.
   Parameter cores_per_chip;
-  Parameter link_bandwidth;      // of all links of a chip to others, each way
-  Parameter collective_step_ns;  // of one step of a collective, beyond its bytes
+  // The bandwidth of all links from one chip to other chips, per direction.
+  Parameter link_bandwidth;
+  Parameter collective_step_ns;  // The cost of one step of a collective, in addition to its bytes.
 
-  // Tensor engine.
+  // Parameters of the Tensor engine.
   Parameter tensor_ghz;
-  Parameter matmul_utilization_limit;  // share of the cycles in which columns stream, sustained
-  Parameter matmul_overhead;           // cycles between two matmuls beyond the streaming
-  Parameter matmul_latency;            // cycles from the last column in to the result in PSUM
-  Parameter matmul_minimum;            // cycles
-  Parameter weight_load_rate;          // stationary columns per cycle
-  Parameter fp32_passes;               // matmul: halves · cycles per column
+  Parameter matmul_utilization_limit;  // The sustained share of the cycles in which columns stream.
+  Parameter matmul_overhead;           // Cycles between two matmuls in addition to the streaming.
+  Parameter matmul_latency;            // Cycles from the last column's entry to the result in PSUM.
+  Parameter matmul_minimum;            // The least number of cycles that a matmul takes.
+  Parameter weight_load_rate;          // Stationary columns loaded per cycle.
+  Parameter fp32_passes;               // Passes of a matmul, which is halves · cycles per column.
   Parameter fp32_transpose_passes;
 
-  // Vector, Scalar and GpSimd engines: interval = max(minimum, elements / rate + fixed).
+  // Parameters of Vector, Scalar and GpSimd. Their interval is max(minimum, elements / rate +
+  // fixed), in cycles.
   Parameter vector_ghz, scalar_ghz, gpsimd_ghz;
   Parameter vector_fixed, vector_latency;
   Parameter scalar_fixed, scalar_latency;
   Parameter gpsimd_fixed, gpsimd_latency;
   Parameter engine_minimum;
-  Parameter vector_fast_16bit;  // SBUF to SBUF copies, elements per lane and cycle
+  Parameter vector_fast_16bit;  // Elements per lane and cycle of a copy inside SBUF.
   Parameter vector_fast_32bit;
-  Parameter vector_fast_psum;    // 16-bit on both sides, one in PSUM
-  Parameter vector_fast_binary;  // tensor_tensor, both inputs in SBUF, all 16-bit
-  Parameter psum_exclusive;      // 1: Vector and Scalar cannot access PSUM at the same time
-  Parameter sbuf_exclusive;      // 1: Vector and GpSimd cannot access SBUF at the same time
+  Parameter vector_fast_psum;  // The rate if both sides are 16-bit and one side is in PSUM.
+  // The rate of tensor_tensor if all operands are 16-bit and the inputs are in SBUF.
+  Parameter vector_fast_binary;
+  Parameter psum_exclusive;  // 1 if Vector and Scalar cannot access PSUM at the same time.
+  Parameter sbuf_exclusive;  // 1 if Vector and GpSimd cannot access SBUF at the same time.
   Parameter activation_table_load_ns;
 
-  // DMA.
+  // Parameters of the DMA system.
   Parameter dma_engines;
   Parameter dma_queues;
-  Parameter dma_bandwidth;         // per engine
-  Parameter dma_start_ns;          // trigger to first data
-  Parameter dma_completion_ns;     // last data to consumer
-  Parameter dma_issue_ns;          // between two transfers of one queue
-  Parameter dma_depth;             // transfers of one queue in flight
-  Parameter dma_software_ns;       // GpSimd's, for a transfer to an address of run time
-  Parameter dma_transfer_ns;       // engine time per transfer beyond its bytes
-  Parameter dma_descriptor_ns;     // engine time per contiguous chunk beyond its bytes
-  Parameter dma_descriptor_floor;  // ns, the least that a chunk takes
-  Parameter dma_transpose_rate;    // share of the bandwidth that a transposing transfer reaches
+  Parameter dma_bandwidth;      // The bandwidth of one engine.
+  Parameter dma_start_ns;       // Time from the trigger to the first data.
+  Parameter dma_completion_ns;  // Time from the last data to the consumer.
+  Parameter dma_issue_ns;       // Time between two transfers of one queue.
+  Parameter dma_depth;          // The number of transfers of one queue that are in flight.
+  // GpSimd's time for a transfer whose address is known only at run time.
+  Parameter dma_software_ns;
+  Parameter dma_transfer_ns;       // Engine time per transfer in addition to its bytes.
+  Parameter dma_descriptor_ns;     // Engine time per contiguous chunk in addition to its bytes.
+  Parameter dma_descriptor_floor;  // The least time that a chunk takes, in ns.
+  Parameter dma_transpose_rate;  // The share of the bandwidth that a transposing transfer reaches.
 
-  Parameter kernel_fixed_ns;  // of a kernel's time beyond what its instructions take
+  Parameter kernel_fixed_ns;  // A kernel's time in addition to its instructions.
 
-  // Throttle (an option of the timing model).
-  Parameter throttle_ramp_ns;  // 0: none
-  Parameter throttle_start;    // rate at the begin of the ramp
+  // Parameters of the throttle, which is an option of the timing model.
+  Parameter throttle_ramp_ns;  // The length of the ramp; 0 means no ramp.
+  Parameter throttle_start;    // The rate at the begin of the ramp.
 
   double peak_flops_per_ns() const { return 2.0 * 128 * 128 * tensor_ghz; }
-  double sbuf_capacity() const { return sbuf_usable_bytes * sbuf_packing; }  // per partition
+  double sbuf_capacity() const { return sbuf_usable_bytes * sbuf_packing; }  // Bytes per partition.
 };
 
-// One of `cores` cores that work at once: those that share a stack of HBM get equal parts of it.
-// That is what symmetric work gets; assumed is that sharing costs nothing else.
+// Returns the device as one of `cores` cores that work at once sees it. The cores that share a
+// stack of HBM get equal parts of its bandwidth, which is what symmetric work gets. Assumed:
+// sharing costs nothing else.
 DeviceSpec beside_others(DeviceSpec device, int64_t cores);
 
 // The device that a command takes when its user names none. Most rented Trainiums are trn2.

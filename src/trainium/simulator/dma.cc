@@ -7,14 +7,15 @@ namespace neuronmm::simulator {
 
 namespace {
 
-// Idle time below this is no gap but the rounding of a slot's single-precision sums, ns. Assumed:
-// far above the rounding (about 1e-4 ns after some additions of numbers up to 512) and far below
-// the shortest thing that a lane is reserved for (a descriptor's 7 ns).
+// Shorter idle time is only the rounding of a slot's single-precision sums, in ns. Assumed. It is
+// far above that rounding, which is about 1e-4 ns after some additions. It is far below the
+// shortest reservation, the 7 ns of a descriptor.
 constexpr double kRoundingNs = 0.01;
 
 }  // namespace
 
-// What a reservation still has to place, and where its last placed part ends, ns.
+// The time that a reservation still has to place, and the end of the part that it placed last, in
+// ns.
 struct Lane::Reservation {
   double left = 0, end = 0;
 };
@@ -24,12 +25,12 @@ Lane::Slot& Lane::slot(int64_t index) {
   return slots_[static_cast<size_t>(index % kSlots)];
 }
 
-// Walks from slot to slot and takes what each has free, so that a transfer that comes late in
-// program order still fills the gaps that earlier ones have left.
+// Walks from slot to slot and takes the free time of each. A transfer that comes late in program
+// order can thus fill the gaps that earlier transfers have left.
 double Lane::reserve(double from, double duration) {
   busy_ += duration;
-  // What happened in slots that the ring has overwritten is forgotten: such a reservation moves to
-  // the oldest slot that is left, 2 ms (kSlots slots) before the newest.
+  // The ring has overwritten older slots, so their contents are unknown. A reservation before the
+  // oldest remaining slot moves to that slot, which is 2 ms (kSlots slots) before the newest.
   int64_t index = std::max(static_cast<int64_t>(from / kSlot), newest_ - kSlots + 1);
   index = std::max<int64_t>(index, 0);
   double position = std::clamp(from - static_cast<double>(index) * kSlot, 0.0, kSlot);
@@ -46,8 +47,8 @@ double Lane::reserve(double from, double duration) {
   return reservation.end;
 }
 
-// Takes what is free in one slot from `position` on: before its first busy moment, in the holes
-// inside its busy span, behind its last busy moment, in this order.
+// Takes the free time of one slot from `position` on: first before its first busy moment, then in
+// the holes inside its busy span, then after its last busy moment.
 void Lane::fill(int64_t index, double position, Reservation& reservation) {
   Slot& s = slot(index);
   const auto take = [&](double room, double at) {
@@ -66,9 +67,9 @@ void Lane::fill(int64_t index, double position, Reservation& reservation) {
       s.begin = static_cast<float>(position);
       take(begin - position, position);
     }
-    // The sum of the holes is known and their places are not: what fits into the sum is taken as if
-    // it were one hole where the reservation wants to begin. This is the approximation that the
-    // header speaks of.
+    // The sum of the holes is known, but not their places. A piece that fits into the sum is taken
+    // as if the holes were one hole where the reservation begins. This is the approximation that
+    // the header mentions.
     const double holes = static_cast<double>(s.end - s.begin - s.busy);
     if (reservation.left > 0 && holes > kRoundingNs && position < s.end) {
       take(std::min(holes, s.end - position), std::max<double>(position, s.begin));
@@ -79,8 +80,8 @@ void Lane::fill(int64_t index, double position, Reservation& reservation) {
   if (s.busy >= static_cast<float>(kSlot - 2 * kRoundingNs)) note_full(index);
 }
 
-// One stretch of full slots is remembered, the newest. Under load nearly every reservation would
-// otherwise walk over the same hundreds of full slots again.
+// Remembers the newest stretch of full slots. Under load, nearly every reservation would otherwise
+// walk over the same hundreds of full slots.
 void Lane::note_full(int64_t index) {
   if (index == full_end_) {
     ++full_end_;
@@ -90,9 +91,9 @@ void Lane::note_full(int64_t index) {
   }
 }
 
-// Every partition's bytes are moved in chunks that are contiguous in HBM, one descriptor each. A
-// short chunk costs its descriptor and not its bytes, which is why transfers of narrow rows are
-// slow.
+// Every partition's bytes move in chunks that are contiguous in HBM, with one descriptor per chunk.
+// A short chunk costs the time of its descriptor rather than of its bytes, so transfers of narrow
+// rows are slow.
 double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions) {
   const double chunks = std::ceil(static_cast<double>(t.bytes_per_partition) /
                                   static_cast<double>(std::max<int64_t>(t.chunk_bytes, 1)));
@@ -104,11 +105,11 @@ double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions
   return device.dma_transfer_ns + static_cast<double>(partitions) * chunks * chunk_ns;
 }
 
-// Engines whose work differs from their leader's get lanes of their own, with what they had in
-// common. Lanes never become one again.
+// Gives a new lane to engines whose work differs from that of their lane's leader. The new lane is
+// a copy of the old one, so it keeps the common history. Lanes are never merged again.
 void EngineLanes::part() {
   const size_t before = lanes_.size();
-  std::vector<size_t> parted_from;  // by new lane
+  std::vector<size_t> parted_from;  // The old lane of each new lane.
   for (size_t engine = 0; engine < work_.size(); ++engine) {
     const size_t lane = lane_of_[engine];
     if (work_[engine] == work_[leaders_[lane]]) continue;
@@ -142,8 +143,8 @@ double EngineLanes::busiest() const {
   return most;
 }
 
-// Half of the queues load, a quarter stores, the rest spills (8, 4 and 4 of 16). Assumed: the
-// published profiles name queues for these purposes and not how many there are of each.
+// Half of the queues load, a quarter store, and the rest spill (8, 4 and 4 of 16). Assumed: the
+// published profiles name queues for these purposes, but not how many there are.
 int DmaSystem::num_queues(Class queues, int all) {
   if (queues == Class::kLoad) return all / 2;
   return queues == Class::kStore ? all / 4 : all - all / 2 - all / 4;
@@ -161,13 +162,14 @@ DmaSystem::DmaSystem(const DeviceSpec& device)
   }
 }
 
-// What the transfer is for each engine.
+// Computes the time that the transfer takes on each engine.
 void DmaSystem::plan(const Transfer& t) {
   std::vector<double>& work = engines_.work();
   std::fill(work.begin(), work.end(), 0.0);
   int64_t priced = 0;
   double ns = 0;
-  // Summed in registers: a write to `work` might change a member, for all that the compiler knows.
+  // Local variables let the compiler keep the sums in registers. It must assume that a write to
+  // `work` changes members.
   double packet_time = packet_time_, engine_time = engine_time_;
   for_each_engine(t, [&](size_t engine, int64_t partitions) {
     if (partitions != priced) ns = engine_ns(device_, t, partitions);
@@ -180,9 +182,9 @@ void DmaSystem::plan(const Transfer& t) {
   engine_time_ = engine_time;
 }
 
-// Queues of a class take turns. A queue issues in order, at most one transfer per issue interval,
-// and keeps `dma_depth` of them in flight: queue.ends[queue.at] is when the oldest of those is
-// done.
+// The queues of a class take turns. A queue issues in order, at most one transfer per issue
+// interval, and has at most `dma_depth` transfers in flight. queue.ends[queue.at] is when the
+// oldest of them ends.
 TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   QueueRange& range = ranges_[static_cast<size_t>(queues)];
   TransferTimes times;
@@ -195,8 +197,8 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   }
   times.issue = std::max({ready, queue.last_issue + device_.dma_issue_ns, queue.ends[queue.at]});
   times.data_begin = times.issue + device_.dma_start_ns;
-  // The engines move their parts side by side, and all of them share the core's HBM bandwidth,
-  // which is a lane like theirs. The slowest decides when the last byte has moved.
+  // The engines move their parts at the same time. They share the core's HBM bandwidth, which is
+  // modelled as one more lane. The slowest lane decides when the last byte has moved.
   const double bytes = static_cast<double>(t.bytes());
   times.data_end = hbm_.reserve(times.data_begin, bytes / device_.hbm_bandwidth);
   plan(t);
@@ -210,8 +212,8 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   return times;
 }
 
-// A lane knows how large the holes of a slot are but not where they lie, so that the union of the
-// transfers can fall short of what an engine does in them.
+// A lane knows the total length of the holes in a slot, but not their places. The union of the
+// transfers can therefore be shorter than the busy time of one engine.
 double DmaSystem::active_time() const { return std::max(active_.length(), engines_.busiest()); }
 
 }  // namespace neuronmm::simulator

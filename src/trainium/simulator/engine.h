@@ -1,5 +1,5 @@
 #pragma once
-// A compute engine: its queue, and how much of the time it is busy.
+// The queue of one compute engine and a count of its busy time. Core (core.h) has one per engine.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace neuronmm::simulator {
 
-// An engine that works through its instructions in order.
+// An engine that runs its instructions in order. Times are in ns.
 struct InOrderEngine {
   double free = 0;
-  double active = 0, active_end = 0;  // union of the instructions' spans
+  double active = 0, active_end = 0;  // The union of the instructions' times from begin to result.
   double instruction_time = 0;
   int64_t count = 0;
 

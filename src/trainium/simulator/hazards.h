@@ -1,8 +1,8 @@
 #pragma once
-// When the cells of every buffer may be read and written. The instances of a rotating buffer follow
-// one another in a ring of cells, as many as its copies hold: a cell of a new instance waits for
-// the readers of the cell that was in its place before. The ring need not hold a whole number of
-// instances.
+// Tracks when the cells of every buffer may be read and written, for the timing model of tile
+// programs (timing.cc). The instances of a rotating buffer follow one another in a ring of cells. A
+// cell of a new instance waits for the readers of the cell that was in its place before. The ring
+// need not hold a whole number of instances.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,16 +15,19 @@
 namespace neuronmm::simulator {
 
 struct Cell {
-  double ready = 0;      // when its content is visible to other engines
-  double last_read = 0;  // when its last reader is done
+  double ready = 0;      // When the content is visible to other engines.
+  double last_read = 0;  // When the last reader has finished.
   Unit writer = Unit::kDma;
-  // Of a spilled buffer: whether a copy is in the staging area, newer than HBM, in HBM.
+  // The state of a cell whose buffer is not wholly resident. `spills`: the cell lies outside the
+  // resident part. `staged`: the cell has a copy in the staging area. `dirty`: that copy is newer
+  // than HBM. `saved`: HBM has a copy.
   bool spills = false, staged = false, dirty = false, saved = false;
 };
 
 class BufferState {
  public:
-  // `rotation`: how many instances the ring holds, at least one.
+  // `rotation` is the number of instances that the ring holds, at least 1. A buffer that is not
+  // `tracked` is always ready.
   BufferState(int64_t cells, double rotation, bool tracked)
       : cells_per_instance_(cells),
         ring_(std::max(cells, static_cast<int64_t>(static_cast<double>(cells) * rotation))),
@@ -41,7 +44,8 @@ class BufferState {
     visit(block, [&](const Cell& cell) { time = std::max(time, cell.ready); });
     return time;
   }
-  // An engine's own earlier write is in order with the next.
+  // Returns when the engine may write the block. An engine's own earlier write needs no wait
+  // because the engine works in order.
   double writable(const CellBlock& block, Unit unit) const {
     double time = 0;
     visit(block, [&](const Cell& cell) {

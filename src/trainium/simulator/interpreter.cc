@@ -27,7 +27,7 @@ using tile::Memory;
 using tile::Program;
 using Values = std::vector<float>;
 
-// What an element holds that nothing has written: a NaN that no arithmetic gives.
+// The bits of an element that was never written: a NaN that no arithmetic produces.
 constexpr uint32_t kUnwrittenBits = 0x7FDEAD00;
 const float kUnwritten = std::bit_cast<float>(kUnwrittenBits);
 
@@ -45,9 +45,8 @@ class Interpreter {
         memory_(program.buffers.size()),
         in_place_(memory_.size()) {}
 
-  // Allocations and instructions in program order, one thread. Every allocation makes a new
-  // instance: that it is empty is what finds kernels that rely on leftovers of the iteration
-  // before.
+  // Runs allocations and instructions in program order on one thread. Every allocation makes a new,
+  // empty instance. Kernels that rely on the previous iteration's values are found this way.
   Result<Interpretation> run(const Inputs& inputs) {
     NMM_TRY(fill_hbm(inputs));
     Interpretation result;
@@ -69,11 +68,12 @@ class Interpreter {
  private:
   const Buffer& buffer(const Access& access) const { return program_.buffer(access.buffer); }
   Values& values(BufferId id) { return memory_[static_cast<size_t>(id)]; }
-  // Inputs that are read in place lie in the caller's memory, which is const, and views in that of
-  // their input.
+  // Returns the values of a buffer. An input that is read in place lies in the caller's memory,
+  // which is const. A view lies in the memory of its input.
   float* data(BufferId id) {
     const float* const in_place = in_place_[static_cast<size_t>(id)];
-    return in_place ? const_cast<float*>(in_place) : values(id).data();  // write() protects it
+    // write() refuses to write there.
+    return in_place ? const_cast<float*>(in_place) : values(id).data();
   }
 
   void allocate(BufferId id) {
@@ -82,7 +82,7 @@ class Interpreter {
     values(id).assign(static_cast<size_t>(elements), kUnwritten);
   }
 
-  // Inputs get the caller's values, outputs and scratch start as not written.
+  // Inputs get the caller's values. Outputs and scratch buffers start as unwritten.
   Status fill_hbm(const Inputs& inputs) {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
@@ -100,8 +100,8 @@ class Interpreter {
     return {};
   }
 
-  // Copies an input into the program's memory, rounded to the buffer's dtype, or notes where it
-  // lies.
+  // Copies an input into the program's memory, rounded to the buffer's dtype, or notes where the
+  // caller's values lie.
   Status take_input(BufferId id, const Inputs& inputs) {
     const Buffer& buffer = program_.buffer(id);
     const auto input = inputs.find(buffer.name);
@@ -122,8 +122,8 @@ class Interpreter {
     for (int64_t i = 0; i < view.rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         const float value = round_to(buffer.dtype, view.row(i)[j]);
-        // An input may hold any NaN, also the one that marks what was not written. All become the
-        // ordinary one.
+        // An input may hold any NaN, including the one that marks unwritten elements. All NaNs
+        // become the ordinary one.
         values(id)[static_cast<size_t>(i * columns + j)] =
             std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
       }
@@ -131,7 +131,8 @@ class Interpreter {
     return {};
   }
 
-  // An output of which an element was never written is an error of the program and has no values.
+  // Takes the outputs' values. An output with an element that was never written is an error of the
+  // program.
   Status take_outputs(std::map<std::string, Matrix>& outputs) {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
@@ -148,10 +149,10 @@ class Interpreter {
     return {};
   }
 
-  // --- operands ---
+  // --- Operands ---
 
-  // The error that names the instruction, the buffer, and the ranges that all its operands have at
-  // these loop values: enough to find the wrong index without running again.
+  // Returns an error that names the instruction, the buffer, and the ranges of all operands at
+  // these loop values. The ranges suffice to find the wrong index without another run.
   Error at_fault(Fault::Kind kind, const Access& access, std::string_view what) {
     fault_ = {kind, instruction_->label, buffer(access).name};
     std::string operands;
@@ -168,8 +169,8 @@ class Interpreter {
     return fail("\"{}\": {} {} ({})", instruction_->label, buffer(access).name, what, operands);
   }
 
-  // The elements that an access means at these loop values. The check of the bounds comes first:
-  // every pointer made from here on is inside its buffer.
+  // Finds the elements that an access covers at these loop values. The bounds are checked first, so
+  // every pointer into the view lies inside its buffer.
   Status view_of(const Access& access, Strided& view) {
     const tile::Region region = tile::evaluate(access, loop_values_);
     const Buffer& b = buffer(access);
@@ -183,7 +184,8 @@ class Interpreter {
     return {};
   }
 
-  // The view of what an instruction writes. An input that is read in place belongs to the caller.
+  // Finds the view that an instruction writes. Fails for an input that is read in place, because
+  // the caller owns its values.
   Status write(const Access& access, Strided& view) {
     if (in_place_[static_cast<size_t>(access.buffer)] != nullptr) {
       return at_fault(Fault::Kind::kMalformed, access,
@@ -199,11 +201,12 @@ class Interpreter {
         found |= std::bit_cast<uint32_t>(run[i * stride]) == kUnwrittenBits;
       }
     };
-    step == 1 ? look(1) : look(step);  // a constant stride lets the compiler use vectors
+    // A constant stride lets the compiler use vector instructions.
+    step == 1 ? look(1) : look(step);
     return found != 0;
   }
 
-  // The view of what an instruction reads; every element of it must have been written.
+  // Finds the view that an instruction reads. Fails if an element of it was not written.
   Status read(const Access& access, Strided& view) {
     NMM_TRY(view_of(access, view));
     bool unwritten = false;
@@ -214,7 +217,8 @@ class Interpreter {
     return at_fault(Fault::Kind::kUnwritten, access, "is read where nothing was written");
   }
 
-  // dst = function(src...), rounded; all of one shape.
+  // Computes dst = function(src...), rounded to the dtype of dst. All operands must have the same
+  // shape.
   template <size_t kSources, typename Function>
   Status map(const Access& dst, const std::array<const Access*, kSources>& sources,
              const Function& function) {
@@ -228,12 +232,12 @@ class Interpreter {
         return at_fault(Fault::Kind::kShapes, *sources[i], "has another shape than dst");
       }
     }
-    // The rounding of a write: to bf16, or none for fp32.
+    // A write rounds to bf16; fp32 needs no rounding.
     const bool narrow = buffer(dst).dtype == DType::kBF16;
     const bool contiguous = std::all_of(views.begin(), views.end(),
                                         [](const Strided& view) { return view.step() == 1; });
     for_each_run(pointers, [&](const auto& run) {
-      const auto all = [&](auto step) {  // of view v
+      const auto all = [&](auto step) {  // step(v) is the step of view v.
         for (int64_t i = 0; i < views[0].run(); ++i) {
           const float value = [&]<size_t... kSource>(std::index_sequence<kSource...>) {
             return function(run[kSource + 1][i * step(kSource + 1)]...);
@@ -243,7 +247,8 @@ class Interpreter {
         }
       };
       if (contiguous) {
-        // Two instances of one loop: with a step of 1 that the compiler knows, it uses vectors.
+        // The loop is compiled twice. With a step of 1 that the compiler knows, it uses vector
+        // instructions.
         all([](size_t) { return int64_t{1}; });
       } else {
         all([&views](size_t v) { return views[v].step(); });
@@ -256,7 +261,7 @@ class Interpreter {
     return map<1>(dst, {&src}, [](float value) { return value; });
   }
 
-  // --- instructions ---
+  // --- Instructions ---
 
   Status execute(const tile::DmaCopy& op) {
     return op.transpose ? copy_transposed(op.dst, op.src) : copy(op.dst, op.src);
@@ -264,8 +269,8 @@ class Interpreter {
   Status execute(const tile::NcTranspose& op) { return copy_transposed(op.dst, op.src); }
   Status execute(const tile::TensorCopy& op) { return copy(op.dst, op.src); }
 
-  // DMA and Tensor engine transpose two dimensions; which of the two does it changes the time and
-  // not the values.
+  // Transposes two dimensions. A DMA and the Tensor engine compute the same values and differ only
+  // in time.
   Status copy_transposed(const Access& dst, const Access& src) {
     Strided to, from;
     NMM_TRY(write(dst, to));
@@ -300,9 +305,9 @@ class Interpreter {
     return map<0>(op.dst, {}, [&op] { return op.value; });
   }
 
-  // dst = stationary^T x moving, or += where an accumulation goes on: `first` are the loops along
-  // the contraction, and a new sum begins where all of them are at 0. The product of one tile is
-  // summed in fp32 by itself and then added, as PSUM does.
+  // Computes dst = stationary^T x moving, or adds the product to dst if an accumulation continues.
+  // `first` are the loops along the contraction; a new sum begins when all of them are at 0. The
+  // product of one tile is first summed in fp32 by itself and then added, as PSUM does.
   Status execute(const tile::NcMatmul& op) {
     const bool begins = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;
@@ -319,7 +324,7 @@ class Interpreter {
     if (moving.rows() != K || dst.rows() != M || dst.elements() != M * N) {
       return at_fault(Fault::Kind::kShapes, op.dst, "is not stationary^T x moving in shape");
     }
-    // Padding the columns spares the multiplication its tails. It is cut off again by unpack.
+    // Padded columns spare multiply_tile a loop for the remainder. unpack() drops them again.
     const int64_t padded = (N + kColumnPadding - 1) / kColumnPadding * kColumnPadding;
     pack(stationary, M, M, stationary_);
     pack(moving, N, padded, moving_);
@@ -329,10 +334,11 @@ class Interpreter {
     return {};
   }
 
-  // The rows of a view one after the other, `row` values each, padded with zeros to `padded`.
+  // Writes the rows of a view one after the other, `row` values each, and pads each row with zeros
+  // to `padded` values.
   static void pack(const Strided& view, int64_t row, int64_t padded, Values& to) {
     to.resize(static_cast<size_t>(view.rows() * padded));
-    int64_t packed = 0;  // values so far, without padding
+    int64_t packed = 0;  // The number of values so far, without padding.
     for_each_run<1>({&view}, [&](const auto& run) {
       float* const out = to.data() + packed / row * padded + packed % row;
       for (int64_t i = 0; i < view.run(); ++i) out[i] = run[0][i * view.step()];
@@ -344,7 +350,7 @@ class Interpreter {
     }
   }
 
-  // Writes or adds the product to the elements of dst, without the columns of padding.
+  // Writes or adds the product to the elements of dst, without the padding.
   void unpack(const Strided& dst, int64_t row, int64_t padded, bool overwrites) const {
     int64_t done = 0;
     for_each_run<1>({&dst}, [&](const auto& run) {
@@ -359,8 +365,9 @@ class Interpreter {
 
   const Program& program_;
   Fault& fault_;
-  std::vector<Values> memory_;          // by BufferId: the newest instance
-  std::vector<const float*> in_place_;  // by BufferId: an input that is not in memory_
+  std::vector<Values> memory_;  // The newest instance of each buffer, by BufferId.
+  // The values of an input that is not in memory_, by BufferId.
+  std::vector<const float*> in_place_;
   std::span<const int64_t> loop_values_;
   const Instruction* instruction_ = nullptr;
   Values stationary_, moving_, product_;
@@ -368,8 +375,8 @@ class Interpreter {
 
 }  // namespace
 
-// A malformed program is refused before it runs: the interpreter relies on what check_structure has
-// checked.
+// A malformed program is refused before it runs, because the interpreter relies on the rules of
+// check_structure.
 Result<Interpretation> interpret(const Program& program, const Inputs& inputs, Fault* fault) {
   Fault ignored;
   Fault& found = fault ? *fault : ignored;

@@ -1,9 +1,9 @@
 #pragma once
-// Runs a tile program on values, as the hardware would compute them: operands in their dtype, sums
-// in fp32 in PSUM (the 128 products of a matmul first, then tile after tile in the order of the
-// program), a rounding to the buffer's dtype at every write to SBUF and HBM. A newly allocated
-// instance of a buffer holds nothing, whatever its memory held before; reading an element that was
-// not written is a fault.
+// Runs a tile program on values, as the hardware would compute them. Operands are read in their
+// dtype. PSUM sums in fp32: first the 128 products of a matmul, then tile after tile in the
+// program's order. Every write to SBUF and HBM rounds to the buffer's dtype. A newly allocated
+// instance of a buffer is empty, whatever its memory held before, and reading an element that was
+// not written is a fault. Tests and `neuronmm` check kernels with it.
 
 #include <cstdint>
 #include <map>
@@ -16,22 +16,23 @@
 
 namespace neuronmm::simulator {
 
-// What a program did wrong.
+// The mistake of a program that failed.
 struct Fault {
   enum class Kind { kMalformed, kOutOfBounds, kShapes, kUnwritten };
   Kind kind = Kind::kMalformed;
-  std::string instruction;  // its label
+  std::string instruction;  // The instruction's label.
   std::string buffer;
 };
 
 struct Interpretation {
-  std::map<std::string, Matrix> outputs;  // by buffer name
+  std::map<std::string, Matrix> outputs;  // Outputs by buffer name.
   tile::Counts counts;
 };
 
-// [rows, columns] with the first dimension of the buffer as rows. The values are copied and rounded
-// to the buffer's dtype; `in_place`: they are rounded and dense already, and are read where they
-// lie, which saves large weights a copy per run. Such an input cannot be written.
+// The values of an input, [rows, columns], where rows is the first dimension of the buffer. By
+// default the values are copied and rounded to the buffer's dtype. With `in_place` the caller
+// promises that the values are rounded and dense; the interpreter reads them in the caller's
+// memory, which saves a copy of large weights per run. A program cannot write such an input.
 struct Input {
   ConstMatrixView values;
   bool in_place = false;
@@ -39,10 +40,10 @@ struct Input {
   Input(ConstMatrixView view) : values(view) {}  // NOLINT: a view is an input
   Input(ConstMatrixView view, bool read_in_place) : values(view), in_place(read_in_place) {}
 };
-using Inputs = std::map<std::string, Input>;  // by buffer name
+using Inputs = std::map<std::string, Input>;  // Inputs by buffer name.
 
-// When the program is at fault, `fault` (if given) says how, and the error's message says it in
-// words.
+// Runs the program and returns its outputs. If the program is at fault, `fault` (if given) receives
+// the fault, and the error's message describes it.
 Result<Interpretation> interpret(const tile::Program& program, const Inputs& inputs,
                                  Fault* fault = nullptr);
 

@@ -20,7 +20,7 @@ void IntervalUnion::add(double begin, double end) {
   spans_.erase(spans_.begin(), spans_.begin() + kSpans);
 }
 
-// Joins the new span with all that it touches.
+// Joins the new span with all spans that it touches.
 void IntervalUnion::insert(double begin, double end) {
   const auto first = std::lower_bound(spans_.begin(), spans_.end(), begin,
                                       [](const Span& span, double t) { return span.end < t; });

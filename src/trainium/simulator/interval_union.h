@@ -1,6 +1,7 @@
 #pragma once
-// How long at least one of many intervals lasts. They come nearly in the order of time, which is
-// fast; one that comes late fills the gap that it lies in.
+// Measures the total length of the union of many intervals, for example the time when at least one
+// transfer moves data. Intervals that arrive in the order of time are fast. An interval that
+// arrives late fills the gaps that it covers.
 
 #include <cstddef>
 #include <vector>
@@ -18,11 +19,12 @@ class IntervalUnion {
   };
   void insert(double begin, double end);
 
-  // Apart from one another, in the order of time. The oldest are forgotten beyond this many, and
-  // what begins before those that are left is cut: memory stays bounded in a run of any length.
+  // Disjoint intervals in the order of time. Beyond twice this many, the oldest are forgotten, and
+  // later additions are cut to the time after them. Memory therefore stays bounded in a run of any
+  // length.
   static constexpr size_t kSpans = 1 << 16;
   std::vector<Span> spans_;
-  double forgotten_ = -1e18;  // what ends before it has been counted
+  double forgotten_ = -1e18;  // Time before it has been counted.
   double length_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// An instruction as the simulation of a core sees it, wherever it comes from: which engines may run
-// it, and what it costs there.
+// An instruction as the simulation of a core (core.h) sees it: the engines that may run it and its
+// cost on each of them. Tile programs (schedule.h) and traces (trainium/trace/pricing.h) both make
+// jobs.
 
 #include <cstdint>
 
@@ -12,42 +13,44 @@ enum class Kind : uint8_t { kDma, kMatmul, kTranspose, kCopy, kBinary, kActivate
 
 inline constexpr int32_t kNoTable = -1;
 
-// What does not change from one execution of an instruction to the next.
+// The part of an instruction that is the same in every execution.
 struct Job {
   Kind kind = Kind::kDma;
   bool touches_psum = false;
-  // kMatmul, kTranspose.
+  // Fields of kMatmul and kTranspose.
   bool fp32 = false;
   TensorCost tensor;
-  // The part of the Tensor engine's array that it takes, a bit for each of 4 x 4 squares of 32 rows
-  // and 32 columns. Jobs on parts that do not overlap run side by side.
+  // The part of the Tensor engine's array that the job uses, one bit for each of 4 x 4 squares of
+  // 32 rows and 32 columns. Jobs on disjoint parts run at the same time.
   uint16_t array_part = kWholeArray;
-  // Which of Vector, Scalar, GpSimd may run it, and at what cost.
+  // The compute engines that may run the job, and its cost on each of them.
   bool on_vector = false, on_scalar = false, on_gpsimd = false;
   EngineCost vector, scalar, gpsimd;
-  int32_t table = kNoTable;  // kActivate: the function whose table Scalar has to have loaded
-  // kDma: from HBM, to HBM; between HBM and partitions, or inside HBM.
+  int32_t table = kNoTable;  // kActivate: the function table that Scalar must have loaded.
+  // kDma: the source is in HBM; the destination is in HBM; one of them is on chip (false: both are
+  // in HBM).
   bool loads = false, stores = false, spans_partitions = true;
 
   static constexpr uint16_t kWholeArray = 0xffff;
 };
 
-// What one matmul or transpose streams.
+// The sizes of one matmul or transpose.
 struct TensorWork {
-  int64_t contraction = 0, rows = 0, columns = 0;  // [contraction, rows]^T x [contraction, columns]
+  // [contraction, rows]^T x [contraction, columns].
+  int64_t contraction = 0, rows = 0, columns = 0;
 };
 
-// When an instruction ran and what it could have waited for, ns. For those who ask why (stalls of a
-// trace); the simulation itself does not need it again.
+// When an instruction ran and which times it could have waited for, in ns. The simulation does not
+// use it again; the analysis of stalls (trainium/trace/stalls.h) does.
 struct Run {
   Unit unit = Unit::kDma;
-  double begin = 0;        // on a compute engine; of a transfer: when it is issued
-  double table_ns = 0;     // the load of an activation table, just before `begin`
-  double engine_free = 0;  // when the engine was done with what it had; not of a transfer
-  double port_free = 0;    // when no other engine held the port to PSUM or SBUF (NeuronCore-v2)
-  double end = 0;          // the engine is free, the transfer's last byte has moved
-  double visible = 0;      // to consumers
-  int queue = 0;           // of a transfer
+  double begin = 0;        // When a compute engine begins, or when a transfer is issued.
+  double table_ns = 0;     // The load of an activation table just before `begin`.
+  double engine_free = 0;  // When the engine finished its earlier work; unset for transfers.
+  double port_free = 0;    // When no other engine held the port to PSUM or SBUF (NeuronCore-v2).
+  double end = 0;          // When the engine is free, or a transfer's last byte has moved.
+  double visible = 0;      // When consumers see the result.
+  int queue = 0;           // The queue of a transfer.
 };
 
 }  // namespace neuronmm::simulator

@@ -1,4 +1,5 @@
-// multiply_tile for every instruction set that the machine may have, chosen at run time (Highway).
+// Compiles multiply_tile for every instruction set that the machine may have. Highway chooses one
+// at run time.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trainium/simulator/multiply_tile.cc"
@@ -15,9 +16,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kColumnPadding / 2>;
 using Vector = hn::Vec<Floats>;
 
-// A row of sums is one column of the stationary tile: product[r][n] = sum over k of
-// stationary[k][r] * moving[k][n].
-// R rows x two vectors of sums stay in registers while k advances.
+// Computes R rows of the product, where product[r][n] = sum over k of stationary[k][r] *
+// moving[k][n]. A row of the product belongs to one column of the stationary tile. The sums, R rows
+// of two vectors, stay in registers while k advances.
 template <int R>
 HWY_INLINE void multiply_rows(const float* HWY_RESTRICT stationary,
                               const float* HWY_RESTRICT moving, int64_t K, int64_t M, int64_t N,
@@ -40,15 +41,16 @@ HWY_INLINE void multiply_rows(const float* HWY_RESTRICT stationary,
   }
 }
 
-// 12 x 2 sums + 3 fill 27 of AVX-512's 32 registers; 6 x 2 + 3 fill 15 of the 16 of older sets.
+// The sums, 2 per row, and 3 operands nearly fill the registers: 27 of 32 on AVX3. Older sets use
+// 15 of their 16 registers.
 #if HWY_TARGET <= HWY_AVX3
 inline constexpr int kRows = 12;
 #else
 inline constexpr int kRows = 6;
 #endif
 
-// Columns in steps of two vectors, rows in steps of kRows, then 4, then 1. How the rows are grouped
-// does not change a bit of the result: each element is its own sum over k in order.
+// Computes the columns in steps of two vectors, and the rows in steps of kRows, then 4, then 1. The
+// grouping of the rows does not change the result: each element is its own sum over k, in order.
 void multiply(const float* stationary, const float* moving, int64_t K, int64_t M, int64_t N,
               float* product) {
   const auto width = 2 * static_cast<int64_t>(hn::Lanes(Floats()));
@@ -75,8 +77,8 @@ namespace neuronmm::simulator {
 
 HWY_EXPORT(multiply);
 
-// One thread: a product takes some 200 us, too little to share out on a machine that does other
-// work too.
+// A product runs on one thread. It takes about 200 us, too little to divide on a machine that does
+// other work too.
 void multiply_tile(const float* stationary, const float* moving, int64_t K, int64_t M, int64_t N,
                    float* product) {
   HWY_DYNAMIC_DISPATCH(multiply)(stationary, moving, K, M, N, product);

@@ -7,12 +7,13 @@ namespace neuronmm::simulator {
 
 namespace {
 
-// Beyond this many cells, the dimensions with most of them are tracked as a whole.
+// A buffer with more cells is tracked more coarsely: the dimensions with most cells become one
+// cell.
 constexpr int64_t kMaxCells = 1 << 16;
 
-// Makes cells small enough that the slice begins on their boundaries at all loop values: the cell
-// size must divide the constant and every coefficient. Where it ends does not matter: of two slices
-// that touch a cell both hold its first element, so that they overlap.
+// Makes cells so small that the slice begins on their boundaries at all loop values. The size of a
+// cell must therefore divide the constant and every coefficient. The end of the slice does not
+// matter. If two slices touch the same cell, both hold its first element, so they do overlap.
 void restrict_extent(int64_t& extent, const tile::Slice& slice) {
   extent = std::gcd(extent, slice.start.constant);
   for (const auto& [loop, coefficient] : slice.start.terms) extent = std::gcd(extent, coefficient);
@@ -34,9 +35,9 @@ void count_cells(Grid& grid, const Shape& shape) {
 
 FlatAffine::FlatAffine(const tile::Affine& affine, int64_t divisor) { add(affine, divisor, 1); }
 
-// Adds affine / divisor * factor. The divisions are exact, because restrict_extent has made the
-// divisor a divisor of every coefficient. Terms of one loop are merged: evaluation is the inner
-// loop of the simulation.
+// Adds affine / divisor * factor. The divisions are exact, because restrict_extent has chosen a
+// divisor of every coefficient. Terms of one loop are merged, because evaluation is the inner loop
+// of the simulation.
 void FlatAffine::add(const tile::Affine& affine, int64_t divisor, int64_t factor) {
   constant_ += affine.constant / divisor * factor;
   for (const auto& [loop, coefficient] : affine.terms) {
@@ -55,8 +56,8 @@ int64_t Grid::cell_elements() const {
   return std::accumulate(extent.begin(), extent.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Every access may cut a buffer finer. Along a dimension in which all begin at 0 (the gcd is 0) it
-// is one cell.
+// Every access may cut a buffer into smaller cells. A dimension along which all accesses begin at 0
+// (the gcd is 0) is one cell.
 std::vector<Grid> make_grids(const tile::Program& program) {
   std::vector<Grid> grids(program.buffers.size());
   for (size_t b = 0; b < grids.size(); ++b) {
@@ -78,8 +79,8 @@ std::vector<Grid> make_grids(const tile::Program& program) {
       if (extent == 0 || extent > shape[d]) extent = shape[d];
     }
     count_cells(grids[b], shape);
-    // Hazards of a coarser cell are a superset of the real ones, so that the time can only become
-    // longer, while the work per instruction stays bounded.
+    // Larger cells have all real hazards and some more. They can only lengthen the simulated time,
+    // while the work per instruction stays bounded.
     while (grids[b].cells > kMaxCells) {
       const auto most = std::max_element(grids[b].counts.begin(), grids[b].counts.end());
       const auto d = static_cast<size_t>(most - grids[b].counts.begin());
@@ -93,8 +94,8 @@ std::vector<Grid> make_grids(const tile::Program& program) {
 Operand::Operand(const tile::Program& program, const tile::Access& access, const Grid& grid)
     : buffer_(access.buffer) {
   const Shape& shape = program.buffer(access.buffer).shape;
-  // Most axes of most accesses are one cell long and never change; what can be said about them is
-  // said here once. Only the others are kept in axes_ and looked at again at every evaluation.
+  // Most axes of most accesses are one cell long and never change, so their sizes are multiplied
+  // here once. axes_ holds only the other axes, which every evaluation computes again.
   for (size_t d = 0; d < shape.size(); ++d) {
     const tile::Slice& slice = access.slices[d];
     const bool tracked = grid.counts[d] > 1;
@@ -117,8 +118,8 @@ Operand::Operand(const tile::Program& program, const tile::Access& access, const
   }
 }
 
-// Where and how large the operand is at these loop values, in cells and in elements. A ragged tile
-// is what is left of `limit` behind its origin, at most `max` and at least nothing.
+// Returns where the operand is and how large it is at these loop values, in cells and in elements.
+// The size of a ragged tile is `limit` minus its origin, but at most `max` and at least 0.
 Operand::Extent Operand::eval(const int64_t* loop_values) const {
   Extent extent;
   extent.cells.first = first_cell_.eval(loop_values);

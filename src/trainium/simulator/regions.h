@@ -1,7 +1,7 @@
 #pragma once
-// Which parts of a buffer an instruction touches, fast. Every buffer is cut into cells, the largest
-// grid on which all accesses to it begin; hazards are tracked per cell of an instance. A cell is
-// what the compiler calls a tile.
+// Finds quickly which parts of a buffer an instruction of a tile program touches. Every buffer is
+// cut into cells: the largest grid on whose lines all accesses begin. Hazards are tracked per cell
+// of an instance. A cell is what the compiler calls a tile.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace neuronmm::simulator {
 
-// An affine expression with its terms in one short array.
+// An affine expression of the loop variables whose terms lie in one short array.
 class FlatAffine {
  public:
   FlatAffine() = default;
@@ -31,20 +31,21 @@ class FlatAffine {
   std::vector<std::pair<int32_t, int64_t>> terms_;
 };
 
-// The cells of one instance of a buffer: counts[d] along dimension d, each extent[d] elements.
+// The cells of one instance of a buffer: counts[d] cells along dimension d, each with extent[d]
+// elements.
 struct Grid {
   std::vector<int64_t> extent, counts, strides;
   int64_t cells = 1;
-  int64_t cell_elements() const;  // of a full cell
+  int64_t cell_elements() const;  // Elements of a full cell.
 };
-// One grid per buffer of the program.
+// Returns one grid per buffer of the program.
 std::vector<Grid> make_grids(const tile::Program& program);
 
-// A block of cells: `count` of them start at `first` along up to kDimensions axes.
+// A block of cells that starts at `first`, with `count` cells along each of up to kDimensions axes.
 struct CellBlock {
   static constexpr size_t kDimensions = 5;
   int64_t first = 0;
-  size_t dimensions = 0;  // axes with more than one cell
+  size_t dimensions = 0;  // The number of axes with more than one cell.
   std::array<int64_t, kDimensions> count{}, stride{};
 
   template <typename Visit>
@@ -62,29 +63,29 @@ struct CellBlock {
   }
 };
 
-// An access, prepared: evaluating it costs one short sum and, for ragged tiles, their sizes.
+// A prepared access. Evaluating it costs one short sum and, for ragged tiles, their sizes.
 class Operand {
  public:
   Operand(const tile::Program& program, const tile::Access& access, const Grid& grid);
 
   struct Extent {
     CellBlock cells;
-    int64_t partitions = 1;     // elements along the first dimension
-    int64_t free_elements = 1;  // elements along the others
+    int64_t partitions = 1;     // Elements along the first dimension.
+    int64_t free_elements = 1;  // Elements along the other dimensions.
   };
   tile::BufferId buffer() const { return buffer_; }
   Extent eval(const int64_t* loop_values) const;
 
  private:
-  struct Axis {  // an axis whose size varies or that spans several cells
+  struct Axis {  // An axis whose size varies or that spans several cells.
     int64_t max = 1, cell_extent = 1, stride = 0;
-    int64_t limit = -1;  // negative: always `max`
+    int64_t limit = -1;  // Negative if the size is always `max`.
     FlatAffine origin;
     bool partition = false;
   };
   tile::BufferId buffer_ = -1;
   FlatAffine first_cell_;
-  int64_t partitions_ = 1, free_elements_ = 1;  // of the axes that do not vary
+  int64_t partitions_ = 1, free_elements_ = 1;  // Sizes of the axes that do not vary.
   std::vector<Axis> axes_;
 };
 
@@ -108,6 +109,7 @@ void for_each_access(const tile::Operation& operation, const Visit& visit) {
       operation);
 }
 
+// Calls visit(instruction) for every instruction of a loop nest, once each.
 template <typename Visit>
 void for_each_instruction(const std::vector<tile::Node>& body, const Visit& visit) {
   for (const tile::Node& node : body) {

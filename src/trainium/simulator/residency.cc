@@ -28,6 +28,7 @@ int64_t share_of(const MemoryUse& use, BufferId buffer) {
     if (share.buffer == buffer) return share.amount;
   }
   return 0;
+  // Returns what a buffer takes at the peak, or 0 if it is not live there.
 }
 
 std::string mebibytes(int64_t per_partition) {
@@ -42,11 +43,12 @@ bool touches(const Node& node, BufferId buffer) {
     });
   };
   if (const auto* instruction = std::get_if<Instruction>(&node)) look(*instruction);
+  // Returns true if an instruction of the node accesses the buffer.
   if (const auto* loop = std::get_if<Loop>(&node)) for_each_instruction(loop->body, look);
   return found;
 }
 
-// Does the node load `buffer` from HBM, and nothing else?
+// Returns true if the node loads `buffer` from HBM and does nothing else.
 bool only_loads(const Program& program, const Node& node, BufferId buffer) {
   int64_t loads = 0, others = 0;
   const auto look = [&](const Instruction& instruction) {
@@ -60,8 +62,8 @@ bool only_loads(const Program& program, const Node& node, BufferId buffer) {
   return loads > 0 && others == 0;
 }
 
-// A loop is a place to sink a load into only if it loads something itself: then it waits for DMA
-// anyway, and one more load per iteration is what the published profiles show.
+// Returns true if the loop loads something into SBUF. A load may sink only into such a loop: the
+// loop waits for DMA anyway, and the published profiles show one more load per iteration.
 bool loads_something(const Program& program, const Loop& loop) {
   bool found = false;
   for_each_instruction(loop.body, [&](const Instruction& instruction) {
@@ -72,15 +74,16 @@ bool loads_something(const Program& program, const Loop& loop) {
   return found;
 }
 
-// Where a load stands and the loop that it can be sunk into.
+// A load and the loop that it can sink into: the list of nodes that holds both, and their indices
+// in it.
 struct Sink {
   std::vector<Node>* body = nullptr;
   size_t allocate = 0, loads_end = 0, loop = 0;
 };
 
-// Walks the nest to the buffer's allocation, takes the loads that stand directly behind it, and
-// looks at the first node that uses the buffer. That must be a loop that loads other things, and
-// the allocation must stand in a sequential loop (`carried`); otherwise there is no sink.
+// Finds the loop that the loads of a buffer can sink into. The loads must stand directly after the
+// buffer's allocation, and the allocation must stand in a sequential loop (`carried`). The first
+// node that uses the buffer must be a loop that loads other things.
 std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, BufferId buffer,
                               bool carried = false) {
   for (size_t i = 0; i < body.size(); ++i) {
@@ -104,7 +107,7 @@ std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, B
 }
 
 // Moves the allocation and its loads to the begin of the loop. The buffer then lives for one
-// iteration, and is loaded once per iteration.
+// iteration and is loaded once per iteration.
 void apply(const Sink& sink) {
   std::vector<Node>& body = *sink.body;
   const auto first = body.begin() + static_cast<std::ptrdiff_t>(sink.allocate);
@@ -116,7 +119,8 @@ void apply(const Sink& sink) {
   body.erase(first, last);
 }
 
-// Is everything in the buffer loaded from HBM as it is there, so that it can be loaded again?
+// Returns true if HBM holds everything in the buffer unchanged, so that it can be loaded again at
+// any time.
 bool is_loaded(const Program& program, BufferId buffer) {
   bool loaded = false, computed = false;
   for_each_instruction(program.body, [&](const Instruction& instruction) {
@@ -130,8 +134,8 @@ bool is_loaded(const Program& program, BufferId buffer) {
   return loaded && !computed;
 }
 
-// Does a compute engine add to the buffer, so that its content outlives an iteration and exists
-// nowhere else?
+// Returns true if a compute engine adds to the buffer. Its content then outlives an iteration and
+// exists nowhere else.
 bool holds_sums(const Program& program, BufferId buffer) {
   bool sums = false;
   for_each_instruction(program.body, [&](const Instruction& instruction) {
@@ -142,7 +146,7 @@ bool holds_sums(const Program& program, BufferId buffer) {
   return sums;
 }
 
-// What is tried first where buffers stay too large.
+// The remedy that is tried first if buffers remain too large.
 enum class Overflow { kSpills, kStreams };
 
 class Remedies {
@@ -152,8 +156,7 @@ class Remedies {
   }
 
   bool find() {
-    // Every round makes the buffers of the worst peak fit, until there is no peak above the
-    // capacity.
+    // Every round makes the buffers of the worst peak fit, until no peak exceeds the capacity.
     while (true) {
       const MemoryUse worst = tile::sbuf_use(program_, free_bytes_);
       if (worst.peak <= plan_.capacity) return true;
@@ -162,9 +165,9 @@ class Remedies {
   }
 
  private:
-  // Makes the buffers of one peak fit, by the first remedy of residency.h that is enough. Streaming
-  // is an alternative to the remedies before it and not an addition: it starts from the program as
-  // it was before this peak.
+  // Makes the buffers of one peak fit by the first remedy of residency.h that suffices. Streaming
+  // replaces the earlier remedies instead of adding to them, so it starts from the program as it
+  // was before this peak.
   bool relieve(const MemoryUse& peak) {
     members_.assign(program_.buffers.size(), false);
     for (const auto& [b, bytes] : peak.live) members_[static_cast<size_t>(b)] = true;
@@ -183,7 +186,7 @@ class Remedies {
     return first_ == Overflow::kStreams && spill_sums();
   }
 
-  // What the members take where together they take most.
+  // Returns the peak of the members' memory.
   MemoryUse use() const {
     std::vector<int64_t> bytes = free_bytes_;
     for (size_t b = 0; b < bytes.size(); ++b) bytes[b] = members_[b] ? bytes[b] : 0;
@@ -192,8 +195,8 @@ class Remedies {
   bool fits() const { return use().peak <= plan_.capacity; }
   Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
 
-  // Largest first, and no more of them than it takes: every sunk load is paid for with traffic. A
-  // sunk buffer no longer rotates, since its copies would take back the room.
+  // Sinks loads, the largest buffers first, and no more than necessary, because every sunk load
+  // costs traffic. A sunk buffer is held only once, since more copies would take the memory back.
   void sink_loads() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
@@ -207,8 +210,8 @@ class Remedies {
     }
   }
 
-  // Every buffer of the peak that rotates is held once, which gives up fetching ahead. What can be
-  // given back of that is, in use_room_left.
+  // Holds every rotating buffer of the peak only once, which gives up fetching ahead.
+  // use_room_left() gives back what it can. Returns the buffers.
   std::vector<BufferId> drop_rotation() {
     std::vector<BufferId> dropped;
     const MemoryUse now = use();
@@ -220,9 +223,8 @@ class Remedies {
     return dropped;
   }
 
-  // Shares out what is still free among the buffers that have lost their rotation, in proportion to
-  // their size. One that cannot rotate as a whole does so with as many tiles as fit: an instance
-  // and a part of the next, at most two.
+  // Shares out the free memory among the buffers that have lost their rotation, in proportion to
+  // their size. A buffer gets one instance and a part of the next, at most two.
   void use_room_left(const std::vector<BufferId>& dropped) {
     const MemoryUse now = use();
     int64_t dropped_bytes = 0;
@@ -237,21 +239,21 @@ class Remedies {
     }
   }
 
-  // What is left for a buffer of the peak beside the others.
+  // Returns the memory that the other buffers of the peak leave to this one.
   int64_t room_for(BufferId b) const {
     const MemoryUse now = use();
     return plan_.capacity - (now.peak - share_of(now, b));
   }
 
-  // The largest buffer that can be loaded again at any time gives up its place: its tiles are
-  // loaded when they are used, through a window of what is left beside the other buffers. Those
-  // stop rotating if the window would be too small.
+  // Streams the largest buffer that can be loaded again at any time. Its tiles are loaded when they
+  // are used, through a window in the memory that the other buffers leave. The others stop rotating
+  // if the window would be too small.
   bool stream_largest_load() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (bytes == 0 || !is_loaded(program_, b)) continue;
       // Assumed: a window below a quarter of the buffer would load tiles more than once within one
-      // use of the buffer, and no published profile shows that.
+      // use of the buffer. No published profile shows that.
       const int64_t least = buffer(b).free_bytes() / 4;
       if (room_for(b) < least) drop_rotation();
       const int64_t window = std::min(room_for(b), buffer(b).free_bytes());
@@ -265,17 +267,18 @@ class Remedies {
     return false;
   }
 
-  // The largest buffer of sums keeps as much as fits; the rest goes to HBM and back at every visit.
-  // The content of sums exists nowhere else, so that it has to be saved, not only loaded again.
+  // Spills the largest buffer of sums that is worth it. The part that fits stays. The rest goes to
+  // HBM and back at every visit. Sums exist nowhere else, so they must be saved, not only loaded
+  // again.
   bool spill_sums() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (!holds_sums(program_, b)) continue;
       const int64_t room = plan_.capacity - (now.peak - bytes);
-      // Assumed: a buffer of which less than a sixteenth would stay is not worth spilling.
+      // Assumed: spilling is not worth it if less than a sixteenth of the buffer would stay.
       if (room < bytes / 16) continue;
-      // Staging: what one iteration visits, once in use and once on its way in or out, but not so
-      // much that little is left to stay.
+      // The staging area holds what one iteration visits twice: once in use and once in transfer.
+      // It takes at most a quarter of the memory, so that most of the memory holds resident sums.
       const int64_t staging = std::min(2 * visit_bytes(now, b), room / 4);
       const int64_t resident = room - staging;
       add_partial({b, false, resident, staging});
@@ -287,9 +290,9 @@ class Remedies {
     return false;
   }
 
-  // What one iteration visits of the spilled sums, in bytes per partition. The blocks that a kernel
-  // loads have the size of the blocks of sums that it visits with them, so that the largest of
-  // those is taken, and no less than one PSUM bank (2 KiB), which is what one eviction adds.
+  // Returns what one iteration visits of the spilled sums, in bytes per partition. A kernel's
+  // loaded blocks are as large as the blocks of sums that it visits with them, so the largest of
+  // them is the estimate. One eviction adds one PSUM bank (2 KiB), which is the least.
   int64_t visit_bytes(const MemoryUse& now, BufferId spilled) const {
     int64_t largest = 2048;
     for (const auto& [b, bytes] : now.live) {
@@ -308,8 +311,8 @@ class Remedies {
   Residency& plan_;
   Program& program_;
   Overflow first_;
-  std::vector<int64_t> free_bytes_;  // what one instance of each buffer takes
-  std::vector<bool> members_;        // the buffers of the peak at hand
+  std::vector<int64_t> free_bytes_;  // The bytes of one instance of each buffer.
+  std::vector<bool> members_;        // Whether each buffer belongs to the present peak.
 };
 
 }  // namespace
@@ -321,7 +324,7 @@ tile::Limits limits_of(const DeviceSpec& device) {
           .psum_bank_bytes = static_cast<int64_t>(device.psum_bank_bytes)};
 }
 
-// The message of a program that is too large: who holds how much where most is live.
+// Describes a program that is too large: the memory of each buffer where most is live.
 std::string describe(const Program& program, const MemoryUse& use) {
   std::string text = mebibytes(use.peak) + ":";
   for (size_t i = 0; i < use.live.size(); ++i) {
@@ -343,11 +346,11 @@ Residency as_written(const Program& program, const DeviceSpec& device) {
           .remedies = {}};
 }
 
-// Empty: no remedy is enough.
+// Returns nothing if no remedy suffices.
 std::optional<Residency> with_remedies(Residency plan, Overflow first) {
   plan.rotation.resize(plan.program.buffers.size(), 0);
   if (!Remedies(plan, first).find()) return std::nullopt;
-  // Buffers that no remedy has touched rotate as the program says.
+  // Buffers that no remedy has changed rotate as the program says.
   for (size_t b = 0; b < plan.rotation.size(); ++b) {
     const auto copies = static_cast<double>(plan.program.buffers[b].copies);
     plan.rotation[b] = std::max(plan.rotation[b], copies);
@@ -362,7 +365,8 @@ bool spills(const Residency& plan) {
 
 }  // namespace
 
-// PSUM has no remedies: it holds results only until they are evicted, and nothing spills from it.
+// PSUM has no remedies. It holds results only until they are evicted, and the compiler spills
+// nothing from it.
 Result<std::vector<Residency>> make_resident(const Program& program, const DeviceSpec& device) {
   const MemoryUse psum = tile::psum_use(program, static_cast<int64_t>(device.psum_bank_bytes));
   if (static_cast<double>(psum.peak) > device.psum_banks) {

@@ -12,15 +12,15 @@ namespace {
 using tile::Engine;
 using tile::Memory;
 
-// Fills in what depends on the kind of instruction: which engines may run it and what it costs
-// there. One overload per alternative of tile::Operation, for std::visit.
+// Fills in the fields that depend on the kind of instruction: the engines that may run it and its
+// cost there. There is one overload per alternative of tile::Operation, for std::visit.
 class Preparer {
  public:
   Preparer(const tile::Program& program, const DeviceSpec& device, Prepared& out)
       : program_(program), device_(device), out_(out) {}
 
-  // One side of a DMA is in HBM, or both are. The on-chip side decides which DMA engines take part,
-  // the HBM side how long the contiguous chunks are.
+  // A DMA has one or both of its sides in HBM. The on-chip side decides which DMA engines take
+  // part. The HBM side decides how long the contiguous chunks are.
   void operator()(const tile::DmaCopy& op) const {
     out_.kind = Kind::kDma;
     out_.transposes = op.transpose;
@@ -54,8 +54,8 @@ class Preparer {
     out_.scalar = copy_cost(device_, Unit::kScalar, dst, src);
     out_.gpsimd = copy_cost(device_, Unit::kGpSimd, dst, src);
   }
-  // Modelled on Vector alone, where these run unless a kernel asks for GpSimd. Scalar takes one
-  // tensor operand only.
+  // Only Vector is modelled, because these instructions run there unless a kernel asks for GpSimd.
+  // Scalar takes one tensor operand only.
   void operator()(const tile::TensorTensor& op) const {
     out_.kind = Kind::kBinary;
     out_.on_vector = true;
@@ -68,7 +68,7 @@ class Preparer {
     out_.on_scalar = true;
     out_.scalar = activation_cost(device_);
   }
-  // GpSimd fills SBUF, so that Vector is left to evict; it cannot reach PSUM.
+  // GpSimd fills SBUF, so that Vector is free for evictions. GpSimd cannot reach PSUM.
   void operator()(const tile::Memset& op) const {
     out_.kind = Kind::kMemset;
     out_.on_vector = memory(op.dst) == Memory::kPsum;
@@ -109,8 +109,9 @@ Prepared prepare(const tile::Program& program, const tile::Instruction& instruct
 
 namespace {
 
-// Elements that follow one another in a buffer: of the dimensions from `first` on the innermost, as
-// long as the next one begins where they end.
+// Returns how many elements of the region follow one another in the buffer, counting dimensions
+// from `first` on. An outer dimension counts if its next element begins where the inner dimensions
+// end.
 int64_t contiguous_elements(const tile::Region& region, const tile::Buffer& buffer, size_t first) {
   const auto strides = buffer.strides();
   int64_t run = 1;
@@ -135,12 +136,13 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
                     .transposes = p.transposes};
   const int64_t row = p.spans_partitions ? chip.free_elements() : (chip.elements() + 127) / 128;
   transfer.bytes_per_partition = row * p.hbm_element_bytes;
-  // A descriptor moves what is contiguous on both sides. A partition's elements are one row.
+  // A descriptor moves elements that are contiguous on both sides. A partition's elements are one
+  // row.
   const int64_t contiguous = std::min(
       contiguous_elements(hbm, program.buffer(p.in_hbm->buffer), 0),
       contiguous_elements(chip, program.buffer(p.on_chip->buffer), p.spans_partitions ? 1 : 0));
-  // The rate of a transposing transfer (dma_transpose_rate) stands for all of its scattered reads;
-  // charging it for short chunks as well would count them twice.
+  // The rate of a transposing transfer (dma_transpose_rate) covers its scattered reads. A charge
+  // for short chunks would count them twice.
   transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
   return transfer;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The instructions of a program, prepared once: operands as cells, costs on each engine that may
-// run them.
+// Prepares the instructions of a tile program once for the timing model (timing.cc) and the bound
+// (bound.cc): their operands as cells, and their costs on each engine that may run them.
 
 #include <cstdint>
 #include <span>
@@ -17,12 +17,14 @@ namespace neuronmm::simulator {
 
 struct Prepared : Job {
   const tile::Instruction* instruction = nullptr;
-  const std::string* target = nullptr;  // the name of the buffer that it writes
-  std::vector<Operand> operands;        // dst first
-  std::vector<int64_t> element_bytes;   // per operand
-  std::vector<bool> in_psum;            // per operand
-  std::vector<tile::LoopId> first;      // matmul: overwrites where all are 0
-  // DMA: where the on-chip side is, and the HBM side's contiguous elements.
+  const std::string* target = nullptr;  // The name of the buffer that it writes.
+  std::vector<Operand> operands;        // The destination comes first.
+  std::vector<int64_t> element_bytes;   // The size of an element of each operand.
+  std::vector<bool> in_psum;            // Whether each operand is in PSUM.
+  // A matmul overwrites its destination when all these loops are at 0.
+  std::vector<tile::LoopId> first;
+  // DMA: the on-chip side, the HBM side, and the size of an element in HBM. For a copy inside HBM,
+  // `on_chip` is the source.
   const tile::Access* on_chip = nullptr;
   const tile::Access* in_hbm = nullptr;
   int64_t hbm_element_bytes = 0;
@@ -32,7 +34,7 @@ struct Prepared : Job {
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
                  const std::vector<Grid>& grids, const DeviceSpec& device);
 
-// What a prepared DMA moves at given loop values.
+// Returns what a prepared DMA moves at the given loop values.
 Transfer make_transfer(const tile::Program& program, const Prepared& dma,
                        std::span<const int64_t> loop_values);
 

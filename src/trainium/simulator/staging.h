@@ -1,7 +1,7 @@
 #pragma once
-// The staging area of a buffer that is not wholly resident (residency.h): the few of its other
-// cells that are in SBUF at a time. Visiting one more evicts the oldest, which is saved to HBM if
-// it changed; the visited one is loaded if its content is needed.
+// The staging area of a buffer that is not wholly resident (residency.h). It holds the few cells
+// outside the resident part that are in SBUF at a time. A visit to another cell evicts the oldest,
+// which is saved to HBM if it changed. The visited cell is loaded if its content is needed.
 
 #include <cstdint>
 #include <functional>
@@ -32,7 +32,8 @@ class Staging {
     cell.last_read = std::max(cell.last_read, free);
   }
 
-  // A new instance of the buffer: what the old one held is dead. `saved`: its content is in HBM.
+  // Empties the staging area for a new instance of the buffer, because the old content is dead.
+  // `saved` says whether the new content is in HBM.
   void forget(BufferState& buffer, bool saved) {
     for (Slot& slot : slots_) {
       if (slot.cell) slot.free = std::max(slot.cell->last_read, slot.cell->ready);

@@ -18,7 +18,7 @@ bool Strided::same_shape(const Strided& other) const {
   return true;
 }
 
-// No value moves: sizes and strides change places.
+// Swaps sizes and strides. No value moves.
 Strided Strided::transposed() const {
   Strided view = *this;
   std::swap(view.size[0], view.size[1]);
@@ -32,13 +32,13 @@ Strided strided(const tile::Access& access, const tile::Region& region, const ti
   const auto strides = buffer.strides();
   for (size_t d = 0; d < region.dimensions; ++d) {
     data += region.start[d] * strides[d];
-    // An indexed dimension has one element: it moves the origin and is dropped from the view.
+    // An indexed dimension has one element. It moves the origin and is dropped from the view.
     if (access.slices[d].index) continue;
     view.size[view.dimensions] = region.size[d];
     view.stride[view.dimensions++] = strides[d];
   }
   view.data = data;
-  if (view.dimensions == 0) {  // one element
+  if (view.dimensions == 0) {  // The view has one element.
     view.dimensions = 1;
     view.size[0] = view.stride[0] = 1;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The elements of an access as the interpreter moves them: a box of runs that are contiguous in a
-// buffer's values, dropped dimensions gone.
+// A strided view of the elements of an access, through which the interpreter moves values. A view
+// is a box of runs that are contiguous in the buffer's values. Indexed dimensions are dropped.
 
 #include <array>
 #include <cstdint>
@@ -12,22 +12,23 @@ namespace neuronmm::simulator {
 
 struct Strided {
   float* data = nullptr;
-  size_t dimensions = 0;  // at least 1; the last one is contiguous unless `step` says otherwise
+  size_t dimensions = 0;  // At least 1. The last one is contiguous if step() is 1.
   std::array<int64_t, tile::kMaxDimensions> size{}, stride{};
 
-  int64_t rows() const { return size[0]; }  // of the first dimension
+  int64_t rows() const { return size[0]; }  // The size of the first dimension.
   int64_t run() const { return size[dimensions - 1]; }
   int64_t step() const { return stride[dimensions - 1]; }
   int64_t elements() const;
   bool same_shape(const Strided& other) const;
-  Strided transposed() const;  // of two dimensions
+  Strided transposed() const;  // The transpose of a two-dimensional view.
 };
 
-// The region lies inside the buffer whose values start at `data`.
+// Returns the view of a region. The region must lie inside the buffer whose values start at `data`.
 Strided strided(const tile::Access& access, const tile::Region& region, const tile::Buffer& buffer,
                 float* data);
 
-// body(offset of each view's run): for all runs of views of one shape, in order.
+// Calls body(pointers to the begin of each view's run) for all runs, in order. All views must have
+// the same shape.
 template <size_t kViews, typename Body>
 void for_each_run(const std::array<const Strided*, kViews>& views, const Body& body) {
   const Strided& shape = *views[0];

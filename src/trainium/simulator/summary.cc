@@ -6,14 +6,14 @@ namespace neuronmm::simulator {
 
 namespace {
 
-// Nothing per nothing is nothing: a program without matmuls or without traffic has a summary too.
+// Returns a / b, or 0 if b is 0. A program without matmuls or without traffic has a summary, too.
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 }  // namespace
 
 // The formulas are those of neuron-profile's schema reference. Utilization of the Tensor engine is
-// against its bf16 peak, and of memory against the whole HBM stack, of which a core may have a
-// share.
+// relative to its bf16 peak. Utilization of memory is relative to the whole HBM stack, which a core
+// may share.
 void Summary::derive(const DeviceSpec& device) {
   const double peak = device.peak_flops_per_ns() * 1e9;
   const double bandwidth = device.hbm_stack_bandwidth * 1e9;
@@ -24,8 +24,8 @@ void Summary::derive(const DeviceSpec& device) {
   peak_flops_bandwidth_ratio = peak / bandwidth;
   mfu_estimated_percent = 100 * ratio(model_flops, peak * total_time);
   hfu_estimated_percent = 100 * ratio(hardware_flops, peak * total_time);
-  // What the arithmetic intensity allows: FLOPs per byte moved over FLOPs per byte at which the
-  // Tensor engine and HBM are in balance.
+  // The arithmetic intensity limits the utilization: FLOPs per byte moved, divided by the FLOPs per
+  // byte at which the Tensor engine and HBM are in balance.
   mfu_max_achievable_estimated_percent =
       std::min(100.0, 100 * ratio(model_flops, bytes) / peak_flops_bandwidth_ratio);
   mbu_estimated_percent = 100 * ratio(bytes, total_time * bandwidth);
@@ -39,7 +39,8 @@ void Summary::derive(const DeviceSpec& device) {
       ratio(static_cast<double>(dma_transfer_total_bytes), static_cast<double>(dma_transfer_count));
 }
 
-// Names and order are the schema's, so that a table of ours can be laid beside one of theirs.
+// Names and order are the schema's, so that our table can be compared line by line with
+// neuron-profile's.
 std::vector<std::pair<std::string_view, double>> Summary::fields() const {
   const auto number = [](int64_t count) { return static_cast<double>(count); };
   return {

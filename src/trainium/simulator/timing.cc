@@ -24,12 +24,12 @@ using tile::HbmRole;
 using tile::Memory;
 using tile::Program;
 
-// The instructions of a tile program in the order of its walker. A node of the program is prepared
-// once, however often it runs.
+// The instructions of a tile program in the order of its walker, as a Source of core.h. A node of
+// the program is prepared once, however often it runs.
 class TileSource {
  public:
-  // A transfer that the program does not contain: move(transfer, buffer, streams, save, ready)
-  // returns when its data is in place.
+  // Makes a transfer that the program does not contain. move(transfer, buffer, streams, save,
+  // ready) returns when its data is in place.
   using Move = std::function<double(const Transfer&, const std::string&, bool, bool, double)>;
 
   TileSource(const Residency& plan, const DeviceSpec& device)
@@ -49,8 +49,8 @@ class TileSource {
       if (const tile::Allocate* allocate = walker_.allocate()) {
         BufferState& buffer = state(allocate->buffer);
         buffer.allocate();
-        // A new instance of a buffer that is not wholly resident: nothing of the old one is staged
-        // any more, and a streamed one finds its content in HBM.
+        // A new instance of a buffer that is not wholly resident has no staged cells. If the buffer
+        // streams, HBM holds its content.
         if (StagedBuffer* staged = staged_of(allocate->buffer)) {
           staged->staging.forget(buffer, staged->streams);
         }
@@ -70,13 +70,14 @@ class TileSource {
   const std::string& target() const { return *p_->target; }
 
   int64_t streamed() const { return extents_[0].free_elements; }
-  // A transpose streams the identity: as many columns as its data has partitions.
+  // A transpose streams the identity, which has as many columns as the data has partitions.
   TensorWork tensor_work() const {
     const Extent& stationary = extents_[1];
     return {stationary.partitions, stationary.free_elements,
             p_->kind == Kind::kMatmul ? extents_[2].free_elements : stationary.partitions};
   }
-  // One into a streamed buffer is made when its tiles are used (visit_staged), and not here.
+  // A load into a streamed buffer moves nothing here, because visit_staged() loads its tiles when
+  // they are used.
   Transfer transfer() {
     const StagedBuffer* staged = staged_of(p_->operands[0].buffer());
     if (staged && staged->streams) return {};
@@ -139,7 +140,7 @@ class TileSource {
       });
     });
     for (size_t b = 0; b < grids_.size(); ++b) {
-      // Nothing waits for an operand in HBM that the program only reads, or only writes.
+      // Nothing waits for an operand in HBM that the program only reads or only writes.
       const bool tracked = program_.buffers[b].memory != Memory::kHbm || (read[b] && written[b]);
       buffers_.emplace_back(grids_[b].cells, plan_.rotation[b], tracked);
     }
@@ -147,9 +148,9 @@ class TileSource {
     for (const Partial& partial : plan_.partials) make_staging(partial);
   }
 
-  // Bytes are per partition and cells are blocks of elements, so that the room in bytes becomes a
-  // number of cells: as many as fit along the free dimensions, for every row of cells along the
-  // partitions. The staging area has at least two cells per row, one in use and one on its way.
+  // Partial counts bytes per partition, and the staging area counts cells. The conversion takes as
+  // many cells as fit along the free dimensions, for every row of cells along the partitions. The
+  // staging area has at least two cells per row: one in use and one in transfer.
   void make_staging(const Partial& partial) {
     const auto b = static_cast<size_t>(partial.buffer);
     const tile::Buffer& buffer = program_.buffers[b];
@@ -176,10 +177,10 @@ class TileSource {
     staged_of_[b] = staged_.back().get();
   }
 
-  // Brings what an instruction touches into the staging area. From the last operand to the first:
-  // where a sum is both source and destination, the visit as a source reloads it before the visit
-  // as a destination, which would not. The load of a streamed buffer is skipped, because its tiles
-  // come when they are used.
+  // Brings the cells that an instruction touches into the staging area, from the last operand to
+  // the first. A sum may be both source and destination. Its visit as a source must come first
+  // because only that visit reloads it. The load of a streamed buffer is skipped, because its tiles
+  // are loaded when they are used.
   void visit_staged() {
     for (size_t i = p_->operands.size(); i-- > 0;) {
       StagedBuffer* staged = staged_of(p_->operands[i].buffer());
@@ -196,17 +197,17 @@ class TileSource {
   const DeviceSpec& device_;
   std::vector<Grid> grids_;
   tile::Walker walker_;
-  std::vector<Prepared> prepared_;  // by node
-  const int64_t* values_;           // of the loops
-  const Prepared* p_ = nullptr;     // the instruction that is at
+  std::vector<Prepared> prepared_;  // The prepared instructions, by node.
+  const int64_t* values_;           // The values of the loops.
+  const Prepared* p_ = nullptr;     // The instruction that next() has moved to.
   std::array<Extent, kMaxOperands> extents_;
   std::vector<BufferState> buffers_;
   std::vector<std::unique_ptr<StagedBuffer>> staged_;
-  std::vector<StagedBuffer*> staged_of_;  // per buffer of the program, null: wholly resident
+  std::vector<StagedBuffer*> staged_of_;  // By buffer; null if it is wholly resident.
   Move move_;
 };
 
-// Of the kernel's inputs and outputs.
+// Returns the size of the kernel's inputs and outputs.
 int64_t operand_bytes(const Program& program) {
   int64_t total = 0;
   for (const tile::Buffer& buffer : program.buffers) {
@@ -218,7 +219,8 @@ int64_t operand_bytes(const Program& program) {
   return total;
 }
 
-// The first rule of the machine that the program breaks. Tiles are largest where all loops begin.
+// Returns the first rule of the machine that the program breaks. Tiles are largest in the first
+// iteration of all loops, so only that is checked.
 Status check(const Program& program, const DeviceSpec& device) {
   NMM_TRY(tile::check_structure(program));
   const tile::Limits limits = limits_of(device);
@@ -253,7 +255,8 @@ Timing run(const Residency& plan, const DeviceSpec& device, const TimingOptions&
   return timing;
 }
 
-// A plan that turns out slower than one before it is given up. Only the fastest is traced.
+// Simulates all plans and returns the fastest. A plan that turns out slower than the best so far is
+// given up. Only the fastest plan is traced.
 Timing run_fastest(const std::vector<Residency>& plans, const DeviceSpec& device,
                    const TimingOptions& options) {
   if (plans.size() == 1) return run(plans.front(), device, options);

@@ -1,8 +1,9 @@
 #pragma once
-// How long a program takes on one NeuronCore, what it moves and who is busy. One pass over the
-// program in program order: each engine and each DMA queue works through its instructions in order,
-// an instruction starts when its engine is free, its inputs are visible and the cells that it
-// writes are no longer in use. Rotating buffers, PSUM banks and fetching ahead follow from that.
+// Simulates how long a tile program takes on one NeuronCore, what it moves and which engines are
+// busy. The simulation is one pass over the program in program order. Each engine and each DMA
+// queue works through its instructions in order. An instruction starts when its engine is free, its
+// inputs are visible and the cells that it writes are no longer in use. The effects of rotating
+// buffers, PSUM banks and fetching ahead follow from these rules.
 
 #include <optional>
 #include <string>
@@ -18,23 +19,27 @@
 namespace neuronmm::simulator {
 
 struct TimingOptions {
-  Trace* trace = nullptr;                  // filled when given
-  bool throttle = false;                   // the dI/dt ramp of trn2 and trn3
-  std::optional<double> model_flops = {};  // of the problem, without recomputation and padding
-  // Give up as soon as it is certain that the program takes longer, ns.
+  Trace* trace = nullptr;  // A timeline to fill, or null.
+  bool throttle = false;   // Applies the dI/dt ramp of trn2 and trn3.
+  // FLOPs of the problem, without recomputation and padding.
+  std::optional<double> model_flops = {};
+  // A limit in ns. The simulation gives up as soon as the program certainly takes longer.
   std::optional<double> longest_ns = {};
 };
 
 struct Timing {
   Summary summary;
   int64_t instructions = 0;
-  tile::MemoryUse sbuf_wanted;        // before the remedies
-  int64_t sbuf_capacity = 0;          // per partition
-  std::vector<std::string> remedies;  // what it took to fit into SBUF, see residency.h
-  bool gave_up = false;               // it takes longer than `longest_ns`; the rest is of no use
+  tile::MemoryUse sbuf_wanted;  // The memory that the program needs without remedies.
+  int64_t sbuf_capacity = 0;    // Bytes per partition.
+  // The changes that made the program fit into SBUF; see residency.h.
+  std::vector<std::string> remedies;
+  // True if the program takes longer than `longest_ns`. All other fields are then meaningless.
+  bool gave_up = false;
 };
 
-// Fails on a malformed program (naming the instruction) and on one that cannot be made to fit.
+// Simulates the program. Fails on a malformed program, with an error that names the instruction,
+// and on a program that cannot be made to fit.
 Result<Timing> simulate(const tile::Program& program, const DeviceSpec& device,
                         const TimingOptions& options = {});
 

@@ -18,15 +18,16 @@ int Trace::add_track(std::string name) {
   return static_cast<int>(tracks_.size()) - 1;
 }
 
-// Labels and names recur by the thousand and need JSON's escapes; each is escaped once.
+// Returns the index of the text as a JSON string. Labels and names recur by the thousand, so each
+// is escaped once.
 int Trace::intern(const std::string& text) {
   const auto [at, fresh] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
   if (fresh) quoted_.push_back(Json(text).dump());
   return at->second;
 }
 
-// The document is put together as text. A JSON tree of 200,000 events would take hundreds of
-// megabytes to write tens.
+// The document is built as text. A JSON tree of 200,000 events would take hundreds of megabytes to
+// write tens.
 std::string Trace::json(std::string_view program, std::string_view device) const {
   const Json metadata = {
       {"program", program},
@@ -43,8 +44,8 @@ std::string Trace::json(std::string_view program, std::string_view device) const
                 {"args", {{"name", fmt::format("{} on {}", program, device)}}}})
               .dump();
   for (size_t i = 0; i < tracks_.size(); ++i) {
-    // Perfetto names a track after its "thread" and sorts by thread_sort_index; otherwise it would
-    // sort by name.
+    // Perfetto names a track after its "thread". Without thread_sort_index it would sort the tracks
+    // by name.
     const Json thread = {{"ph", "M"}, {"pid", 1}, {"tid", i}};
     Json name = thread, order = thread;
     name["name"] = "thread_name";
@@ -53,7 +54,7 @@ std::string Trace::json(std::string_view program, std::string_view device) const
     order["args"] = {{"sort_index", i}};
     text += ",\n" + name.dump() + ",\n" + order.dump();
   }
-  // "ts" and "dur" are in microseconds, as the trace event format wants them.
+  // The trace event format expects "ts" and "dur" in microseconds.
   for (const Event& event : events_) {
     fmt::format_to(std::back_inserter(text),
                    ",\n{{\"name\":{},\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.4f},"

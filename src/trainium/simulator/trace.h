@@ -1,6 +1,7 @@
 #pragma once
-// A timeline as Chrome trace events (JSON), which ui.perfetto.dev opens: one track per engine and
-// per DMA queue, an event per instruction with its label and the buffer that it writes.
+// Records a timeline as Chrome trace events (JSON), which ui.perfetto.dev opens. There is one track
+// per engine and per DMA queue. Every instruction is an event with its label and the buffer that it
+// writes.
 
 #include <cstdint>
 #include <string>
@@ -14,11 +15,11 @@ namespace neuronmm::simulator {
 
 class Trace {
  public:
-  // Keeps the first `limit` events: a large program has millions, and Perfetto loads some 10^5
-  // comfortably. The file's metadata says how many there were.
+  // Keeps the first `limit` events. A large program has millions of events, and Perfetto loads
+  // about 10^5 of them comfortably. The file's metadata says how many events there were.
   explicit Trace(int64_t limit = 200'000) : limit_(limit) {}
 
-  int add_track(std::string name);  // numbered from 0
+  int add_track(std::string name);  // Returns the track's number, counted from 0.
   void record(int track, const std::string& label, const std::string& buffer, double begin_ns,
               double end_ns, int64_t bytes = 0) {
     utilization_.add(track, begin_ns, end_ns);
@@ -31,11 +32,11 @@ class Trace {
   std::string json(std::string_view program, std::string_view device) const;
 
   const std::vector<std::string>& tracks() const { return tracks_; }
-  const Utilization& utilization() const { return utilization_; }  // of all events
+  const Utilization& utilization() const { return utilization_; }  // Covers all events.
 
  private:
   struct Event {
-    int track, label, buffer;  // the latter two: index into quoted_
+    int track, label, buffer;  // The latter two are indices into quoted_.
     double begin_ns, end_ns;
     int64_t bytes;
   };
@@ -44,7 +45,7 @@ class Trace {
   int64_t limit_, total_ = 0;
   Utilization utilization_;
   std::vector<std::string> tracks_;
-  std::vector<std::string> quoted_;  // as JSON: labels and names recur by the thousand
+  std::vector<std::string> quoted_;  // Labels and names as JSON strings; each is stored once.
   std::unordered_map<std::string, int> ids_;
   std::vector<Event> events_;
 };

@@ -1,6 +1,7 @@
 #pragma once
-// How busy each track of a timeline is over time. The kernel's length is not known before its end,
-// so that the bins grow: where one more is needed than there may be, two become one.
+// Measures how busy each track of a timeline is over time, for the charts of a report. The kernel's
+// length is unknown until its end, so the bins grow: when a time lies beyond the last allowed bin,
+// pairs of bins merge into one.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +13,7 @@ class Utilization {
  public:
   static constexpr size_t kMostBins = 1024;
 
-  // Work of a track from `begin` to `end`, ns.
+  // Adds work of a track from `begin` to `end`, in ns.
   void add(int track, double begin, double end) {
     if (!(end > begin) || begin < 0) return;
     while (end > bin_ns_ * static_cast<double>(kMostBins)) merge();
@@ -27,7 +28,8 @@ class Utilization {
   }
 
   double bin_ns() const { return bin_ns_; }
-  // Of the bin's time, as far as the track has bins; more than 1 where its work overlaps.
+  // Returns the share of the bin's time that the track is busy. The share exceeds 1 where work of
+  // the track overlaps, and is 0 for bins that the track does not have.
   double share(int track, size_t bin) const {
     const auto t = static_cast<size_t>(track);
     return t < busy_.size() && bin < busy_[t].size() ? busy_[t][bin] / bin_ns_ : 0.0;
@@ -46,7 +48,7 @@ class Utilization {
   }
 
   double bin_ns_ = 1.0;
-  std::vector<std::vector<double>> busy_;  // ns, by track
+  std::vector<std::vector<double>> busy_;  // Busy time of each bin in ns, by track.
 };
 
 }  // namespace neuronmm::simulator

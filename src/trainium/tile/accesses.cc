@@ -3,8 +3,8 @@
 namespace neuronmm::tile {
 namespace {
 
-// The destination comes first in every list. The names are NKI's, for messages and printed
-// programs.
+// Lists the operands with the destination first. Messages and printed programs show these names,
+// which are NKI's.
 struct Operands {
   std::vector<Operand> operator()(const DmaCopy& op) const { return of(op.dst, op.src); }
   std::vector<Operand> operator()(const NcMatmul& op) const {
@@ -26,7 +26,7 @@ struct Operands {
   }
 };
 
-// The names of nki.isa.
+// Returns the names that nki.isa uses.
 struct Name {
   std::string_view operator()(const DmaCopy& op) const {
     return op.transpose ? "dma_transpose" : "dma_copy";

@@ -15,7 +15,7 @@ Affine variable(LoopId loop) {
   return affine;
 }
 
-// Whether the expression is a multiple of `factor` at all values of its loops.
+// Returns true if the expression is a multiple of `factor` at all values of its loops.
 bool is_multiple(const Affine& affine, int64_t factor) {
   return affine.constant % factor == 0 &&
          std::all_of(affine.terms.begin(), affine.terms.end(),
@@ -26,9 +26,8 @@ bool is_multiple(const Affine& affine, int64_t factor) {
 
 Affine Tile::index() const { return variable(loop); }
 
-// How many whole tiles of this loop lie between the begin of `outer` and this tile; an index into a
-// buffer that holds one tile per index. A distance that is no number of tiles is an error of the
-// kernel's author.
+// The result is an index into a buffer that holds one tile per index. The CHECK fails if the
+// distance is not a whole number of tiles, which is a mistake of the kernel's author.
 Affine Tile::index_in(const Tile& outer) const {
   Affine quotient = start - outer.start;
   NMM_CHECK(is_multiple(quotient, step));
@@ -48,7 +47,7 @@ Builder::Builder(std::string_view program_name) : body_(&program_.body) {
   program_.name = program_name;
 }
 
-// Buffers are numbered in the order of their declaration.
+// Numbers the buffers in the order of their declaration.
 BufferId Builder::declare(Buffer buffer) {
   program_.buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(program_.buffers.size()) - 1;
@@ -99,16 +98,17 @@ void Builder::allocate(BufferId buffer) {
   body_->emplace_back(std::in_place_type<Allocate>, Allocate{buffer});
 }
 
-// The loop over `dimension` (or over a tile of an outer loop) in steps, and the tile that an
-// iteration covers. Three cases, from the simplest: the dimension fits into one step, and the tile
-// is all of it; it is whole, and only its last tile may be cut off; or it is itself a ragged tile,
-// whose tiles are cut off by the same limit as it is.
+// Returns the loop over `dimension` in steps, and the tile that an iteration covers. `dimension`
+// may be a tile of an outer loop. There are three cases:
+// * The dimension fits into one step, and the tile covers all of it.
+// * The dimension is whole, and only its last tile may be cut off.
+// * The dimension is itself a ragged tile, and its limit also cuts off its own tiles.
 std::pair<Loop, Tile> Builder::open(std::string_view name, const Tile& dimension,
                                     const Step& named_step, Iterations iterations) {
   const Size& whole = dimension.size;
   const int64_t step = named_step.size;
-  // A step of 0 would never end, and an empty dimension has no first tile: errors of the kernel's
-  // author.
+  // A step of 0 would never end, and an empty dimension has no first tile. Such calls are mistakes
+  // of the kernel's author.
   NMM_CHECK(step > 0 && whole.max > 0);
   Loop loop;
   loop.id = program_.num_loops++;
@@ -123,12 +123,12 @@ std::pair<Loop, Tile> Builder::open(std::string_view name, const Tile& dimension
   if (loop.max == 1) return {std::move(loop), std::move(tile)};
   tile.size.max = step;
   if (whole.limit) {
-    NMM_CHECK(whole.max % step == 0);  // or a tile could reach beyond its block
+    NMM_CHECK(whole.max % step == 0);  // Otherwise a tile could reach beyond its block.
     loop.limit = whole.limit;
     loop.origin = whole.origin;
     tile.size.origin = whole.origin + offset;
-    // No tile is ever cut off when limit, origin and step go together. The sizes are then constant,
-    // which keeps printed programs and emitted source short.
+    // No tile is ever cut off if limit and origin are multiples of the step. The sizes are then
+    // constant, which keeps printed programs and emitted source short.
     const bool exact = *whole.limit % step == 0 && is_multiple(whole.origin, step);
     if (exact) tile.size = {.max = step};
   } else if (whole.max % step != 0) {

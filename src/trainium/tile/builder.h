@@ -1,5 +1,6 @@
 #pragma once
-// Builds a tile program. A kernel reads like its loop nest:
+// This file builds tile programs (tile/program.h). The kernels in trainium/kernels and
+// trainium/validation use it, and the code of a kernel reads like its loop nest.
 //
 //   Builder b("matmul");
 //   const BufferId x = b.input("x", dtype, {K, M}), w = b.input("w", dtype, {K, N}), ...;
@@ -14,7 +15,8 @@
 //       });
 //       ...
 //
-// Errors of a kernel's author (a step that does not divide its block) are CHECKs.
+// A mistake of the kernel's author, such as a step that does not divide its block, fails a CHECK.
+// The builder does not check the rules of the machine; tile/checker.h does.
 
 #include <cstdint>
 #include <initializer_list>
@@ -28,10 +30,11 @@
 
 namespace neuronmm::tile {
 
-// How many steps of b cover a.
+// Returns how many steps of size b cover a.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How far a loop advances in one iteration, and what printed source calls it. A number is a step.
+// How far a loop advances in one iteration, in elements, and the name of this step in printed
+// source. A plain number converts to a step.
 struct Step {
   int64_t size;
   std::string name;
@@ -41,47 +44,58 @@ struct Step {
   operator int64_t() const { return size; }  // NOLINT
 };
 
-// What one iteration of a loop covers of its dimension: [start, start + size).
+// The elements [start, start + size) of a dimension that one iteration of a loop covers.
 struct Tile {
   Affine start;
   Size size;
   int64_t step = 1;
   LoopId loop = -1;
 
-  // How many tiles of this loop lie before it: in its own loop (the loop variable), in `outer`.
+  // Returns how many tiles of this loop lie before this one: index() counts from the loop's own
+  // beginning, and index_in() counts from the beginning of `outer`.
   Affine index() const;
   Affine index_in(const Tile& outer) const;
-  Slice in(const Tile& outer) const;  // the same elements, counted from the start of `outer`
+  // Returns the tile's elements, counted from the start of `outer`.
+  Slice in(const Tile& outer) const;
   operator Slice() const { return {start, size}; }  // NOLINT: a tile is a slice of its dimension
 };
 
-Slice upto(const Tile& tile);      // [0, size of the tile)
-Slice all(int64_t size);           // [0, size)
-Slice one(const Affine& element);  // one element; the dimension is dropped
+Slice upto(const Tile& tile);      // The slice [0, size of the tile).
+Slice all(int64_t size);           // The slice [0, size).
+Slice one(const Affine& element);  // A single element; the dimension is dropped.
 Access at(BufferId buffer, std::initializer_list<Slice> slices);
 
+// Collects buffers, loops and instructions in the order of the calls, and hands the finished
+// program over once.
 class Builder {
  public:
   explicit Builder(std::string_view program_name);
 
   BufferId input(std::string_view name, DType dtype, const Shape& shape);
   BufferId output(std::string_view name, DType dtype, const Shape& shape);
-  BufferId scratch(std::string_view name, DType dtype, const Shape& shape);  // in HBM
-  // An input in another shape of as many elements.
+  // Declares a buffer in HBM for intermediate results.
+  BufferId scratch(std::string_view name, DType dtype, const Shape& shape);
+  // Declares a view: an input in another shape with as many elements.
   BufferId view(std::string_view name, BufferId input, const Shape& shape);
-  // The whole tiles of 128 rows of an input [rows, columns] as [128, tiles, columns].
+  // Declares a view of the whole tiles of 128 rows of an input [rows, columns], as [128, tiles,
+  // columns].
   BufferId row_tiles(std::string_view name, BufferId input);
 
-  // Declares an on-chip buffer and allocates it here: a fresh instance each time this is reached.
+  // Declares an on-chip buffer and allocates it here. The program makes a fresh instance each time
+  // it reaches this point.
   BufferId sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies = 1);
   BufferId psum(std::string_view name, const Shape& shape, int64_t copies);
-  // The same in two steps, for memory that several parts of a kernel share.
+  // Declares an on-chip buffer without allocating it. Use it with allocate() for memory that
+  // several parts of a kernel share.
   BufferId declare_sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies);
   BufferId declare_psum(std::string_view name, const Shape& shape, int64_t copies,
                         DType dtype = DType::kF32);
   void allocate(BufferId buffer);
 
+  // Whether an iteration depends on earlier ones (kCarried).
   enum class Iterations { kIndependent, kCarried };
+  // Adds a loop over the elements of `dimension`, `step` at a time. Calls `body` once with the
+  // symbolic tile of an iteration, and adds everything that `body` emits to the loop.
   template <typename Body>
   void loop(std::string_view name, const Tile& dimension, const Step& step, const Body& body,
             Iterations iterations = Iterations::kIndependent) {
@@ -98,12 +112,14 @@ class Builder {
     loop(name, Tile{.start = 0, .size = {.max = dimension}}, step, body, iterations);
   }
 
-  // The instructions; program.h says what each does. Their labels are made of the buffers' names.
+  // The following functions emit one instruction each; program.h says what each instruction does.
+  // Labels are made from the names of the buffers. matmul() starts a new sum when all loops of
+  // `first` are at 0.
   void load(Access dst, Access src);
   void load_transposed(Access dst, Access src);
   void store(Access dst, Access src);
   void matmul(Access dst, Access stationary, Access moving, std::initializer_list<Tile> first);
-  void matmul_onto(Access dst, Access stationary, Access moving);  // adds to an unfinished sum
+  void matmul_onto(Access dst, Access stationary, Access moving);  // Adds to an unfinished sum.
   void transpose(Access dst, Access src);
   void copy(Access dst, Access src);
   void add(Access dst, Access a, Access b);
@@ -114,6 +130,7 @@ class Builder {
   DType dtype(BufferId buffer) const { return program_.buffer(buffer).dtype; }
   const Buffer& buffer(BufferId id) const { return program_.buffer(id); }
 
+  // Returns the program. The builder must not be used after it.
   Program finish() { return std::move(program_); }
 
  private:

@@ -23,7 +23,7 @@ class Checker {
         values_(static_cast<size_t>(program.num_loops)),
         names_(static_cast<size_t>(program.num_loops)) {}
 
-  // Inputs and their views are there from the beginning; everything else has to be written before
+  // Inputs and their views hold values from the beginning. Everything else must be written before
   // it is read.
   void run() {
     for (const Buffer& buffer : program_.buffers) {
@@ -38,8 +38,8 @@ class Checker {
     return static_cast<BufferId>(&buffer - program_.buffers.data());
   }
 
-  // Each rule is reported once per instruction, at the first iteration that breaks it. Messages
-  // that differ in their numbers alone are the same rule.
+  // Reports each rule once per instruction, at the first iteration that breaks it. Messages that
+  // differ only in their numbers count as the same rule.
   void report(const Instruction& instruction, BufferId buffer, const std::string& what,
               bool with_loops) {
     std::string rule = what;
@@ -51,7 +51,7 @@ class Checker {
     violations_.push_back({std::move(message), instruction.label, name});
   }
 
-  // The loops around the instruction and their values, for the message: "m=0 k=3".
+  // Returns the loops around the instruction and their values, for the message: "m=0 k=3".
   std::string iteration() const {
     std::string text;
     for (const LoopId id : open_) {
@@ -61,7 +61,8 @@ class Checker {
     return text;
   }
 
-  // In the order of the first iteration: what has been written when an instruction reads it.
+  // Visits the nodes in the order of the first iteration and checks that what each instruction
+  // reads has been written before.
   void first_writes(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
@@ -69,7 +70,7 @@ class Checker {
         first_writes(loop->body);
         open_.pop_back();
       } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
-        // A new instance holds nothing, whatever the former one held.
+        // A new instance holds nothing, whatever the previous instance held.
         written_.erase(allocate->buffer);
         allocated_in_[allocate->buffer] = open_;
       } else {
@@ -78,8 +79,8 @@ class Checker {
     }
   }
 
-  // What does not depend on the iteration: the operands' kinds and shapes, and that something was
-  // written before.
+  // Checks what does not depend on the iteration: the memories and dtypes of the operands, and that
+  // something was written to them before.
   void first_writes_of(const Instruction& instruction) {
     const auto fail_with = [&](BufferId buffer, const std::string& what) {
       report(instruction, buffer, what, false);
@@ -95,8 +96,9 @@ class Checker {
     if (matmul && matmul->adds && !written_.contains(matmul->dst.buffer)) {
       fail_with(matmul->dst.buffer, "added to before anything is written to it");
     }
-    // A sum over a loop must live outside of it. A buffer that the loop allocates is a new one in
-    // each iteration, and what is added to has never been written.
+    // The buffer of a sum over a loop must be allocated outside of that loop. A buffer that the
+    // loop allocates is new in each iteration, so later iterations would add to memory that was
+    // never written.
     if (matmul) {
       const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
       for (const LoopId id : matmul->first) {
@@ -110,8 +112,9 @@ class Checker {
     written_.insert(operands.front().access->buffer);
   }
 
-  // The first, the last full and the last iteration of every loop, nested: the tiles of those
-  // between have the sizes and the alignment of one of these.
+  // Checks extents at the first, the last full and the last iteration of every loop, in all
+  // combinations. The tiles of all other iterations have the sizes and the alignment of one of
+  // these.
   void walk_edges(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
@@ -119,7 +122,7 @@ class Checker {
         const int64_t trips = loop->trip_count(values_);
         names_[id] = loop->name;
         open_.push_back(loop->id);
-        // A set, because loops of one or two iterations have these values more than once.
+        // The values are a set, because in loops of one or two iterations some of them are equal.
         for (const int64_t value : std::set<int64_t>{0, trips - 2, trips - 1}) {
           if (value < 0 || value >= trips) continue;
           values_[id] = value;
@@ -151,8 +154,8 @@ std::string on_device(const Limits& limits) {
   return limits.device.empty() ? "" : fmt::format(" on {}", limits.device);
 }
 
-// The message names who holds what where most is live, largest first: "SBUF needs 26.1 MiB: strip
-// 8.0 + x 4.0; 22.0 usable on trn1".
+// Returns a message that lists the buffers that are live at the peak, largest first: "SBUF needs
+// 26.1 MiB: strip 8.0 + x 4.0; 22.0 usable on trn1".
 std::string sbuf_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   const double unit = static_cast<double>(limits.partitions) / kMiB;
   std::string parts;
@@ -166,7 +169,7 @@ std::string sbuf_message(const Program& program, const Limits& limits, const Mem
       static_cast<double>(limits.sbuf_bytes_per_partition_usable) * unit, on_device(limits));
 }
 
-// PSUM is counted in whole banks, since a sum cannot begin in the middle of one.
+// PSUM is counted in whole banks, because a sum cannot begin in the middle of a bank.
 std::string psum_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   std::string parts;
   for (const MemoryShare& share : use.live) {
@@ -179,14 +182,14 @@ std::string psum_message(const Program& program, const Limits& limits, const Mem
 
 }  // namespace
 
-// A program without a sound structure has no iterations to walk, so that nothing else is looked at.
+// A program with an invalid structure has no iterations to walk, so check() stops after that error.
 CheckReport check(const Program& program, const Limits& limits) {
   CheckReport report;
   if (const Status structure = check_structure(program); !structure.ok()) {
     report.violations.push_back({structure.error().message, "", ""});
     return report;
   }
-  // Not an access but the declaration itself is too tall, so that no instruction is named.
+  // The declaration itself has too many partitions, so the message names no instruction.
   for (const Buffer& buffer : program.buffers) {
     if (buffer.memory == Memory::kHbm || buffer.shape[0] <= limits.partitions) continue;
     report.violations.push_back({fmt::format("buffer {}: {} partitions, at most {}", buffer.name,

@@ -1,13 +1,19 @@
 #pragma once
-// Checks a program against the rules of the machine before anything runs: that it is well formed,
-// that every instruction's operands are where and what its engine accepts, that slices stay inside
-// their buffers, that nothing is read before it is written, and that SBUF and PSUM are large
-// enough.
+// This file checks a tile program against the rules of the machine before anything runs. The
+// commands that emit, simulate or export kernels call check(). The simulator and the emitter call
+// check_structure(), because they cannot walk a malformed program.
 //
-// Slices are checked at the first, the last full and the last iteration of every loop, nested. That
-// is enough for programs whose tiles grow or shrink monotonically with each loop variable, as those
-// of the builder do. "Written before read" is checked per buffer instance here, per element by the
-// interpreter.
+// The checks are:
+// * the program is well formed;
+// * the operands of every instruction are in a memory and have a dtype that its engine accepts;
+// * slices stay inside their buffers;
+// * nothing is read before it is written;
+// * SBUF and PSUM are large enough.
+//
+// Slices are checked at the first, the last full and the last iteration of every loop, in all
+// combinations. This is enough for programs whose tiles grow or shrink monotonically with each loop
+// variable, as in all programs of the builder. "Written before read" is checked here per buffer
+// instance; the interpreter checks it per element.
 
 #include <cstdint>
 #include <optional>
@@ -20,6 +26,7 @@
 
 namespace neuronmm::tile {
 
+// The sizes of a device that a program must respect. The defaults are those of trn1.
 struct Limits {
   std::string device;
   int64_t sbuf_bytes_per_partition_usable = 176 * 1024;
@@ -30,25 +37,31 @@ struct Limits {
   int64_t moving_free = 512;
 };
 
+// A broken rule.
 struct Violation {
-  std::string message;      // names the instruction, the buffer and the numbers
-  std::string instruction;  // its label; empty: the program as a whole
+  std::string message;  // The text, which names the instruction, the buffer and the numbers.
+  // The instruction's label. It is empty if the program as a whole is wrong.
+  std::string instruction;
   std::string buffer;
 };
 
+// The result of all checks.
 struct CheckReport {
-  std::vector<Violation> violations;       // the program is wrong
-  std::vector<std::string> over_capacity;  // right, but needs more SBUF or PSUM than there is
-  MemoryUse sbuf;                          // bytes per partition
-  MemoryUse psum;                          // banks
+  std::vector<Violation> violations;  // Rules that the program breaks.
+  // Messages about SBUF or PSUM that is too small for an otherwise correct program.
+  std::vector<std::string> over_capacity;
+  MemoryUse sbuf;  // The use of SBUF, in bytes per partition.
+  MemoryUse psum;  // The use of PSUM, in banks.
 
   bool ok() const { return violations.empty(); }
   bool fits() const { return over_capacity.empty(); }
 };
 
+// Runs all checks. If the structure is invalid, the report holds this one violation only.
 CheckReport check(const Program& program, const Limits& limits);
 
-// Loop, buffer and dimension numbers are valid, so that a program can be walked and printed.
+// Checks that the numbers of loops, buffers and dimensions are valid, so that a program can be
+// walked and printed. Fails with a message that names the buffer, loop or instruction.
 Status check_structure(const Program& program);
 
 }  // namespace neuronmm::tile

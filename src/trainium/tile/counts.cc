@@ -5,7 +5,8 @@
 namespace neuronmm::tile {
 namespace {
 
-// HBM traffic is what leaves and enters HBM. A copy inside HBM counts on both sides.
+// Adds one DMA. HBM traffic is what leaves and enters HBM, so a copy inside HBM counts on both
+// sides.
 void add_dma(Counts& counts, const Program& program, const DmaCopy& dma,
              std::span<const int64_t> loop_values) {
   ++counts.dma_copies;
@@ -26,8 +27,8 @@ void Counts::add(const Program& program, const Instruction& instruction,
     ++nc_matmuls;
     const Region stationary = evaluate(matmul->stationary, loop_values);
     const Region moving = evaluate(matmul->moving, loop_values);
-    // Two FLOPs, a product and a sum, for every element of the stationary tile and every moving
-    // column. Transposes are not FLOPs of the model and are counted apart.
+    // An element of the stationary tile takes two FLOPs, a product and a sum, for every moving
+    // column. Transposes are not FLOPs of the model and are counted separately.
     matmul_flops += 2 * stationary.elements() * moving.free_elements();
   } else if (std::holds_alternative<NcTranspose>(instruction.operation)) {
     ++nc_transposes;

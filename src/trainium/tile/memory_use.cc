@@ -8,7 +8,7 @@
 namespace neuronmm::tile {
 namespace {
 
-// Whether the node, or anything inside it, reads or writes the buffer.
+// Returns true if the node, or anything inside it, reads or writes the buffer.
 bool mentions(const Node& node, BufferId buffer) {
   if (const auto* loop = std::get_if<Loop>(&node)) {
     return std::any_of(loop->body.begin(), loop->body.end(),
@@ -21,8 +21,8 @@ bool mentions(const Node& node, BufferId buffer) {
                      [buffer](const Operand& operand) { return operand.access->buffer == buffer; });
 }
 
-// Walks the text of the program once and keeps the list of what is live. Iterations do not differ
-// in that, so that loops are entered once.
+// Walks the text of the program once and keeps the list of live buffers. All iterations of a loop
+// have the same live buffers, so each loop is entered once.
 class Scan {
  public:
   Scan(const Program& program, Memory memory, std::function<int64_t(BufferId)> amount)
@@ -38,13 +38,14 @@ class Scan {
  private:
   struct Live {
     MemoryShare share;
-    size_t last;  // node of its body
+    size_t last;  // The index of the last node of its body that uses the buffer.
   };
 
   void body(const std::vector<Node>& nodes) {
     const size_t outer = live_.size();
     for (size_t i = 0; i < nodes.size(); ++i) {
-      // What was last used before this node shares its memory with what comes now.
+      // Buffers whose last use lies before this node share their memory with buffers that are
+      // allocated from this node on.
       live_.erase(std::remove_if(live_.begin() + static_cast<std::ptrdiff_t>(outer), live_.end(),
                                  [i](const Live& live) { return live.last < i; }),
                   live_.end());
@@ -54,20 +55,20 @@ class Scan {
         enter(allocate->buffer, nodes, i);
       }
     }
-    // Whatever a loop's body has allocated ends with the body.
+    // Buffers that a loop body has allocated end with the body.
     live_.resize(std::min(live_.size(), outer));
   }
 
   void enter(BufferId id, const std::vector<Node>& nodes, size_t i) {
     const Buffer& buffer = program_.buffer(id);
-    // An instance of this buffer is live already (its Allocate appears twice): they rotate in the
-    // same memory.
+    // A second Allocate of a live buffer adds nothing, because both instances rotate in the same
+    // memory.
     const bool known = std::any_of(live_.begin(), live_.end(),
                                    [id](const Live& live) { return live.share.buffer == id; });
     if (buffer.memory != memory_ || known) return;
-    // With one copy a buffer ends at its last use in this body. With more, the next iteration's
-    // instance is brought in before this one is done, and all copies are held to the end of the
-    // body.
+    // A buffer with one copy ends at its last use in this body. With more copies, the instance of
+    // the next iteration is brought in before this one is done, so all copies are held to the end
+    // of the body.
     size_t last = nodes.size();
     if (buffer.copies == 1) {
       while (--last > i && !mentions(nodes[last], id)) continue;
@@ -99,7 +100,7 @@ MemoryUse sbuf_use(const Program& program, std::span<const int64_t> free_bytes) 
       .run();
 }
 
-// A buffer takes whole banks: two matmul results never share one.
+// A buffer takes whole banks, because two matmul results never share one.
 MemoryUse psum_use(const Program& program, int64_t bank_bytes) {
   return Scan(program, Memory::kPsum,
               [&](BufferId id) {

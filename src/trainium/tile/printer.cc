@@ -35,7 +35,7 @@ std::string_view role_name(HbmRole role) {
   return "";
 }
 
-// Loop names are not unique in a program, so the text carries the id too: "kt.7".
+// Loop names are not unique in a program, so the text also carries the id: "kt.7".
 void collect_names(const std::vector<Node>& body, std::vector<std::string>& names) {
   for (const Node& node : body) {
     const auto* loop = std::get_if<Loop>(&node);
@@ -45,8 +45,8 @@ void collect_names(const std::vector<Node>& body, std::vector<std::string>& name
   }
 }
 
-// The text is for people and for the tuner's fingerprint, which changes with it. Nothing reads it
-// back.
+// Writes the text for people and for the tuner's fingerprint, which changes when the text changes.
+// No program reads the text back.
 class Printer {
  public:
   explicit Printer(const Program& program)
@@ -74,7 +74,7 @@ class Printer {
 
  private:
   void buffer_line(const Buffer& buffer) {
-    // All copies, over all partitions.
+    // The bytes of all copies in all partitions.
     int64_t bytes = buffer.free_bytes() * buffer.shape.at(0) * buffer.copies;
     text_ += fmt::format("  {:4} {} {} {}, {} bytes", memory_name(buffer.memory), buffer.name,
                          dtype_name(buffer.dtype), shape_string(buffer.shape), bytes);
@@ -89,7 +89,7 @@ class Printer {
     text_ += "\n";
   }
 
-  // One line per node, indented by the depth of its loops, as Python has it.
+  // Writes one line per node, indented by the depth of its loops, as in Python.
   void body(const std::vector<Node>& nodes, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
     for (const Node& node : nodes) {
@@ -105,14 +105,14 @@ class Printer {
     }
   }
 
-  // A loop with a limit runs for what is left of its dimension.
+  // A loop with a limit runs over what is left of its dimension.
   std::string trips(const Loop& loop) const {
     if (!loop.limit) return std::to_string(loop.max);
     return fmt::format("min({}, ceil(({}) / {}))", loop.max, left(*loop.limit, loop.origin),
                        loop.step);
   }
 
-  // Operands by their roles, since their order differs between instructions.
+  // Operands are named by their roles, because their order differs between instructions.
   std::string instruction(const Instruction& instruction) const {
     std::string text;
     for (const Operand& operand : operands_of(instruction.operation)) {
@@ -130,7 +130,8 @@ class Printer {
                        instruction.label);
   }
 
-  // "2 m + k + 1": the loops' terms first, the constant last and only where it is not 0.
+  // Returns the expression as in "2 m + k + 1". The terms of the loops come first, and the constant
+  // comes last unless it is 0.
   std::string affine(const Affine& affine) const {
     std::string text;
     for (const auto& [loop, coefficient] : affine.terms) {
@@ -142,7 +143,7 @@ class Printer {
     return affine.constant == 0 ? text : fmt::format("{} + {}", text, affine.constant);
   }
 
-  // What is left of a dimension of `limit` from `origin` on.
+  // Returns what is left of a dimension of `limit` elements from `origin` on.
   std::string left(int64_t limit, const Affine& origin) const {
     const bool zero = origin.constant == 0 && origin.terms.empty();
     return zero ? std::to_string(limit) : fmt::format("{} - ({})", limit, affine(origin));

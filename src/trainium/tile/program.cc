@@ -4,7 +4,7 @@
 
 namespace neuronmm::tile {
 
-// Terms are sorted by loop and none is zero, so that equal expressions have equal terms and the
+// The terms are sorted by loop and none is zero, so equal expressions have equal terms and the
 // innermost loop is last.
 Affine operator+(const Affine& a, const Affine& b) {
   Affine sum = a;
@@ -38,27 +38,29 @@ bool operator==(const Affine& a, const Affine& b) {
   return difference.constant == 0 && difference.terms.empty();
 }
 
-// Behind the limit nothing is left, and not a negative number of elements.
+// Beyond the limit the size is 0 rather than negative.
 int64_t Size::eval(std::span<const int64_t> loop_values) const {
   if (!limit) return max;
   return std::clamp<int64_t>(*limit - origin.eval(loop_values), 0, max);
 }
 
-// As many steps as it takes to cover what is left.
+// Returns the number of steps that cover what is left of the dimension.
 int64_t Loop::trip_count(std::span<const int64_t> loop_values) const {
   if (!limit) return max;
   const int64_t left = *limit - origin.eval(loop_values);
   return std::clamp<int64_t>((left + step - 1) / step, 0, max);
 }
 
-// The first dimension is the partition; the others lie behind one another in it.
+// The first dimension is the partition, so the bytes per partition are the product of the other
+// dimensions.
 int64_t Buffer::free_bytes() const {
   int64_t bytes = dtype_size_bytes(dtype);
   for (size_t d = 1; d < shape.size(); ++d) bytes *= shape[d];
   return bytes;
 }
 
-// Row-major, but for row tiles, where partitions are rows and the tiles come further apart.
+// The strides are row-major, except for row tiles: their first dimension runs over the rows of the
+// input, and their second over tiles of these rows.
 std::array<int64_t, kMaxDimensions> Buffer::strides() const {
   std::array<int64_t, kMaxDimensions> all{};
   int64_t stride = 1;

@@ -12,15 +12,15 @@ namespace {
 
 // --- memories, dtypes, engines ---
 
-// One overload per instruction of nki.isa; its documentation states each of these rules, and the
-// message repeats it.
+// Checks operands, with one overload per instruction of nki.isa. The documentation of nki.isa
+// states each of these rules, and the message repeats the rule.
 class OperandRules {
  public:
   OperandRules(const Program& program, const ReportViolation& report)
       : program_(program), report_(report) {}
 
   void operator()(const DmaCopy& op) const {
-    // DMA reaches HBM and SBUF; PSUM is evicted by an engine.
+    // DMA reaches HBM and SBUF. An engine has to copy results out of PSUM.
     for (const Access* access : {&op.dst, &op.src}) {
       if (memory(*access) == Memory::kPsum) report_(access->buffer, "DMA does not reach PSUM");
     }
@@ -30,13 +30,13 @@ class OperandRules {
     if (dtype(op.dst) != dtype(op.src)) {
       report_(op.dst.buffer, "DMA does not convert: its operands have different dtypes");
     }
-    // Transposing needs 2-byte elements (nki.isa.dma_transpose).
+    // A transposing DMA needs 2-byte elements (nki.isa.dma_transpose).
     if (op.transpose && dtype(op.src) != DType::kBF16) {
       report_(op.src.buffer, "DMA transposes 2-byte elements only");
     }
   }
   // The Tensor engine reads its operands from SBUF and sums in PSUM, in fp32. It multiplies fp32
-  // with fp32 only.
+  // only by fp32.
   void operator()(const NcMatmul& op) const {
     expect(op.stationary, Memory::kSbuf, "the Tensor engine reads SBUF only");
     expect(op.moving, Memory::kSbuf, "the Tensor engine reads SBUF only");
@@ -45,7 +45,7 @@ class OperandRules {
       report_(op.stationary.buffer, "fp32 multiplies fp32 only: stationary and moving differ");
     }
   }
-  // On its way through the multipliers a transposed element is not changed: its dtype stays.
+  // A transpose passes elements through the multipliers unchanged, so their dtype stays the same.
   void operator()(const NcTranspose& op) const {
     expect(op.src, Memory::kSbuf, "the Tensor engine reads SBUF only");
     expect(op.dst, Memory::kPsum, "the Tensor engine writes PSUM only");
@@ -53,7 +53,7 @@ class OperandRules {
       report_(op.dst.buffer, "a transpose keeps the dtype of what it transposes");
     }
   }
-  // Copies convert between dtypes, and are how results leave PSUM. GpSimd has no access to PSUM.
+  // Copies convert between dtypes and move results out of PSUM. GpSimd has no access to PSUM.
   void operator()(const TensorCopy& op) const {
     on_chip(op.dst);
     on_chip(op.src);
@@ -99,8 +99,8 @@ class OperandRules {
 
 // --- shapes, bounds, banks, partitions ---
 
-// Sizes as the instruction sees them, without dimensions that are indexed away: operands match if
-// these are equal.
+// Returns the sizes that the instruction sees, without the dimensions that are indexed away. Two
+// operands match if these sizes are equal.
 std::vector<int64_t> extents(const Access& access, const Region& region) {
   std::vector<int64_t> sizes;
   for (size_t d = 0; d < region.dimensions; ++d) {
@@ -115,8 +115,8 @@ class ExtentRules {
               const ReportViolation& report)
       : program_(program), limits_(limits), values_(loop_values), report_(report) {}
 
-  // Inside the buffer and, on chip, inside its partitions. An empty access is an error too: no
-  // engine has an instruction for nothing.
+  // Checks that the access lies inside the buffer and, on chip, inside its partitions. An empty
+  // access is an error, too, because no engine has an instruction for zero elements.
   void bounds(const Access& access) const {
     const Buffer& buffer = program_.buffer(access.buffer);
     const Region region = evaluate(access, values_);
@@ -133,8 +133,10 @@ class ExtentRules {
     }
   }
 
-  // Engines reach partitions in quarters of 32: an access of more than 64 partitions starts at 0,
-  // one of 33 to 64 at 0 or 64, and one of up to 32 at a multiple of 32 (architecture guide).
+  // Checks where an access by an engine starts. Engines address partitions in quarters of 32. An
+  // access to more than 64 partitions starts at partition 0. An access to 33 to 64 partitions
+  // starts at 0 or 64, and a smaller one at a multiple of 32 (documented in the architecture
+  // guide).
   void start_partition(const Access& access) const {
     const Buffer& buffer = program_.buffer(access.buffer);
     if (buffer.memory == Memory::kHbm) return;
@@ -154,8 +156,8 @@ class ExtentRules {
     }
     if (dst != src) report_mismatch(op.dst, dst, src);
   }
-  // dst [columns of stationary, columns of moving]: the contraction runs along the partitions of
-  // both operands, at most 128 of them.
+  // The shape of dst is [columns of stationary, columns of moving]. The contraction runs along the
+  // partitions of both operands, which are at most 128.
   void operator()(const NcMatmul& op) const {
     const Region s = evaluate(op.stationary, values_), m = evaluate(op.moving, values_);
     const Region d = evaluate(op.dst, values_);
@@ -209,8 +211,8 @@ class ExtentRules {
                                          program_.buffer(access.buffer).name, most));
     }
   }
-  // A result must lie inside one PSUM bank: a matmul cannot write across two. Offsets are bytes in
-  // a partition.
+  // A result must lie inside one PSUM bank, because a matmul cannot write across two. `first` and
+  // `last` are byte offsets in a partition.
   void one_bank(const Access& access, const Region& region) const {
     const Buffer& buffer = program_.buffer(access.buffer);
     int64_t first = 0, last = 0, stride = dtype_size_bytes(buffer.dtype);
@@ -243,7 +245,8 @@ void check_extents(const Program& program, const Instruction& instruction, const
   const bool engine = !std::holds_alternative<DmaCopy>(instruction.operation);
   for (const Operand& operand : operands_of(instruction.operation)) {
     rules.bounds(*operand.access);
-    // DMA addresses partitions one by one, so that only engines have to start at a quarter.
+    // DMA addresses partitions one by one, so only engines have to start at a multiple of 32
+    // partitions.
     if (engine) rules.start_partition(*operand.access);
   }
   std::visit(rules, instruction.operation);

@@ -1,6 +1,6 @@
 #pragma once
-// The rules that one instruction must keep, with the sources of each (Trainium architecture guide
-// for NKI, and the docstrings of nki.isa).
+// This file holds the rules that one instruction must keep, for the checker. Their sources are the
+// Trainium architecture guide for NKI and the docstrings of nki.isa (documented).
 
 #include <functional>
 #include <span>
@@ -12,12 +12,13 @@
 
 namespace neuronmm::tile {
 
+// Receives each broken rule, with the buffer that breaks it.
 using ReportViolation = std::function<void(BufferId buffer, std::string what)>;
 
-// Memories, dtypes and engines: the same in every iteration.
+// Checks memories, dtypes and engines, which are the same in every iteration.
 void check_operands(const Program& program, const Instruction& instruction,
                     const ReportViolation& report);
-// Shapes, bounds, banks and partitions at given loop values.
+// Checks shapes, bounds, banks and partitions at the given loop values.
 void check_extents(const Program& program, const Instruction& instruction, const Limits& limits,
                    std::span<const int64_t> loop_values, const ReportViolation& report);
 

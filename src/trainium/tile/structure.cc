@@ -1,6 +1,6 @@
-// check_structure: that the numbers in a program mean something. Everything else that reads
-// programs relies on it: numbers of buffers and loops are in range, loops enclose what uses them,
-// and on-chip buffers are allocated before they are used.
+// This file implements check_structure of checker.h. All other code that reads programs relies on
+// it: numbers of buffers and loops are in range, loops enclose the instructions that use their
+// variables, and on-chip buffers are allocated before they are used.
 
 #include <set>
 #include <string>
@@ -15,7 +15,8 @@
 namespace neuronmm::tile {
 namespace {
 
-// What is in a buffer is a rectangle of bf16 or fp32 elements; nothing else has an instruction.
+// A buffer holds a rectangle of bf16 or fp32 elements, because no instruction handles anything
+// else.
 Status check_buffer(const Buffer& buffer) {
   const bool on_chip = buffer.memory != Memory::kHbm;
   if (buffer.shape.empty() || buffer.shape.size() > kMaxDimensions) {
@@ -43,13 +44,14 @@ int64_t elements_of(const Buffer& buffer) {
   return elements;
 }
 
-// Row tiles are of a matrix, and as many as it has whole ones.
+// Returns true if `input` is a matrix and the view has as many row tiles as `input` has whole
+// tiles.
 bool has_row_tiles(const Buffer& input, const Buffer& view) {
   return input.shape.size() == 2 && view.shape.size() == 3 &&
          view.shape[1] == input.shape[0] / view.shape[0] && view.shape[2] == input.shape[1];
 }
 
-// A view has elements of one input and nothing of its own.
+// A view shows the elements of one input and has none of its own.
 Status check_view(const Program& program, const Buffer& view) {
   const auto base = static_cast<size_t>(view.view_of);
   if (base >= program.buffers.size() || program.buffers[base].role != HbmRole::kInput) {
@@ -76,7 +78,7 @@ class Structure {
  public:
   explicit Structure(const Program& program) : program_(program) {}
 
-  // Buffers first, since the walk over the body relies on them.
+  // Buffers come first, because the walk over the body relies on them.
   Status run() {
     for (const Buffer& buffer : program_.buffers) NMM_TRY(check_buffer(buffer));
     for (const Buffer& buffer : program_.buffers) {
@@ -87,7 +89,8 @@ class Structure {
 
  private:
   Status body(const std::vector<Node>& nodes) {
-    // A buffer may be used in the body that allocates it and in the loops inside, not behind it.
+    // A buffer may be used in the body that allocates it and in the loops inside that body, but not
+    // after it.
     const std::set<BufferId> outer = allocated_;
     for (const Node& node : nodes) {
       if (const auto* inner = std::get_if<Loop>(&node)) {
@@ -109,7 +112,7 @@ class Structure {
 
   Status loop(const Loop& loop) {
     const bool valid = loop.id >= 0 && loop.id < program_.num_loops;
-    // A loop variable has one loop: its value would otherwise depend on which loop ran last.
+    // A loop variable belongs to one loop. Otherwise its value would depend on which loop ran last.
     if (!valid || !seen_.insert(loop.id).second) {
       return fail("loop {}: expected an id of its own below {}, found {}", loop.name,
                   program_.num_loops, loop.id);
@@ -125,8 +128,8 @@ class Structure {
     return {};
   }
 
-  // Every operand, and, for a sum, the loops that it runs over: only loops around it can decide
-  // where a sum begins.
+  // Checks every operand and, for a sum, the loops that it runs over. Only loops around the
+  // instruction can decide where a sum begins.
   Status instruction(const Instruction& instruction) {
     for (const Operand& operand : operands_of(instruction.operation)) {
       NMM_TRY(access(*operand.access, instruction.label));
@@ -168,7 +171,7 @@ class Structure {
                 program_.buffers.size(), id);
   }
 
-  // A position may depend on the loops around it only.
+  // A position may depend only on the loops around it.
   Status affine(const Affine& affine, const std::string& where) const {
     for (const auto& [id, coefficient] : affine.terms) {
       if (!open_.contains(id)) return fail("\"{}\": loop {} does not enclose it", where, id);

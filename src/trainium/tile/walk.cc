@@ -2,8 +2,8 @@
 
 namespace neuronmm::tile {
 
-// The nest becomes a list of steps, in which the begin of a loop knows its end and the end its
-// begin.
+// The nest becomes a list of steps. The beginning of a loop knows the index of its end, and the end
+// knows the index of its beginning.
 Walker::Walker(const Program& program)
     : loop_values_(static_cast<size_t>(program.num_loops)),
       trips_(static_cast<size_t>(program.num_loops)) {
@@ -28,8 +28,8 @@ void Walker::flatten(const std::vector<Node>& body) {
   }
 }
 
-// The trip count is evaluated when the loop is entered, since it may depend on the loops around. A
-// loop without iterations is stepped over.
+// Evaluates the trip count when the loop is entered, because it may depend on the loops around it.
+// A loop without iterations is skipped.
 void Walker::enter(const Step& begin) {
   const auto id = static_cast<size_t>(begin.loop->id);
   loop_values_[id] = 0;
@@ -37,8 +37,8 @@ void Walker::enter(const Step& begin) {
   if (trips_[id] <= 0) at_ = begin.other;
 }
 
-// Back to the begin, or on. A loop that is left stands at 0 again, because expressions behind it
-// must not see its last value.
+// Goes back to the beginning of the loop, or leaves it. The variable of a loop that is left returns
+// to 0, because expressions after the loop must not see its last value.
 void Walker::repeat(const Step& end) {
   const auto id = static_cast<size_t>(end.loop->id);
   if (++loop_values_[id] < trips_[id]) {
@@ -48,7 +48,7 @@ void Walker::repeat(const Step& end) {
   }
 }
 
-// Steps that are a loop's begin or end are worked off until one is a node.
+// Processes the beginnings and ends of loops until the step is a node.
 bool Walker::next() {
   while (!steps_[at_].ends_program) {
     const Step& step = steps_[++at_];
@@ -65,8 +65,8 @@ bool Walker::next() {
 
 namespace {
 
-// The body of a loop counts (trips - 1) times at its first iteration and once at its last, which
-// may be ragged. With one trip, the first is the last.
+// The body of a loop counts (trips - 1) times at its first iteration and once at its last
+// iteration, which may be ragged. If there is one trip, only the last iteration counts.
 void visit_distinct(const std::vector<Node>& body, std::vector<int64_t>& loop_values, int64_t times,
                     const VisitDistinct& visit) {
   for (const Node& node : body) {

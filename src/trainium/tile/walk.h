@@ -1,7 +1,8 @@
 #pragma once
-// Walks a program in execution order: every Allocate and Instruction with the values of the loops
-// around it. The loop nest is flattened once, so that a step costs a few nanoseconds and allocates
-// nothing.
+// This file walks a tile program in execution order. The interpreter, the timing model and the
+// counters use it to see every Allocate and Instruction with the values of the loops around it. The
+// loop nest is flattened once, so that a step costs a few nanoseconds and allocates nothing. The
+// program must have passed check_structure (tile/checker.h).
 //
 //   for (Walker walker(program); walker.next();) {
 //     if (const Instruction* instruction = walker.instruction()) ... walker.loop_values() ...
@@ -17,25 +18,32 @@
 
 namespace neuronmm::tile {
 
+// A position in a program that advances node by node.
 class Walker {
  public:
-  explicit Walker(const Program& program);  // the program must outlive the walker and not change
+  // The program must outlive the walker and must not change.
+  explicit Walker(const Program& program);
 
-  bool next();  // to the next Allocate or Instruction; false at the end of the program
+  // Advances to the next Allocate or Instruction. Returns false at the end of the program.
+  bool next();
 
-  const Instruction* instruction() const { return steps_[at_].instruction; }  // else null
-  const Allocate* allocate() const { return steps_[at_].allocate; }           // else null
-  // A number for the node that is at, the same each time it is reached: 0 <= node() < num_nodes().
+  // The instruction at the current position, or null.
+  const Instruction* instruction() const { return steps_[at_].instruction; }
+  // The Allocate node at the current position, or null.
+  const Allocate* allocate() const { return steps_[at_].allocate; }
+  // Returns the number of the current node, with 0 <= node() < num_nodes(). A node has the same
+  // number each time the walker reaches it.
   int32_t node() const { return steps_[at_].node; }
-  int32_t num_nodes() const { return num_nodes_; }  // Allocates and Instructions in the text
+  // The number of Allocates and Instructions in the program's text.
+  int32_t num_nodes() const { return num_nodes_; }
   std::span<const int64_t> loop_values() const { return loop_values_; }
 
  private:
   struct Step {
     const Instruction* instruction = nullptr;
     const Allocate* allocate = nullptr;
-    const Loop* loop = nullptr;  // the begin or the end of a loop,
-    size_t other = 0;            // and where its other side is
+    const Loop* loop = nullptr;  // Set if this step is the beginning or the end of a loop.
+    size_t other = 0;            // The index of the step at the loop's other end.
     int32_t node = -1;
     bool ends_program = false;
   };
@@ -43,29 +51,32 @@ class Walker {
   void enter(const Step& begin);
   void repeat(const Step& end);
 
-  std::vector<Step> steps_;  // steps_[0] is a place to stand before the first next()
+  std::vector<Step> steps_;  // steps_[0] is the position before the first next().
   size_t at_ = 0;
   int32_t num_nodes_ = 0;
-  std::vector<int64_t> loop_values_, trips_;  // by LoopId
+  // The current value and the trip count of each loop, by LoopId.
+  std::vector<int64_t> loop_values_, trips_;
 };
 
-// visit(instruction, loop values, times): each instruction once for every way in which it can
-// differ, with how many times it runs so. Of every loop only the first and the last iteration are
-// visited: the tiles of those between are full, as the first one's. Exact for the programs of the
-// builder, and as cheap for a million iterations as for two.
+// The visitor's type: visit(instruction, loop values, times). `times` is how often the instruction
+// runs with equal tile sizes.
 using VisitDistinct =
     std::function<void(const Instruction&, std::span<const int64_t> loop_values, int64_t times)>;
+// Visits each instruction once for every combination of tile sizes that it can have. Only the first
+// and the last iteration of each loop are visited, because the tiles of the iterations between them
+// are as full as the first one's. The result is exact for programs of the builder, and a million
+// iterations cost no more than two.
 void for_each_distinct(const Program& program, const VisitDistinct& visit);
 
-// The elements that an access names at given loop values; index dimensions have size 1 and are
-// kept.
+// The elements that an access names at given loop values. Indexed dimensions are kept with size 1.
 struct Region {
   size_t dimensions = 0;
   std::array<int64_t, kMaxDimensions> start{}, size{};
 
   int64_t elements() const;
-  int64_t partitions() const { return size[0]; }  // on chip
-  int64_t free_elements() const;                  // on chip: per partition
+  // For an on-chip buffer: the number of partitions.
+  int64_t partitions() const { return size[0]; }
+  int64_t free_elements() const;  // For an on-chip buffer: the elements per partition.
 };
 Region evaluate(const Access& access, std::span<const int64_t> loop_values);
 

@@ -6,12 +6,13 @@ namespace neuronmm::trace {
 
 namespace {
 
-// Beyond these, cuts are dropped, and accesses are taken for all of their tensor. Hazards of a
-// coarser cell are a superset of the real ones, so that the time can only become longer, while
-// work and memory stay bounded.
+// Limits of the numbers of cells and accesses. Beyond them, cuts are dropped, and accesses count as
+// accesses to the whole tensor. Larger cells have all real hazards and some more. They can only
+// lengthen the simulated time, while work and memory stay bounded.
 constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
-constexpr int64_t kMostAccesses = 1 << 16;  // to tensors of one kind
-// Cells of all accesses to tensors of one kind, and to all tensors.
+constexpr int64_t kMostAccesses = 1 << 16;  // To tensors of one kind.
+// The most cells listed for all accesses to tensors of one kind, and for all accesses to all
+// tensors.
 constexpr int64_t kMostListed = 1 << 22, kMostListedInAll = 1 << 26;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -29,7 +30,7 @@ void sort_unique(std::vector<int64_t>& cuts) {
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
 }
 
-// Every second cut goes, but not the two ends.
+// Removes every second cut, except the two ends.
 void thin(std::vector<int64_t>& cuts) {
   size_t kept = 1;
   for (size_t i = 2; i + 1 < cuts.size(); i += 2) cuts[kept++] = cuts[i];
@@ -37,7 +38,7 @@ void thin(std::vector<int64_t>& cuts) {
   cuts.resize(kept);
 }
 
-// The cells that an interval touches, rounded outwards: [first, last).
+// Returns the cells that an interval touches, rounded outwards, as [first, last).
 std::pair<uint32_t, uint32_t> between(const std::vector<int64_t>& cuts, const Interval& interval) {
   const auto first = std::upper_bound(cuts.begin(), cuts.end(), interval.begin) - cuts.begin() - 1;
   const auto last = std::lower_bound(cuts.begin(), cuts.end(), interval.end) - cuts.begin();
@@ -157,7 +158,7 @@ void AccessTable::finish() {
   for (Access& access : accesses_) assign_cells(access);
 }
 
-// Where the accesses begin and end.
+// Cuts the grid where the accesses begin and end.
 void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
   for (const uint32_t id : accesses) {
     if (accesses_[id].offset == Access::kAnywhere) continue;
@@ -166,7 +167,7 @@ void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
     for (const Interval& run : touched.columns) {
       grid.columns.insert(grid.columns.end(), {run.begin, run.end});
     }
-    // Few distinct cuts come from many accesses.
+    // Many accesses share their cuts, so removing duplicates keeps the lists short.
     if (grid.rows.size() > 4096) sort_unique(grid.rows);
     if (grid.columns.size() > 65536) sort_unique(grid.columns);
   }
@@ -174,7 +175,7 @@ void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
   sort_unique(grid.columns);
 }
 
-// In all of the accesses, at most.
+// Returns how many cells the accesses touch, at most.
 int64_t AccessTable::count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const {
   int64_t count = 0;
   for (const uint32_t id : accesses) {
@@ -199,7 +200,7 @@ void AccessTable::assign_cells(Access& access) {
   const auto columns_per_row = static_cast<uint32_t>(grid.num_columns());
   const auto [row, rows_end] = between(grid.rows, touched.rows);
   for (uint32_t r = row; r < rows_end; ++r) {
-    uint32_t next = 0;  // a coarse cell may hold the end of one run and the begin of the next
+    uint32_t next = 0;  // A coarse cell may hold the end of one run and the begin of the next.
     for (const Interval& run : touched.columns) {
       const auto [first, last] = between(grid.columns, run);
       for (uint32_t c = std::max(first, next); c < last; ++c) {

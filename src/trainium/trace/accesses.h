@@ -1,7 +1,8 @@
 #pragma once
-// The distinct accesses of a trace, and the cells that each touches. The tensors of one kind are
-// cut into cells where their accesses begin and end, so that hazards are tracked between accesses
-// that overlap and no others. A cell is what the compiler calls a tile.
+// The table of the distinct accesses of a trace and of the cells that each access touches. Tensors
+// of one kind are cut into cells where their accesses begin and end. The simulator can thus track
+// hazards between accesses that overlap, and between no others. A cell is what the compiler calls a
+// tile. check_contents() (contents.h) fills the table.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,34 +15,38 @@
 
 namespace neuronmm::trace {
 
-// The cells of a tensor: the rectangles between cuts of its rows and of its columns (bytes).
+// The cells of a tensor: the rectangles between the cuts of its rows and the cuts of its columns
+// (bytes).
 struct Grid {
-  std::vector<int64_t> rows, columns;  // ascending, from 0 to the end
+  std::vector<int64_t> rows, columns;  // Ascending cuts, from 0 to the end.
   int32_t num_rows() const { return static_cast<int32_t>(rows.size()) - 1; }
   int32_t num_columns() const { return static_cast<int32_t>(columns.size()) - 1; }
   int32_t cells() const { return num_rows() * num_columns(); }
 };
 
-// What an access has to do with time, wherever in its tensor it lies.
+// The properties of an access that its time depends on, wherever in its tensor the access lies.
 struct Form {
   tile::Memory memory = tile::Memory::kHbm;
   Dtype dtype;
-  int64_t partitions = 1;          // 1 in HBM
-  int64_t elements = 1;            // per partition, repeated ones as often as they are read
-  int64_t contiguous = 1;          // elements that lie one behind the other
-  int64_t inner_stride_bytes = 0;  // between neighbours of the innermost axis; 0: one element
+  int64_t partitions = 1;  // 1 in HBM.
+  int64_t elements = 1;  // Elements per partition; a repeated element counts every time it is read.
+  int64_t contiguous = 1;  // The number of elements that follow one another in memory.
+  // Distance of neighbours along the innermost axis; 0 for a single element.
+  int64_t inner_stride_bytes = 0;
   int64_t bytes() const { return partitions * elements * dtype.bytes; }
   bool dense() const { return contiguous == elements; }
 };
 
+// A distinct access.
 struct Access {
   // The offset of an access that may lie anywhere in its tensor.
   static constexpr int64_t kAnywhere = INT64_MIN;
 
   uint32_t root_kind = 0, kind = 0, pattern = 0;
-  int64_t base = 0, offset = 0;  // of the view in its root, bytes; of the access, elements
+  // The view's offset in its root in bytes, and the access's offset in elements.
+  int64_t base = 0, offset = 0;
   uint32_t form = 0;
-  uint32_t first_cell = 0, num_cells = 0;  // in AccessTable::cells
+  uint32_t first_cell = 0, num_cells = 0;  // A range of AccessTable::cells_.
   int32_t first_partition = 0;
 
   bool same(const Access& other) const {
@@ -52,28 +57,29 @@ struct Access {
 
 class AccessTable {
  public:
-  // The header must outlive it.
+  // The header must outlive the table.
   explicit AccessTable(const Header& header);
 
-  // That tensors of a kind are read or written, and how much: of all accesses, before the first
-  // add().
+  // Notes that tensors of a kind are read or written, and how many bytes. All accesses must be
+  // noted before the first add().
   void note(uint32_t root_kind, bool writes, int64_t bytes) {
     Kind& kind = kinds_[root_kind];
     (writes ? kind.written : kind.read) = true;
     int64_t& moved = writes ? kind.bytes_written : kind.bytes_read;
     moved = std::min(moved + bytes, header_->tensors[root_kind].bytes());
   }
-  // What tells an access apart: where it lies matters for what is tracked only. Behind all note()s.
+  // Returns the key that identifies an access. The place of an access matters only in tensors whose
+  // hazards are tracked. All calls of note() must come first.
   Access key(Access access) const {
     if (!tracked(access.root_kind)) access.offset = access.base = 0;
     return access;
   }
-  // Makes the access of a key known. Its numbers have been checked.
+  // Adds the access of a key. The numbers in the key must have been checked.
   void add(Access access);
-  // Cuts the tensors into cells. Call once, behind the last add().
+  // Cuts the tensors into cells. Call it once, after the last add().
   void finish();
 
-  // The access of a key that was added.
+  // Returns the access of a key that was added.
   const Access& find(Access access) const;
   std::span<const uint32_t> cells(const Access& access) const {
     return {cells_.data() + access.first_cell, access.num_cells};
@@ -81,7 +87,8 @@ class AccessTable {
   const Form& form(const Access& access) const { return forms_[access.form]; }
   const Form& form(uint32_t id) const { return forms_[id]; }
   const Grid& grid(uint32_t kind) const { return kinds_[kind].grid; }
-  // Nothing waits for a tensor in HBM that is only read, or only written.
+  // Returns whether hazards are tracked for a kind. Nothing waits for a tensor in HBM that is only
+  // read or only written.
   bool tracked(uint32_t kind) const {
     const Kind& k = kinds_[kind];
     return k.on_chip || (k.read && k.written);
@@ -93,7 +100,8 @@ class AccessTable {
   struct Kind {
     Grid grid;
     int64_t accesses = 0;
-    int64_t bytes_read = 0, bytes_written = 0;  // of all accesses, at most the tensor's size
+    // The sum over all accesses, at most the tensor's size.
+    int64_t bytes_read = 0, bytes_written = 0;
     bool on_chip = false, read = false, written = false;
   };
   struct Slot {
@@ -112,11 +120,11 @@ class AccessTable {
   void assign_cells(Access& access);
 
   const Header* header_;
-  std::vector<Kind> kinds_;  // by root kind
+  std::vector<Kind> kinds_;  // By root kind.
   std::vector<Access> accesses_;
   std::vector<Slot> slots_;
   std::vector<Form> forms_;
-  std::unordered_map<uint64_t, uint32_t> form_ids_;  // by kind and pattern
+  std::unordered_map<uint64_t, uint32_t> form_ids_;  // By kind and pattern.
   std::vector<uint32_t> cells_;
 };
 

@@ -92,7 +92,7 @@ class Checker {
     return {};
   }
 
-  // A view lies in the memory of its parent.
+  // Attaches a view to its parent. The view must lie in the parent's memory.
   Status attach(const TensorKind& kind, const AllocateRecord& record, Instance& view) const {
     const auto known = static_cast<int64_t>(contents_.instances.size());
     if (record.parent < 0 || record.parent >= known) {
@@ -152,7 +152,8 @@ class Checker {
     return {};
   }
 
-  // Only now is it known which tensors are both read and written.
+  // Adds the accesses to the table. This is a second pass because only the first pass finds the
+  // tensors that are both read and written.
   void collect_accesses() {
     std::vector<std::optional<Access>> last(slots_.count());
     for (Cursor cursor(file_.records()); cursor.next();) {
@@ -169,10 +170,11 @@ class Checker {
     contents_.accesses.finish();
   }
 
-  // Inside the tensor; on chip, along whole partitions and then along the free dimension.
+  // Checks that an access lies inside its tensor. On chip the first axis must go along whole
+  // partitions and the others along the free dimension.
   Status check_access(const TensorKind& kind, const OperandRecord& operand, bool anywhere) const {
     const Pattern& pattern = header_.patterns[operand.pattern];
-    if (anywhere && !kind.on_chip()) return {};  // its pattern is the one at index 0
+    if (anywhere && !kind.on_chip()) return {};  // The pattern is the one at index 0.
     const int64_t elements = kind.elements;
     if (operand.offset < -pattern.lowest || operand.offset >= elements - pattern.highest) {
       return wrong(fmt::format("{}: expected an offset in [{}, {}) for pattern {}, found {}",
@@ -209,7 +211,7 @@ class Checker {
   Cursor cursor_;
   Contents contents_;
   OperandSlots slots_;
-  std::vector<Checked> checked_;  // by slot, the last access that was
+  std::vector<Checked> checked_;  // The previous access of each slot.
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
-// What the records of a trace say, checked: the tensors with their lives, and the accesses to them.
+// The checked contents of a trace: its tensors with their lives, and the accesses to them.
+// check_contents() makes them from the records, and the simulator and the passes over a trace use
+// them.
 
 #include <cstdint>
 #include <vector>
@@ -11,20 +13,21 @@
 
 namespace neuronmm::trace {
 
-// A tensor that the kernel made (or was given).
+// A tensor that the kernel made or was given.
 struct Instance {
   static constexpr uint32_t kNever = UINT32_MAX;
 
   uint32_t kind = 0, source = 0;
-  uint32_t root = 0;            // the instance that owns the memory: itself, unless it is a view
-  int64_t base = 0;             // where it begins in the root's rows (HBM: in the root), bytes
-  int64_t address = -1;         // bytes inside a partition; -1: the allocator's choice
-  int32_t first_partition = 0;  // with an address
-  uint32_t first = kNever, last = 0;  // of the root: its first and last instruction
+  uint32_t root = 0;            // The instance that owns the memory, which differs for a view.
+  int64_t base = 0;             // The begin in the root's rows (in HBM: in the root), in bytes.
+  int64_t address = -1;         // Bytes inside a partition; -1 if the allocator chooses.
+  int32_t first_partition = 0;  // Set if there is an address.
+  uint32_t first = kNever, last = 0;  // The root's first and last instruction.
 };
 
-// A number for each operand of each operation of a header, to keep what it was the last time: most
-// instructions repeat the one before them but for where in HBM they read.
+// Numbers the operands of the operations of a header. A number identifies where a caller keeps the
+// operand's previous access, because most instructions repeat the one before them except for their
+// place in HBM.
 class OperandSlots {
  public:
   explicit OperandSlots(const Header& header);
@@ -32,7 +35,7 @@ class OperandSlots {
   size_t count() const { return first_.back(); }
 
  private:
-  std::vector<size_t> first_;  // by operation, and the end
+  std::vector<size_t> first_;  // The first number of each operation, and the end.
 };
 
 struct Contents {
@@ -40,7 +43,8 @@ struct Contents {
   AccessTable accesses;
   int64_t instructions = 0;
 
-  // The access that an operand is; `anywhere`: an index moves it. Only of what has been checked.
+  // Returns the key of an operand's access. `anywhere` says that an index moves the access at run
+  // time. The operand must have been checked.
   Access key(const OperandRecord& operand, bool anywhere) const {
     const Instance& instance = instances[operand.instance];
     return accesses.key({.root_kind = instances[instance.root].kind,
@@ -54,8 +58,8 @@ struct Contents {
   }
 };
 
-// Fails with the file, the offset, what was expected and what was found. Afterwards every number in
-// the records is known to lie in its range.
+// Checks the records. After success, every number in the records lies in its range. An error names
+// the file, the offset, the expected value and the value found.
 Result<Contents> check_contents(const TraceFile& file);
 
 }  // namespace neuronmm::trace

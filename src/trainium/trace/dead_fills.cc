@@ -11,7 +11,8 @@ namespace neuronmm::trace {
 
 namespace {
 
-// What a piece costs at least, in elements per partition: an instruction's shortest interval.
+// The least cost of a fill, in elements per partition. An instruction's interval has at least this
+// length.
 constexpr int64_t kLeastPiece = 64;
 
 class FillDropper {
@@ -46,7 +47,7 @@ class FillDropper {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   enum class Cell : uint8_t { kOther, kFilled, kRead, kDead };
-  // The last fill of a tensor, and what became of the cells that it wrote.
+  // The last fill of a tensor, and what happened to the cells that it wrote.
   struct Fill {
     uint32_t instruction = 0, root = 0;
     std::vector<Cell> cells;
@@ -60,7 +61,7 @@ class FillDropper {
     const ListedInstruction& instruction = list_.instructions[at];
     const Operation& operation = list_.operation(instruction);
     const auto operands = list_.operands_of(instruction);
-    for (const bool writes : {false, true}) {  // what it reads, before what it writes
+    for (const bool writes : {false, true}) {  // Reads come before writes.
       for (size_t i = 0; i < operands.size(); ++i) {
         const uint32_t root = contents_.instances[operands[i].instance].root;
         if (operation.writes[i] != writes || fill_of_[root] == kNone) continue;
@@ -79,7 +80,7 @@ class FillDropper {
     }
   }
 
-  // Of whole columns, in a tensor of its own on chip.
+  // Starts to watch a fill. It must cover whole columns of a tensor on chip that is no view.
   void begin_fill(uint32_t at, const OperandRecord& operand) {
     const Instance& instance = contents_.instances[operand.instance];
     const TensorKind& kind = list_.header.tensors[instance.kind];
@@ -98,7 +99,7 @@ class FillDropper {
     fills_.push_back(std::move(fill));
   }
 
-  // Whether the access touches every byte of its cells.
+  // Returns whether the access touches every byte of its cells.
   bool exact(const OperandRecord& operand, const Access& access) const {
     const uint32_t root = contents_.instances[operand.instance].root;
     const Grid& cut = grid(root);
@@ -113,7 +114,7 @@ class FillDropper {
     return bytes == list_.header.patterns[operand.pattern].elements * dtype.bytes;
   }
 
-  // The columns of which some cell is read: [first, last) in bytes.
+  // Returns the columns of which a cell is read, as [first, last) in bytes.
   std::vector<Interval> needed(const Fill& fill) const {
     const Grid& cut = grid(fill.root);
     std::vector<Interval> found;
@@ -135,7 +136,8 @@ class FillDropper {
     return found;
   }
 
-  // Appends what is left of a fill; false if that is all of it, or too many pieces.
+  // Appends the remaining pieces of a fill. Returns false if the whole fill remains, or if the
+  // pieces would be no less work.
   bool shrink(uint32_t at, const Fill& fill, std::vector<ListedInstruction>& out) {
     const std::vector<Interval> columns = needed(fill);
     const OperandRecord operand = list_.operands_of(list_.instructions[at])[0];
@@ -180,9 +182,9 @@ class FillDropper {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<uint32_t> fill_of_;  // by root: the fill that it was written by last, in fills_
+  std::vector<uint32_t> fill_of_;  // By root: the index in fills_ of its last fill.
   std::vector<Fill> fills_;
-  std::unordered_map<uint32_t, uint32_t> shrunk_;  // by instruction: its fill
+  std::unordered_map<uint32_t, uint32_t> shrunk_;  // By instruction: the index of its fill.
   std::map<std::array<int64_t, 3>, uint32_t> patterns_;
 };
 

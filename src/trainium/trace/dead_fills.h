@@ -1,9 +1,9 @@
 #pragma once
-// Fills that the program asks for and nobody sees: zeros that are written over before they are
-// read.
+// Removes fills (memset) that nobody reads: zeros that are written over before they are read. The
+// model of the legacy compiler uses the pass.
 //
-// Assumed, as dead stores go in any compiler; a published row says that it is done
-// (docs/nki_legacy.md, conv1d).
+// Assumed, because any compiler removes dead stores. A published row shows that the compiler does
+// it (docs/nki_legacy.md, conv1d).
 
 #include <cstdint>
 
@@ -12,9 +12,9 @@
 
 namespace neuronmm::trace {
 
-// A memset shrinks to the columns of which some are read before they are written again, and is
-// dropped if there are none. Where these are not next to one another, it becomes several, if that
-// is less work. Returns how many are dropped or smaller.
+// Drops or shrinks dead fills. A memset keeps only the columns that are read somewhere before they
+// are written again, and is dropped if there are none. If the columns are not adjacent, it becomes
+// several fills, provided that this is less work. Returns how many fills are dropped or smaller.
 int64_t drop_dead_fills(InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

@@ -33,21 +33,21 @@ class Finder {
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Cell {
     uint32_t writer = kNone;
-    uint32_t readers = kNone;  // since the last write: a list in readers_
+    uint32_t readers = kNone;  // The readers since the last write, as a list in readers_.
   };
   struct Reader {
     uint32_t instruction = kNone, next = kNone;
   };
-  // A tensor with an address that was accessed, and by whom.
+  // A tensor with an address, and the instructions that accessed it.
   struct Placed {
     uint32_t root = kNone;
-    int64_t begin = 0, end = 0;  // bytes per partition
+    int64_t begin = 0, end = 0;  // Bytes per partition.
     int64_t first_partition = 0, partitions = 0;
     std::vector<uint32_t> accesses;
   };
   struct Touched {
     std::span<const uint32_t> cells;
-    uint32_t first = 0;  // in cells_
+    uint32_t first = 0;  // An index in cells_.
     uint32_t root = 0;
     bool writes = false;
   };
@@ -70,7 +70,7 @@ class Finder {
   int32_t cells(uint32_t root) const {
     return contents_.accesses.grid(contents_.instances[root].kind).cells();
   }
-  // Nothing comes behind the last access to a tensor.
+  // Frees the cells of the tensors whose last access is the present instruction.
   void release() {
     for (const Touched& touched : touched_) {
       uint32_t& first = cells_of_[touched.root];
@@ -113,8 +113,8 @@ class Finder {
     if (!fresh) before_.push_back({std::exchange(last->second, now_), now_, Wait::kTurn});
   }
 
-  // The first access to a tensor with an address comes behind all accesses to those that it lies
-  // on.
+  // Makes the first access to a tensor with an address wait for all accesses to the tensors that it
+  // overlaps.
   void follow_address(uint32_t root) {
     const Instance& instance = contents_.instances[root];
     const TensorKind& kind = list_.header.tensors[instance.kind];
@@ -171,12 +171,14 @@ class Finder {
   const InstructionList& list_;
   const Contents& contents_;
   uint32_t now_ = 0;
-  std::vector<uint32_t> cells_of_;  // by root: its first in cells_
+  std::vector<uint32_t> cells_of_;  // By root: the index of its first cell in cells_.
   std::vector<Cell> cells_;
-  std::map<uint32_t, std::vector<uint32_t>> free_;  // in cells_, by how many there are
+  // Unused ranges of cells_, by their number of cells.
+  std::map<uint32_t, std::vector<uint32_t>> free_;
   std::vector<Reader> readers_;
-  std::unordered_map<uint32_t, uint32_t> last_write_;  // of tensors that are only written
-  std::array<std::vector<Placed>, 2> placed_;          // SBUF, PSUM
+  // The last write of each tensor that is only written.
+  std::unordered_map<uint32_t, uint32_t> last_write_;
+  std::array<std::vector<Placed>, 2> placed_;  // For SBUF and PSUM.
   std::vector<Touched> touched_;
   std::vector<Dependence> before_, found_;
 };

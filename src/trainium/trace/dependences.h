@@ -1,6 +1,6 @@
 #pragma once
-// Which instructions of a trace must come before which: all that the order of a schedule has to
-// keep.
+// Finds which instructions of a trace must come before which others. The list scheduler
+// (list_schedule.h) may use any order that keeps these dependences.
 
 #include <cstdint>
 #include <span>
@@ -11,19 +11,20 @@
 
 namespace neuronmm::trace {
 
-// What the later instruction waits for: nothing but its turn, that the earlier one has read what it
-// overwrites, or that the earlier one's result is visible.
+// How long the later instruction waits. kTurn: it only keeps the order. kRead: the earlier
+// instruction has read what the later one overwrites. kVisible: the result of the earlier
+// instruction is visible.
 enum class Wait : uint8_t { kTurn, kRead, kVisible };
 
 struct Dependence {
-  uint32_t from = 0, to = 0;  // instructions
+  uint32_t from = 0, to = 0;  // Indices of instructions.
   Wait wait = Wait::kVisible;
 };
 
-// By the cells that instructions access: reads after writes, writes after reads and writes after
-// writes. Tensors whose addresses the program gives follow one another where they overlap. Of a
-// tensor in HBM that is only written no cells are known: its writes keep their order. An edge for
-// each pair at most once, ascending by `to`.
+// Returns the dependences in ascending order of `to`, with at most one per pair. They follow from
+// the cells that instructions access: reads after writes, writes after reads and writes after
+// writes. Tensors whose addresses the program gives depend on one another if they overlap. The
+// cells of a tensor in HBM that is only written are unknown, so its writes keep their order.
 std::vector<Dependence> find_dependences(const InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

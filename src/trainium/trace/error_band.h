@@ -1,6 +1,7 @@
 #pragma once
-// How far predictions of kernels like this one were off where they had been made blind: the rows of
-// docs/predictions.md, by what a kernel's time is made of.
+// Tells how far predictions of similar kernels were off when they were made blind, that is, before
+// the measured time was known. The numbers are those of docs/predictions.md, by the resource that
+// dominates a kernel's time. The reports of `neuronmm` print them next to a prediction.
 
 #include <optional>
 #include <string_view>
@@ -10,21 +11,22 @@
 
 namespace neuronmm::trace {
 
-// What the largest bound is, if it is at least half of the latency: transfers, the Tensor engine,
-// or one of Vector, Scalar and GpSimd. Else the kernel mostly waits.
+// The resource with the largest bound, if that bound is at least half of the latency: DMA, the
+// Tensor engine, or one of Vector, Scalar and GpSimd. Otherwise the kernel mostly waits.
 enum class KernelClass { kDma, kTensor, kElementwise, kWaiting };
 
 std::string_view class_name(KernelClass kernel_class);
 KernelClass class_of(const TraceTiming& timing);
 
-// Mean absolute error of blind rows at which no repair of the model has looked.
+// The mean absolute error of blind predictions that no repair of the model has used.
 struct ErrorBand {
   double percent = 0;
   int rows = 0;
-  bool of_class = true;  // or of all kernels of the dialect and device, where rows are few
+  // False: the error of all kernels of the dialect and device, because there are few rows.
+  bool of_class = true;
 };
 
-// None where no kernel of that class, dialect and device was predicted blind.
+// Returns nothing if no kernel of that class, dialect and device was predicted blind.
 std::optional<ErrorBand> error_band(KernelClass kernel_class, std::string_view dialect,
                                     std::string_view device);
 

@@ -9,7 +9,7 @@ namespace neuronmm::trace {
 
 namespace {
 
-constexpr size_t kFixedBytes = 16;  // magic, version, bytes of the header
+constexpr size_t kFixedBytes = 16;  // The magic, the version and the size of the header.
 
 template <typename Number>
 Number number_at(std::span<const std::byte> bytes, size_t at) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostRuns = 64;
 
-// Adjacent and overlapping intervals become one.
+// Joins adjacent and overlapping intervals.
 void merge(std::vector<Interval>& intervals) {
   std::sort(intervals.begin(), intervals.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
@@ -23,9 +23,9 @@ void merge(std::vector<Interval>& intervals) {
   intervals.resize(kept);
 }
 
-// The runs of one row: `bytes` at `begin`, repeated along the axes (strides in bytes, positive).
-// From the innermost axis outwards, so that contiguous axes grow one run and the others repeat
-// what there is.
+// Returns the runs of one row: `bytes` at `begin`, repeated along the axes (strides in bytes,
+// positive). The innermost axis comes first, so that contiguous axes lengthen one run and the
+// others repeat the runs so far.
 std::vector<Interval> runs(int64_t begin, int64_t bytes, std::vector<Axis> axes) {
   std::sort(axes.begin(), axes.end(),
             [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
@@ -65,7 +65,7 @@ Footprint in_rows(int64_t begin, int64_t bytes, int64_t row_bytes, const std::ve
   out.rows = {begin / row_bytes, begin / row_bytes + rows};
   if (column + reach + bytes <= row_bytes) {
     out.columns = runs(column, bytes, std::move(inside));
-  } else {  // it goes on in the rows behind
+  } else {  // The access continues in the following rows.
     out.rows.end += (column + reach + bytes - 1) / row_bytes;
     out.columns = {{0, row_bytes}};
   }
@@ -78,8 +78,8 @@ Footprint footprint(const TensorKind& kind, const TensorKind& root, int64_t base
                     const Pattern& pattern, int64_t offset) {
   const int64_t bytes = kind.dtype.bytes;
   std::vector<Axis> axes;
-  // A negative stride is the same elements from the other end. Axes of stride 0 or one element add
-  // nothing.
+  // An axis with a negative stride covers the same elements from the other end. Axes with stride 0
+  // or one element add nothing.
   const size_t first = kind.on_chip() ? 1 : 0;
   int64_t start = offset;
   for (size_t i = 0; i < pattern.axes.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// Which bytes of a tensor an access touches: a range of rows and, in each of them, the same
+// Computes which bytes of a tensor an access touches: a range of rows and, in each row, the same
 // columns. On chip a row is a partition; in HBM it is the tensor's last dimension.
 
 #include <cstdint>
@@ -15,13 +15,15 @@ struct Interval {
 
 struct Footprint {
   Interval rows;
-  std::vector<Interval> columns;  // bytes; ascending, disjoint
+  std::vector<Interval> columns;  // In bytes; ascending and disjoint.
 };
 
-// Of an access to a tensor of `kind` whose first byte is byte `base` of a row of `root` (in HBM: of
-// all of it): `root` is the tensor that owns the memory, `kind` itself unless it is a view. Exact
-// but for two cases, which give a superset: rows between strided rows, and the gaps of an access
-// with more than 64 separate runs per row.
+// Returns the footprint of an access to a tensor of `kind`. `root` is the kind of the tensor that
+// owns the memory, which differs from `kind` for a view. The tensor's first byte is byte `base` of
+// a row of `root` (in HBM: of the whole root).
+//
+// The footprint is exact except in two cases, where it is a superset: it includes the rows between
+// strided rows, and the gaps of an access with more than 64 separate runs per row.
 Footprint footprint(const TensorKind& kind, const TensorKind& root, int64_t base,
                     const Pattern& pattern, int64_t offset);
 

@@ -21,7 +21,8 @@ using nlohmann::json;
 using tile::HbmRole;
 using tile::Memory;
 
-// Far above any memory, and small enough that products of two sizes do not overflow.
+// Limit of elements and strides. It is far above any memory, and products of two sizes do not
+// overflow.
 constexpr int64_t kMostElements = int64_t{1} << 46;
 constexpr int64_t kPartitions = 128;
 
@@ -31,7 +32,7 @@ constexpr std::array<Dtype, 20> kDtypes = {
      {"u16", 2},   {"i32", 4},   {"u32", 4},       {"i64", 8},       {"u64", 8},
      {"bool", 1},  {"fp64", 8},  {"mxfp8e4x4", 4}, {"mxfp8e5x4", 4}, {"mxfp4x4", 2}}};
 
-// The name among `names`, by its number.
+// Returns the index in `names` of the string at `key`.
 template <size_t kCount>
 Result<size_t> one_of(const JsonFields& fields, const std::string& key,
                       const std::array<std::string_view, kCount>& names) {
@@ -43,7 +44,7 @@ Result<size_t> one_of(const JsonFields& fields, const std::string& key,
   return static_cast<size_t>(at - names.begin());
 }
 
-// The integers of an array of `size` of them (any number where it is 0), each in [low, high].
+// Reads an array of `size` integers (any number if `size` is 0), each in [low, high].
 Result<std::vector<int64_t>> integers(const json& value, const std::string& where, size_t size,
                                       int64_t low, int64_t high) {
   if (!value.is_array() || (size > 0 && value.size() != size)) {
@@ -64,7 +65,7 @@ Result<std::vector<int64_t>> integers(const json& value, const std::string& wher
   return out;
 }
 
-// The elements of the header's array `key`, each through `read(value, where)`.
+// Reads the header's array `key`, each element by read(value, where).
 template <typename T, typename Read>
 Result<std::vector<T>> list(const JsonFields& fields, const std::string& key, const Read& read) {
   const json* array = fields.find(key);
@@ -170,7 +171,8 @@ Result<Pattern> read_pattern(const json& value, const std::string& where) {
   return pattern;
 }
 
-// Names may be absent or null: a tensor_scalar with one operation has no "op1".
+// Reads the attributes that are names or flags. A name may be absent or null: a tensor_scalar with
+// one operation has no "op1".
 Status read_names(const JsonFields& attributes, Operation& operation) {
   for (auto [key, out] : std::initializer_list<std::pair<const char*, std::string*>>{
            {"op", &operation.op},
@@ -187,10 +189,12 @@ Status read_names(const JsonFields& attributes, Operation& operation) {
                                                             {"accumulate", &operation.accumulate},
                                                             {"zero", &operation.zero},
                                                             {"dynamic", &operation.dynamic}}) {
-    const json* value = attributes.find(key);  // "accumulate" of a DMA is the name of an operator
+    // The "accumulate" of a DMA is the name of an operator.
+    const json* value = attributes.find(key);
     if (value) *out = !value->is_boolean() || value->get<bool>();
   }
-  // "src", "dst", or several with spaces between: the operands whose role begins so.
+  // "indirect" is "src", "dst", or several of them with spaces between: the operands whose role
+  // begins so.
   NMM_ASSIGN(const auto indirect, attributes.string("indirect"));
   std::istringstream roles(indirect.value_or(""));
   for (std::string role; roles >> role;) {
@@ -262,7 +266,7 @@ Status read_counts(const JsonFields& fields, Header& header) {
   return {};
 }
 
-// At most 1024 cores, as the tracer has them.
+// Reads the number of cores, at most 1024 as in the tracer.
 Status read_grid(const JsonFields& fields, Header& header) {
   const json* grid = fields.find("grid");
   if (!grid || header.legacy()) return {};
@@ -278,7 +282,7 @@ Status read_grid(const JsonFields& fields, Header& header) {
   return {};
 }
 
-// The numbers by which one part of the header refers to another.
+// Checks the indices by which one part of the header refers to another.
 Status check_references(const Header& header, const std::string& source) {
   for (size_t i = 0; i < header.sources.size(); ++i) {
     if (header.sources[i].file >= header.files.size()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the header of a trace says: the distinct tensors, shapes of accesses, operations and source
+// Parses the header of a trace: the distinct tensors, patterns of access, operations and source
 // lines that its records refer to by number. docs/nki_trace.md describes the format.
 
 #include <array>
@@ -14,16 +14,17 @@
 
 namespace neuronmm::trace {
 
-// An element's type. What counts for time is its size and whether the Tensor engine takes four
-// passes over it (fp32).
+// An element's type. A time depends on its size and on whether the Tensor engine needs four passes
+// over it (fp32).
 struct Dtype {
-  std::string_view name;  // "bf16", "fp8e4", "mxfp4x4" (four values packed into one element)
+  // For example "bf16", "fp8e4", "mxfp4x4" (four values packed into one element).
+  std::string_view name;
   int64_t bytes = 0;
 };
-Result<Dtype> find_dtype(std::string_view name);  // the error lists the names
+Result<Dtype> find_dtype(std::string_view name);  // The error lists the names.
 
-// Tensors that differ in nothing but when they were made. Its elements are numbered row-major; on
-// chip, the first dimension is the partition.
+// Tensors that differ only in when they were made. Elements are numbered row-major; on chip, the
+// first dimension is the partition.
 struct TensorKind {
   std::string name;
   tile::Memory memory = tile::Memory::kHbm;
@@ -31,9 +32,10 @@ struct TensorKind {
   Shape shape;
   tile::HbmRole role = tile::HbmRole::kNone;
   uint32_t source = 0;
-  bool view = false;  // of another tensor's bytes
+  bool view = false;  // The bytes belong to another tensor.
 
-  // Of the shape. A row is what one partition holds; in HBM, the last dimension.
+  // Sizes that follow from the shape. A row is what one partition holds; in HBM it is the last
+  // dimension.
   int64_t elements = 1, row_elements = 1;
 
   bool on_chip() const { return memory != tile::Memory::kHbm; }
@@ -42,15 +44,16 @@ struct TensorKind {
   int64_t bytes() const { return elements * dtype.bytes; }
 };
 
-// The shape of an access: element offset + sum of index · stride, outermost axis first. On chip the
-// first axis is the partitions'.
+// The pattern of an access: element offset + sum of index · stride, with the outermost axis first.
+// On chip the first axis goes along the partitions.
 struct Axis {
   int64_t stride = 0, count = 1;
 };
 struct Pattern {
   std::vector<Axis> axes;
   int64_t elements = 1;
-  int64_t lowest = 0, highest = 0;  // of the elements touched, counted from the offset
+  // The lowest and highest element touched, relative to the offset.
+  int64_t lowest = 0, highest = 0;
 };
 
 enum class EngineName { kTensor, kVector, kScalar, kGpSimd, kSync, kDma, kAny };
@@ -59,23 +62,24 @@ enum class EngineName { kTensor, kVector, kScalar, kGpSimd, kSync, kDma, kAny };
 struct Operation {
   std::string name;
   EngineName engine = EngineName::kAny;
-  std::vector<std::string> operands;  // by role: "dst", "stationary", ...
-  std::vector<bool> writes;           // by operand: those whose role begins with "dst"
-  std::vector<bool> anywhere;         // by operand: where it lies, an index says at run time
+  std::vector<std::string> operands;  // Roles: "dst", "stationary", ...
+  std::vector<bool> writes;           // By operand: true if its role begins with "dst".
+  std::vector<bool> anywhere;         // By operand: true if an index chooses its place at run time.
   bool transpose = false, accumulate = false, zero = false, dynamic = false;
   std::string op, op0, op1, reduce_op, perf_mode, onezero;
-  std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // of the Tensor engine's array
-  int64_t elements_per_index = 1;                                  // local_gather
+  std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // In the Tensor engine's array.
+  int64_t elements_per_index = 1;                                  // For local_gather.
 
-  // Along a row into a second result; tensor_reduce, whose result is its only one, does not.
+  // Returns whether the operation reduces along a row into a second result. tensor_reduce does not,
+  // since its result is the only one.
   bool reduces() const { return !reduce_op.empty() || name == "activation_reduce"; }
 };
 
-// What the program says of a loop's iterations. A static one was unrolled by Python.
+// The program's declaration of a loop's iterations. Python has unrolled a static loop.
 enum class LoopKind { kAffine, kSequential, kStatic, kDynamic };
 struct Loop {
   LoopKind kind = LoopKind::kStatic;
-  int64_t count = 0;  // iterations
+  int64_t count = 0;  // Iterations.
 };
 
 struct SourceLine {
@@ -85,7 +89,8 @@ struct SourceLine {
 };
 
 struct Header {
-  std::string kernel, dialect, device;  // "nki" or "neuronxcc"; "trn2"
+  // dialect: "nki" or "neuronxcc"; device: for example "trn2".
+  std::string kernel, dialect, device;
   std::vector<std::string> files;
   std::vector<SourceLine> sources;
   std::vector<TensorKind> tensors;
@@ -93,15 +98,16 @@ struct Header {
   std::vector<Operation> operations;
   std::vector<Loop> loops;
   int64_t instructions = 0, instances = 0;
-  int64_t cores = 1;  // that a kernel of the new dialect was launched on; this is one's trace
+  // Cores that a kernel of the new dialect was launched on; the trace is that of one core.
+  int64_t cores = 1;
   std::optional<double> model_flops;
-  std::vector<std::string> notes;  // of the tracer, for the reader of a report
+  std::vector<std::string> notes;  // The tracer's notes for the reader of a report.
 
   bool legacy() const { return dialect == "neuronxcc"; }
-  std::string place(uint32_t source) const;  // "kernel.py:42"
+  std::string place(uint32_t source) const;  // For example "kernel.py:42".
 };
 
-// `source` begins every message.
+// Parses the header. `source` begins every message.
 Result<Header> parse_header(std::string_view json, const std::string& source);
 
 }  // namespace neuronmm::trace

@@ -13,7 +13,7 @@ class LoopFinder {
   LoopFinder(const Header& header, std::vector<ParallelLoop>& out) : header_(header), out_(out) {}
 
   void mark(RecordKind kind, uint32_t loop, uint32_t now) {
-    // What Python has unrolled, and a loop of one iteration, is part of the body around it.
+    // A loop that Python has unrolled, or that has one iteration, is part of the body around it.
     const Loop& described = header_.loops[loop];
     if (described.kind == LoopKind::kStatic || described.count < 2) return;
     if (kind == RecordKind::kLoopBegin) {
@@ -21,7 +21,8 @@ class LoopFinder {
       open_.push_back({.loop = loop, .innermost = true, .span = {}});
       return;
     }
-    while (!open_.empty() && open_.back().loop != loop) open_.pop_back();  // left before its end
+    // The loops were left before their end.
+    while (!open_.empty() && open_.back().loop != loop) open_.pop_back();
     if (open_.empty()) return;
     Open& open = open_.back();
     if (kind == RecordKind::kLoopIteration) {

@@ -1,6 +1,7 @@
 #pragma once
-// The instructions of a trace where a pass can change them: merge, drop and reorder them, and give
-// tensors another shape. A trace is listed, passes work on the list, and it becomes a trace again.
+// A list of a trace's instructions that passes can change: they merge, drop and reorder
+// instructions and reshape tensors. A trace is listed, passes work on the list, and the list
+// becomes a trace again.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +16,7 @@ namespace neuronmm::trace {
 
 struct ListedInstruction {
   uint32_t operation = 0, source = 0;
-  uint32_t first_operand = 0, num_operands = 0;  // in InstructionList::operands
+  uint32_t first_operand = 0, num_operands = 0;  // A range of InstructionList::operands.
 };
 
 struct ListedTensor {
@@ -23,9 +24,8 @@ struct ListedTensor {
   AllocateRecord place;
 };
 
-// An innermost loop whose iterations are independent (affine_range), as it ran once: where each of
-// its iterations begins, and the end of the last, by instruction. There are two iterations at
-// least.
+// A run of an innermost loop with independent iterations (affine_range). It holds the instruction
+// where each iteration begins, and the end of the last one. There are at least two iterations.
 struct ParallelLoop {
   std::vector<uint32_t> begins;
   uint32_t end = 0;
@@ -34,11 +34,11 @@ struct ParallelLoop {
 
 struct InstructionList {
   Header header;
-  std::string name;  // of the trace
+  std::string name;  // The trace's name.
   std::vector<ListedTensor> tensors;
   std::vector<ListedInstruction> instructions;
   std::vector<OperandRecord> operands;
-  std::vector<ParallelLoop> loops;  // in order; they do not overlap
+  std::vector<ParallelLoop> loops;  // In order, without overlap.
 
   std::span<const OperandRecord> operands_of(const ListedInstruction& instruction) const {
     return {operands.data() + instruction.first_operand, instruction.num_operands};
@@ -51,11 +51,12 @@ struct InstructionList {
   }
 };
 
-// Of a trace that has been checked (contents.h). Loops of one iteration are none, and a loop that
-// was left before its end is not listed.
+// Lists a trace that has been checked (contents.h). Loops of one iteration, and loops that were
+// left before their end, are not listed.
 InstructionList list_instructions(const TraceFile& file);
 
-// Without loops: `list.loops` has no place in a trace whose instructions have moved.
+// Makes a trace without loops. The instructions have moved, so `list.loops` cannot be stored in a
+// trace.
 TraceFile to_trace(const InstructionList& list);
 
 }  // namespace neuronmm::trace

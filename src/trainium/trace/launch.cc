@@ -8,13 +8,13 @@ namespace {
 
 using simulator::Grade;
 
-// Documented (Trainium2 and Trainium3 architecture): eight cores, four stacks.
+// Documented (Trainium2 and Trainium3 architecture): eight cores have four stacks.
 constexpr double kCoresOnStack = 2;
 
-// Fitted: the least mean absolute error over the rows of half 0 of docs/predictions.md, on two
-// cores of trn2 (25,000 ns beyond the fixed cost of one core). The 14 instructions of rmsnorm_quant
-// alone show 15,500. What it is made of is not public; cores that start apart and wait for each
-// other would be. trn3: assumed the same.
+// Fitted: the cost of a launch on two cores of trn2 in addition to that of one core, in ns. The
+// value has the least mean absolute error over the rows of half 0 of docs/predictions.md. The 14
+// instructions of rmsnorm_quant alone show 15,500. The cause is not public; cores that start at
+// different times and wait for one another would have this effect. Assumed: trn3 has the same cost.
 constexpr double kSeveralCoresNs = 25000;
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace {
 using simulator::DeviceSpec;
 using tile::Memory;
 
-// A kernel that fits has to fit still.
+// Returns whether the tensors fit into SBUF and PSUM. A pass must not make a kernel that fits too
+// large.
 bool fits_on_chip(const TraceFile& file, const Contents& contents, const DeviceSpec& device) {
   const auto bank = static_cast<int64_t>(device.psum_bank_bytes);
   const auto bytes = [&](Memory memory) {
@@ -35,7 +36,8 @@ void reorder(InstructionList& list, const std::vector<uint32_t>& order) {
   list.instructions = std::move(ordered);
 }
 
-// Of the same instructions in another order, only the lives of the tensors change.
+// Computes the lives of the tensors for a new order of the same instructions. Everything else in
+// the contents stays.
 void find_lives(const InstructionList& list, Contents& contents) {
   for (Instance& instance : contents.instances) {
     instance.first = Instance::kNever;

@@ -18,7 +18,7 @@ using simulator::DeviceSpec;
 using simulator::EngineCost;
 using simulator::Kind;
 
-// Who may run an instruction: a bit for each of these. Numbers below 32 are sets of them.
+// The engines that may run an instruction, one bit each. Numbers below 32 are sets of them.
 enum Runner : uint8_t { kTensor = 1, kVector = 2, kScalar = 4, kGpSimd = 8, kDma = 16 };
 constexpr size_t kSets = 32, kRunners = 5;
 
@@ -41,7 +41,7 @@ class Scheduler {
     enter();
     while (order_.size() < tasks_.size()) {
       const uint32_t next = choose();
-      if (next == kNone) continue;  // it did not fit, and waits
+      if (next == kNone) continue;  // The chosen instruction did not fit and waits.
       issue(next);
     }
     return std::move(order_);
@@ -52,9 +52,9 @@ class Scheduler {
   enum class State : uint8_t { kWaiting, kReady, kBlocked, kDone };
   struct Task {
     const Priced* priced = nullptr;
-    double ready = 0;          // when its operands are there
-    uint32_t before = 0;       // dependences that are not met
-    uint32_t first_after = 0;  // in after_
+    double ready = 0;          // When its operands are ready.
+    uint32_t before = 0;       // Dependences that are not met.
+    uint32_t first_after = 0;  // An index in after_.
     State state = State::kWaiting;
     uint8_t runners = 0;
   };
@@ -65,8 +65,8 @@ class Scheduler {
   using Timed = std::pair<double, uint32_t>;
   template <typename T>
   using Smallest = std::priority_queue<T, std::vector<T>, std::greater<T>>;
-  // Ready instructions that the same engines may run: those whose operands are there by the time
-  // that the engine is free, and those that come.
+  // Ready instructions that the same engines may run. `now` holds those whose operands are ready
+  // when the engine is free, `later` the others.
   struct Ready {
     Smallest<uint32_t> now;
     Smallest<Timed> later;
@@ -99,7 +99,7 @@ class Scheduler {
     if (job.kind == Kind::kMatmul || job.kind == Kind::kTranspose) return kTensor;
     const int set = (job.on_vector ? kVector : 0) | (job.on_scalar ? kScalar : 0) |
                     (job.on_gpsimd ? kGpSimd : 0);
-    return static_cast<uint8_t>(set == 0 ? kDma : set);  // no engine: it takes no time
+    return static_cast<uint8_t>(set == 0 ? kDma : set);  // No engine runs it, so it takes no time.
   }
 
   void link() {
@@ -114,13 +114,14 @@ class Scheduler {
     std::vector<uint32_t> next(tasks_.size());
     for (size_t i = 0; i < tasks_.size(); ++i) next[i] = tasks_[i].first_after;
     for (const Dependence& d : dependences) {
-      // An engine's own earlier write is in order with the next.
+      // An engine's own earlier write needs no wait because the engine works in order.
       const bool same = tasks_[d.from].runners == kTensor && tasks_[d.to].runners == kTensor;
       const bool in_order = same && d.wait == Wait::kVisible && writes_again(d);
       after_[next[d.from]++] = {d.to, in_order ? Wait::kRead : d.wait};
     }
   }
-  // A product that is added to what the last one has written.
+  // Returns whether both instructions write the same tensor, as a product that is added to the
+  // previous one does.
   bool writes_again(const Dependence& d) const {
     return list_.operands_of(list_.instructions[d.from])[0].instance ==
            list_.operands_of(list_.instructions[d.to])[0].instance;
@@ -130,7 +131,7 @@ class Scheduler {
     return {after_.data() + tasks_[task].first_after, end - tasks_[task].first_after};
   }
 
-  // The window moves with the first instruction that is left to do.
+  // Moves the window, which begins at the first instruction that is not scheduled.
   void enter() {
     while (oldest_ < tasks_.size() && tasks_[oldest_].state == State::kDone) ++oldest_;
     const size_t end = std::min<size_t>(tasks_.size(), size_t{oldest_} + options_.window);
@@ -150,8 +151,8 @@ class Scheduler {
     }
     return free;
   }
-  // Transfers wait for nobody but their operands; the engines' ports to PSUM are one on
-  // NeuronCore-v2.
+  // Returns when an instruction can start. Transfers wait only for their operands. On NeuronCore-v2
+  // the engines share one port to PSUM.
   double start_of(uint32_t task) const {
     const Task& t = tasks_[task];
     if (t.runners == kDma) return t.ready;
@@ -162,7 +163,7 @@ class Scheduler {
     return start;
   }
 
-  // The instruction that can begin first, or none if it does not fit into memory.
+  // Returns the instruction that can begin first, or none if it does not fit into memory.
   uint32_t choose() {
     uint32_t best = kNone;
     double best_start = 0;
@@ -214,7 +215,8 @@ class Scheduler {
     }
   }
 
-  // Those that memory has kept waiting, the program's first of them first.
+  // Makes the instructions ready that waited for memory, in the program's order, until one does not
+  // fit.
   void unblock(size_t memory) {
     Smallest<uint32_t>& blocked = blocked_[memory];
     while (!blocked.empty()) {
@@ -226,7 +228,7 @@ class Scheduler {
     }
   }
 
-  // When it is done, and when its result is visible.
+  // Returns when the instruction ends, and when its result is visible.
   std::pair<double, double> time(uint32_t task) {
     const Task& t = tasks_[task];
     const Priced& priced = *t.priced;
@@ -251,7 +253,7 @@ class Scheduler {
     return {end, end + costs[best - 1]->latency_ns};
   }
 
-  // All transfers share the engines, each of which moves an equal part.
+  // Models a transfer. All transfers share the engines, and each engine moves an equal part.
   std::pair<double, double> transfer(double start, const Priced& priced) {
     if (priced.nothing || priced.transfer.bytes() == 0) return {start, start};
     const auto engines = static_cast<int64_t>(device_.dma_engines);
@@ -274,9 +276,9 @@ class Scheduler {
   MemoryBudget budget_;
   std::vector<Task> tasks_;
   std::vector<After> after_;
-  std::array<Ready, kSets> ready_;  // by who may run them
+  std::array<Ready, kSets> ready_;  // By the engines that may run them.
   std::array<Smallest<uint32_t>, 2> blocked_;
-  std::array<double, kRunners> free_{};  // Tensor, Vector, Scalar, GpSimd, DMA
+  std::array<double, kRunners> free_{};  // For Tensor, Vector, Scalar, GpSimd and DMA.
   double port_free_ = 0;
   uint32_t oldest_ = 0;
   size_t entered_ = 0;

@@ -1,11 +1,11 @@
 #pragma once
-// The order in which a compiler might issue a trace's instructions: of those whose operands are
-// there, the one that can begin first goes first, and of several the one that the program names
-// first.
+// Models the order in which a compiler might issue a trace's instructions. Of the instructions
+// whose operands are ready, the one that can begin first goes first. If several can, the first one
+// in the program goes first.
 //
 // Documented (NKI API, nki.language.affine_range): iterations may run in parallel on different
-// engines, as data dependences allow. Assumed: list scheduling itself, its window, and that
-// iterations of sequential loops overlap as their data allows.
+// engines, as far as data dependences allow. Assumed: list scheduling itself, its window, and that
+// iterations of sequential loops overlap as far as their data allows.
 
 #include <cstdint>
 #include <vector>
@@ -18,12 +18,13 @@
 namespace neuronmm::trace {
 
 struct ScheduleOptions {
-  uint32_t window = 256;  // instructions behind the first that is left to do
+  // The most instructions that it looks ahead from the first one not yet scheduled.
+  uint32_t window = 256;
 };
 
-// The instructions' numbers in their new order: one that every dependence allows
-// (dependences.h) and that needs no more PSUM and SBUF than there is, or than the program's order
-// needs where that is more. Fails where an instruction has no price.
+// Returns the instructions' indices in their new order. The order keeps every dependence
+// (dependences.h). It needs no more PSUM and SBUF than the device has, or than the program's order
+// needs if that is more. Fails if an instruction has no price.
 Result<std::vector<uint32_t>> list_schedule(const InstructionList& list, const Contents& contents,
                                             const simulator::DeviceSpec& device,
                                             const ScheduleOptions& options = {});

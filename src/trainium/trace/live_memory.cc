@@ -22,7 +22,7 @@ int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes) {
   return (bytes + psum_bank_bytes - 1) / psum_bank_bytes * psum_bank_bytes;
 }
 
-// What comes and goes at each instruction, summed up in their order.
+// Sums up the memory that each instruction takes and frees, in order.
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
                    int64_t psum_bank_bytes) {
   const std::vector<Instance>& all = contents.instances;
@@ -54,7 +54,7 @@ std::string describe(const Header& header, const Contents& contents, const LiveP
   struct Group {
     int64_t count = 0, bytes = 0;
   };
-  std::map<std::pair<std::string, uint32_t>, Group> groups;  // by name and source line
+  std::map<std::pair<std::string, uint32_t>, Group> groups;  // By name and source line.
   for (const uint32_t i : peak.tensors) {
     const Instance& instance = contents.instances[i];
     const TensorKind& kind = header.tensors[instance.kind];

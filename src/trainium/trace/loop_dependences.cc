@@ -14,9 +14,9 @@ LoopDependenceFinder::Cell* LoopDependenceFinder::cells(uint32_t root) {
   return cells_.data() + cells.first;
 }
 
-// Within an iteration an earlier access is of an earlier statement, so that a later statement, or
-// the same one, is of an earlier iteration; but for a writer, which may be of this one and the same
-// instruction.
+// Compares an access with the earlier accesses to its cell. Within one iteration, an earlier access
+// belongs to an earlier statement. A later statement, or the same one, therefore belongs to an
+// earlier iteration. A writer is the exception: it may be the same instruction.
 void LoopDependenceFinder::note(const Cell& cell, bool writes, uint32_t statement,
                                 uint32_t iteration, LoopDependences& found) const {
   const auto now = static_cast<int64_t>(statement);

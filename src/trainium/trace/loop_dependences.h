@@ -1,6 +1,7 @@
 #pragma once
-// Between which statements of a loop's body values and memory pass from one iteration to a later
-// one, by the cells that they access.
+// Finds the statements of a loop's body between which values pass from one iteration to a later
+// one, by the cells that they access. The vectorizer (vectorize.h) uses it to see which loops it
+// may split.
 
 #include <cstdint>
 #include <vector>
@@ -11,10 +12,10 @@
 namespace neuronmm::trace {
 
 struct LoopDependences {
-  // A statement depends on a later statement of an earlier iteration: the loop cannot be split into
-  // one loop per statement.
+  // True if a statement depends on a later statement of an earlier iteration. Such a loop cannot be
+  // split into one loop per statement.
   bool backward = false;
-  std::vector<bool> on_itself;  // by statement: one iteration depends on another
+  std::vector<bool> on_itself;  // By statement: one iteration depends on another.
 };
 
 class LoopDependenceFinder {
@@ -22,17 +23,17 @@ class LoopDependenceFinder {
   LoopDependenceFinder(const InstructionList& list, const Contents& contents)
       : list_(list), contents_(contents), cells_of_(contents.instances.size()) {}
 
-  // Of a loop whose iterations all have `statements` instructions.
+  // Finds the dependences of a loop whose iterations all have `statements` instructions.
   LoopDependences find(const ParallelLoop& loop, uint32_t statements);
 
  private:
   struct Cell {
-    int64_t writer = kNobody, reader = kNobody;  // the latest statement, since the last write
-    uint32_t written_in = 0;                     // iteration
+    int64_t writer = kNobody, reader = kNobody;  // The latest statement since the last write.
+    uint32_t written_in = 0;                     // The iteration.
   };
   struct Cells {
-    uint64_t loop = 0;  // that they were last used for
-    size_t first = 0;   // in cells_
+    uint64_t loop = 0;  // The loop that they were last used for.
+    size_t first = 0;   // An index in cells_.
   };
   static constexpr int64_t kNobody = -1;
 
@@ -42,7 +43,7 @@ class LoopDependenceFinder {
 
   const InstructionList& list_;
   const Contents& contents_;
-  std::vector<Cells> cells_of_;  // by root
+  std::vector<Cells> cells_of_;  // By root.
   std::vector<Cell> cells_;
   uint64_t loop_ = 0;
 };

@@ -1,7 +1,8 @@
 #pragma once
-// How far ahead of the program's order a schedule may run before SBUF or PSUM is full. It keeps
-// what the program's order needs from here on, with what was made early on top, so that going on in
-// the program's order is possible at any time.
+// Tells how far ahead of the program's order a schedule may run before SBUF or PSUM is full. The
+// budget is the memory that the program's order needs from here on, plus the tensors that were made
+// early. The scheduler can thus always continue in the program's order. Only list_schedule.cc uses
+// it.
 
 #include <array>
 #include <cstdint>
@@ -20,36 +21,37 @@ class MemoryBudget {
   MemoryBudget(const InstructionList& list, const Contents& contents,
                const simulator::DeviceSpec& device);
 
-  // Whether the tensors that an instruction would make fit, if nothing before `oldest` is left to
-  // do. Transfers get a half of SBUF: loads that nothing keeps waiting would else take all of it,
-  // and leave nothing to the engines. If not, `full` is the memory that they do not fit into.
+  // Returns whether the tensors that an instruction would make fit, if every instruction before
+  // `oldest` is done. Transfers may fill half of SBUF, because loads that wait for nothing would
+  // otherwise leave nothing to the engines. If the result is false, `full` is the memory that is
+  // full.
   bool fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full);
-  // The instruction is scheduled. Returns which memories have room that they did not have before.
+  // Notes that the instruction is scheduled. Returns which memories have gained free space.
   std::array<bool, 2> run(uint32_t instruction, uint32_t oldest);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Tensor {
-    uint32_t first = 0, last = 0;  // in the program's order
-    uint32_t accesses = 0;         // instructions to come
-    int32_t size = 0;              // bytes or banks
+    uint32_t first = 0, last = 0;  // In the program's order.
+    uint32_t accesses = 0;         // Accesses to come.
+    int32_t size = 0;              // Bytes or banks.
     Memory memory = kSbuf;
     bool made = false;
   };
-  // The most that is needed at any of [oldest, end). What is asked for many times between two
-  // instructions is found once.
+  // Returns the most memory that is needed anywhere in [oldest, end). The maxima are cached,
+  // because many calls come between two instructions.
   int32_t most_needed(Memory memory, uint32_t oldest, uint32_t end);
   struct Most {
-    uint32_t oldest = kNone;     // none: not known
-    std::vector<int32_t> until;  // from `oldest` to each of the instructions behind it
+    uint32_t oldest = kNone;     // kNone: unknown.
+    std::vector<int32_t> until;  // The maximum from `oldest` up to each later instruction.
   };
-  // The tensors whose memory counts, of an instruction; each once.
+  // Returns the tensors on chip that an instruction accesses, each once.
   const std::vector<uint32_t>& roots(uint32_t instruction);
 
   const InstructionList& list_;
   const Contents& contents_;
-  std::vector<Tensor> tensors_;                 // by root; size 0: does not count
-  std::array<std::vector<int32_t>, 2> needed_;  // by memory and instruction
+  std::vector<Tensor> tensors_;                 // By root; size 0 if the tensor does not count.
+  std::array<std::vector<int32_t>, 2> needed_;  // By memory and instruction.
   std::array<Most, 2> most_;
   std::array<int32_t, 2> capacity_{};
   std::vector<uint32_t> roots_;

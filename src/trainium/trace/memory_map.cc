@@ -14,7 +14,7 @@ MemoryMap::MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released rele
   starting_at_[0] = kFirst;
 }
 
-// Nearly always one begins there: it was put there, or found.
+// Returns the segment that holds an address. A segment nearly always begins there.
 MemoryMap::SegmentId MemoryMap::segment_at(int64_t at) const {
   SegmentId id = starting_at_[static_cast<size_t>(at)];
   if (id != kNone) return id;
@@ -27,7 +27,7 @@ bool MemoryMap::free_longer(SegmentId a, SegmentId b) const {
   return x.freed != y.freed ? x.freed < y.freed : x.begin < y.begin;
 }
 
-// `near`: a free segment beside which it belongs, or nearly so.
+// Adds a segment to the list of free segments. `near` is a free segment near its place in the list.
 void MemoryMap::add_free(SegmentId id, SegmentId near) {
   SegmentId older = near;
   while (older != kNone && free_longer(id, older)) older = segment(older).older;
@@ -45,8 +45,8 @@ void MemoryMap::drop_free(SegmentId id) {
   (newer == kNone ? newest_ : segment(newer).older) = older;
 }
 
-// When the whole range, which begins in that segment, became free; nothing where a part of it is
-// taken.
+// Returns when the whole range became free, or nothing if a part of it is taken. The range begins
+// in segment `first`.
 std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range, SegmentId first) const {
   uint32_t last = 0;
   for (SegmentId id = first; id != kNone; id = segment(id).next) {
@@ -58,7 +58,7 @@ std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range, SegmentId fir
   return last;
 }
 
-// The first place from `begin` on, and before `end`, that is not blocked.
+// Returns the first place that is not blocked and begins in [begin, end).
 std::optional<MemoryRange> MemoryMap::first_fit(int64_t begin, int64_t end, int64_t bytes,
                                                 const Blocked& blocked) const {
   begin = (begin + unit_ - 1) / unit_ * unit_;
@@ -71,8 +71,8 @@ std::optional<MemoryRange> MemoryMap::first_fit(int64_t begin, int64_t end, int6
   return std::nullopt;
 }
 
-// A place is as old as the newest of its segments. It begins with a free one, and none that became
-// free later than the best place so far need be looked at.
+// A place is as old as its newest segment and begins with a free one. Segments that became free
+// later than the best place so far are not looked at.
 std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) const {
   std::optional<MemoryRange> best;
   uint32_t best_freed = UINT32_MAX;
@@ -89,8 +89,8 @@ std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) 
   return scattered(bytes, blocked);
 }
 
-// Free memory that lies in pieces is used in pieces. The compiler, which knows all tensors before
-// it places the first, would have kept it together.
+// Uses free memory in several pieces. The compiler, which knows all tensors before it places the
+// first, would have kept it in one piece.
 std::vector<MemoryRange> MemoryMap::scattered(int64_t bytes, const Blocked& blocked) const {
   std::vector<std::pair<uint32_t, MemoryRange>> free;
   for (SegmentId id = kFirst; id != kNone; id = segment(id).next) {
@@ -143,7 +143,7 @@ MemoryMap::SegmentId MemoryMap::cut(SegmentId from, int64_t at) {
   return behind;
 }
 
-// What lies between `first` and `end` becomes a part of `first`.
+// Merges the segments between `first` and `end` into `first`.
 void MemoryMap::erase_behind(SegmentId first, SegmentId end) {
   for (SegmentId id = segment(first).next; id != end; id = segment(id).next) {
     starting_at_[static_cast<size_t>(segment(id).begin)] = kNone;
@@ -160,7 +160,7 @@ const std::vector<MemoryMap::Piece>& MemoryMap::put(const std::vector<MemoryRang
   return pieces_;
 }
 
-// The segments of the range become one where all quarters are taken, so that the map stays short.
+// Merges the segments of the range if the occupant takes all quarters, so that the map stays short.
 void MemoryMap::put(const MemoryRange& range, Occupant who) {
   const SegmentId first = cut(segment_at(range.begin), range.begin);
   const SegmentId end = range.end < size_ ? cut(first, range.end) : kNone;

@@ -1,7 +1,8 @@
 #pragma once
-// Who lies where in SBUF or PSUM, and who lay there before. Tensors whose address is not given take
-// the memory that has been free longest, as the compiler's rotating allocation does, so that what
-// comes next need not wait for what was there last.
+// Records which tensor lies where in SBUF or PSUM, and which one lay there before. Tensors without
+// a given address take the memory that has been free longest, as the compiler's rotating allocation
+// does. New tensors then need not wait for the most recent ones. TensorMemory (tensor_memory.h) has
+// a map per memory.
 
 #include <array>
 #include <cstdint>
@@ -11,61 +12,65 @@
 
 namespace neuronmm::trace {
 
-// Partitions are told apart in quarters of 32, the least that an access may start at.
+// Partitions are distinguished in quarters of 32, the smallest step at which an access may start.
 inline constexpr size_t kQuarters = 4;
 inline constexpr uint8_t kAllQuarters = 0xf;
 
 struct MemoryRange {
-  int64_t begin = 0, end = 0;  // bytes per partition
+  int64_t begin = 0, end = 0;  // Bytes per partition.
   uint8_t quarters = kAllQuarters;
 };
 
 class MemoryMap {
  public:
-  using Occupant = int32_t;  // a small number that its owner uses again once it is released
+  using Occupant = int32_t;  // A small number that its owner reuses after its release.
   static constexpr Occupant kNobody = -1;
 
-  // A part of a range, and who was there.
+  // A part of a range, and the previous occupants of its quarters.
   struct Piece {
     MemoryRange range;
     std::array<Occupant, kQuarters> before{kNobody, kNobody, kNobody, kNobody};
-    bool taken = false;  // one of them has not left
+    bool taken = false;  // True if one of them has not left.
   };
-  // released(who): no part of the memory remembers `who`, and `who` has left.
+  // released(who) is called when `who` has left and no part of the memory remembers it.
   using Released = std::function<void(Occupant)>;
-  // blocked(range): a range that somebody with an address will need, if it overlaps.
+  // blocked(range) returns a range that overlaps it and that a tensor with an address will need, if
+  // there is one.
   using Blocked = std::function<std::optional<MemoryRange>(const MemoryRange&)>;
 
-  // `capacity`: what is given away without an address, of `size` bytes. Places without an address
-  // begin at multiples of `unit`.
+  // The memory has `size` bytes per partition. Tensors without an address get only the first
+  // `capacity` bytes, at multiples of `unit`.
   MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released);
 
-  // Where `bytes` fit, longest free first; several ranges where no free one is large enough, and
-  // none where all together are not. `blocked` may be null.
+  // Returns a place for `bytes`, the longest free first. If no free range is large enough, the
+  // result has several ranges. It is empty if all free ranges together are too small. `blocked` may
+  // be null.
   std::vector<MemoryRange> find(int64_t bytes, const Blocked& blocked) const;
-  // Puts somebody there. What is returned holds until the next put(), and so do those who were
-  // there.
+  // Puts an occupant into the ranges. The result, and the occupants that it names, stay valid until
+  // the next put().
   const std::vector<Piece>& put(const std::vector<MemoryRange>& ranges, Occupant who);
-  // Its last access has been, at `now` > 0.
+  // Notes that the occupant's last access is over, at `now` > 0.
   void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
 
  private:
   using SegmentId = int32_t;
-  static constexpr SegmentId kNone = -1, kFirst = 0;  // the first begins at 0 and is never erased
+  // The first segment begins at 0 and is never erased.
+  static constexpr SegmentId kNone = -1, kFirst = 0;
 
   struct Segment {
     int64_t begin = 0;
     std::array<Occupant, kQuarters> who{kNobody, kNobody, kNobody, kNobody};
-    uint8_t taken = 0;   // quarters
-    uint32_t freed = 0;  // when the last of them left; 0: never used
+    uint8_t taken = 0;   // The occupied quarters, as bits.
+    uint32_t freed = 0;  // When the last occupant left; 0 if it was never used.
     SegmentId next = kNone;
-    SegmentId older = kNone, newer = kNone;  // of those that are free
+    SegmentId older = kNone, newer = kNone;  // Links between free segments.
   };
   Segment& segment(SegmentId id) { return segments_[static_cast<size_t>(id)]; }
   const Segment& segment(SegmentId id) const { return segments_[static_cast<size_t>(id)]; }
   int64_t end_of(const Segment& s) const { return s.next == kNone ? size_ : segment(s.next).begin; }
   SegmentId segment_at(int64_t at) const;
-  SegmentId cut(SegmentId from, int64_t at);  // the segment that begins there, which it makes
+  // Returns the segment that begins there, and makes it if necessary.
+  SegmentId cut(SegmentId from, int64_t at);
   void erase_behind(SegmentId first, SegmentId end);
   std::optional<uint32_t> freed(const MemoryRange& range, SegmentId first) const;
   std::optional<MemoryRange> first_fit(int64_t begin, int64_t end, int64_t bytes,
@@ -78,16 +83,17 @@ class MemoryMap {
   void put(const MemoryRange& range, Occupant who);
 
   int64_t capacity_, size_, unit_;
-  // Two lists run through the segments: all of them by their addresses, without gaps, and those
-  // that are free by the time when they became so, then by address. A tensor's place is cut out of
-  // the oldest and comes back as the newest, so that in lists its neighbours are at hand, where
-  // sorted arrays would be searched and moved several times for each tensor.
+  // Two lists run through the segments. One has all of them by address, without gaps. The other has
+  // the free ones by the time when they became free, then by address. A tensor's place is cut from
+  // the oldest free segment and comes back as the newest. In lists its neighbours are at hand,
+  // whereas sorted arrays would be searched and moved several times per tensor.
   std::vector<Segment> segments_;
-  std::vector<SegmentId> spare_;        // of segments_, not in use
-  std::vector<SegmentId> starting_at_;  // by address
+  std::vector<SegmentId> spare_;        // Indices in segments_ that are not in use.
+  std::vector<SegmentId> starting_at_;  // By address.
   SegmentId oldest_ = kFirst, newest_ = kFirst;
   std::vector<Piece> pieces_;
-  std::vector<int32_t> references_;  // by occupant: quarters of segments, and one until it leaves
+  // By occupant: its quarters of segments, plus one until it leaves.
+  std::vector<int32_t> references_;
   Released released_;
 };
 

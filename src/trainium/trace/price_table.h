@@ -1,5 +1,6 @@
 #pragma once
-// What instructions cost, each kind of them priced once: an operation on operands of certain forms.
+// Caches the prices of instructions. Every combination of an operation and its operands' forms is
+// priced once (pricing.h).
 
 #include <cstdint>
 #include <unordered_map>
@@ -14,18 +15,19 @@ namespace neuronmm::trace {
 
 class PriceTable {
  public:
-  // All three must outlive it.
+  // All three arguments must outlive the table.
   PriceTable(const Header& header, const AccessTable& accesses,
              const simulator::DeviceSpec& device);
 
-  // `forms`: of the operands, in order (Access::form). What it returns holds as long as the table.
+  // Returns the price of an operation, which stays valid as long as the table. `forms` are those of
+  // the operands, in order (Access::form).
   Result<const Priced*> find(uint32_t operation, const std::vector<uint32_t>& forms);
 
  private:
   struct HashForms {
     size_t operator()(const std::vector<uint32_t>& forms) const;
   };
-  struct Prices {  // of one operation, by the forms of its operands
+  struct Prices {  // The prices of one operation, by the forms of its operands.
     std::unordered_map<std::vector<uint32_t>, Priced, HashForms> all;
     const std::pair<const std::vector<uint32_t>, Priced>* last = nullptr;
   };
@@ -33,7 +35,7 @@ class PriceTable {
   const Header& header_;
   const AccessTable& accesses_;
   const simulator::DeviceSpec& device_;
-  std::vector<Prices> prices_;  // by operation
+  std::vector<Prices> prices_;  // By operation.
 };
 
 }  // namespace neuronmm::trace

@@ -21,7 +21,7 @@ enum class Family {
   kMatmul,
   kTranspose,
   kCopy,
-  kScalarOperand,  // one tensor and numbers, or one number per partition
+  kScalarOperand,  // A tensor, and numbers or one number per partition.
   kBinary,
   kActivate,
   kMemset,
@@ -29,9 +29,9 @@ enum class Family {
   kPredicated,
   kReciprocal,
   kGather,
-  kSearch,   // `rate` elements of src per cycle
-  kPlain,    // `rate` elements per cycle
-  kRegister  // a number, not a tensor
+  kSearch,   // `rate` elements of src per cycle.
+  kPlain,    // `rate` elements per cycle.
+  kRegister  // A number, not a tensor.
 };
 
 enum Engines : uint8_t { kVector = 1, kScalar = 2, kGpSimd = 4 };
@@ -39,16 +39,19 @@ enum Engines : uint8_t { kVector = 1, kScalar = 2, kGpSimd = 4 };
 struct Rule {
   std::string_view name;
   Family family;
-  uint8_t engines = kVector;  // that may run it where the call leaves it open
-  double rate = 1;            // elements per cycle
-  double extra = 0;           // cycles on top of the fixed ones
+  uint8_t engines = kVector;  // The engines that may run it if the call does not choose one.
+  double rate = 1;            // Elements per cycle.
+  double extra = 0;           // Cycles in addition to the fixed ones.
 };
 
-// Engines and rates as the cost tables and docstrings of nki.isa state them (SDK 2.26 for costs,
-// 2.32 for engines). Assumed, for want of a figure: one element per cycle for select_reduce,
-// tensor_scalar_cumulative, quantize_mx, nc_n_gather, tensor_partition_reduce, nonzero_with_count,
-// sequence_bounds, rng and its kin; `exponential` at four (it is stated as four times Scalar's
-// exp). topk takes 4 cycles for each element of 16 partitions (SDK 2.32), so 64 for each of one.
+// Engines and rates as the cost tables and docstrings of nki.isa state them (costs: SDK 2.26,
+// engines: SDK 2.32).
+//
+// Assumed for want of a figure: one element per cycle for select_reduce, tensor_scalar_cumulative,
+// quantize_mx, nc_n_gather, tensor_partition_reduce, nonzero_with_count, sequence_bounds, and the
+// rng family. Assumed: `exponential` processes four per cycle, because its documentation states
+// four times the rate of Scalar's exp. The topk instruction takes 4 cycles per element of 16
+// partitions (SDK 2.32), which is 64 per element of one partition.
 constexpr std::array<Rule, 50> kRules = {{
     {"dma_copy", Family::kDma},
     {"dma_transpose", Family::kDma},
@@ -102,10 +105,10 @@ constexpr std::array<Rule, 50> kRules = {{
     {"register_store", Family::kRegister},
 }};
 
-// A DMA that transposes what lies in SBUF, beside one that loads from HBM. Fitted to half 0 of
-// docs/predictions.md, the prefill attention of nki-library on trn2; the documents (0.9 of a plain
-// copy's rate at most) and nki-autotune's measured kernel, whose transposes load from HBM, say
-// nothing of it. trn3: assumed the same.
+// The rate of a DMA that transposes data in SBUF, relative to one that loads from HBM. Fitted to
+// the prefill attention of nki-library on trn2 (half 0 of docs/predictions.md). The documents limit
+// such transfers to 0.9 of a plain copy's rate and say nothing else. nki-autotune's measured kernel
+// does not show the rate, because its transposes load from HBM. Assumed: trn3 has the same rate.
 constexpr double kTransposeOnChip = 5.0 / 9;
 
 const Rule* find_rule(std::string_view name) {
@@ -120,8 +123,8 @@ bool double_rows(const Operation& operation) {
   return operation.perf_mode.starts_with("double_row");
 }
 
-// The costs of the simulator tell dtypes apart by size, and fp32 on the Tensor engine by name.
-// NeuronCore-v4 has the fast modes of 16 bits for 8 bits too.
+// Maps a dtype to one that the simulator's costs distinguish: they depend on the size, and on fp32
+// for the Tensor engine. NeuronCore-v4 has the fast modes of 16 bits for 8 bits, too.
 DType size_class(const Dtype& dtype, const DeviceSpec& device) {
   if (dtype.bytes == 2 || (dtype.bytes == 1 && device.name == "trn3")) return DType::kBF16;
   return dtype.bytes == 1 ? DType::kI8 : dtype.bytes == 8 ? DType::kI64 : DType::kF32;
@@ -145,7 +148,7 @@ class Pricer {
       return rule_.family == Family::kMatmul ? price_matmul() : price_transpose();
     }
     for (size_t i = 0; i < forms_.size(); ++i) {
-      // A barrier names a tensor in HBM that the cores share, and moves nothing.
+      // A barrier names a tensor in HBM that the cores share, but moves nothing.
       if (forms_[i]->memory == Memory::kHbm && rule_.family != Family::kRegister) {
         return fail("{}: operand {} lies in HBM, where no engine but DMA reaches", op_.name,
                     op_.operands[i]);
@@ -156,19 +159,20 @@ class Pricer {
   }
 
  private:
-  // The operand of that role, or null.
+  // Returns the operand of a role, or null.
   const Form* operand(std::string_view role) const {
     for (size_t i = 0; i < forms_.size(); ++i) {
       if (op_.operands[i] == role) return forms_[i];
     }
     return nullptr;
   }
+  // Returns the index of the first operand whose role begins with `role`.
   int32_t index_of(std::string_view role) const {
     const auto at = std::find_if(op_.operands.begin(), op_.operands.end(),
                                  [&](const std::string& name) { return name.starts_with(role); });
     return static_cast<int32_t>(at - op_.operands.begin());
   }
-  // All operands whose role begins so, in order.
+  // Returns all operands whose role begins with `role`, in order.
   std::vector<const Form*> operands(std::string_view role) const {
     std::vector<const Form*> found;
     for (size_t i = 0; i < forms_.size(); ++i) {
@@ -189,7 +193,8 @@ class Pricer {
     }
   }
 
-  // Transposes of at most 32 x 32 may run on Vector, and do where the call leaves it open.
+  // Returns whether the Tensor engine runs the instruction. Transposes of at most 32 x 32 may run
+  // on Vector, and do if the call does not choose an engine.
   bool on_tensor_engine() const {
     if (rule_.family == Family::kMatmul) return true;
     if (rule_.family != Family::kTranspose || op_.engine == EngineName::kVector) return false;
@@ -207,14 +212,14 @@ class Pricer {
     Job& job = out_.job;
     job.kind = op_.transpose ? Kind::kTranspose : Kind::kMatmul;
     job.fp32 = fp32;
-    // A transpose multiplies by an identity, and an operand of zeros and ones saves half of the
-    // passes of fp32 alike.
+    // A transpose multiplies by an identity. An operand of zeros and ones saves half of the passes
+    // of fp32 in the same way.
     job.tensor = op_.transpose || !op_.onezero.empty() ? transpose_cost(device_, dtype)
                                                        : matmul_cost(device_, dtype);
     if (slow_port(*moving)) job.tensor.ns_per_column *= 2;
     out_.tensor = {stationary->partitions, stationary->elements, moving->elements};
-    // Two rows of fp8 in the place of one: half of the columns for twice the contraction. MX has
-    // four values in an element.
+    // Double-row mode puts two rows of fp8 in the place of one, which halves the columns and
+    // doubles the contraction. MX has four values in an element.
     if (double_rows(op_)) {
       out_.tensor.contraction *= 2;
       out_.tensor.rows = std::max<int64_t>(1, out_.tensor.rows / 2);
@@ -238,7 +243,8 @@ class Pricer {
     return part == 0 ? Job::kWholeArray : static_cast<uint16_t>(part);
   }
 
-  // The identity is what moves: as many columns as the data has partitions.
+  // Prices a transpose on the Tensor engine. The moving operand is the identity, which has as many
+  // columns as the data has partitions.
   Status price_transpose() {
     const Form* src = operand("src");
     if (!src) return lacks("src");
@@ -260,14 +266,15 @@ class Pricer {
       default:
         break;
     }
-    // GpSimd fills SBUF, so that Vector is left to evict; it cannot reach PSUM.
+    // GpSimd fills SBUF, so that Vector is free for evictions. GpSimd cannot reach PSUM.
     if (rule_.family == Family::kMemset) return out_.job.touches_psum ? kVector : kGpSimd;
     if (rule_.family == Family::kBinary && (op_.op == "power" || op_.op == "pow")) return kGpSimd;
     if (rule_.family == Family::kScalarOperand && linear()) return kVector | kScalar;
     return rule_.engines;
   }
 
-  // Scalar takes a product, a sum, or a product and then a sum.
+  // Returns whether Scalar can run the instruction: a product, a sum, or a product followed by a
+  // sum.
   bool linear() const {
     if (!op_.reduce_op.empty()) return false;
     const bool sum_next = op_.op1.empty() || op_.op1 == "add";
@@ -294,8 +301,8 @@ class Pricer {
     return {};
   }
 
-  // Assumed: a register operation takes an engine as long as the smallest instruction, and the Sync
-  // engine, which nothing else waits for, no time.
+  // Prices an operation on registers. Assumed: it occupies an engine as long as the smallest
+  // instruction does. On the Sync engine, which no other engine waits for, it takes no time.
   Status price_register() {
     out_.streamed = 1;
     out_.job.kind = Kind::kOther;
@@ -309,7 +316,8 @@ class Pricer {
     return {};
   }
 
-  // Assumed: these functions are in every table, as copies are.
+  // Returns a number for the function's table. Assumed: every table has the functions listed here,
+  // as it has copies.
   static int32_t table_of(std::string_view function) {
     for (const std::string_view free : {"", "copy", "identity", "relu", "square", "abs"}) {
       if (function == free) return simulator::kNoTable;
@@ -329,14 +337,14 @@ class Pricer {
     const bool reduces = op_.reduces();
     const bool may_reduce =
         rule_.family == Family::kActivate || rule_.family == Family::kScalarOperand;
-    if (reduces && may_reduce) extra += 64;  // reading the accumulator
+    if (reduces && may_reduce) extra += 64;  // Time to read the accumulator.
     cost.fixed_ns += extra / ghz(unit);
     if (op_.dynamic || op_.name.starts_with("tensor_copy_dynamic")) {
       cost.minimum_ns = std::max(cost.minimum_ns, 600 / ghz(unit));
     }
     for (const Form* form : forms_) {
-      // A port delivers an element per lane and cycle of the core's base clock, or every other
-      // cycle.
+      // A port delivers an element per lane and cycle of the core's base clock. Operands with a
+      // large stride get one every other cycle.
       if (slow_port(*form)) {
         cost.ns_per_element = std::max(cost.ns_per_element, 2 / device_.scalar_ghz.value);
       }
@@ -344,7 +352,7 @@ class Pricer {
     return cost;
   }
 
-  // Neighbours more than 16 bytes apart (architecture guide).
+  // Returns whether neighbours are more than 16 bytes apart (architecture guide).
   static bool slow_port(const Form& form) { return form.inner_stride_bytes > 16; }
 
   bool packed() const {
@@ -391,12 +399,14 @@ class Pricer {
     }
   }
 
-  // A scan with one tensor (tensor_scalar_cumulative) has one stream to read. Assumed.
+  // Returns the rate of a plain operation. Assumed: a scan with one tensor reads one stream and
+  // runs at full rate.
   double plain_rate(size_t sources) const {
     return op_.name == "tensor_tensor_scan" && sources < 2 ? 1 : rule_.rate;
   }
 
-  // The fourfold mode is for neighbours; others have the twofold one.
+  // Returns the cost of a copy. The fourfold mode requires neighbouring elements; other copies have
+  // the twofold mode.
   EngineCost streamed_copy(Unit unit, const Form& dst, const Form& src) const {
     EngineCost cost = copy_cost(device_, unit, place(dst), place(src));
     if (unit != Unit::kVector || packed()) return cost;
@@ -405,8 +415,9 @@ class Pricer {
     return cost;
   }
 
-  // Two tensors stream in, or one and a number. The fast mode is for neighbours. GpSimd has no
-  // table: assumed two cycles per element.
+  // Returns the cost of an operation on two tensors, or on a tensor and a number. The fast mode
+  // requires neighbouring elements. The tables do not cover GpSimd. Assumed: it takes two cycles
+  // per element.
   EngineCost binary(Unit unit, const Form& dst, const std::vector<const Form*>& sources) const {
     if (sources.size() < 2) return engine_cost(device_, unit, 1);
     if (unit != Unit::kVector) return engine_cost(device_, unit, 0.5);
@@ -415,7 +426,7 @@ class Pricer {
     return binary_cost(device_, place(dst), place(a), place(b));
   }
 
-  // The formula of nki.isa.local_gather, with its t = 4.
+  // Returns the rate from the formula of nki.isa.local_gather, with its t = 4.
   double gather_rate() const {
     const std::vector<const Form*> sources = operands("src");
     const auto per_index = static_cast<double>(op_.elements_per_index);
@@ -424,8 +435,8 @@ class Pricer {
     return scale / std::min(4 / bytes, per_index);
   }
 
-  // One side of a DMA is in HBM, or both are, or none. The on-chip side decides which DMA engines
-  // take part; a descriptor moves what lies one behind the other on both sides.
+  // Prices a DMA, of which one side, both or none is in HBM. The on-chip side decides which DMA
+  // engines take part. A descriptor moves elements that are contiguous on both sides.
   Status price_dma() {
     const std::vector<const Form*> sources = operands("src"), targets = operands("dst");
     if (sources.empty()) return lacks("src");

@@ -23,7 +23,7 @@ class PsumMover {
 
   int64_t run(int64_t capacity, int64_t bank_bytes) {
     const LivePeak peak = live_peak(list_.header, contents_, Memory::kPsum, bank_bytes);
-    std::map<uint32_t, int64_t> taken;  // by kind
+    std::map<uint32_t, int64_t> taken;  // By kind.
     for (const uint32_t instance : peak.tensors) {
       const uint32_t kind = contents_.instances[instance].kind;
       taken[kind] += memory_taken(list_.header.tensors[kind], bank_bytes);
@@ -44,7 +44,7 @@ class PsumMover {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Of a tile: its last product, and whether something was done with it before.
+  // The uses of a tile: its last product, and whether it can move.
   struct Uses {
     uint32_t last_write = kNone;
     bool read = false, movable = true;
@@ -57,7 +57,7 @@ class PsumMover {
     for (size_t i = 0; i < operands.size(); ++i) {
       const Instance& instance = contents_.instances[operands[i].instance];
       Uses& uses = uses_[instance.root];
-      if (instance.root != operands[i].instance) uses.movable = false;  // a view
+      if (instance.root != operands[i].instance) uses.movable = false;  // The operand is a view.
       if (!operation.writes[i]) {
         uses.read = true;
         continue;
@@ -91,7 +91,8 @@ class PsumMover {
     return moved;
   }
 
-  // Puts the copies behind the last products, and lets the readers read the copies.
+  // Inserts a copy after the last product of each moved tile, and makes the readers read the
+  // copies.
   void rewrite() {
     const auto operation = static_cast<uint32_t>(list_.header.operations.size());
     Operation copy;
@@ -146,10 +147,10 @@ class PsumMover {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<Uses> uses_;                                        // by root
-  std::unordered_map<uint32_t, uint32_t> twins_;                  // by tile: the tensor in SBUF
-  std::unordered_map<uint32_t, std::vector<uint32_t>> moved_at_;  // by instruction: tiles
-  std::map<uint32_t, uint32_t> whole_;                            // by kind
+  std::vector<Uses> uses_;                                        // By root.
+  std::unordered_map<uint32_t, uint32_t> twins_;                  // By tile: the tensor in SBUF.
+  std::unordered_map<uint32_t, std::vector<uint32_t>> moved_at_;  // By instruction: the tiles.
+  std::map<uint32_t, uint32_t> whole_;                            // By kind.
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
 #pragma once
-// PSUM for a kernel that wants more than there is. A tile of PSUM whose content the Tensor engine
-// has written before anything else is done with it moves to SBUF, from where it may be spilled.
+// Makes a legacy kernel fit that needs more PSUM than there is. Some tiles of PSUM are not read
+// before the Tensor engine has written all of their content. Such tiles move to SBUF, from where
+// they may be spilled.
 //
-// Assumed: a published kernel (docs/nki_legacy.md, attention's first version) keeps 512 KiB per
-// partition of products, so the compiler must have put them somewhere.
+// Assumed: a published kernel (docs/nki_legacy.md, attention's first version) keeps 512 KiB of
+// products per partition, so the compiler must have put them somewhere.
 
 #include <cstdint>
 
@@ -12,9 +13,9 @@
 
 namespace neuronmm::trace {
 
-// Returns how many tiles were moved. Kinds of which most lives at a time go first, until the rest
-// fits into `capacity` bytes per partition, in banks of `bank_bytes`, or nothing is left that can
-// be moved.
+// Moves tiles to SBUF and returns how many. The kind of tensor that takes most at the peak moves
+// first. It stops when the rest fits into `capacity` bytes per partition, in banks of `bank_bytes`,
+// or when no further tile can move.
 int64_t move_out_of_psum(InstructionList& list, const Contents& contents, int64_t capacity,
                          int64_t bank_bytes);
 

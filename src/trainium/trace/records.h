@@ -1,7 +1,7 @@
 #pragma once
-// The records of a trace, one after the other. A Cursor checks nothing but that a record lies
-// inside the bytes: contents.h checks what the numbers mean, once, before anything else looks at
-// them.
+// Reads the records of a trace, one after the other. A Cursor checks only that a record lies inside
+// the bytes. check_contents() (contents.h) checks what the numbers mean, once, before any other
+// code uses them.
 
 #include <bit>
 #include <cstddef>
@@ -22,16 +22,16 @@ enum class RecordKind : uint16_t {
   kLoopEnd = 5
 };
 
-// One tensor that an instruction reads or writes.
+// A tensor that an instruction reads or writes.
 struct OperandRecord {
   uint32_t instance = 0, pattern = 0;
-  int64_t offset = 0;  // of the pattern's first element
+  int64_t offset = 0;  // The pattern's first element.
 };
 static_assert(sizeof(OperandRecord) == 16);
 
 struct AllocateRecord {
-  int64_t address = -1;  // bytes inside a partition; -1: the allocator's choice
-  int64_t parent = -1;   // the instance whose bytes these are, or -1
+  int64_t address = -1;  // Bytes inside a partition; -1 if the allocator chooses.
+  int64_t parent = -1;   // The instance that owns these bytes, or -1.
 };
 static_assert(sizeof(AllocateRecord) == 16);
 
@@ -40,8 +40,8 @@ class Cursor {
   explicit Cursor(std::span<const std::byte> records) : records_(records) {}
 
   static constexpr size_t kHead = 16;
-  // To the next record. False at the end, and where a record is longer than what is left (then
-  // `position() < end`).
+  // Moves to the next record. Returns false at the end, and at a record that is longer than the
+  // remaining bytes. In the latter case at_end() is false.
   bool next() {
     at_ += size_;
     if (records_.size() - at_ < kHead) return stop();
@@ -55,9 +55,10 @@ class Cursor {
   uint16_t kind() const { return head_.kind; }
   bool is(RecordKind kind) const { return head_.kind == static_cast<uint16_t>(kind); }
   size_t num_operands() const { return head_.count; }
-  uint32_t subject() const { return head_.subject; }  // operation, tensor kind, instance or loop
+  // An operation, tensor kind, instance or loop.
+  uint32_t subject() const { return head_.subject; }
   uint32_t source() const { return head_.source; }
-  uint32_t extra() const { return head_.extra; }  // kAllocate: the first partition
+  uint32_t extra() const { return head_.extra; }  // kAllocate: the first partition.
   OperandRecord operand(size_t i) const { return read<OperandRecord>(i); }
   AllocateRecord allocate() const { return read<AllocateRecord>(0); }
 

@@ -11,9 +11,9 @@ namespace {
 
 using tile::Memory;
 
-// A result is kept from its first use to its last: a large one costs more than to compute it again.
-// Assumed.
-constexpr int64_t kMostKeptBytes = 2048;  // per partition
+// The largest result that is reused, per partition. Assumed. A result occupies memory from its
+// first to its last use, and a large one costs more than computing it again.
+constexpr int64_t kMostKeptBytes = 2048;  // Bytes.
 
 struct HashKey {
   size_t operator()(const std::vector<int64_t>& key) const {
@@ -70,8 +70,8 @@ class Dropper {
     }
   }
 
-  // One result, the only write to a tile of its own in SBUF, by an operation that computes the same
-  // each time.
+  // Returns whether an instruction may be dropped as a repetition. Its operation must compute the
+  // same every time. It must have one result, which is the only write to a tile of its own in SBUF.
   bool may_repeat(const ListedInstruction& instruction) const {
     const Operation& operation = list_.operation(instruction);
     for (const char* other : {"dma", "memset", "rand", "rng", "dropout", "set_rng", "register",
@@ -94,7 +94,7 @@ class Dropper {
     return results == 1;
   }
 
-  // The operation, and each operand with how often it has been written so far.
+  // Sets key_ to the operation and its operands, each with the number of writes to it so far.
   void make_key(const ListedInstruction& instruction) {
     const Operation& operation = list_.operation(instruction);
     const auto operands = list_.operands_of(instruction);
@@ -149,7 +149,8 @@ class Dropper {
     }
   }
 
-  // Whether it could stand before the loop that it is in: nothing that it reads is written there.
+  // Notes that an instruction could stand before its loop, if nothing that it reads is written in
+  // the loop.
   void remember(uint32_t at, size_t loop) {
     if (loop == list_.loops.size() || list_.loops[loop].begins[0] > at) return;
     const Operation& operation = list_.operation(list_.instructions[at]);
@@ -168,7 +169,8 @@ class Dropper {
     loop_of_.erase(loop);
   }
 
-  // From the end, so that what only a dropped instruction reads goes too.
+  // Drops instructions whose results nobody reads. It goes backwards, so that it also drops those
+  // that only a dropped instruction reads.
   int64_t drop_unread() {
     std::vector<uint32_t> readers(contents_.instances.size());
     for_each_read([&](uint32_t root) { ++readers[root]; });
@@ -208,7 +210,7 @@ class Dropper {
     }
   }
 
-  // Closes the gaps, moves what is hoisted, and finds the loops their new places.
+  // Closes the gaps, moves the hoisted instructions, and updates the loops.
   void compact() {
     std::vector<ListedInstruction> kept;
     kept.reserve(list_.instructions.size());
@@ -249,15 +251,16 @@ class Dropper {
 
   InstructionList& list_;
   const Contents& contents_;
-  // By root: how many instructions write it, how many have so far, and the last of these.
+  // By root: the number of writes, the number of writes so far, and the last of these.
   std::vector<uint32_t> writers_, versions_, written_at_;
-  std::vector<bool> has_views_;       // by root
-  std::vector<uint32_t> stands_for_;  // by instance: the one with the same content
+  std::vector<bool> has_views_;       // By root.
+  std::vector<uint32_t> stands_for_;  // By instance: the instance with the same content.
   std::vector<bool> dropped_;
   std::vector<int64_t> key_;
   std::unordered_map<std::vector<int64_t>, uint32_t, HashKey> first_;
-  std::unordered_map<uint32_t, uint32_t> loop_of_;  // by instruction that could leave its loop
-  std::unordered_map<uint32_t, std::vector<uint32_t>> hoisted_;  // by loop
+  // The loop of each instruction that could leave it.
+  std::unordered_map<uint32_t, uint32_t> loop_of_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> hoisted_;  // By loop.
 };
 
 }  // namespace

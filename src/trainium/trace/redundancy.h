@@ -1,6 +1,7 @@
 #pragma once
-// What a compiler need not compute: the same thing again, as an operation on what a loop does not
-// change, and what nobody reads.
+// Removes instructions that a compiler need not run: those that repeat an earlier one (for example,
+// an operation on values that a loop does not change), and those whose results nobody reads. The
+// model of the legacy compiler uses the pass.
 
 #include <cstdint>
 
@@ -10,17 +11,17 @@
 namespace neuronmm::trace {
 
 struct Redundancy {
-  int64_t repeated = 0, unread = 0;  // instructions that are gone
+  int64_t repeated = 0, unread = 0;  // Instructions that were removed.
 };
 
-// An instruction of a compute engine that repeats an earlier one, operands and all, is dropped, and
-// what read its result reads the earlier one's. Where that one is in a parallel loop and its
-// operands are not written there, it moves before the loop. An instruction whose results nobody
-// reads, on chip, is dropped too.
+// Drops redundant instructions. If an instruction of a compute engine repeats an earlier one with
+// the same operands, the later one is dropped, and its readers read the earlier result. If the
+// earlier one is in a parallel loop that does not write its operands, it moves before the loop. An
+// instruction is also dropped if nobody reads its results on chip.
 //
-// Assumed: that the compiler does this is plain from any compiler, and documented nowhere. Loads
-// stay: the published times of the matmul tutorial's steps, of which one moves loads out of loops
-// by hand, say that it does not move them.
+// Assumed: any compiler does this, but no document says so. Loads stay. One step of the matmul
+// tutorial moves loads out of loops by hand, and the published times show that the compiler does
+// not do it.
 Redundancy drop_redundant(InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

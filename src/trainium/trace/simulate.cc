@@ -19,7 +19,7 @@ using simulator::Summary;
 using tile::HbmRole;
 using tile::Memory;
 
-// Every operation of the header that an instruction might be.
+// Checks every operation of the header, whether an instruction uses it or not.
 Status check_operations(const TraceFile& file, const DeviceSpec& device) {
   for (const Operation& operation : file.header().operations) {
     const Status known = check_operation(operation, device);
@@ -36,7 +36,8 @@ int64_t operand_bytes(const Header& header) {
   return total;
 }
 
-// Of a launch on several cores the trace is one core's, which may move a part of a tensor only.
+// Returns the bytes that a kernel must move. The trace of a launch on several cores is that of one
+// core, which may move only a part of a tensor.
 int64_t compulsory_bytes(const Header& header, const AccessTable& accesses) {
   int64_t total = 0;
   for (uint32_t k = 0; k < header.tensors.size(); ++k) {
@@ -65,8 +66,9 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
   return peak;
 }
 
-// Results have a bank of PSUM each, so that no two wait for one another. Where there are more of
-// them than banks the small ones share: each is then a part of this size, or several.
+// Returns the device with small parts of PSUM in place of banks. Results normally have a bank each,
+// so that no two wait for one another. If there are more results than banks, small results share a
+// bank.
 DeviceSpec with_shared_banks(DeviceSpec device) {
   constexpr double kPart = 64;
   device.psum_banks.value = device.psum_banks * device.psum_bank_bytes / kPart;

@@ -1,6 +1,6 @@
 #pragma once
-// How long a traced kernel takes on one NeuronCore, what it moves, who is busy, and which of its
-// source lines the time goes to.
+// Simulates how long a traced kernel takes on one NeuronCore, what it moves, which engines are
+// busy, and how much of the time each source line costs. `neuronmm nki` calls it.
 
 #include <cstdint>
 #include <string>
@@ -17,43 +17,49 @@ namespace neuronmm::trace {
 
 struct TraceOptions {
   simulator::TimingOptions
-      timing;  // the timeline, the throttle; model_flops: by default the file's
+      timing;  // The timeline, the throttle, and model_flops (by default the file's).
   Rotation rotation;
-  // A kernel of the legacy dialect as the program has it, and not as its compiler might schedule
-  // it.
+  // Simulates a kernel of the legacy dialect in the program's order, instead of as its compiler
+  // might schedule it.
   bool as_written = false;
 };
 
-// What the kernel would take if nothing ever waited for anything else, ns.
+// The time of each resource if nothing ever waited for anything else, in ns.
 struct TraceBound {
-  double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;  // each engine's own work
-  double dma_ns = 0;         // all transfers, spread over the engines as they are
-  double compulsory_ns = 0;  // inputs and outputs once, at the rate of all engines together
+  // The own work of each engine.
+  double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;
+  // All transfers, shared equally by the DMA engines, or their bytes at the rate of HBM.
+  double dma_ns = 0;
+  double compulsory_ns = 0;  // Inputs and outputs once, at the rate of all DMA engines together.
 };
 
-// A line's stalls; those of all lines and the fixed cost of a kernel are the latency.
+// The stalls of one line. The stalls of all lines and the kernel's fixed cost add up to the
+// latency.
 struct LineReport : LineStalls {
-  uint32_t source = 0;  // in Header::sources
+  uint32_t source = 0;  // An index in Header::sources.
 };
 
 struct MemoryPeak {
-  int64_t bytes = 0, capacity = 0;  // per partition
-  std::string tensors;              // that are live there, by name and line
+  int64_t bytes = 0, capacity = 0;  // Bytes per partition.
+  std::string tensors;              // The tensors that are live there, by name and line.
 };
 
 struct TraceTiming {
   simulator::Timing timing;
-  std::vector<LineReport> lines;  // the one that stalls the kernel longest first
+  std::vector<LineReport> lines;  // Sorted by stalled time, longest first.
   TraceBound bound;
-  double fixed_ns = 0;  // of the kernel, in its latency; more for a launch on several cores
+  // The kernel's fixed cost, which is part of the latency and larger for a launch on several cores.
+  double fixed_ns = 0;
   MemoryPeak sbuf, psum;
-  // Inputs and outputs once; of one that is moved in part only, that part.
+  // Bytes of all inputs and outputs, each moved once. If a kernel moves only a part of one, that
+  // part counts.
   int64_t compulsory_bytes = 0;
-  std::vector<std::string> notes;  // what the tracer says, and what was found odd
+  std::vector<std::string> notes;  // The tracer's notes, and what the simulation found odd.
 };
 
-// Fails where the trace is damaged, where an operation is not known, and where the tensors of a
-// kernel of the new dialect do not fit into SBUF or PSUM; the message names file, line and tensors.
+// Simulates a trace. Fails if the trace is damaged or an operation is unknown. Fails if the tensors
+// of a kernel of the new dialect do not fit into SBUF or PSUM. The message names file, line and
+// tensors.
 Result<TraceTiming> simulate(const TraceFile& file, const simulator::DeviceSpec& device,
                              const TraceOptions& options = {});
 

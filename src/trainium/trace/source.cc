@@ -41,7 +41,7 @@ bool TraceSource::next() {
   }
 }
 
-// Tensors whose last access this was give their memory to those that come.
+// Frees the memory of the tensors whose last access was the previous instruction.
 void TraceSource::finish_last() {
   if (spilling_) spilling_->finish();
   for (const uint32_t root : roots_) memory_.done(root, index_);
@@ -57,7 +57,7 @@ const Access& TraceSource::access_of(size_t operand, const OperandRecord& record
   return *known.access;
 }
 
-// What the operands are, and what the instruction costs.
+// Finds the operands and the price of the instruction.
 Status TraceSource::resolve() {
   operands_.clear();
   forms_.clear();
@@ -140,7 +140,8 @@ double TraceSource::moving_ready() const {
   return ready;
 }
 
-// An engine's own earlier write is in order with the next.
+// Returns when the engine may write. An engine's own earlier write needs no wait because the engine
+// works in order.
 double TraceSource::output_free(Unit unit) const {
   double time = 0;
   for (const Operand& operand : operands_) {
@@ -195,7 +196,8 @@ StallLog::Wait TraceSource::why(const Run& run) const {
   StallLog::Wait wait = why_data(at, run.unit);
   wait.ns = idle;
   if (wait.whom != StallLog::kNobody) return wait;
-  // A matmul whose weights load before it begins: they are late, or those of the last one were.
+  // A matmul waits for its weights to load. Either their data was late, or the load before them
+  // was.
   if (run.unit == Unit::kTensor) {
     wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6, run.unit);
     wait.ns = idle;
@@ -212,8 +214,8 @@ StallLog::Wait TraceSource::why_transfer(const Run& run) const {
   return wait;
 }
 
-// The access that kept an instruction from beginning before `at`: what it reads, or else what it
-// writes (output_free).
+// Finds the access that kept an instruction from beginning before `at`: an access to what it reads,
+// or else to what it writes (output_free).
 StallLog::Wait TraceSource::why_data(double at, Unit unit) const {
   for (const Operand& operand : operands_) {
     for (const uint32_t c : operand.writes ? std::span<const uint32_t>() : operand.cells) {

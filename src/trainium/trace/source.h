@@ -1,5 +1,6 @@
 #pragma once
-// A trace as the instructions of a core (simulator/core.h).
+// The instructions of a trace as a Source of the simulated core (simulator/core.h). simulate()
+// (simulate.h) makes one per run.
 
 #include <cstdint>
 #include <map>
@@ -19,11 +20,12 @@ namespace neuronmm::trace {
 
 class TraceSource {
  public:
-  // `spilling`: who looks after SBUF where it is too small; else null.
+  // `spilling` manages SBUF if it is too small; otherwise it is null.
   TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
               const Rotation& rotation, SpillingMemory* spilling);
 
-  // False at the end, and at an instruction that cannot run: then status() says why.
+  // Moves to the next instruction. Returns false at the end, and at an instruction that cannot run;
+  // status() then says why.
   bool next();
   const Status& status() const { return status_; }
 
@@ -47,7 +49,7 @@ class TraceSource {
 
  private:
   struct Operand {
-    TensorState* state = nullptr;  // null: nothing waits for it
+    TensorState* state = nullptr;  // Null if nothing waits for it.
     std::span<const uint32_t> cells;
     bool writes = false, stationary = false;
     int32_t first_partition = 0;
@@ -60,7 +62,7 @@ class TraceSource {
   StallLog::Wait why_transfer(const simulator::Run& run) const;
   StallLog::Wait why_data(double at, simulator::Unit unit) const;
 
-  // An access by its key, and the key.
+  // The access of a key, together with the key.
   struct Known {
     Access key;
     const Access* access = nullptr;
@@ -72,9 +74,9 @@ class TraceSource {
   const Contents& contents_;
   Cursor cursor_;
   OperandSlots slots_;
-  std::vector<Known> known_;     // by slot, the last one
-  uint32_t index_ = UINT32_MAX;  // of the instruction
-  std::vector<uint32_t> roots_;  // of its operands
+  std::vector<Known> known_;     // By slot: the previous access.
+  uint32_t index_ = UINT32_MAX;  // The instruction's index.
+  std::vector<uint32_t> roots_;  // The roots of its operands.
   std::vector<Operand> operands_;
   std::vector<uint32_t> forms_;
   PriceTable prices_;
@@ -84,8 +86,9 @@ class TraceSource {
   std::vector<SpillingMemory::Visit> visits_;
   StallLog stalls_;
   Predecessors predecessors_;
-  std::unordered_map<uint64_t, std::string> labels_;  // by operation and source line
-  // By operation: which of its operands the Tensor engine holds; beyond the last: none.
+  std::unordered_map<uint64_t, std::string> labels_;  // By operation and source line.
+  // By operation: the operand that the Tensor engine holds. An index after the last operand means
+  // none.
   std::vector<size_t> stationary_;
   Status status_;
 };

@@ -9,10 +9,10 @@ namespace neuronmm::trace {
 
 namespace {
 
-// A transfer of less costs as much. Assumed.
-constexpr int64_t kLeastTileBytes = 512;    // per partition
-constexpr size_t kMostTiles = 1 << 23;      // 400 MB
-constexpr uint64_t kMostUses = 1ull << 26;  // 256 MB
+// The smallest tile. Assumed: a smaller transfer costs as much.
+constexpr int64_t kLeastTileBytes = 512;    // Bytes per partition.
+constexpr size_t kMostTiles = 1 << 23;      // Takes 400 MB.
+constexpr uint64_t kMostUses = 1ull << 26;  // Takes 256 MB.
 
 bool in_sbuf(const TensorKind& kind) { return kind.memory == tile::Memory::kSbuf; }
 
@@ -55,7 +55,7 @@ Status SpillingMemory::prepare() {
   return collect_uses();
 }
 
-// The tiles that an access touches: those of its first row of cells.
+// Visits the tiles that an access touches, which are those of its first row of cells.
 template <typename Body>
 void SpillingMemory::for_each_tile(const Visit& visit, const Body& body) const {
   if (visit.cells.empty()) return;
@@ -70,7 +70,7 @@ void SpillingMemory::for_each_tile(const Visit& visit, const Body& body) const {
   }
 }
 
-// Two passes over the trace: how often each tile is used, and when.
+// Passes over the trace twice: first to count the uses of each tile, then to store them.
 Status SpillingMemory::collect_uses() {
   uint64_t total = 0;
   for (const bool counting : {true, false}) {
@@ -165,8 +165,8 @@ Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
       tile.state = visit.state;
     });
   }
-  // From the last operand to the first: where a sum is both source and destination, it is brought
-  // in as a source.
+  // The operands are visited from the last to the first. A sum that is both source and destination
+  // is thus brought in as a source.
   for (size_t i = visits.size(); i-- > 0;) {
     const Visit& visit = visits[i];
     Status status;
@@ -184,7 +184,7 @@ Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
 void SpillingMemory::used(uint32_t id, const Visit& visit, uint32_t now) {
   Tile& tile = tiles_[id];
   if (!visit.reads) {
-    // A load of some of the columns leaves the others as they were.
+    // A load of some columns leaves the others as they were.
     tile.dirty = !visit.loads || (tile.dirty && several_columns(tile));
     tile.in_hbm = !tile.dirty;
   }
@@ -209,7 +209,7 @@ Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
   Cell last = take(bytes);
   tile.resident = true;
   const double free = std::max(last.ready, last.last_read);
-  // What is written in part has to be there as well.
+  // A tile that is written in part must have its other content, too.
   const bool reload = (reads || several_columns(tile)) && tile.in_hbm;
   const double ready =
       reload ? move_(transfer_of(tile), header_.tensors[contents_.instances[tile.root].kind].name,
@@ -226,7 +226,7 @@ Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
   return {};
 }
 
-// Of the tiles that are not in use now, the one that is used again last goes.
+// Evicts the tile whose next use is latest, among those that the present instruction does not use.
 bool SpillingMemory::evict(uint32_t now) {
   std::vector<std::pair<uint32_t, uint32_t>> in_use;
   bool done = false;
@@ -264,7 +264,7 @@ void SpillingMemory::release(const Tile& tile, const Cell& last) {
   rooms_.push_back({bytes, last});
 }
 
-// The memory that has been free longest.
+// Takes the memory that has been free longest.
 Cell SpillingMemory::take(int64_t bytes) {
   free_ -= bytes;
   Cell last;

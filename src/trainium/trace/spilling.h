@@ -1,9 +1,12 @@
 #pragma once
-// SBUF for a kernel that wants more than there is. The compiler of the legacy dialect spills what
-// does not fit and loads it again when it is used. Here a tensor is spilled tile by tile, the
-// columns between the cuts of its grid, of which narrow neighbours are one tile; what is used again
-// last goes first, so that what is visited in turn stays as far as it fits. What came from HBM
-// unchanged is loaded again and not saved.
+// Manages SBUF for a legacy kernel that needs more than there is. The compiler of the legacy
+// dialect spills what does not fit and loads it again when it is used. In this model, tensors are
+// spilled tile by tile. A tile has the columns between the cuts of the tensor's grid, where narrow
+// neighbours are joined.
+//
+// The tile whose next use is latest is evicted first. Tiles that are visited in turn thus stay as
+// far as they fit. A tile that came from HBM and has not changed is loaded again without being
+// saved.
 
 #include <cstdint>
 #include <deque>
@@ -22,13 +25,14 @@ namespace neuronmm::trace {
 
 class SpillingMemory {
  public:
-  // move(transfer, tensor, save, ready) makes a transfer that the trace does not contain, and
-  // returns when its data is in place.
+  // move(transfer, tensor, save, ready) makes a transfer that the trace does not contain. It
+  // returns when the data is in place.
   using Move = std::function<double(const simulator::Transfer&, const std::string&, bool, double)>;
 
-  // `capacity`: bytes per partition.
+  // `capacity` is in bytes per partition.
   SpillingMemory(const TraceFile& file, const Contents& contents, int64_t capacity);
-  // Fails for a trace with more tiles, or uses of tiles, than can be looked after.
+  // Collects the uses of the tiles. Fails if a trace has more tiles, or uses of tiles, than can be
+  // tracked.
   Status prepare();
   void set_move(Move move) { move_ = std::move(move); }
 
@@ -37,27 +41,27 @@ class SpillingMemory {
     TensorState* state = nullptr;
     std::span<const uint32_t> cells;
     bool reads = false;
-    bool loads = false;  // writes what is in HBM as well
+    bool loads = false;  // The instruction writes a copy of data that is in HBM.
   };
-  // Makes room for what an instruction touches. Fails where that alone is too much.
+  // Brings the tiles that an instruction touches into SBUF. Fails if these tiles alone do not fit.
   Status visit(const std::vector<Visit>& visits, uint32_t now);
-  // The instruction has run: what is not used again gives its room.
+  // Frees the tiles that are not used again, after the instruction has run.
   void finish();
 
  private:
   struct Tile {
-    uint32_t root = 0, number = 0;  // of the tensor's tiles
-    uint32_t next = 0, end = 0;     // its uses to come, in uses_
+    uint32_t root = 0, number = 0;  // The number counts the tensor's tiles.
+    uint32_t next = 0, end = 0;     // Its remaining uses, as a range of uses_.
     TensorState* state = nullptr;
     bool resident = false, dirty = false, in_hbm = false;
-    uint32_t user = UINT32_MAX;  // the last instruction that uses it
+    uint32_t user = UINT32_MAX;  // The last instruction that uses it.
   };
-  struct Room {  // memory that is free, and from when on
+  struct Room {  // Free memory, and the time from when on it is free.
     int64_t bytes = 0;
-    Cell last;  // the accesses that it waits for
+    Cell last;  // The accesses that it waits for.
   };
 
-  // A kind's columns in tiles: the first column of each, and its end.
+  // Groups a kind's columns into tiles: the first column of each, and the end.
   void group_columns(uint32_t kind);
   Status collect_uses();
   std::span<const uint32_t> cells_of(const OperandRecord& operand, bool anywhere) const;
@@ -81,15 +85,16 @@ class SpillingMemory {
   const Contents& contents_;
   int64_t free_;
   Move move_;
-  std::vector<uint32_t> first_tile_;  // by instance
+  std::vector<uint32_t> first_tile_;  // By instance.
   std::vector<std::vector<uint32_t>>
-      tile_begins_;                             // by kind: its tiles' first columns, and the end
-  std::vector<std::vector<uint32_t>> tile_of_;  // by kind and column
+      tile_begins_;  // By kind: the first column of each tile, and the end.
+  std::vector<std::vector<uint32_t>> tile_of_;  // By kind and column.
   std::vector<Tile> tiles_;
-  std::vector<uint32_t> uses_;                                     // instructions, by tile
-  std::priority_queue<std::pair<uint32_t, uint32_t>> candidates_;  // next use, tile
+  std::vector<uint32_t> uses_;  // Instructions, by tile.
+  // Pairs of the next use and the tile.
+  std::priority_queue<std::pair<uint32_t, uint32_t>> candidates_;
   std::deque<Room> rooms_;
-  std::vector<uint32_t> dying_;  // tiles
+  std::vector<uint32_t> dying_;  // Tiles.
 };
 
 }  // namespace neuronmm::trace

@@ -1,6 +1,7 @@
 #pragma once
-// Why a kernel takes as long as it does: what each source line waits for, and what the kernel waits
-// for on the way from its last instruction back to its first.
+// Explains why a kernel takes as long as it does: what each source line waits for, and which waits
+// form the chain from the kernel's first instruction to its last. The reports of `neuronmm nki`
+// show both.
 
 #include <array>
 #include <cstdint>
@@ -12,24 +13,26 @@
 
 namespace neuronmm::trace {
 
-// What an instruction waits for before it begins.
+// The reason why an instruction waits before it begins.
 enum class Cause : uint8_t {
-  kData,        // a DMA's data
-  kBank,        // a PSUM bank that is still read or written
-  kRotation,    // SBUF that is still read or written: memory that is used again
-  kDependency,  // a result of an engine
-  kIssue,       // its engine, port or queue, which is at work
-  kTable        // an activation table
+  kData,        // The data of a DMA.
+  kBank,        // A PSUM bank that is still read or written.
+  kRotation,    // SBUF memory that is used again and still read or written.
+  kDependency,  // The result of an engine.
+  kIssue,       // Its engine, port or queue, which is busy.
+  kTable        // The load of an activation table.
 };
 inline constexpr size_t kCauses = 6;
-std::string_view cause_name(Cause cause);  // "data", "bank", "rotation", ...
+std::string_view cause_name(Cause cause);  // For example "data", "bank", "rotation".
 
-// What a source line did. Times in ns.
+// The work and the waits of a source line. Times are in ns.
 struct LineStalls {
-  int64_t instructions = 0, bytes = 0;       // bytes: over DMA
-  double busy_ns = 0;                        // on its engines; transfers from issue to last byte
-  std::array<double, kCauses> waited_ns{};   // its engine or queue stood idle for it, by cause
-  std::array<double, kCauses> stalled_ns{};  // the kernel waited for it, by what that wait was for
+  int64_t instructions = 0, bytes = 0;  // `bytes` are those that DMA moves.
+  double busy_ns = 0;  // Time on its engines; transfers count from issue to last byte.
+  // By cause: the time that its engine or queue stood idle.
+  std::array<double, kCauses> waited_ns{};
+  // By cause: the part of the kernel's time that is charged to this line (see StallLog).
+  std::array<double, kCauses> stalled_ns{};
   double stalled() const {
     double total = 0;
     for (const double ns : stalled_ns) total += ns;
@@ -37,10 +40,11 @@ struct LineStalls {
   }
 };
 
-// Notes for every instruction which earlier one it waited for. From the instruction that ends last,
-// the chain of these leads back to the begin of the kernel. The time from the begin of a link to
-// the begin of the next is charged to the earlier one's line, under the cause of the wait, so that
-// the times of all lines add up to the kernel's. 16 bytes per instruction.
+// Notes for every instruction which earlier instruction it waited for. From the instruction that
+// ends last, these links form a chain back to the begin of the kernel. The time between the begins
+// of two linked instructions is charged to the line of the earlier one, under the cause of the
+// later one's wait. The times of all lines thus add up to the kernel's. The log takes 16 bytes per
+// instruction.
 class StallLog {
  public:
   static constexpr uint32_t kNobody = UINT32_MAX;
@@ -49,20 +53,20 @@ class StallLog {
 
   struct Wait {
     Cause cause = Cause::kIssue;
-    uint32_t whom = kNobody;  // the instruction that ended it
-    double ns = 0;            // how long the engine or queue stood idle
+    uint32_t whom = kNobody;  // The instruction that ended the wait.
+    double ns = 0;            // How long the engine or queue stood idle.
   };
   void note(uint32_t instruction, uint32_t line, const simulator::Run& run, const Wait& wait);
   void transfer(uint32_t line, int64_t bytes) { lines_[line].bytes += bytes; }
 
-  // Of all that has been noted, by line.
+  // Returns the work and the waits of all instructions so far, by line.
   std::vector<LineStalls> lines() const;
 
  private:
   struct Link {
     double begin = 0;
     uint32_t whom = kNobody;
-    uint32_t line_and_cause = 0;  // line · kCauses + cause
+    uint32_t line_and_cause = 0;  // line · kCauses + cause.
   };
   std::vector<LineStalls> lines_;
   std::vector<Link> links_;
@@ -70,8 +74,7 @@ class StallLog {
   double end_ = 0;
 };
 
-// The instructions that engines and queues have worked on last, for those that have to wait for
-// them.
+// The latest instruction of every engine and queue, which a later one may have waited for.
 class Predecessors {
  public:
   explicit Predecessors(const simulator::DeviceSpec& device);
@@ -81,7 +84,7 @@ class Predecessors {
   void engine(uint32_t instruction, simulator::Unit unit);
 
   struct Queue {
-    double free = 0;  // when it could issue the next
+    double free = 0;  // When it can issue the next transfer.
     uint32_t whom = StallLog::kNobody;
   };
   Queue queue(int number) const;
@@ -93,7 +96,7 @@ class Predecessors {
     uint32_t whom = StallLog::kNobody;
   };
   struct Ring {
-    std::vector<Issued> flying;  // the last transfers, as many as may be on their way
+    std::vector<Issued> flying;  // The last transfers, as many as may be in flight.
     size_t at = 0;
     double issue = -1e18;
     uint32_t whom = StallLog::kNobody;

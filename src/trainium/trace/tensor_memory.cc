@@ -12,9 +12,9 @@ using tile::Memory;
 
 constexpr int32_t kNoState = MemoryMap::kNobody;
 constexpr size_t kMostOverlaps = 5;
-constexpr size_t kMostCells = 1 << 24;  // of all tensors at a time: 640 MiB
+constexpr size_t kMostCells = 1 << 24;  // Cells of all live tensors; takes 640 MiB.
 
-// The quarters of 32 partitions that [first, end) touches.
+// Returns the quarters of 32 partitions that [first, end) touches.
 uint8_t quarters_of(int64_t first, int64_t end) {
   unsigned quarters = 0;
   for (int64_t q = first / 32; q < static_cast<int64_t>(kQuarters) && q * 32 < end; ++q) {
@@ -23,7 +23,7 @@ uint8_t quarters_of(int64_t first, int64_t end) {
   return static_cast<uint8_t>(quarters);
 }
 
-// `later` content replaces what is known of a cell where it is later.
+// Makes a cell wait for the accesses to an earlier cell, if they are later than those it knows.
 void follow(Cell& cell, const Cell& before) {
   if (before.ready > cell.ready) {
     cell.ready = before.ready;
@@ -36,7 +36,7 @@ void follow(Cell& cell, const Cell& before) {
   }
 }
 
-// The cuts between which `interval` lies, rounded outwards.
+// Returns the cells that `interval` touches, rounded outwards.
 std::pair<size_t, size_t> touched(const std::vector<int64_t>& cuts, const Interval& interval) {
   const auto first = std::upper_bound(cuts.begin(), cuts.end(), interval.begin) - cuts.begin();
   const auto last = std::lower_bound(cuts.begin(), cuts.end(), interval.end) - cuts.begin();
@@ -71,7 +71,8 @@ TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
   }
 }
 
-// Needed only where tensors with and without addresses share a memory.
+// Collects the lives of tensors with addresses. They matter only if tensors with and without
+// addresses share a memory.
 void TensorMemory::collect_reserved() {
   std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<uint32_t, uint32_t>>> lives[2];
   bool open[2] = {false, false};
@@ -159,7 +160,7 @@ void TensorMemory::done(uint32_t root, uint32_t now) {
   if (!kind.on_chip()) {
     free_states_.push_back(id);
   } else if (state.mapped) {
-    map(kind.memory).leave(state.ranges, id, now + 1);  // 0 is never
+    map(kind.memory).leave(state.ranges, id, now + 1);  // 0 means never.
   } else if (kind.memory == Memory::kSbuf && !places_sbuf_) {
     free_states_.push_back(id);
   }
@@ -216,7 +217,8 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   return {};
 }
 
-// The slots of a ring lie in no map: whether they fit is for live_peak() to say.
+// Places a tensor in a slot of a ring. The slots are not in a map; live_peak() checks that the
+// tensors fit.
 void TensorMemory::place_in_ring(uint32_t root, int32_t id, int64_t copies) {
   const TensorKind& kind = header_.tensors[contents_.instances[root].kind];
   std::vector<int32_t>& ring = rings_[kind.name];
@@ -245,7 +247,7 @@ void TensorMemory::inherit(TensorState& state, const MemoryMap::Piece& piece) {
     const int32_t before = piece.before[q];
     const auto first = std::find(piece.before.begin(), piece.before.end(), before);
     if (before == kNoState || first != piece.before.begin() + static_cast<std::ptrdiff_t>(q)) {
-      continue;  // nobody, or seen with an earlier quarter
+      continue;  // Nobody was there, or an earlier quarter has handled the tensor.
     }
     unsigned quarters = 0;
     for (size_t i = q; i < kQuarters; ++i) {
@@ -255,7 +257,9 @@ void TensorMemory::inherit(TensorState& state, const MemoryMap::Piece& piece) {
   }
 }
 
-// Cell by cell where both lie in one piece; else every cell waits for all of what was there.
+// Makes the cells wait for the tensor that was there before. If both tensors lie in one piece each,
+// cells wait for the cells that they overlap; otherwise every cell waits for the whole earlier
+// tensor.
 void TensorMemory::inherit(TensorState& state, const TensorState& before,
                            const MemoryMap::Piece& piece, uint8_t quarters) {
   const bool whole = state.ranges.size() == 1 && before.ranges.size() == 1;

@@ -1,6 +1,6 @@
 #pragma once
-// When the parts of a kernel's tensors may be read and written, and where in memory they lie: a
-// tensor that takes the place of another waits for the last accesses to it.
+// Tracks when the parts of a kernel's tensors may be read and written, and where the tensors lie in
+// memory. A tensor that takes the place of another waits for the last accesses to it.
 
 #include <cstdint>
 #include <deque>
@@ -18,26 +18,27 @@
 namespace neuronmm::trace {
 
 struct Cell {
-  double ready = 0;      // when its content is visible to other engines
-  double last_read = 0;  // when its last reader is done
-  uint32_t writer = UINT32_MAX, reader = UINT32_MAX;  // the instructions of these two times
-  simulator::Unit unit = simulator::Unit::kDma;       // of the writer
+  double ready = 0;      // When the content is visible to other engines.
+  double last_read = 0;  // When the last reader has finished.
+  uint32_t writer = UINT32_MAX, reader = UINT32_MAX;  // The instructions of these two times.
+  simulator::Unit unit = simulator::Unit::kDma;       // The writer's unit.
 };
 
 struct TensorState {
   uint32_t kind = 0;
-  bool live = true;     // there are accesses to come
-  bool mapped = false;  // it lies in the map, and not in a slot of a ring (Rotation)
+  bool live = true;     // True while accesses are still to come.
+  bool mapped = false;  // The tensor lies in the map and not in a slot of a ring (Rotation).
   int32_t first_partition = 0;
   std::vector<MemoryRange> ranges;
-  std::vector<Cell> cells;  // of its kind's grid
+  std::vector<Cell> cells;  // By cell of its kind's grid.
 };
 
-// At most how many tensors of one name hold memory at a time, in turn: the n-th takes the place of
-// the one `copies` before it, whatever memory is free. By default (0) what is free decides.
+// Limits how many tensors of one name hold memory at the same time. The n-th tensor takes the place
+// of the one `copies` before it, whatever memory is free. With 0, the default, a tensor takes free
+// memory.
 struct Rotation {
   int64_t copies = 0;
-  std::map<std::string, int64_t> copies_of;  // by tensor name, instead
+  std::map<std::string, int64_t> copies_of;  // Limits by tensor name, which replace `copies`.
 
   int64_t of(const std::string& name) const {
     const auto at = copies_of.find(name);
@@ -47,24 +48,26 @@ struct Rotation {
 
 class TensorMemory {
  public:
-  // `places_sbuf`: false where somebody else looks after SBUF (SpillingMemory).
+  // `places_sbuf` is false if SpillingMemory manages SBUF.
   TensorMemory(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
                const Rotation& rotation, bool places_sbuf);
 
-  // The cells of a tensor that is accessed; its first access gives it its place. Null where nothing
-  // waits (operands in HBM that are only read or only written).
+  // Returns the cells of a tensor that is accessed. The first access gives the tensor its place.
+  // Returns null for an operand in HBM that is only read or only written, because nothing waits for
+  // it.
   Result<TensorState*> touch(uint32_t root);
-  // The instruction `now` is done with it.
+  // Notes that instruction `now` has finished with the tensor.
   void done(uint32_t root, uint32_t now);
 
-  // Tensors with addresses that lie on others that are still in use, as far as they were seen.
+  // Returns warnings about tensors with addresses that overlap others in use. Only the first few
+  // are kept.
   const std::vector<std::string>& overlaps() const { return overlaps_; }
 
  private:
-  // Lives of the tensors that have one range of addresses, by their first access.
+  // The lives of the tensors at one range of addresses, by their first access.
   struct Reserved {
     MemoryRange range;
-    std::vector<uint32_t> first, last;  // last: the latest up to and with this one
+    std::vector<uint32_t> first, last;  // last: the latest end of the lives up to this one.
   };
   void collect_reserved();
   int32_t new_state(const Instance& instance);
@@ -88,14 +91,14 @@ class TensorMemory {
   const simulator::DeviceSpec& device_;
   const Rotation& rotation_;
   bool places_sbuf_;
-  std::vector<int32_t> state_of_;  // by instance, kNobody: none yet
-  std::vector<uint32_t> ordinal_;  // by instance: how many of its name were made before it
+  std::vector<int32_t> state_of_;  // By instance; kNobody if it has no state yet.
+  std::vector<uint32_t> ordinal_;  // By instance: how many tensors of its name were made before it.
   std::deque<TensorState> states_;
   std::vector<int32_t> free_states_;
-  size_t cells_ = 0;  // of all states
+  size_t cells_ = 0;  // The cells of all states.
   MemoryMap sbuf_, psum_;
-  std::vector<Reserved> reserved_[2];                  // SBUF, PSUM
-  std::map<std::string, std::vector<int32_t>> rings_;  // by tensor name: a state per slot
+  std::vector<Reserved> reserved_[2];                  // For SBUF and PSUM.
+  std::map<std::string, std::vector<int32_t>> rings_;  // By tensor name: one state per slot.
   std::vector<std::string> overlaps_;
 };
 

@@ -17,18 +17,20 @@ namespace {
 
 using tile::Memory;
 
-constexpr size_t kMostAxes = 5;  // the partitions' and four along the free dimension
-// What all iterations' tiles that are not merged may take at a time, where splitting the loop keeps
-// them: half of PSUM, an eighth of SBUF. Assumed.
+constexpr size_t kMostAxes = 5;  // The partitions' axis and four along the free dimension.
+// The most memory for the tiles of all iterations that splitting the loop keeps and that are not
+// merged. The limits are half of PSUM and an eighth of SBUF. Assumed.
 constexpr int64_t kMostKeptBanks = 4, kMostKeptSbufBytes = 24 << 10;
 constexpr int64_t kPsumBankBytes = 2048;
 
-// Elementwise, or along an inner axis: one more axis outside changes nothing.
+// Operations that work elementwise or along an inner axis. One more outer axis does not change what
+// they do.
 constexpr std::array<std::string_view, 10> kMergeable = {
     "tensor_tensor", "tensor_scalar",          "scalar_tensor_tensor", "activation", "tensor_copy",
     "tensor_reduce", "tensor_copy_predicated", "reciprocal",           "memset",     "nc_matmul"};
 
-// Read once for all elements: the same in every iteration, or the instruction cannot be one.
+// Operands that an instruction reads once for all elements. They must be the same in every
+// iteration.
 constexpr std::array<std::string_view, 5> kInvariant = {"stationary", "bias", "scale", "scalar0",
                                                         "scalar1"};
 
@@ -39,14 +41,14 @@ bool is_one_of(const std::array<std::string_view, kCount>& names, std::string_vi
 
 // How an operand moves from one iteration to the next.
 struct Step {
-  std::optional<size_t> slot;  // a tile of each iteration's own
-  int64_t elements = 0;        // in one tensor
+  std::optional<size_t> slot;  // The slot, if each iteration has its own tile.
+  int64_t elements = 0;        // The distance in one tensor.
 };
 
-// The tiles that the iterations make in one place of the body.
+// The tiles that the iterations make at one place of the body.
 struct Slot {
   std::vector<uint32_t> instances;
-  uint32_t first = 0, last = 0;  // statements that use it
+  uint32_t first = 0, last = 0;  // The statements that use it.
   bool merged = false;
 };
 
@@ -87,7 +89,7 @@ class Vectorizer {
   }
   uint32_t iterations() const { return static_cast<uint32_t>(loop_->iterations()); }
 
-  // Merges what can be merged, or appends the loop as it is.
+  // Merges what it can, or appends the loop as it is.
   void transform(const ParallelLoop& loop, std::vector<ListedInstruction>& out) {
     loop_ = &loop;
     const bool splits = same_bodies() && plan() && split_fits();
@@ -110,7 +112,7 @@ class Vectorizer {
     }
   }
 
-  // All iterations run the same lines.
+  // Returns whether all iterations run the same lines.
   bool same_bodies() {
     const uint32_t n = loop_->begins[1] - loop_->begins[0];
     if (n == 0) return false;
@@ -128,7 +130,7 @@ class Vectorizer {
     return true;
   }
 
-  // Which statements are merged.
+  // Chooses the statements to merge. Returns false if there are none.
   bool plan() {
     slots_.clear();
     slot_of_.clear();
@@ -162,7 +164,7 @@ class Vectorizer {
     for (uint32_t i = 1; i < iterations(); ++i) {
       possible = possible && at(i, s).operation == at(0, s).operation;
     }
-    // Every operand is looked at, so that the slots know all of their users.
+    // The loop visits every operand, so that the slots know all of their users.
     for (size_t o = 0; o < operands; ++o) {
       const auto step = step_of(s, o);
       if (!step) {
@@ -195,7 +197,7 @@ class Vectorizer {
     return Step{.slot = {}, .elements = delta};
   }
 
-  // Each iteration has a tile of its own there, which it makes.
+  // Returns the slot of an operand for which each iteration makes a tile of its own.
   std::optional<Step> slot_of(uint32_t s, size_t o) {
     std::vector<uint32_t> instances;
     const OperandRecord first = operand(0, s, o);
@@ -226,7 +228,7 @@ class Vectorizer {
     return first >= loop_->begins[iteration] && first < end;
   }
 
-  // Whether a merged access of the operand is one that the hardware has.
+  // Returns whether the hardware supports a merged access of the operand.
   bool fits(uint32_t s, size_t o, const Step& step) {
     const Operation& operation = list_.operation(at(0, s));
     const OperandRecord first = operand(0, s, o);
@@ -243,13 +245,14 @@ class Vectorizer {
            apart(pattern, step.elements);
   }
 
-  // The iterations stay in the partitions where they begin.
+  // Returns whether the iterations stay in the partitions where they begin.
   bool in_rows(const TensorKind& kind, int64_t offset, int64_t step) const {
     const int64_t last = offset + step * (iterations() - 1);
     return last >= 0 && last / kind.row_elements == offset / kind.row_elements;
   }
 
-  // No two iterations write the same element: one is behind the other, or they interleave.
+  // Returns whether no two iterations write the same element: one ends before the next begins, or
+  // they interleave.
   bool apart(const Pattern& pattern, int64_t step) const {
     int64_t span = 1, smallest = INT64_MAX;
     for (size_t i = 1; i < pattern.axes.size(); ++i) {
@@ -261,7 +264,8 @@ class Vectorizer {
     return span <= std::abs(step) || smallest >= std::abs(step) * iterations();
   }
 
-  // Between two statements that are split, the tiles of all iterations live at once.
+  // Returns whether the tiles fit. Between two statements that are split, the tiles of all
+  // iterations are live at once.
   bool split_fits() const {
     int64_t banks = 0, bytes = 0;
     for (const Slot& slot : slots_) {
@@ -284,7 +288,7 @@ class Vectorizer {
     ListedInstruction merged = at(0, s);
     const auto first = static_cast<uint32_t>(list_.operands.size());
     for (size_t o = 0; o < merged.num_operands; ++o) {
-      OperandRecord record = operand(0, s, o);  // with the slots widened
+      OperandRecord record = operand(0, s, o);  // The slots are widened.
       const Step& step = steps_[s][o];
       const bool invariant = is_one_of(kInvariant, list_.operation(merged).operands[o]);
       if (!invariant) {
@@ -304,10 +308,10 @@ class Vectorizer {
   WiderTensors wider_;
   const ParallelLoop* loop_ = nullptr;
   uint32_t statements_ = 0;
-  std::vector<bool> merged_;              // by statement
-  std::vector<std::vector<Step>> steps_;  // by statement and operand
+  std::vector<bool> merged_;              // By statement.
+  std::vector<std::vector<Step>> steps_;  // By statement and operand.
   std::vector<Slot> slots_;
-  std::unordered_map<uint32_t, size_t> slot_of_;  // by the first iteration's instance
+  std::unordered_map<uint32_t, size_t> slot_of_;  // By the first iteration's instance.
 };
 
 }  // namespace

@@ -1,15 +1,16 @@
 #pragma once
-// The small instructions of parallel loops become larger ones: a statement of the innermost loop's
-// body that does the same on neighbouring slices in every iteration is one instruction with an axis
-// more in its access patterns.
+// Merges the small instructions of parallel loops into larger ones. A statement of the innermost
+// loop's body may do the same on neighbouring slices in every iteration. It becomes one instruction
+// with one more axis in its access patterns. The model of the legacy compiler uses the pass.
 //
-// Documented (NKI API, nki.language.affine_range): affine_range allows the compiler loop-level
-// optimizations such as loop vectorization, which it does not do to a loop whose iterations
-// depend on one another (sequential_range); which ones exactly is left open. Documented limits: 512
-// columns of a moving operand, 2 KiB of a PSUM bank, patterns of at most five axes.
-// Assumed, from two published rows (docs/nki_legacy.md): only the innermost loop is merged, all of
-// it or nothing, and only up to 512 elements per partition. Tiles that are made in the loop lie
-// side by side in one tensor afterwards.
+// Documented (NKI API, nki.language.affine_range): affine_range allows loop-level optimizations
+// such as loop vectorization, which the compiler does not apply to a loop whose iterations depend
+// on one another (sequential_range). The documentation does not list the optimizations. Documented
+// limits: a moving operand has 512 columns, a PSUM bank 2 KiB, and a pattern at most five axes.
+//
+// Assumed, from two published rows (docs/nki_legacy.md): only the innermost loop is merged, either
+// all of its iterations or none, and only up to 512 elements per partition. The tiles that are made
+// in the loop lie next to one another in one tensor afterwards.
 
 #include <cstdint>
 
@@ -19,11 +20,11 @@
 namespace neuronmm::trace {
 
 struct VectorizeLimits {
-  int64_t elements = 512;     // per partition, of a merged access
-  int64_t tile_bytes = 2048;  // per partition, of tiles that are put side by side
+  int64_t elements = 512;     // The most elements per partition of a merged access.
+  int64_t tile_bytes = 2048;  // The most bytes per partition of joined tiles.
 };
 
-// Returns how many instructions are gone. `contents` is that of the list as it stands.
+// Merges instructions and returns how many fewer there are. `contents` must be those of the list.
 int64_t vectorize(InstructionList& list, const Contents& contents,
                   const VectorizeLimits& limits = {});
 

@@ -52,7 +52,8 @@ OperandRecord WiderTensors::followed(const OperandRecord& operand) {
           .offset = (partition * place.slices + place.slice) * row + column};
 }
 
-// The partitions of a tensor that is so many times as wide are so many times as far apart.
+// Returns the pattern in a tensor that is `slices` times as wide, whose partitions are that much
+// farther apart.
 uint32_t WiderTensors::stretched(uint32_t pattern, int64_t slices) {
   const auto known = stretched_.find({pattern, slices});
   if (known != stretched_.end()) return known->second;
@@ -64,7 +65,7 @@ uint32_t WiderTensors::stretched(uint32_t pattern, int64_t slices) {
 uint32_t WiderTensors::with_axis(uint32_t pattern, const Axis& axis) {
   Pattern wider = list_.header.patterns[pattern];
   wider.axes.insert(wider.axes.begin() + 1, axis);
-  // Neighbouring axes that are contiguous are one.
+  // Neighbouring axes that are contiguous become one.
   if (wider.axes.size() > 2 && wider.axes[2].stride * wider.axes[2].count == axis.stride) {
     wider.axes[2].count *= axis.count;
     wider.axes.erase(wider.axes.begin() + 1);

@@ -1,6 +1,6 @@
 #pragma once
-// Tiles of several iterations become slices of one wider tensor. Whoever accesses such a tile
-// accesses a part of the wide one from then on.
+// Joins the tiles of several iterations into one wider tensor, for the vectorizer (vectorize.h).
+// Accesses to such a tile become accesses to a slice of the wide tensor.
 
 #include <cstdint>
 #include <map>
@@ -17,7 +17,8 @@ class WiderTensors {
  public:
   WiderTensors(InstructionList& list, const Contents& contents);
 
-  // On chip, at an address of the compiler's choice, no view and without views, not widened yet.
+  // Returns whether a tensor can become a slice. It must be on chip, at an address of the
+  // compiler's choice, no view, without views, and not widened yet.
   bool can_widen(uint32_t instance) const;
   bool same_kind(uint32_t a, uint32_t b) const {
     return list_.tensors[a].kind == list_.tensors[b].kind;
@@ -26,21 +27,21 @@ class WiderTensors {
     return list_.header.tensors[list_.tensors[instance].kind];
   }
 
-  // Makes them slices, in this order along each partition, of a new tensor.
+  // Makes the tensors slices of a new tensor, in this order along each partition.
   void widen(const std::vector<uint32_t>& instances);
-  // The same elements, where they lie now.
+  // Returns the operand with the same elements at their new place.
   OperandRecord followed(const OperandRecord& operand);
   void follow(std::span<OperandRecord> operands) {
     for (OperandRecord& operand : operands) operand = followed(operand);
   }
 
-  // The pattern, repeated along `axis`: on chip behind the partitions' axis.
+  // Returns the pattern repeated along `axis`. The new axis follows that of the partitions.
   uint32_t with_axis(uint32_t pattern, const Axis& axis);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Place {
-    uint32_t instance = kNone;  // the wide one; kNone: where it was
+    uint32_t instance = kNone;  // The wide tensor; kNone if it has not moved.
     int64_t slice = 0, slices = 1;
   };
   uint32_t stretched(uint32_t pattern, int64_t slices);
@@ -48,11 +49,11 @@ class WiderTensors {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<Place> places_;                               // by instance of the trace as it was
-  std::vector<bool> has_views_;                             // by instance
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> kinds_;  // by kind and slices
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> stretched_;             // by pattern and slices
-  std::map<std::vector<std::pair<int64_t, int64_t>>, uint32_t> patterns_;  // by axes
+  std::vector<Place> places_;                               // By instance of the original trace.
+  std::vector<bool> has_views_;                             // By instance.
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> kinds_;  // By kind and slices.
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> stretched_;             // By pattern and slices.
+  std::map<std::vector<std::pair<int64_t, int64_t>>, uint32_t> patterns_;  // By axes.
 };
 
 }  // namespace neuronmm::trace

@@ -13,17 +13,17 @@ namespace neuronmm::tuner {
 
 namespace fs = std::filesystem;
 using io::JsonFields;
-using Json = nlohmann::json;  // sorted keys: the same file however it was made
+using Json = nlohmann::json;  // The keys are sorted, so equal caches give equal files.
 using kernels::Tiling;
 
 namespace {
 
-// Another number means that this program cannot read the file; a new fingerprint only makes entries
-// stale.
+// The version of the file's format. This program rejects files with another version, except version
+// 1. A new fingerprint, in contrast, only makes entries stale.
 constexpr int64_t kFormat = 2;
 constexpr const char* kFormatKey = "neuronmm_tilings";
 constexpr const char* kChecksumKey = "checksum";
-constexpr int64_t kMaxBytes = int64_t{64} << 20;  // a search leaves 2 KB
+constexpr int64_t kMaxBytes = int64_t{64} << 20;  // A search adds about 2 KB.
 
 // --- writing ---
 
@@ -57,7 +57,7 @@ Json outcome_json(const Outcome& outcome) {
 
 // --- reading ---
 
-// A field that must be there: its value, or an error that names the file and the field.
+// Returns the value of a field that must exist, or an error that names the file and the field.
 template <typename T>
 Result<T> required(const JsonFields& fields, const std::string& key,
                    Result<std::optional<T>> value) {
@@ -65,7 +65,7 @@ Result<T> required(const JsonFields& fields, const std::string& key,
   if (!found) return fields.missing(key);
   return *found;
 }
-// Times, bytes and counts: none is negative in a file that this program has written.
+// Times, bytes and counts are never negative in a file that this program has written.
 Result<int64_t> integer(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(const int64_t value, required(fields, key, fields.integer(key)));
   if (value < 0) return fields.wrong(key, "a number that is not negative");
@@ -91,7 +91,8 @@ Result<const Json*> array(const JsonFields& fields, const std::string& key) {
   return structure(fields, key, Json::value_t::array);
 }
 
-// In the order of the file. The kernel's order is restored by find(), which knows the kernel.
+// Reads a tiling in the order of the file. find() restores the kernel's order, because it knows the
+// kernel.
 Result<Tiling> read_tiling(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(const Json* json, object(fields, key));
   const JsonFields values(*json, fields.source() + ": \"" + key + "\"");
@@ -145,7 +146,8 @@ Result<Outcome> read_outcome(const JsonFields& fields) {
   return outcome;
 }
 
-// A trial is {"ns": 12.5} when it was measured and {"more_than": 12.5} when it was given up there.
+// Reads trials. A measured trial is {"ns": 12.5}, and a trial that was given up at that time is
+// {"more_than": 12.5}.
 Result<Trials> read_trials(const Json& json, const std::string& source) {
   Trials trials;
   const JsonFields fields(json, source);
@@ -196,8 +198,8 @@ struct CacheJson {
 
 namespace {
 
-// A time that a damaged disk or a slip in an editor has changed would choose another tiling
-// silently.
+// Checks the checksum. A time that a damaged disk or a mistake in an editor has changed would
+// silently choose another tiling.
 Status check_sum(const std::string& text, const fs::path& path) {
   NMM_ASSIGN(const Json json, io::parse_json_object(text, path.string()));
   if (json.at(kFormatKey) != kFormat) return {};
@@ -209,8 +211,8 @@ Status check_sum(const std::string& text, const fs::path& path) {
 
 }  // namespace
 
-// A missing file is an empty cache. Anything else that cannot be read is an error: the file is
-// somebody's and must not be overwritten.
+// A missing file is an empty cache. Any other file that cannot be read is an error, because it
+// belongs to somebody and must not be overwritten.
 Result<Cache> Cache::open(const fs::path& path) {
   Cache cache;
   std::error_code error;
@@ -227,7 +229,7 @@ Result<Cache> Cache::parse(std::string_view text, const std::string& source) {
   NMM_ASSIGN(const Json json, io::parse_json_object(text, source));
   const JsonFields fields(json, source);
   NMM_ASSIGN(const int64_t format, integer(fields, kFormatKey));
-  if (format == 1) return Cache();  // of version 0.1, without a checksum: as if it were not there
+  if (format == 1) return Cache();  // A file of version 0.1 has no checksum and is ignored.
   if (format != kFormat) return fields.wrong(kFormatKey, fmt::format("{}", kFormat));
   NMM_ASSIGN(const Json* entries, object(fields, "entries"));
   Cache cache;
@@ -271,8 +273,8 @@ Status Cache::save() const {
   return io::write_text_file(path_, merged.to_json());
 }
 
-// What both know: a finished search rather than its trials, that for more tilings rather than that
-// for fewer, the trials of both.
+// Merges two entries of one problem. A finished search wins over trials, and an outcome for more
+// tilings wins over one for fewer. Trials of both are combined.
 Cache::Entry Cache::merge(const Entry& theirs, const Entry& mine) {
   if (theirs.outcome && (!mine.outcome || theirs.top > mine.top)) return theirs;
   Entry merged = mine;
@@ -280,8 +282,8 @@ Cache::Entry Cache::merge(const Entry& theirs, const Entry& mine) {
   return merged;
 }
 
-// An entry counts only if it was made for this kernel, device, timing model and search space. A
-// stale one is removed at once, so that saving the cache cleans the file.
+// Returns the entry if it was made for this kernel, device, timing model and search space. A stale
+// entry is removed at once, so that saving the cache cleans the file.
 const Cache::Entry* Cache::fresh(const Problem& problem) {
   const auto found = entries_.find(key_of(problem));
   if (found == entries_.end()) return nullptr;
@@ -293,7 +295,7 @@ const Cache::Entry* Cache::fresh(const Problem& problem) {
 
 Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) {
   const Entry* entry = fresh(problem);
-  // An outcome with fewer tilings than are wanted now is as good as none.
+  // An outcome with fewer tilings than requested cannot be used.
   if (!entry || !entry->outcome || entry->top < top) return std::optional<Outcome>();
   Outcome outcome = *entry->outcome;
   if (static_cast<int64_t>(outcome.best.size()) > top) {
@@ -304,14 +306,14 @@ Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) 
   for (Losers& l : outcome.losers) {
     if (!l.closest.values().empty()) tilings.push_back(&l.closest);
   }
-  // The file may be edited by hand, or come from elsewhere: its tilings must be ones that the
-  // kernel takes.
+  // The file may be edited by hand or come from another machine, so the kernel must accept its
+  // tilings.
   for (Tiling* tiling : tilings) {
     auto checked = kernels::tiling_of(*problem.kernel, tiling->values());
     if (!checked.ok()) {
       return fail("{}: \"{}\": {}", path_.string(), key_of(problem), checked.error().message);
     }
-    *tiling = *checked;  // in the kernel's order
+    *tiling = *checked;  // The checked tiling has the kernel's order.
   }
   outcome.from_cache = true;
   return std::optional<Outcome>(std::move(outcome));
@@ -322,7 +324,7 @@ Trials Cache::trials(const Problem& problem) {
   return entry ? entry->trials : Trials();
 }
 
-// An outcome replaces the trials of interrupted searches: they are no longer needed.
+// An outcome replaces the trials of interrupted searches, which are not needed any more.
 void Cache::keep(const Problem& problem, int64_t top, const Outcome& outcome) {
   entries_[key_of(problem)] = {fingerprint(problem), top, outcome, {}};
   kept_.insert(key_of(problem));
@@ -333,8 +335,7 @@ void Cache::keep(const Problem& problem, const Trials& trials) {
   kept_.insert(key_of(problem));
 }
 
-// As the XDG base directory specification has it. Without a home there is no place, and nothing is
-// kept.
+// The path follows the XDG base directory specification. Without a home folder nothing is kept.
 fs::path default_cache_path() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
     return fs::path(cache) / "neuronmm/tilings.json";

@@ -11,15 +11,16 @@
 namespace neuronmm::tuner {
 namespace {
 
-// Every dimension is ragged and takes several blocks, so that the program contains every branch of
-// the kernel's builder. It is small, because it is built and simulated whenever a cache is asked.
+// A shape for the fingerprint. Every dimension is ragged and takes several blocks, so the program
+// contains every branch of the kernel's builder. The shape is small, because its program is built
+// and simulated for every request to a cache.
 constexpr kernels::KernelShape kSample = {.M = 1100, .K = 900, .r = 300, .N = 2100, .s = 200};
-// The same for up to 128 rows, which some kernels have loops of their own for.
+// The shape for up to 128 rows, for which some kernels have loops of their own.
 constexpr kernels::KernelShape kFewRows = {.M = 20, .K = 2176, .r = 300, .N = 2100, .s = 200};
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
-// FNV-1a, 64 bits.
+// The FNV-1a hash with 64 bits.
 class Hash {
  public:
   void add(std::string_view text) {
@@ -34,8 +35,8 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// The program, and what it takes. Options that the kernel refuses have no program; tune() says so
-// in words.
+// Adds the program and its simulated time. If the kernel rejects the options, there is no program,
+// and tune() reports the error.
 void add_sample(Hash& hash, const Problem& p, const kernels::KernelShape& shape,
                 const kernels::TilingValues& chosen) {
   const auto tiling = kernels::tiling_of(*p.kernel, chosen);
@@ -56,8 +57,8 @@ std::string tiling_text(const kernels::Tiling& tiling) {
   return text;
 }
 
-// The problem in words, as it stands in the cache file. Whatever changes the result is in it; what
-// is the usual case (transposed X, nothing chosen) is left out.
+// The key stands in the cache file. Everything that changes the result is in it, but usual values
+// (transposed X, one core, nothing chosen) are left out.
 std::string key_of(const Problem& p) {
   std::string key =
       fmt::format("{} {} {} {} {}", p.kernel->name, shape_sizes(*p.kernel, p.shape), p.device.name,
@@ -68,9 +69,9 @@ std::string key_of(const Problem& p) {
   return chosen.empty() ? key : key + " " + chosen;
 }
 
-// Everything that the tuner's result can depend on and the key does not show. The timing model's
-// code cannot be hashed; the simulated time of the samples stands for it, and their printed
-// programs for the kernel's builder.
+// The hash covers everything that affects the result and is not in the key. The code of the timing
+// model and of the kernel's builder cannot be hashed. The simulated times of the samples represent
+// the first, and their printed programs the second.
 std::string fingerprint(const Problem& p) {
   Hash hash;
   for (const simulator::ParameterRow& row : simulator::parameter_rows()) {

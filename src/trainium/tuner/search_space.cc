@@ -12,8 +12,9 @@ using tile::ceil_div;
 
 namespace {
 
-// Blocks of equal size waste the least: the least block that covers `whole` in no more blocks than
-// `block` does. 12 tiles of 32 become 11: 11 + 11 + 10 in place of 12 + 12 + 8.
+// Returns the smallest block that covers `whole` in no more blocks than `block` does, because
+// blocks of equal size waste the least. For 32 tiles, blocks of 12 become blocks of 11: 11 + 11 +
+// 10 instead of 12 + 12 + 8.
 int64_t balanced(int64_t whole, int64_t block) { return ceil_div(whole, ceil_div(whole, block)); }
 
 bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
@@ -23,9 +24,9 @@ bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
 
 }  // namespace
 
-// The powers of two, and for blocks of rows (M) also 1.25 and 1.5 times them: rows decide how often
-// the weights are read, and a block of 11 tiles may fit where 16 do not. Parameters that only
-// matter with wide sums keep their default without them.
+// The values are powers of two, and for blocks of rows (M) also 1.25 and 1.5 times these. Rows
+// decide how often the weights are read, and a block of 11 tiles may fit where 16 do not.
+// Parameters that matter only for wide sums keep their default otherwise.
 std::vector<int64_t> values_to_try(const TilingParameter& parameter,
                                    const kernels::KernelShape& shape,
                                    const kernels::KernelOptions& options) {
@@ -33,8 +34,7 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
   if (parameter.for_wide_sums && !wide_sums) return {parameter.value};
   if (parameter.for_16_bits && options.dtype != DType::kBF16) return {parameter.value};
   if (parameter.for_few_rows && shape.M > kernels::kPartitions) return {parameter.value};
-  // Not a block of a dimension but a choice, such as the number of passes; the kernel lists its
-  // values.
+  // The parameter is a choice, such as the number of passes, and the kernel lists its values.
   if (parameter.dimension == 0) return parameter.tried;
   std::vector<int64_t> values;
   const int64_t whole = ceil_div(kernels::dimension_of(shape, parameter.dimension), parameter.tile);
@@ -49,7 +49,7 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
   return values;
 }
 
-// "up." of "up.BM", and nothing of "BM".
+// The result includes the dot: "up." for "up.BM". It is empty for "BM".
 std::string_view part_of(std::string_view parameter) {
   return parameter.substr(0, parameter.find('.') + 1);
 }
@@ -64,8 +64,7 @@ std::vector<std::string_view> parts(const kernels::Kernel& kernel) {
   return all;
 }
 
-// Every combination of the values of one part's parameters: the product grows by one parameter per
-// round.
+// The product grows by one parameter per round.
 std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
                                  std::string_view part) {
   std::vector<Tiling> all = {base};
@@ -83,8 +82,8 @@ std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
   return all;
 }
 
-// Also contains the tiling itself, once per parameter; the search knows it by its name and skips
-// it.
+// The result also contains the tiling itself, once per parameter. The search recognizes the tiling
+// by its name and skips it.
 std::vector<Tiling> neighbours(const Problem& problem, const Tiling& tiling) {
   std::vector<Tiling> all;
   for (const TilingParameter& parameter : problem.kernel->tiling) {

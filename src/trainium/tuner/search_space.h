@@ -1,14 +1,18 @@
 #pragma once
-// Which tilings of a kernel are tried. A block of a dimension takes 1, 2, 4, 8, ... tiles and the
-// whole dimension, blocks of rows also sizes between (they decide the traffic and the SBUF use),
-// and all are balanced: 11 + 11 + 10 tiles, not 12 + 12 + 8.
+// This file lists the tilings of a kernel that the tuner tries. A block of a dimension takes 1, 2,
+// 4, 8, ... tiles or the whole dimension. Blocks of rows also take sizes between these, because
+// rows decide the traffic and the SBUF use. All blocks are balanced: 11 + 11 + 10 tiles instead of
+// 12 + 12 + 8.
 //
-// A kernel that is two, one after the other (kernels::Half), is not searched as a whole: every
-// combination of the best tilings of its halves is, with each setting of its own parameters; then
-// what differs from the best one in one parameter, as long as something better is found.
-// A kernel of several parts that share parameters (dense_mlp) names the others PART.NAME. Its parts
-// are searched one after the other, each with the others at the best found so far, for every
-// setting of what they share. The product of all would be millions.
+// The product of all parameters of a large kernel would be millions of tilings, so such a kernel is
+// not searched as a whole.
+// * A kernel that runs two kernels one after the other has two halves (kernels::Half). The search
+//   tries every combination of the best tilings of its halves, with each setting of its own
+//   parameters. After that it tries tilings that differ from the best one in one parameter, until
+//   none is better.
+// * A kernel whose parts share parameters (dense_mlp) names the other parameters PART.NAME. Its
+//   parts are searched one after the other, each with the others at the best values found so far.
+//   This is repeated for every setting of the shared parameters.
 
 #include <string_view>
 #include <vector>
@@ -18,20 +22,21 @@
 
 namespace neuronmm::tuner {
 
+// Returns the values of one parameter that the search tries, in ascending order for a block size.
 std::vector<int64_t> values_to_try(const kernels::TilingParameter& parameter,
                                    const kernels::KernelShape& shape,
                                    const kernels::KernelOptions& options);
 
-// "up." of "up.BM"; "" of "BM".
+// Returns "up." for "up.BM", and "" for "BM".
 std::string_view part_of(std::string_view parameter);
-// The parts of a kernel in the order of their parameters; {""} when it has but one.
+// Returns the parts of a kernel in the order of their parameters, or {""} if it has only one.
 std::vector<std::string_view> parts(const kernels::Kernel& kernel);
 
-// `base` with every combination of the values of the parameters of one part, the last parameter
-// varying fastest. Those that the problem has chosen stay.
+// Returns `base` with every combination of the values of one part's parameters. The last parameter
+// varies fastest. Parameters that the problem has chosen keep their values.
 std::vector<kernels::Tiling> combinations(const Problem& problem, const kernels::Tiling& base,
                                           std::string_view part);
-// Those that differ from `tiling` in one parameter.
+// Returns the tilings that differ from `tiling` in at most one parameter.
 std::vector<kernels::Tiling> neighbours(const Problem& problem, const kernels::Tiling& tiling);
 
 }  // namespace neuronmm::tuner

@@ -20,14 +20,15 @@ namespace {
 using kernels::Tiling;
 using tile::Program;
 
-// How many tilings are simulated before the bounds are compared again. A constant and not the
-// number of cores, so that the same tilings are simulated on every machine; enough to keep many
-// cores busy.
+// The number of tilings that are simulated before the bounds are compared again. It does not depend
+// on the number of cores, so that every machine simulates the same tilings, and it keeps many cores
+// busy.
 constexpr size_t kBatch = 16;
-// Of the best tilings of each half, this many are combined: 8 x 8 with two halves.
+// The number of best tilings of each half that are combined: 8 x 8 with two halves.
 constexpr int64_t kBestOfHalf = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// A tiling of the search space, with what is known about it so far.
 struct Candidate {
   Tiling tiling;
   std::string name;
@@ -36,11 +37,11 @@ struct Candidate {
   simulator::Bound bound;
   int64_t hbm_bytes = 0;
   bool simulated = false;
-  double latency_ns = kNever;  // once simulated to its end
+  double latency_ns = kNever;  // Finite once the simulation has run to its end.
 };
 
-// Whether `a` is better than `b`. All that take no longer than `limit_ns` count as equally fast,
-// and the fewest bytes win among them; beyond it the shorter time wins.
+// Returns true if `a` is better than `b`. All tilings that take no longer than `limit_ns` count as
+// equally fast, and among them the fewest bytes win. Beyond the limit the shorter time wins.
 bool is_better(const Candidate& a, const Candidate& b, double limit_ns) {
   const auto rank = [limit_ns](const Candidate& c) {
     const bool fast = c.latency_ns <= limit_ns;
@@ -50,21 +51,23 @@ bool is_better(const Candidate& a, const Candidate& b, double limit_ns) {
   return rank(a) < rank(b);
 }
 
+// Searches the tilings of one problem and remembers every candidate.
 class Search {
  public:
   Search(const Problem& problem, const TuneOptions& options, Trials trials)
       : p_(problem), options_(options), trials_(std::move(trials)) {}
 
-  // The kernel's default is always simulated: what is chosen must not be slower. A kernel of one
-  // part is searched as a whole. One of several parts is searched part by part, each with the best
-  // found so far of the others, for every setting of the parameters that belong to no part.
+  // Runs the search. The kernel's default is always simulated, because the result must not be
+  // slower. A kernel of one part is searched as a whole. A kernel of several parts is searched part
+  // by part, with the best values found so far for the other parts. This is repeated for every
+  // setting of the parameters that belong to no part.
   Status run() {
     NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*p_.kernel, p_.chosen));
     default_ = tiling_text(defaults);
     NMM_TRY(search({defaults}));
     if (!p_.kernel->halves.empty()) return search_halves(defaults);
-    // The search begins at a tiling that fits: while one part is searched, the others must leave it
-    // room.
+    // The search begins at a tiling that fits, because the other parts must leave enough memory
+    // while one part is searched.
     NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
                                                      simulator::limits_of(p_.device)));
     const std::vector<std::string_view> all_parts = parts(*p_.kernel);
@@ -116,13 +119,14 @@ class Search {
   const Problem& p_;
   const TuneOptions& options_;
   Trials trials_;
-  std::string default_;  // the kernel's own tiling
+  std::string default_;  // The kernel's default tiling.
   std::vector<Candidate> all_;
-  std::set<std::string> names_;  // of all; parts are searched in turn, and meet a tiling again
+  // The names of all candidates. Parts are searched in turn and may meet a tiling again.
+  std::set<std::string> names_;
 };
 
-// The kernel is two kernels one after the other. The best tilings of each half by itself are
-// combined. That need not contain the best of the whole, because halves share SBUF and overlap.
+// Combines the best tilings of the two halves, which run one after the other. The combinations need
+// not contain the best tiling of the whole kernel, because halves share SBUF and overlap.
 Status Search::search_halves(const Tiling& defaults) {
   std::vector<Tiling> all = combine(defaults, "");
   for (const kernels::Half& half : p_.kernel->halves) {
@@ -142,10 +146,10 @@ Status Search::search_halves(const Tiling& defaults) {
   return search_neighbours();
 }
 
-// Parts were searched while the others stood still. What differs from the best one in one parameter
-// may be better, until nothing is.
+// Tries tilings that differ from the best one in one parameter, until none is better. This is
+// useful because each part was searched with fixed values for the others.
 Status Search::search_neighbours() {
-  // The names that neighbours were tried of: the search stops where the best one was there before.
+  // The names whose neighbours were tried. The search stops when the best tiling is among them.
   std::set<std::string> left;
   for (const Candidate* best = best_like({}, true); best && left.insert(best->name).second;
        best = best_like({}, true)) {
@@ -154,8 +158,8 @@ Status Search::search_neighbours() {
   return {};
 }
 
-// A half is a kernel of its own with a shape of its own, so that it is tuned like one, and cached.
-// The parameters that the caller has chosen for it carry its prefix.
+// Tunes a half as a kernel of its own with a shape of its own. The result is cached like that of
+// any kernel. The parameters that the caller has chosen for the half carry its prefix.
 Result<Outcome> Search::tune_half(const kernels::Half& half) const {
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(half.kernel));
   Problem problem{
@@ -169,7 +173,7 @@ Result<Outcome> Search::tune_half(const kernels::Half& half) const {
   return tune(problem, options);
 }
 
-// What the program of one tiling needs at least, without simulating it.
+// Computes what the program of one tiling needs at least, without simulating it.
 void Search::examine(Candidate& candidate) const {
   const Program made = program(candidate.tiling);
   candidate.sbuf = tile::sbuf_use(made);
@@ -197,9 +201,9 @@ Status Search::search(const std::vector<Tiling>& tilings) {
   return measure(std::move(order));
 }
 
-// The longest time that counts as "as fast as the fastest": kSlack more than the fastest, but not
-// slower than the kernel's default. `least_ns`: a time that a tiling not simulated yet may turn out
-// to take; the limit is what it would then be.
+// Returns the longest time that counts as "as fast as the fastest": kSlack more than the fastest,
+// but not slower than the kernel's default. `least_ns` is a time that a tiling which is not
+// simulated yet may take. The result is the limit if it takes this time.
 double Search::limit_ns(double least_ns) const {
   double fastest = least_ns, standard = kNever;
   for (const Candidate& c : all_) {
@@ -209,8 +213,9 @@ double Search::limit_ns(double least_ns) const {
   return std::max(fastest, std::min(fastest * (1 + kSlack), standard));
 }
 
-// A tiling that takes longer than this changes nothing in the outcome: it is neither as fast as the
-// fastest, nor one of the `top` fastest. Unlimited as long as fewer than `top` are known.
+// Returns the time above which a tiling does not change the outcome: it is neither as fast as the
+// fastest nor one of the `top` fastest. The result is unlimited while fewer than `top` tilings are
+// known.
 double Search::longest_of_use() const {
   std::vector<double> latencies;
   for (const Candidate& c : all_) {
@@ -223,11 +228,10 @@ double Search::longest_of_use() const {
   return std::max(latencies[n - 1], limit_ns());
 }
 
-// A tiling that moves more bytes than this is not among the `top` best, however fast it turns out:
-// at least `top` others are as fast as the fastest, and each of them moves fewer bytes. They must
-// count as fast also after the fastest is found; no tiling that is left can take less than
-// `least_ns`, the lowest of their bounds, so that the limit which follows from that time is the
-// strictest that there can be.
+// Returns the number of bytes above which a tiling is not among the `top` best, whatever its time.
+// At least `top` other tilings then count as fast and move fewer bytes. They must still count as
+// fast after the fastest tiling is found. No remaining tiling takes less than `least_ns`, the
+// lowest of their bounds, so the limit for that time is the strictest possible one.
 int64_t Search::most_bytes_of_use(double least_ns) const {
   const double limit = limit_ns(least_ns);
   std::vector<int64_t> bytes;
@@ -240,24 +244,26 @@ int64_t Search::most_bytes_of_use(double least_ns) const {
   return bytes[n - 1];
 }
 
-// A simulation stops once the tiling is certain to take longer than `trial.ns`; then that is all
-// that is known of it.
+// Simulates one tiling. The simulation stops once the tiling is certain to take longer than
+// `trial.ns`, and then only this is known about it.
 void Search::simulate(Candidate& candidate, Trial& trial) const {
   simulator::TimingOptions timing_options;
   if (trial.ns < kNever) timing_options.longest_ns = trial.ns;
   const auto timing = simulator::simulate(program(candidate.tiling), p_.device, timing_options);
-  NMM_CHECK(timing.ok());  // it fits
+  NMM_CHECK(timing.ok());  // The simulation cannot fail, because the tiling fits.
   trial.gave_up = timing->gave_up;
   if (!trial.gave_up) trial.ns = timing->summary.total_time * 1e9;
 }
 
-// Simulates in the order of promise: the lowest bound first, and at equal bounds the fewest bytes.
-// A simulation is given up as soon as it is certain to take longer than is of use. Before anything
-// fast is known, that is never, and every simulation would run to its end. So the search first
-// assumes that something within 0.5 % of the lowest bound exists and gives up what takes longer;
-// when fewer than `top` tilings turn out that fast, it assumes 2 %, 10 %, 50 %, and at last
-// nothing. What was given up is simulated again under the next assumption. Assumed: these four
-// steps; they decide the time of the search and not its result.
+// Simulates tilings in the order of their bounds, and at equal bounds in the order of their bytes.
+// A simulation is given up as soon as it is certain to take longer than is of use. Until a fast
+// tiling is known, no simulation could be given up.
+//
+// The search therefore first assumes that a tiling within 0.5 % of the lowest bound exists, and
+// gives up the simulations that take longer. If fewer than `top` tilings are that fast, it assumes
+// 2 %, 10 %, 50 %, and at last no limit. Tilings that were given up are simulated again under the
+// next assumption. The four steps are assumed; they affect the time of the search but not its
+// result.
 Status Search::measure(std::vector<size_t> order) {
   if (order.empty()) return {};
   std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -275,14 +281,14 @@ Status Search::measure(std::vector<size_t> order) {
   return {};
 }
 
-// One assumption of measure(): tilings that take at most `most_ns`. Ends when no bound is below
-// what is known already.
+// Simulates tilings under one assumption of measure(): they take at most `most_ns`. Ends when no
+// bound is below what is already known.
 Status Search::measure_within(double most_ns, std::vector<size_t> order, Progress& progress) {
   const auto whole = std::ssize(order);
   progress.start(fmt::format("tune {}", p_.kernel->name), whole);
   while (!order.empty()) {
     const double longest = std::min(longest_of_use(), most_ns);
-    // `order` is sorted by bound, so that the first one has the lowest of those that are left.
+    // `order` is sorted by bound, so its first tiling has the lowest bound that is left.
     const double least = all_[order.front()].bound.ns();
     const int64_t most_bytes = most_bytes_of_use(least);
     std::erase_if(order, [&](size_t i) { return all_[i].hbm_bytes > most_bytes; });
@@ -298,8 +304,8 @@ Status Search::measure_within(double most_ns, std::vector<size_t> order, Progres
   return {};
 }
 
-// The trials of a search that was interrupted are taken over, unless one was given up at a shorter
-// time than is of use now.
+// Reuses the trials of an interrupted search, unless a trial was given up at a shorter time than is
+// of use now.
 void Search::measure_batch(std::span<const size_t> batch, double longest) {
   std::vector<Trial> trials(batch.size(), Trial{.ns = longest});
   std::vector<char> done(batch.size());
@@ -316,7 +322,8 @@ void Search::measure_batch(std::span<const size_t> batch, double longest) {
     }
     done[i] = 1;
   });
-  // After the parallel part, in order: the outcome must not depend on which simulation ends first.
+  // Results are recorded in order after the parallel part, because the outcome must not depend on
+  // which simulation ends first.
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!done[i]) continue;
     Candidate& candidate = all_[batch[i]];
@@ -326,7 +333,8 @@ void Search::measure_batch(std::span<const size_t> batch, double longest) {
   }
 }
 
-// The best so far, of all or of those with the same setting of what belongs to no part.
+// Returns the best candidate so far, among all (`any`) or among those with the same values for the
+// parameters that belong to no part.
 const Candidate* Search::best_like(const Tiling& setting, bool any) const {
   const auto alike = [&](const Candidate& candidate) {
     return any ||
@@ -343,8 +351,8 @@ const Candidate* Search::best_like(const Tiling& setting, bool any) const {
   return best;
 }
 
-// Which of the reasons of tuner.h it was. A candidate that was never simulated, though its bound is
-// within the limit, was left out for its bytes.
+// Returns the reason (tuner.h). A candidate whose bound is within the limit but that was never
+// simulated was left out because of its bytes.
 Loss Search::loss(const Candidate& candidate, double limit) const {
   if (!candidate.fits) return Loss::kCapacity;
   if (candidate.latency_ns <= limit) return Loss::kTraffic;
@@ -375,14 +383,13 @@ std::string Search::why(const Candidate& candidate, Loss loss) const {
     case Loss::kWaiting:
       break;
   }
-  // No resource alone takes that long: what is left is waiting, the difference between the time and
-  // the bound.
+  // No resource alone takes that long, so the difference between the time and the bound is waiting.
   const Trial& trial = trials_.at(candidate.name);
   return fmt::format("takes {}{}, of which no resource is busy for more than {}",
                      trial.gave_up ? "more than " : "", ms(trial.ns), ms(candidate.bound.ns()));
 }
 
-// The message names the tiling that comes closest, and its buffers, since those are what has to
+// The message names the tiling that comes closest and its buffers, because these buffers have to
 // shrink.
 Error Search::nothing_fits() const {
   const auto least = std::min_element(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
@@ -404,7 +411,7 @@ Result<Outcome> Search::outcome() const {
                    [limit](const auto* a, const auto* b) { return is_better(*a, *b, limit); });
   Outcome outcome;
   outcome.fastest_ns = kNever;
-  // The best is not always the fastest: it may take kSlack more and move fewer bytes.
+  // The best tiling is not always the fastest: it may take kSlack more and move fewer bytes.
   for (const Candidate* c : ranked)
     outcome.fastest_ns = std::min(outcome.fastest_ns, c->latency_ns);
   outcome.tilings = std::ssize(all_);
@@ -415,7 +422,7 @@ Result<Outcome> Search::outcome() const {
     outcome.best.push_back({c->tiling, c->latency_ns, c->hbm_bytes, c->bound});
   }
   lost.insert(lost.begin(), ranked.begin() + 1, ranked.end());
-  // How close a tiling came, in the unit of what it lost by.
+  // Returns how close a tiling came, in the unit of its reason.
   const auto distance = [](const Candidate& c, Loss reason) {
     if (reason == Loss::kCapacity) return static_cast<double>(c.sbuf.peak);
     if (reason == Loss::kTraffic) return static_cast<double>(c.hbm_bytes);
@@ -429,13 +436,13 @@ Result<Outcome> Search::outcome() const {
     if (!best || distance(*c, reason) < distance(*best, reason)) best = c;
     if (c->fits) ++outcome.fitting;
   }
-  ++outcome.fitting;  // the best one
+  ++outcome.fitting;  // The best tiling fits, too.
   for (size_t i = 0; i < closest.size(); ++i) {
     if (!closest[i]) continue;
     outcome.losers[i].closest = closest[i]->tiling;
     outcome.losers[i].why = why(*closest[i], static_cast<Loss>(i));
   }
-  // What every kernel for this problem has to move: each operand over HBM once.
+  // Every kernel for this problem has to move each operand over HBM once.
   for (const tile::Buffer& buffer : program(ranked.front()->tiling).buffers) {
     if (buffer.role != tile::HbmRole::kInput && buffer.role != tile::HbmRole::kOutput) continue;
     int64_t bytes = dtype_size_bytes(buffer.dtype);
@@ -453,16 +460,16 @@ std::string_view loss_name(Loss loss) {
 }
 
 Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
-  // Without a cache of the caller's, one in memory takes its place, and the rest need not ask.
+  // An empty cache in memory replaces a missing one, so the code below needs no checks.
   Cache none;
   Cache& cache = options.cache ? *options.cache : none;
   NMM_ASSIGN(std::optional<Outcome> known, cache.find(problem, options.top));
   if (known) return *known;
-  // Refuses bad shapes, options and chosen parameters.
+  // The next two calls reject invalid shapes, options and chosen parameters.
   NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*problem.kernel, problem.chosen));
   NMM_TRY(kernels::make_program(*problem.kernel, problem.shape, defaults, problem.options));
   Search search(problem, options, cache.trials(problem));
-  // What was simulated before an interruption is kept: the next run goes on from there.
+  // Simulations before an interruption are kept, and the next run continues from them.
   if (const Status done = search.run(); !done.ok()) {
     cache.keep(problem, search.trials());
     return done.error();

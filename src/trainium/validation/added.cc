@@ -20,7 +20,8 @@ constexpr std::string_view kLhsRhs = "nki-autotune, matmul_lhs_rhs";
 constexpr std::string_view kGuide = "Profile a NKI kernel, screenshot";
 constexpr std::string_view kProfileColumns =
     "NKI kernel optimization tutorial, profile screenshots";
-// Its tests state them in what we take to be picoseconds: targets that a change must not miss.
+// The tests of this library state targets that a change must not miss. We assume that the unit is
+// picoseconds.
 constexpr std::string_view kTarget = "nki-library, tests of its MLP kernels: a target";
 
 Published added(PublishedProgram program, Quantity quantity, double value, std::string_view source,
@@ -33,7 +34,7 @@ Published added(PublishedProgram program, Quantity quantity, double value, std::
           .source = source};
 }
 
-// The tutorial's last kernel with its own blocks, at the shapes of that issue.
+// The tutorial's last kernel with its own blocks, at the shapes of issue 25.
 PublishedProgram tutorial_at(int64_t M, int64_t N, int64_t K) {
   return {.id = fmt::format("tutorial_{}_{}_{}", M, N, K),
           .kernel = "tutorial, fully optimised",
@@ -68,8 +69,8 @@ PublishedProgram fixed(std::string_view id, std::string_view kernel, const Kerne
           .make = make};
 }
 
-// One token through a SwiGLU layer on one core. An RMSNorm before it, which the weights' loads
-// hide, is left out.
+// A SwiGLU layer for one token on one core. The RMSNorm before it is left out, because the loads of
+// the weights hide it.
 PublishedProgram decode_mlp(int64_t hidden, int64_t intermediate, std::string_view kernel) {
   return {
       .id = fmt::format("decode_mlp_{}_{}", hidden, intermediate),
@@ -122,7 +123,7 @@ void add_nkibench(std::vector<Published>& rows) {
   add(fixed("nkibench_swiglu", "NKIBench swiglu", {.M = 4096, .K = 1024, .r = 0, .N = 3072}, "trn1",
             DType::kF32, [](P) { return nkibench_swiglu_kernel(); }),
       4.222, (0.1416 + 0.0839) * 1e9 / kGib, 0.0001);
-  // 16 batches, below one another in X and Y.
+  // The 16 batches lie below one another in X and Y.
   add(fixed("nkibench_bmm", "NKIBench bmm", {.M = 65536, .K = 64, .r = 0, .N = 4096}, "trn1",
             DType::kF32, [](P) { return nkibench_bmm_kernel(); }),
       4.611, (67436544.0 + 1086324736.0) / kGib, 0);
@@ -173,7 +174,7 @@ void add_trn2(std::vector<Published>& rows) {
                        Quantity::kMilliseconds, 0.0805, kTarget));
 }
 
-// What the tutorial's profiles show beside the time.
+// Adds the other columns of the tutorial's profiles, apart from the time.
 void add_columns(std::vector<Published>& rows) {
   struct Columns {
     PublishedProgram program;

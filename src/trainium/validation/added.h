@@ -1,5 +1,6 @@
 #pragma once
-// Published measurements that were collected later (Set::kAdded of published.h).
+// This file declares the published measurements that were collected later (Set::kAdded of
+// published.h). published() appends them to its rows.
 
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 namespace neuronmm::validation {
 
+// Returns the rows in the order of the tables.
 std::vector<Published> added_rows();
 
 }  // namespace neuronmm::validation

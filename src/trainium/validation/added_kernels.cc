@@ -33,7 +33,7 @@ constexpr KernelOptions kAddedBf16 = {
 
 }  // namespace
 
-// As the tiled kernel of published_programs.cc, its tiles rotate in eight copies.
+// The tiles rotate in eight copies, as in the tiled kernel of published_programs.cc.
 Program autocomp_gemm_kernel(const GemmStep& step) {
   constexpr int64_t kM = 4096, kK = 8192, kN = 8192, kColumnTiles = 2, kInFlight = 8;
   Builder b("autocomp_gemm");
@@ -43,7 +43,7 @@ Program autocomp_gemm_kernel(const GemmStep& step) {
   b.loop("m", kM, 128 * step.row_tiles, [&](const Tile& m) {
     b.loop("n", kN, 512 * kColumnTiles, [&](const Tile& n) {
       const BufferId sums = b.psum("sums", {128, banks * 512}, 8 / banks);
-      // The tile [mt, nt] of the block, in a bank of its own.
+      // Returns the tile [mt, nt] of the block, which has a bank of its own.
       const auto sum = [&](const Tile& mt, const Tile& nt) {
         const tile::Affine bank = mt.index_in(m) * kColumnTiles + nt.index_in(n);
         return at(sums, {upto(mt), {bank * 512, nt.size}});
@@ -118,8 +118,8 @@ Program nkibench_bmm_kernel() {
   return b.finish();
 }
 
-// The source divides x by 1 + exp(-x): an exponential, a sum and a reciprocal, which cost what a
-// silu and two copies do, and a product.
+// The source divides x by 1 + exp(-x), in four steps. Here a silu and two copies replace the
+// exponential, the sum and the reciprocal, which cost as much. A product follows.
 Program nkibench_silu_kernel() {
   constexpr int64_t kM = 4096, kN = 7168;
   Builder b("nkibench_silu");
@@ -151,11 +151,11 @@ constexpr int64_t kSwigluM = 4096, kSwigluK = 1024, kSwigluN = 3072;
 
 struct SwigluOperands {
   BufferId x, w_gate, w_up, w_down, y;
-  BufferId x_t, h;  // [K, M] and [N, M], in HBM
+  BufferId x_t, h;  // X^T [K, M] and H^T [N, M], in HBM.
 };
 
-// x_t [128, 8, 512] = X^T for the rows m: transposed from X and saved for the first block of
-// columns, read back for the others.
+// Returns x_t [128, 8, 512] = X^T for the rows m. For the first block of columns it is transposed
+// from X and saved; for the other blocks it is read back.
 BufferId swiglu_x(const Context& c, const SwigluOperands& o, const Tile& m, bool first) {
   const Tile k = whole(kSwigluK);
   if (!first) return load_block(c, "x_block", o.x_t, k, m, 2);
@@ -167,7 +167,7 @@ BufferId swiglu_x(const Context& c, const SwigluOperands& o, const Tile& m, bool
   return x_t;
 }
 
-// H^T for the columns n: silu(gate) * up, tile by tile to HBM.
+// Computes H^T for the columns n, which is silu(gate) * up, and stores it tile by tile to HBM.
 void swiglu_hidden(const Context& c, const SwigluOperands& o, const Tile& n, bool first) {
   const Tile k = whole(kSwigluK);
   const BufferId gate = load_block(c, "gate_block", o.w_gate, k, n, 1);
@@ -189,7 +189,7 @@ void swiglu_hidden(const Context& c, const SwigluOperands& o, const Tile& n, boo
       const Access gated = half("gated"), exponential = half("exponential"), sum = half("sum"),
                    factor = half("factor"), silu = half("silu"), h_tile = half("h_tile");
       c.b.copy(gated, product(gate));
-      c.b.silu(exponential, gated);  // as in nkibench_silu
+      c.b.silu(exponential, gated);  // The steps are those of nkibench_silu.
       c.b.copy(sum, exponential);
       c.b.copy(factor, sum);
       c.b.multiply(silu, gated, factor);
@@ -306,8 +306,8 @@ namespace {
 
 constexpr DType kDecodeDtype = DType::kBF16;
 
-// sums [128, tiles] = W^T·x for one weight: columns of W become partitions, so that the result lies
-// as the next product wants it.
+// Computes sums [128, tiles] = W^T·x for one weight. The columns of W become partitions, so the
+// result has the layout that the next product needs.
 void decode_up(Builder& b, BufferId w, BufferId x, int64_t k_tiles, int64_t columns, BufferId sums,
                std::string_view block_name) {
   constexpr int64_t kTilesPerLoad = 16;
@@ -323,8 +323,8 @@ void decode_up(Builder& b, BufferId w, BufferId x, int64_t k_tiles, int64_t colu
   });
 }
 
-// y [1, hidden] = h^T·Wd, by blocks of columns. Every tile of a block is used as soon as it is
-// there, so that little is left to do behind the last.
+// Computes y [1, hidden] = h^T·Wd by blocks of columns. Every tile of a block is used as soon as it
+// is loaded, so little work is left after the last tile.
 void decode_down(Builder& b, BufferId w_down, BufferId h, BufferId y, int64_t hidden,
                  int64_t intermediate) {
   constexpr int64_t kBlock = 2048;

@@ -17,7 +17,8 @@ constexpr Quantity kMfuPercent = Quantity::kMfuPercent;
 constexpr Quantity kHbmReadBytes = Quantity::kHbmReadBytes;
 constexpr Quantity kHbmWriteBytes = Quantity::kHbmWriteBytes;
 
-// Sources. A value without a tolerance is printed there; others are read off a chart.
+// The sources. A value without a tolerance is printed in its source; other values are read off a
+// chart.
 constexpr std::string_view kTutorial = "Matrix multiplication tutorial, SDK 2.20";
 constexpr std::string_view kAutocomp = "autocomp (ucb-bar/autocomp), newer SDK";
 constexpr std::string_view kProfiles = "NKI kernel optimization tutorial, profile screenshots";

@@ -28,7 +28,7 @@ constexpr KernelOptions kFp32 = {
 constexpr KernelOptions kBf16 = {
     .dtype = DType::kBF16, .accumulate = DType::kBF16, .left = Layout::kTransposed};
 
-// The identity that PE transposes multiply with: 64 KiB in fp32.
+// Loads the identity that PE transposes multiply with, which is 64 KiB in fp32.
 void load_identity(const Context& c) {
   const BufferId identity = c.b.input("identity", c.dtype, {128, 128});
   const BufferId tile = c.b.sbuf("identity_tile", c.dtype, {128, 128});
@@ -36,7 +36,7 @@ void load_identity(const Context& c) {
            at(identity, {tile::all(128), tile::all(128)}));
 }
 
-// x_t [128, k tiles, rows] = the transposed rows [m, k] of x, by way of the Tensor engine.
+// Computes x_t [128, k tiles, rows], the transposed rows [m, k] of x, on the Tensor engine.
 void load_and_transpose(const Context& c, BufferId x_t, BufferId x, const Tile& m, const Tile& k,
                         int64_t k_block) {
   c.b.loop("mt", m, 128, [&](const Tile& mt) {
@@ -60,7 +60,7 @@ Program nkibench_matmul_kernel() {
   const BufferId x = b.input("x", DType::kF32, {kM, kK}), w = b.input("w", DType::kF32, {kK, kN});
   const BufferId y = b.output("y", DType::kF32, {kM, kN});
   const Context c(b, kFp32);
-  // X in rows: the published source transposes it on the Tensor engine, by an identity.
+  // X is natural, and the published source transposes it on the Tensor engine with an identity.
   load_identity(c);
   const Tile k = whole(kK);
   b.loop("n", kN, 1024, [&](const Tile& n) {
@@ -91,7 +91,7 @@ Program nkibench_transpose_matmul_kernel() {
   const Context c(b, kFp32);
   const Tile k = whole(kK);
   b.loop("m", kM, 1024, [&](const Tile& m) {
-    // X comes transposed, so that nothing is transposed on the chip.
+    // X^T is in HBM, so nothing is transposed on the chip.
     const BufferId x_block = load_block(c, "x_block", x, k, m, 1);
     b.loop("n", kN, 1024, [&](const Tile& n) {
       const BufferId w_block = load_block(c, "w_block", w, k, n, 2);
@@ -118,12 +118,12 @@ constexpr int64_t kLoraM = 4096, kLoraK = 5120, kLoraN = 12288, kLoraRank = 128;
 
 struct LoraOperands {
   BufferId x, w, a, b, y;
-  BufferId x_t;       // [K, M], in HBM
-  BufferId low_rank;  // (X·A·B)^T [N, M], in HBM
+  BufferId x_t;       // The layout is [K, M], in HBM.
+  BufferId low_rank;  // The matrix (X·A·B)^T [N, M], in HBM.
 };
 
-// x_t = X^T, low_rank = (X·A·B)^T, both to HBM: the profile shows the compiler to spill them
-// between the stages.
+// Computes x_t = X^T and low_rank = (X·A·B)^T and stores both to HBM, because the profile shows
+// that the compiler spills them between the stages.
 void lora_low_rank(const Context& c, const LoraOperands& o) {
   Builder& b = c.b;
   const Tile k = whole(kLoraK), rank = whole(kLoraRank);
@@ -153,7 +153,8 @@ void lora_low_rank(const Context& c, const LoraOperands& o) {
   });
 }
 
-// y [m, nt] = the transposed sums plus the low-rank part, transposed back on the Tensor engine.
+// Computes y [m, nt], the transposed sums plus the low-rank part, which is transposed back on the
+// Tensor engine.
 void lora_store(const Context& c, const LoraOperands& o, BufferId sums, const Tile& n) {
   Builder& b = c.b;
   b.loop("m", kLoraM, 512, [&](const Tile& m) {
@@ -228,8 +229,9 @@ struct LadderOperands {
         y(b.output("y", DType::kBF16, {kLadder, kLadder})) {}
 };
 
-// Both operands in SBUF for all of the kernel; per row tile one accumulator of four banks, zeroed
-// and drained as a whole. With one accumulator the next row waits until it is drained.
+// Makes a program that keeps both operands in SBUF. Each row tile has one accumulator of four
+// banks, which is zeroed and copied out as a whole. With a single accumulator the next row tile
+// waits until it is copied out.
 Program ladder_resident(std::string_view name, int64_t accumulators) {
   Builder b(name);
   const LadderOperands o(b);
@@ -262,7 +264,8 @@ Program ladder_inner_loads_kernel() {
     b.loop("n", kLadder, 512, [&](const Tile& n) {
       const BufferId sums = b.psum("sums", {128, 512}, 1);
       b.loop("k", kLadder, 128, [&](const Tile& k) {
-        // One buffer each: as the source has it, a load waits for the matmul before.
+        // An operand has only one buffer, as in the source, so a load waits for the previous
+        // matmul.
         const BufferId x = b.sbuf("x_tile", DType::kBF16, {128, 128}, 1);
         const BufferId w = b.sbuf("w_tile", DType::kBF16, {128, 512}, 1);
         b.load(at(x, {upto(k), upto(m)}), at(o.x, {k, m}));
@@ -310,7 +313,7 @@ Program ladder_two_stage_kernel() {
   Builder b("ladder_two_stage");
   const LadderOperands o(b);
   const Context c(b, kBf16);
-  // K in two blocks: the sums of the first are kept in SBUF, in bf16, until the second is added.
+  // K has two blocks. The sums of the first are kept in SBUF, in bf16, until the second is added.
   b.loop("n", kLadder, 512, [&](const Tile& n) {
     const BufferId sums = b.sbuf("sums", DType::kBF16, {128, 16, 512}, 4);
     b.loop("m", kLadder, 128, [&](const Tile& m) {

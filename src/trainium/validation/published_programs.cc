@@ -24,8 +24,8 @@ KernelOptions options(const PublishedProgram& p) {
   return {.dtype = p.dtype, .accumulate = p.dtype, .left = kernels::Layout::kTransposed};
 }
 
-// The tiled kernel names no rotation depth; the profiles show its loads to be limited by bandwidth,
-// not by latency, which takes several tiles in flight.
+// The tiled kernel states no rotation depth. The profiles show that bandwidth limits its loads, not
+// latency, which requires several tiles in flight.
 Program make_tiled(const PublishedProgram& p) {
   constexpr int64_t kInFlight = 8;
   return with_copies(kernels::matmul_tiled(p.shape, kTutorialTiling, options(p)),
@@ -52,7 +52,7 @@ PublishedProgram tutorial(std::string_view id, std::string_view version,
           .make = make};
 }
 
-// Two of them have published times on trn1, too, in bf16.
+// Two of the tutorial's kernels also have published times on trn1, in bf16.
 PublishedProgram tutorial_trn1(std::string_view id, PublishedProgram program) {
   program.id = id;
   program.device = "trn1";
@@ -60,7 +60,7 @@ PublishedProgram tutorial_trn1(std::string_view id, PublishedProgram program) {
   return program;
 }
 
-// One square matmul, improved rung by rung.
+// A square matmul that each rung of the ladder improves.
 PublishedProgram ladder(std::string_view id, std::string_view rung,
                         Program (*make)(const PublishedProgram&)) {
   return {.id = std::string(id),
@@ -82,7 +82,7 @@ PublishedProgram nkibench(std::string_view id, std::string_view kernel,
           .make = make};
 }
 
-// What the paper compares, at every M that it measured.
+// The programs that the paper compares, at every M that it measured.
 PublishedProgram compared(std::string_view id, std::string_view kernel,
                           const kernels::KernelShape& shape,
                           Program (*make)(const PublishedProgram&)) {

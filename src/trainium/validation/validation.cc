@@ -9,7 +9,7 @@ namespace neuronmm::validation {
 
 namespace {
 
-// What was simulated, in the unit of what was published.
+// Returns the simulated value, in the unit of the published one.
 double measure(const simulator::Summary& summary, Quantity quantity) {
   switch (quantity) {
     case Quantity::kMilliseconds:
@@ -34,14 +34,14 @@ double measure(const simulator::Summary& summary, Quantity quantity) {
   return 0;
 }
 
-// Positive means slower, or more bytes, than published. An MFU is inverted, since less of it is
-// slower.
+// A positive difference means slower, or more bytes, than published. An MFU is inverted, because a
+// smaller MFU is slower.
 double difference(const Published& published, double simulated) {
   if (published.quantity == Quantity::kMfuPercent) return published.value / simulated - 1;
   return simulated / published.value - 1;
 }
 
-// An MFU is a time, too: the FLOPs are known.
+// An MFU counts as a time, because the FLOPs are known.
 bool is_time(const Published& published) {
   return published.quantity == Quantity::kMilliseconds ||
          published.quantity == Quantity::kMfuPercent;
@@ -49,9 +49,9 @@ bool is_time(const Published& published) {
 
 }  // namespace
 
-// Several quantities are published of one program: it is simulated once.
+// A program may have several published quantities, but it is simulated once.
 Result<std::vector<Row>> validate() {
-  std::map<std::string, simulator::Summary> summaries;  // by program
+  std::map<std::string, simulator::Summary> summaries;  // By program.
   std::vector<Row> rows;
   for (const Published& published : validation::published()) {
     auto [at, fresh] = summaries.try_emplace(published.program.id);
@@ -83,8 +83,8 @@ TimeError time_error(const std::vector<Row>& rows, Set set) {
   return error;
 }
 
-// A line per published number, the sets apart, so that what was fitted is not taken for a
-// prediction.
+// The table has a line per published number. The sets are separate, so that fitted values are not
+// mistaken for predictions.
 std::string to_string(const std::vector<Row>& rows) {
   std::string text;
   for (const Set set : {Set::kCalibration, Set::kValidation, Set::kAdded}) {

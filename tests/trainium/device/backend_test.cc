@@ -1,5 +1,5 @@
-// The bundled model, dense and compressed, on a simulated NeuronCore beside the CPU; and what the
-// clock says.
+// Compares the bundled model, dense and compressed, on a simulated NeuronCore with the CPU, and
+// checks the simulated clock.
 
 #include "trainium/device/backend.h"
 
@@ -39,8 +39,8 @@ model::GenerateOptions new_tokens(int64_t count) {
   return options;
 }
 
-// The demo model, and the demo model at ratio 0.2 in several forms. Sizes differ from layer to
-// layer except in form uv.
+// The demo model, dense or at ratio 0.2 in one of several forms. Sizes differ between layers except
+// in form uv.
 class Models : public testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
@@ -49,7 +49,7 @@ class Models : public testing::TestWithParam<std::string> {
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
 
-  // Made when it is first asked for.
+  // Returns the model's folder, which is made at the first call.
   static fs::path folder() {
     if (GetParam() == "dense") return kDemo;
     const fs::path out = folder_ / GetParam();
@@ -88,12 +88,12 @@ class Models : public testing::TestWithParam<std::string> {
   static inline fs::path folder_;
 };
 
-// The CPU, with the values that go into and come out of every MLP moved at random by what bf16
-// roundings may move them: an estimate of how far bf16 kernels may be from fp32, from other code.
+// The CPU's backend with random changes of the input and output of every MLP, as large as bf16
+// roundings may be. It estimates how far bf16 kernels may be from fp32, with independent code.
 class PerturbedBackend : public ops::ForwardingBackend {
  public:
-  // Five roundings between the input and the output of an MLP of factors or pivots, three of a
-  // dense one.
+  // An MLP of factors or pivots rounds five times between its input and output, a dense one three
+  // times.
   static constexpr double kInput = 0x1p-8 * 2, kOutput = 0x1p-8;
 
   explicit PerturbedBackend(unsigned seed)
@@ -147,7 +147,7 @@ double largest_difference(const Matrix& a, const Matrix& b, int64_t row) {
   return largest;
 }
 
-// How far bf16 moves the logits of each position, by eight perturbed runs.
+// Returns how far bf16 moves the logits of each position, from eight perturbed runs.
 std::vector<double> logit_errors(const fs::path& folder, std::span<const TokenId> tokens,
                                  const Matrix& exact) {
   std::vector<double> errors(tokens.size());
@@ -163,11 +163,11 @@ std::vector<double> logit_errors(const fs::path& folder, std::span<const TokenId
   return errors;
 }
 
-// Eight runs show less of the error at some positions than at others, and some 300 positions are
-// compared. On one CPU of several the largest difference was 2.15 of what they showed there.
+// A factor on the errors of eight runs. They underestimate the error at some of about 300
+// positions. The largest difference seen on a CPU was 2.15 times the estimate.
 constexpr double kSafety = 3;
 
-TEST_P(Models, LogitsAreTheCpusWithinBf16Error) {
+TEST_P(Models, LogitsEqualTheCpusWithinBf16Error) {
   const auto cpu = cpu::make_backend();
   const auto core = make_backend(spec(), default_tilings(spec()), cpu::make_backend());
   const auto on_cpu = load(*cpu), on_core = load(*core);
@@ -183,10 +183,10 @@ TEST_P(Models, LogitsAreTheCpusWithinBf16Error) {
     EXPECT_LE(difference, kSafety * errors[static_cast<size_t>(i)]) << "position " << i;
     largest = std::max(largest, difference);
   }
-  EXPECT_GT(largest, 1e-4);  // the device rounds
+  EXPECT_GT(largest, 1e-4);  // The device rounds.
 }
 
-TEST_P(Models, GreedyTextIsTheCpusOrDivergesWithinBf16Error) {
+TEST_P(Models, GreedyTextEqualsTheCpusOrDivergesWithinBf16Error) {
   const auto cpu = cpu::make_backend();
   const auto core = make_backend(spec(), default_tilings(spec()), cpu::make_backend());
   const auto on_cpu = load(*cpu);
@@ -206,7 +206,7 @@ TEST_P(Models, GreedyTextIsTheCpusOrDivergesWithinBf16Error) {
       << "token " << w - wanted.begin();
 }
 
-// Time needs no values: the timing backend says the same, run after run.
+// The timing backend, which computes no values, gives the same times in every run.
 TEST_P(Models, TheClockNeedsNoValues) {
   const auto timed = [&](const ops::Backend& backend) {
     return model::generate(load(backend), prompt(), new_tokens(5)).value();
@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Demo, Models,
                          testing::Values("dense", "uv", "pivoted", "narrow", "neurons", "mixed"),
                          [](const auto& instance) { return instance.param; });
 
-// Llama-3.2-1B from its config: no weight exists.
+// The configuration of Llama-3.2-1B, without weights.
 io::ModelConfig llama_1b() {
   io::ModelConfig config;
   config.hidden_size = 2048;
@@ -248,32 +248,33 @@ std::vector<double> decode_seconds(const io::ModelConfig& config, std::string_vi
   return model::generate(transformer, tokens, new_tokens(30)).value().decode_latencies_s;
 }
 
-// One token reads every weight once: 2.47 GB at 272, 386 or 528 GB/s, and somewhat more for what
-// the operations wait.
+// A token reads every weight once: 2.47 GB at 272, 386 or 528 GB/s. Latencies of the operations
+// come on top.
 TEST(Latency, DecodeIsBoundByTheWeights) {
-  const double bytes = 2 * 1235814400.0;  // the model's parameters, the tied embedding once
+  // The model's parameters, with the tied embedding counted once.
+  const double bytes = 2 * 1235814400.0;
   for (const auto& [device, rate] : {std::pair("trn1", 272e9), {"trn2", 386e9}, {"trn3", 528e9}}) {
     const std::vector<double> seconds = decode_seconds(llama_1b(), device);
     for (const double s : seconds) {
       EXPECT_GT(s, bytes / rate) << device;
       EXPECT_LT(s, 1.5 * bytes / rate) << device;
     }
-    EXPECT_GT(seconds.back(), seconds.front());  // a longer context
+    EXPECT_GT(seconds.back(), seconds.front());  // The context is longer.
   }
 }
 
-TEST(Latency, CompressionShortensIt) {
+TEST(Latency, LowRankMlpsShortenDecoding) {
   io::ModelConfig config = llama_1b();
   const double dense = decode_seconds(config, "trn1").front();
   config.compression.emplace().ranks.assign(16, {1280, 1280, 1280});
   const double low_rank = decode_seconds(config, "trn1").front();
-  // The MLPs are 0.805 of 1.236 billion parameters and keep 0.781 of theirs.
+  // The MLPs have 0.805 of 1.236 billion parameters and keep 0.781 of theirs.
   EXPECT_LT(low_rank, dense);
   EXPECT_GT(low_rank, 0.8 * dense);
 }
 
-// One second for each MLP, however many tokens: beside it, the rest of the model takes nothing.
-TEST(Latency, MlpsOfAGivenTime) {
+// Every MLP takes one second for any number of tokens. The rest of the model takes nearly nothing.
+TEST(Latency, MlpsTakeTheTimeThatTheCallerGives) {
   const auto one_second = [](int64_t) -> Result<double> { return 1.0; };
   const auto backend = make_timing_backend(spec(), one_second);
   const Transformer transformer = Transformer::load(kDemo, *backend).value();
@@ -286,7 +287,7 @@ TEST(Latency, MlpsOfAGivenTime) {
   EXPECT_EQ(make_timing_backend(spec(), refused)->prepare(7).error().message, "7 rows");
 }
 
-// There is no kernel for low-rank matrices beside dense ones: they run as dense.
+// No kernel takes low-rank matrices together with dense ones, so they run as dense.
 TEST(Latency, AnMlpThatIsPartlyLowRankCostsADenseOne) {
   io::ModelConfig config = llama_1b();
   const double dense = decode_seconds(config, "trn1").front();
@@ -294,8 +295,8 @@ TEST(Latency, AnMlpThatIsPartlyLowRankCostsADenseOne) {
   EXPECT_DOUBLE_EQ(decode_seconds(config, "trn1").front(), dense);
 }
 
-// Each layer has its own number of neurons: a program for each of them.
-TEST(Latency, FewerNeuronsShortenIt) {
+// Every layer has its own number of neurons, and so its own program.
+TEST(Latency, FewerNeuronsShortenDecoding) {
   io::ModelConfig config = llama_1b();
   const double dense = decode_seconds(config, "trn1").front();
   config.compression.emplace().form = "neurons";
@@ -303,13 +304,13 @@ TEST(Latency, FewerNeuronsShortenIt) {
     config.compression->ranks.push_back({.neurons = layer < 8 ? 4096 : 6144});
   }
   const double fewer = decode_seconds(config, "trn1").front();
-  // 0.625 of the MLPs' 0.805 of 1.236 billion parameters stay.
+  // The MLPs keep 0.625 of their 0.805 of 1.236 billion parameters.
   EXPECT_LT(fewer, 0.85 * dense);
   EXPECT_GT(fewer, 0.6 * dense);
 }
 
-// A narrower input and output: what their weights save is more than what the gathers cost.
-TEST(Latency, PivotsShortenIt) {
+// A narrower input and output save more time for weights than the gathers cost.
+TEST(Latency, PivotsShortenDecoding) {
   for (const char* device : {"trn1", "trn2", "trn3"}) {
     io::ModelConfig config = llama_1b();
     const double dense = decode_seconds(config, device).front();

@@ -1,4 +1,4 @@
-// Collectives against the formulas of collective.h with numbers put in by hand.
+// Compares the times of collectives with the formulas of collective.h, with numbers put in by hand.
 
 #include "trainium/device/collective.h"
 
@@ -24,30 +24,32 @@ DeviceSpec device() {
 
 TEST(AllReduce, OneCoreHasNothingToAdd) { EXPECT_EQ(all_reduce_seconds(device(), 1, 1e9), 0); }
 
-TEST(AllReduce, FewBytesGoToEverybodyAtOnce) {
-  // 1000 + 3 · 2000 / 200, in place of 6 · (1000 + 500 / 200)
+TEST(AllReduce, FewBytesAreExchangedDirectly) {
+  // Direct exchange takes 1000 + 3 B / 200 ns for B bytes. A ring would take six steps of 1000 + B
+  // / 4 / 200 ns.
   EXPECT_NEAR(all_reduce_seconds(device(), 4, 2000), 1030e-9, 1e-15);
 }
 
-TEST(AllReduce, ManyGoAroundARing) {
-  // 6 · (1000 + 1e6 / 4 / 200), in place of 1000 + 3 · 1e6 / 200
+TEST(AllReduce, ManyBytesGoAroundARing) {
+  // A ring takes six steps of 1000 + B / 4 / 200 ns for B bytes. Direct exchange would take 1000 +
+  // 3 B / 200 ns.
   EXPECT_NEAR(all_reduce_seconds(device(), 4, 1e6), 13500e-9, 1e-15);
 }
 
-TEST(AllReduce, HbmLimits) {
+TEST(AllReduce, TheShareOfHbmLimitsTheRate) {
   DeviceSpec d = device();
   d.hbm_bandwidth.value = 100;
   EXPECT_NEAR(all_reduce_seconds(d, 4, 1e6), 6 * (1000 + 2500) * 1e-9, 1e-15);
 }
 
-TEST(AllReduce, LinksLimitAcrossChips) {
-  // Of 80, a ring has 20, and each of four cores has 20.
+TEST(AllReduce, LinksLimitTheRateAcrossChips) {
+  // A ring has a quarter of the 80 GB/s, and so has each of the four cores.
   EXPECT_NEAR(all_reduce_seconds(device(), 8, 1e6), 14 * (1000 + 6250) * 1e-9, 1e-12);
   EXPECT_NEAR(all_reduce_seconds(device(), 8, 1000), (1000 + 350) * 1e-9, 1e-15);
 }
 
-// What is drawn from a stack is what it has.
-TEST(SharedHbm, CoresGetEqualParts) {
+// The cores of a stack together must not exceed its bandwidth.
+TEST(SharedHbm, CoresOfAStackGetEqualParts) {
   for (const DeviceSpec& alone : simulator::devices()) {
     for (const int64_t cores : {1, 2, 8}) {
       const DeviceSpec one = simulator::beside_others(alone, cores);

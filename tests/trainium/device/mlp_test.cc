@@ -1,4 +1,4 @@
-// MLPs as tile programs: their values against fp64, and what is refused.
+// Checks MLPs as tile programs: their values against fp64, their time, and what is refused.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ namespace {
 using kernels::Bounded;
 using kernels::Rounding;
 
-// [in, out] of a weight as a checkpoint has it.
+// Returns the matrix [in, out] of a checkpoint's weight.
 Matrix transposed(const TensorView& view) {
   Matrix matrix(view.columns(), view.rows());
   std::vector<float> values(static_cast<size_t>(view.size()));
@@ -36,14 +36,14 @@ Matrix transposed(const TensorView& view) {
   return matrix;
 }
 
-// How an MLP is made smaller; 0: not.
+// The compression of an MLP; 0 means none.
 struct Form {
-  std::array<int64_t, 3> ranks = {};  // gate, up, down as U·V
-  int64_t input = 0, output = 0;      // shared pivots of gate and up, pivots of down
-  std::array<int64_t, 2> own = {};    // pivots of gate's and up's own
+  std::array<int64_t, 3> ranks = {};  // Ranks of gate, up and down as U·V.
+  int64_t input = 0, output = 0;      // Pivots that gate and up share, and pivots of down.
+  std::array<int64_t, 2> own = {};    // The own pivots of gate and up.
 };
 
-// An MLP of random weights as a checkpoint has them, in bf16.
+// An MLP of random bf16 weights, in the layout of a checkpoint.
 class RandomMlp {
  public:
   RandomMlp(int64_t hidden, int64_t inner, const Form& form, std::mt19937& random)
@@ -91,14 +91,15 @@ class RandomMlp {
   std::list<std::vector<std::byte>> storage_;
 };
 
-// Of one MLP at its tiling, part by part; what a part rounds to, and in how many blocks.
+// Computes in fp64, with a bound, what an MLP gives at a program's tiling. The tiling decides the
+// blocks of each sum, and so its roundings.
 class Expected {
  public:
   Expected(const RandomMlp& mlp, const MlpProgram& program)
       : weight_(mlp.weight), tiling_(program.tiling) {}
 
   Bounded operator()(const Matrix& x) const {
-    Bounded rounded(x);  // as the kernel's operand
+    Bounded rounded(x);  // The kernel's operand is rounded.
     for (double& value : rounded.value) {
       value = static_cast<double>(bf16::from_float(static_cast<float>(value)).to_float());
     }
@@ -184,7 +185,7 @@ const Case kCases[] = {{1, 96, 200, {}, "dense_mlp"},
                        {130, 384, 330, {.output = 257, .own = {131, 131}}, "pivoted_mlp"},
                        {5, 200, 330, {.own = {150, 150}}, "pivoted_mlp_in"}};
 
-TEST(DeviceMlp, ValuesAreWithinTheirBound) {
+TEST(DeviceMlp, ValuesAreWithinTheirBounds) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
   for (const Case& c : kCases) {
@@ -211,8 +212,8 @@ TEST(DeviceMlp, ValuesAreWithinTheirBound) {
   }
 }
 
-// Two factors as one matrix of a checkpoint: [out, in] in bf16, each element summed in the order of
-// the ranks, as documented.
+// Returns two factors as one matrix of a checkpoint: [out, in] in bf16. Each element is summed in
+// the order of the ranks, as documented.
 TensorView product_of(const TensorView& u_t, const TensorView& v_t,
                       std::list<std::vector<std::byte>>& storage) {
   const Matrix u = transposed(u_t), v = transposed(v_t);
@@ -227,7 +228,8 @@ TensorView product_of(const TensorView& u_t, const TensorView& v_t,
   return {DType::kBF16, {v.columns(), u.rows()}, bytes.data()};
 }
 
-// The dense matrix of one with input pivots: their columns as they are, the others made of them.
+// Returns a matrix with input pivots as a dense one: the pivots' columns as they are, the others
+// from the map.
 TensorView spread(const ops::LinearWeight& weight, std::list<std::vector<std::byte>>& storage) {
   const int64_t in = weight.in_features(), out = weight.out_features();
   const TensorView rest = product_of(weight.in.map_t, weight.w_t, storage);
@@ -246,8 +248,8 @@ TensorView spread(const ops::LinearWeight& weight, std::list<std::vector<std::by
   return {DType::kBF16, {out, in}, bytes.data()};
 }
 
-// Beside a dense matrix low-rank and pivoted ones are multiplied: the dense kernel with their
-// products.
+// If one matrix is dense, low-rank and pivoted ones are multiplied out, and the dense kernel runs
+// with the products.
 TEST(DeviceMlp, AMatrixOfAnotherFormIsMultipliedOut) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -271,8 +273,8 @@ TEST(DeviceMlp, AMatrixOfAnotherFormIsMultipliedOut) {
     Matrix y(5, hidden), wanted(5, hidden);
     MlpWeights(mixed.weight, shape).apply(program, x.view(), y.view());
     MlpWeights(dense, shape).apply(program, x.view(), wanted.view());
-    // Where fused and separate rounding of a sum lead to different bf16, a weight differs by 2^-8
-    // of itself; of few weights, a random one of `inner` in a sum.
+    // Fused and separate rounding of a sum may lead to different bf16 values, and a weight then
+    // differs by 2^-8 of itself. Only few of the `inner` weights of a sum differ.
     double squared_error = 0, squared = 0;
     for (int64_t i = 0; i < 5 * hidden; ++i) {
       squared_error += std::pow(y.data()[i] - wanted.data()[i], 2);
@@ -282,9 +284,10 @@ TEST(DeviceMlp, AMatrixOfAnotherFormIsMultipliedOut) {
   }
 }
 
-// The smaller of two ranks is filled up. What joins the pivots has weights that are rounded once
-// more, for which the elementwise bound has no room: the error as a whole is that of the others.
-TEST(DeviceMlp, FewerPivotsAreFilledUp) {
+// The smaller of two ranks is padded. The weights of the inputs that become pivots are rounded once
+// more, which the elementwise bound does not cover. The error as a whole must be that of the other
+// MLPs.
+TEST(DeviceMlp, FewerPivotsArePadded) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
@@ -309,7 +312,7 @@ TEST(DeviceMlp, FewerPivotsAreFilledUp) {
   }
 }
 
-// Rows are interpreted in parts: the same bits in one part and in two, and next to other rows.
+// Rows are interpreted in parts. The results have the same bits for every number of parts.
 TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
   std::mt19937 random(1);
   for (const Form& form : {Form{}, Form{.ranks = {70, 70, 70}}, Form{.input = 70, .output = 60},
@@ -334,7 +337,7 @@ TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
   }
 }
 
-TEST(DeviceMlp, TimeIsTheTimingModels) {
+TEST(DeviceMlp, TheTimeIsTheKernelsPlusTheGathers) {
   MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
   const double gather = roofline_seconds(simulator::kTrn1, gather_work(33, 384));
   EXPECT_GT(gather, 0);
@@ -355,18 +358,19 @@ TEST(DeviceMlp, TimeIsTheTimingModels) {
     const auto tiles = program->for_rows(33).value();
     const double kernel = simulator::simulate(tiles, simulator::kTrn1)->summary.total_time;
     EXPECT_DOUBLE_EQ(program->seconds, kernel + gathers * gather);
-    EXPECT_EQ(programs.find(shape, 33).value(), program);  // remembered
-    EXPECT_GT(kernel, 2 * parameters / 272e9);  // never below what its weights take over DMA
+    // The second call finds the same program.
+    EXPECT_EQ(programs.find(shape, 33).value(), program);
+    EXPECT_GT(kernel, 2 * parameters / 272e9);  // The time is at least that of moving the weights.
   }
 }
 
-TEST(DeviceMlp, WhatNoKernelTakesIsRefused) {
+TEST(DeviceMlp, FormsThatNoKernelTakesAreRefused) {
   std::mt19937 random(1);
   RandomMlp biased(64, 96, {}, random);
   biased.weight.up.bias = biased.weight.up.w_t;
   EXPECT_NE(mlp_shape(biased.weight).error().message.find("up has one"), std::string::npos);
 
-  // The other side of a matrix: no folder has such pivots.
+  // Gate must not have output pivots, nor down input pivots. No model folder has such pivots.
   const RandomMlp pivoted(64, 96, {.input = 32, .output = 32}, random);
   ops::MlpWeight gate = pivoted.weight, down = pivoted.weight;
   gate.gate.out = pivoted.weight.down.out;

@@ -1,4 +1,4 @@
-// The costs of the operations around the MLPs: their counts by hand, and what bounds them.
+// Checks the costs of the operations around the MLPs: their counts by hand, and what limits them.
 
 #include "trainium/device/roofline.h"
 
@@ -11,7 +11,8 @@
 namespace neuronmm::device {
 namespace {
 
-constexpr double kOverhead = 2 * (1000 + 300) * 1e-9;  // trn1: DMA start and completion, in and out
+// DMA start and completion on trn1, for operands and result.
+constexpr double kOverhead = 2 * (1000 + 300) * 1e-9;
 
 TEST(Roofline, TheSlowestResourceDecides) {
   const double tensor = 2 * 128 * 128 * 2.8e9 * 6 / 7, hbm = 16 * 17e9, vector = 128 * 1.12e9,
@@ -26,7 +27,7 @@ TEST(Roofline, TheSlowestResourceDecides) {
   EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {}), kOverhead, 1e-15);
 }
 
-// Every core alone on its stack is bound by its DMA engines.
+// A core alone on its stack is limited by its DMA engines.
 TEST(Roofline, BytesMoveAtTheLesserRate) {
   for (const simulator::DeviceSpec& device : simulator::devices()) {
     const double rate =
@@ -37,7 +38,7 @@ TEST(Roofline, BytesMoveAtTheLesserRate) {
   }
 }
 
-TEST(Roofline, Projections) {
+TEST(Roofline, AProjectionReadsItsOperandsAndWritesItsResult) {
   const Work work = linear_work(3, 5, 7, true);
   EXPECT_EQ(work.flops, 2 * 3 * 5 * 7);
   EXPECT_EQ(work.hbm_bytes, 2 * (3 * 5 + 5 * 7 + 3 * 7 + 7));
@@ -51,8 +52,8 @@ TEST(Roofline, AGatherReadsAndWritesEveryElement) {
   EXPECT_EQ(work.vector_elements, 3 * 5);
 }
 
-// Against a loop over every query and key.
-TEST(Roofline, AttentionCountsWhatIsVisible) {
+// Compares the counts with a loop over every query and key.
+TEST(Roofline, AttentionCountsOnlyVisibleKeys) {
   for (const int64_t window : {0, 1, 4, 100}) {
     for (const int64_t first : {0, 1, 9}) {
       for (const int64_t M : {1, 2, 13}) {

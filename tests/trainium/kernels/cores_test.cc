@@ -1,5 +1,5 @@
-// A kernel on several cores computes what it computes on one, and each core moves and multiplies
-// what the closed formulas say of its share.
+// Checks that a kernel on several cores computes what it computes on one. Each core must move and
+// multiply what the closed formulas say of its share.
 
 #include "trainium/kernels/cores.h"
 
@@ -50,7 +50,7 @@ std::vector<float> output(const tile::Program& program, const reference::Operand
   return {y.data(), y.data() + y.rows() * y.columns()};
 }
 
-TEST(Cores, ComputeWhatOneDoes) {
+TEST(Cores, SeveralCoresComputeWhatOneDoes) {
   std::mt19937 random(kCoresSeed);
   for (const Kernel& kernel : kernels()) {
     for (const int64_t cores : {2, 3}) {
@@ -62,7 +62,7 @@ TEST(Cores, ComputeWhatOneDoes) {
           make_program_on_cores(kernel, made.shape, made.tiling, made.options, cores);
       ASSERT_TRUE(whole.ok() && split.ok());
       EXPECT_TRUE(tile::check_structure(*split).ok());
-      // A row is summed in the same order on whichever core, so that the bits are the same.
+      // A row is summed in the same order on every core, so the bits are the same.
       const reference::Operands operands = reference::random_operands(made, kCoresSeed);
       EXPECT_EQ(output(*whole, operands), output(*split, operands));
       const Cost share =
@@ -75,7 +75,7 @@ TEST(Cores, ComputeWhatOneDoes) {
   }
 }
 
-TEST(Cores, RowsDivideEvenly) {
+TEST(Cores, RowsMustDivideEvenly) {
   EXPECT_EQ(share_of_core({.M = 6}, 3).value().M, 2);
   const auto odd = share_of_core({.M = 7}, 2);
   ASSERT_FALSE(odd.ok());

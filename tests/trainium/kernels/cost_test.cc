@@ -1,4 +1,4 @@
-// The closed formulas against published traffic and against a walk of the programs.
+// Compares the closed formulas with published traffic and with a walk of the programs.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 const Kernel& kernel(std::string_view name) { return *find_kernel(name).value(); }
 
-// The program's own counts; checked to be what the formula says.
+// Returns the program's own counts, and checks that the formula gives the same.
 tile::Counts counted(std::string_view name, const KernelShape& shape, const KernelOptions& options,
                      const TilingValues& chosen = {}) {
   const Kernel& k = kernel(name);
@@ -25,9 +25,10 @@ tile::Counts counted(std::string_view name, const KernelShape& shape, const Kern
   return counts;
 }
 
-// NeuronMM's chart (README of Jerry2423/neuron-mm): X [M, 8192], U [8192, 4096], V [4096, 16384],
-// bf16. 7.47 GiB were read off for M = 32768; the loop nest gives these.
-TEST(Traffic, NeuronMmAtAllRows) {
+// The shapes are those of NeuronMM's chart (README of Jerry2423/neuron-mm): X [M, K], U [K, r] and
+// V [r, N] in bf16. The chart shows about 7.47 GiB at M = 32768. The loop nest gives the values
+// below.
+TEST(Traffic, NeuronMmMovesThePublishedBytesAtAllRows) {
   const double expected_gib[] = {0.234375, 0.46875, 0.9375, 1.875, 3.75, 7.5};
   int64_t rows = 1024;
   for (const double gib : expected_gib) {
@@ -41,8 +42,8 @@ TEST(Traffic, NeuronMmAtAllRows) {
   }
 }
 
-TEST(Traffic, UncompressedAndSequentialBaselines) {
-  // Without spills: 9.25 GiB for X·W at M = 32768.
+TEST(Traffic, BaselinesMoveTheirBytesWithoutSpills) {
+  // X·W at M = 32768 moves 9.25 GiB without spills.
   const KernelOptions bf16_sums{.accumulate = DType::kBF16};
   const tile::Counts xw =
       counted("matmul_optimized", {32768, 8192, 0, 16384}, bf16_sums, {{"BM", 8}});
@@ -52,8 +53,9 @@ TEST(Traffic, UncompressedAndSequentialBaselines) {
   counted("xuv_sequential", {32768, 8192, 4096, 16384}, bf16_sums, {{"BM", 8}});
 }
 
-// The tutorial on [4096, 8192] x [8192, 8192] (Matrix Multiplication, AWS Neuron documentation).
-TEST(Traffic, TutorialVersions) {
+// The tutorial multiplies [4096, 8192] x [8192, 8192] (Matrix Multiplication, AWS Neuron
+// documentation).
+TEST(Traffic, TutorialVersionsMoveThePublishedBytes) {
   const KernelShape shape{4096, 8192, 0, 8192};
   const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-9; };
   const tile::Counts tiled = counted("matmul_tiled", shape, {});
@@ -63,14 +65,14 @@ TEST(Traffic, TutorialVersions) {
   EXPECT_NEAR(gigabytes(counted("matmul_hoisted", shape, {}).hbm_read_bytes), 4.362, 0.0005);
   EXPECT_NEAR(gigabytes(counted("matmul_blocked", shape, {}).hbm_read_bytes), 2.215, 0.0005);
   EXPECT_NEAR(gigabytes(counted("matmul_optimized", shape, {}).hbm_read_bytes), 0.671, 0.0005);
-  // The same in fp32.
+  // The fp32 versions move twice as much.
   const KernelOptions fp32{.dtype = DType::kF32};
   EXPECT_NEAR(gigabytes(counted("matmul_tiled", shape, fp32).hbm_read_bytes), 10.74, 0.005);
   EXPECT_NEAR(gigabytes(counted("matmul_hoisted", shape, fp32).hbm_read_bytes), 8.72, 0.005);
 }
 
-// NKIBench (zhang677/AccelOpt), profiled bytes of transpose_matmul on trn1, fp32: blocks of 1024
-// rows, the right operand read once for each.
+// NKIBench (zhang677/AccelOpt) profiled the bytes of transpose_matmul on trn1 in fp32. The kernel
+// has blocks of 1024 rows and reads the right operand once per block.
 TEST(Traffic, NkiBenchTransposeMatmulToTheByte) {
   const tile::Counts counts = counted("matmul_blocked", {4096, 2048, 0, 10944},
                                       {.dtype = DType::kF32}, {{"BM", 8}, {"BN", 1}});
@@ -78,21 +80,21 @@ TEST(Traffic, NkiBenchTransposeMatmulToTheByte) {
   EXPECT_EQ(counts.hbm_write_bytes, 179'306'496);
 }
 
-TEST(Counts, PublishedMatmulCounts) {
+TEST(Counts, MatmulsAreAsManyAsPublished) {
   EXPECT_EQ(counted("matmul_optimized", {2048, 2048, 0, 2048}, {}).nc_matmuls, 1024);
 }
 
-// The paper's naive fusion: 16 times the strip, 4 times the FLOPs (K 2048, r 1280, N 8192, BN 512).
-TEST(Counts, NaiveFusionRecomputes) {
+// The paper's naive fusion computes the strip 16 times, which is 4 times the FLOPs at this shape.
+TEST(Counts, NaiveFusionRecomputesTheStrip) {
   const KernelShape shape{4096, 2048, 1280, 8192};
   const tile::Counts naive = counted("xuv_naive", shape, {}, {{"BN", 1}});
   const tile::Counts fused = counted("xuv", shape, {}, {{"BN", 1}});
   EXPECT_EQ(naive.matmul_flops, 4 * fused.matmul_flops);
 }
 
-// r² fewer multiplications per row, and elements of weights per block of rows, than U·V: at the
-// headline shape a sixth of the FLOPs.
-TEST(Counts, PivotsSaveRankSquared) {
+// Pivots need r² fewer multiplications per row than U·V, and r² fewer elements of weights per block
+// of rows. At this shape they save a sixth of the FLOPs.
+TEST(Counts, PivotsSaveTheSquareOfTheRank) {
   const KernelShape shape{4096, 8192, 4096, 16384};
   const tile::Counts uv = counted("xuv", shape, {});
   for (const char* name : {"xuv_pivoted", "xtuv_pivoted", "xuv_pivoted_out", "xtuv_pivoted_out"}) {
@@ -103,8 +105,8 @@ TEST(Counts, PivotsSaveRankSquared) {
   }
 }
 
-// With pivots of almost all columns a narrow MLP is nearly the dense one.
-TEST(Counts, NarrowEndsSaveTheirShare) {
+// With pivots of almost all columns, a narrow MLP is nearly the dense one.
+TEST(Counts, InputAndOutputPivotsSaveTheirShare) {
   const int64_t M = 512, K = 2048, N = 8192, r = 1536, s = 1280;
   const int64_t dense = counted("dense_mlp", {M, K, 0, N}, {}).matmul_flops;
   const int64_t in = counted("narrow_mlp_in", {M, K, r, N}, {}).matmul_flops;
@@ -114,9 +116,9 @@ TEST(Counts, NarrowEndsSaveTheirShare) {
   EXPECT_EQ(counted("narrow_mlp", {M, K, r, N, s}, {}).matmul_flops, in + out - dense);
 }
 
-// Pivots of their own for gate and up: another D, and X once more. Beside the three factors of the
-// same rank they save the square of the rank three times.
-TEST(Counts, PivotsOfTheirOwn) {
+// Own pivots of gate and up need a second D and a second copy of X. Compared with three factors of
+// the same rank, they save the square of the rank three times.
+TEST(Counts, OwnPivotsReadAnotherMapAndXAgain) {
   const int64_t M = 512, K = 2048, N = 8192, r = 1536, s = 1280;
   const tile::Counts shared = counted("narrow_mlp", {M, K, r, N, s}, {});
   const tile::Counts own = counted("pivoted_mlp", {M, K, r, N, s}, {});

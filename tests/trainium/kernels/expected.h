@@ -1,6 +1,7 @@
 #pragma once
-// What every kernel should give, written out by hand for each by name: in fp64 with a bound, and in
-// Python. Nothing here reads the formula that a kernel describes itself with.
+// Says what every kernel should give: in fp64 with a bound, and in Python. The functions are
+// written by hand for each kernel's name and do not read the formula that a kernel describes itself
+// with.
 
 #include <map>
 #include <random>
@@ -19,8 +20,8 @@ namespace neuronmm::kernels {
 
 using Operands = std::map<std::string, Matrix, std::less<>>;
 
-// The rounding of a contraction over `size` in blocks of `tiles` x 128, whose result is kept in the
-// operands' dtype. 0 tiles: one block.
+// Returns the rounding of a contraction over `size` in blocks of `tiles` x 128, whose result is in
+// the operands' dtype. 0 tiles mean one block.
 inline Rounding rounding(const Instance& c, int64_t size, int64_t tiles) {
   return {c.options.accumulate, c.options.dtype,
           tiles == 0 ? 1 : tile::ceil_div(size, tiles * 128)};
@@ -76,7 +77,7 @@ inline Bounded expected_dense_mlp(const Instance& c, const Bounded& x, const Ope
   return multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
 }
 
-// x[:, begin:end].
+// Returns x[:, begin:end].
 inline Bounded columns_of(const Bounded& x, int64_t begin, int64_t end) {
   Bounded part(x.rows, end - begin);
   for (int64_t i = 0; i < x.rows; ++i) {
@@ -104,8 +105,8 @@ inline Bounded beside(const Bounded& a, const Bounded& b) {
   return both;
 }
 
-// x's first r columns + the others · d: every sum begins at a pivot, so that the roundings of the
-// sums are of the pivot, too.
+// Returns x's first r columns + the others · d. Every sum begins at a pivot, so its roundings
+// include those of the pivot.
 inline Bounded pivots_of(const Instance& c, const Bounded& x, const Matrix& d, int64_t tiles) {
   const int64_t r = d.columns();
   return multiply_onto(columns_of(x, 0, r), columns_of(x, r, x.columns), d,
@@ -122,7 +123,7 @@ inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const
   return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
 }
 
-// What gate and up read, to the end of an MLP that may be narrow in its output.
+// Computes an MLP from the inputs of gate and up. The MLP may have output pivots.
 inline Bounded mlp_of(const Instance& c, const Bounded& to_gate, const Bounded& to_up,
                       const Operands& in) {
   const DType sums = c.options.accumulate;
@@ -140,7 +141,7 @@ inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Op
   return mlp_of(c, t, t, in);
 }
 
-// Two copies of X, of which the first is gate's.
+// Computes an MLP with two copies of X, of which the first is gate's.
 inline Bounded expected_pivoted_mlp(const Instance& c, const Bounded& x, const Operands& in) {
   const int64_t tiles = c.tiling["in.BK"];
   return mlp_of(c, pivots_of(c, x, in.at("d_gate"), tiles),
@@ -148,13 +149,15 @@ inline Bounded expected_pivoted_mlp(const Instance& c, const Bounded& x, const O
 }
 
 struct Expected {
-  Bounded (*values)(const Instance&, const Bounded& x, const Operands&);  // tokens as rows
-  std::string_view python;          // over the operands as they lie in HBM
-  std::string_view natural = {};    // the same with a natural left operand, where that is an option
-  std::string_view functions = {};  // of torch, that it calls, with blanks between
+  // The tokens are the rows.
+  Bounded (*values)(const Instance&, const Bounded& x, const Operands&);
+  std::string_view python;  // An expression over the operands as they lie in HBM.
+  // The expression with a natural left operand, if that is an option.
+  std::string_view natural = {};
+  std::string_view functions = {};  // The functions of torch that it calls, separated by blanks.
 };
 
-// A kernel that is missing here has no oracle: add what it computes.
+// Every kernel must be listed here. A new one needs an entry with what it computes.
 inline const std::map<std::string_view, Expected>& all_expected() {
   constexpr Expected kMatmul = {expected_matmul, "x.T @ w", "x @ w"};
   static const std::map<std::string_view, Expected> all = {
@@ -230,15 +233,16 @@ inline bool is_transposed(const Instance& c, std::string_view operand) {
   return layout_of(*c.kernel, operand_of(*c.kernel, operand), c.options).transposed();
 }
 
-// Tokens as rows, whatever the layouts in HBM.
+// Returns the expected values with tokens as rows, whatever the layouts in HBM.
 inline Bounded expected_values(const Instance& c, const Operands& in) {
-  const std::string first(c.kernel->operands.front().name);  // X, or the first copy of it
+  const std::string first(c.kernel->operands.front().name);  // X, or its first copy.
   const Bounded x(is_transposed(c, first) ? transpose(in.at(first)) : in.at(first));
   const Expected& expected = expected_of(*c.kernel);
   return expected.values == nullptr ? Bounded(0, 0) : expected.values(c, x, in);
 }
 
-// An input of values of about 1: weights that much smaller.
+// Returns an operand. Inputs have values of about 1, and weights are scaled down so that results
+// do, too.
 inline Matrix random_operand(const Instance& c, const OperandDescription& operand,
                              std::mt19937& random) {
   const MatrixLayout layout = layout_of(*c.kernel, operand, c.options);
@@ -256,12 +260,12 @@ inline Operands random_operands(const Instance& c, std::mt19937& random) {
   return operands;
 }
 
-// Sizes around the tiles, a random tiling and every dtype in turn.
+// Returns sizes around the tiles, a random tiling, and every dtype in turn.
 inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt19937& random) {
   const auto pick = [&random](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
-  // Next to nothing, up to a tile or two, several tiles and a bit.
+  // A size is tiny, up to a tile or two, or several tiles and a bit.
   const auto size = [&pick] {
     const int64_t most[] = {3, 260, 260, 600};
     return pick(1, most[pick(0, 3)]);

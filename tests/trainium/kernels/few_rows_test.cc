@@ -1,5 +1,5 @@
-// How kernels for up to 128 rows end: what the transfers of V and Y cover, in what order, and on
-// which partitions.
+// Checks the transfers of V and Y in kernels for up to 128 rows: the elements that they cover,
+// their order and their partitions.
 
 #include <algorithm>
 #include <random>
@@ -22,7 +22,7 @@ Program xuv_of(const KernelShape& shape, TilingValues chosen) {
   return make_program(kernel, shape, tiling_of(kernel, chosen).value(), {}).value();
 }
 
-// A transfer between HBM and the chip. In HBM it is of a matrix or of row tiles.
+// A transfer between HBM and the chip. In HBM it accesses a matrix or its row tiles.
 struct Transfer {
   tile::Region on_chip, in_hbm;
 
@@ -32,7 +32,7 @@ struct Transfer {
   int64_t partition() const { return on_chip.start[0]; }
 };
 
-// Those of the buffers whose names begin with `name`.
+// Returns the transfers of the buffers whose names begin with `name`.
 std::vector<Transfer> transfers(const Program& program, std::string_view name) {
   std::vector<Transfer> all;
   for (tile::Walker walker(program); walker.next();) {
@@ -62,7 +62,7 @@ std::set<int64_t> partitions(const std::vector<Transfer>& transfers, bool of_til
   return all;
 }
 
-TEST(FewRows, EndInPiecesOfHalfTheSize) {
+TEST(FewRows, TheLastBlockComesInPiecesThatHalve) {
   const Program program = xuv_of({128, 2048, 1280, 8192}, {{"BN", 4}, {"Br", 10}});
   EXPECT_EQ(widths(transfers(program, "v")),
             (std::vector<int64_t>{2048, 2048, 512, 1024, 1024, 512, 512, 256, 256}));
@@ -70,8 +70,8 @@ TEST(FewRows, EndInPiecesOfHalfTheSize) {
             (std::vector<int64_t>{2048, 2048, 512, 1024, 1024, 512, 512, 256, 256}));
 }
 
-// Of several blocks of ranks the last one alone comes in pieces: the Tensor engine has the others
-// to do meanwhile.
+// With several blocks of ranks, only the last one comes in pieces, because the Tensor engine has
+// work from the other blocks meanwhile.
 TEST(FewRows, TheLastBlockOfRanksIsTapered) {
   const Program program = xuv_of({128, 256, 512, 1024}, {{"BN", 2}, {"Br", 2}});
   EXPECT_EQ(widths(transfers(program, "v")), (std::vector<int64_t>{1024, 512, 512}));
@@ -82,7 +82,8 @@ TEST(FewRows, NarrowBlocksAreNotTapered) {
   EXPECT_EQ(widths(transfers(program, "v")), (std::vector<int64_t>{500}));
 }
 
-// Each DMA engine serves eight partitions, and what fills no tile would leave most of them idle.
+// A DMA engine serves eight partitions. A rest that fills no tile would leave most engines idle if
+// it lay at partition 0 only.
 TEST(FewRows, RestsAreSpreadOverThePartitions) {
   const std::pair<int64_t, std::set<int64_t>> expected[] = {
       {32, {0, 32, 64, 96}}, {1, {0, 32, 64, 96}}, {64, {0, 64}}, {33, {0, 64}}, {65, {0}}};
@@ -104,7 +105,7 @@ TEST(FewRows, RowsOfYAreSpreadOverThePartitions) {
   }
 }
 
-// How often each element of a matrix [rows, columns] is moved.
+// Returns how often each element of a matrix [rows, columns] is moved.
 std::vector<int> moves(const std::vector<Transfer>& transfers, int64_t rows, int64_t columns) {
   std::vector<int> times(static_cast<size_t>(rows * columns));
   const auto count = [&](int64_t row, const Transfer& transfer) {

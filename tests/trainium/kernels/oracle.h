@@ -1,6 +1,7 @@
 #pragma once
-// What a chain of matmuls should give, in fp64 by the plainest loops, with a bound on how far the
-// machine's result may be from it.
+// Computes in fp64, by plain loops, what a chain of matmuls should give, with a bound on the error
+// of the machine's result. The tests of kernels and of the reference library compare values with
+// it.
 
 #include <cmath>
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace neuronmm::kernels {
 
-inline constexpr double kFp32 = 0x1p-24, kBf16 = 0x1p-8;  // unit roundoffs
+inline constexpr double kFp32 = 0x1p-24, kBf16 = 0x1p-8;  // Unit roundoffs.
 
-// values ± error, elementwise.
+// Values ± errors, elementwise.
 struct Bounded {
   int64_t rows = 0, columns = 0;
   std::vector<double> value, error;
@@ -25,7 +26,7 @@ struct Bounded {
   }
 };
 
-// How one contraction is rounded: `blocks` sums in `accumulate`, the result kept in `result`.
+// The roundings of one contraction: `blocks` sums in `accumulate`, and a result in `result`.
 struct Rounding {
   DType accumulate, result;
   int64_t blocks;
@@ -37,7 +38,7 @@ struct Rounding {
   }
 };
 
-// `start` + a · w: each sum begins at its element of `start`, which is one more term of it.
+// Returns `start` + a · w. Each sum begins at its element of `start`, which is one more term of it.
 inline Bounded multiply_onto(const Bounded& start, const Bounded& a, const Matrix& w,
                              const Rounding& rounding) {
   const bool from_zero = start.rows == 0;
@@ -66,9 +67,9 @@ inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& round
   return multiply_onto(Bounded(0, 0), a, w, rounding);
 }
 
-// silu(gate) · up, each step rounded to `accumulate`, then to `result`.
+// Returns silu(gate) · up, each step rounded to `accumulate`, then to `result`.
 inline Bounded gated(const Bounded& gate, const Bounded& up, DType accumulate, DType result) {
-  constexpr double kSlope = 1.1;  // |silu'| < 1.0998
+  constexpr double kSlope = 1.1;  // |silu'| < 1.0998.
   const double unit =
       (accumulate == DType::kBF16 ? kBf16 : 16 * kFp32) + (result == DType::kBF16 ? kBf16 : kFp32);
   Bounded h(gate.rows, gate.columns);
@@ -93,7 +94,7 @@ inline Matrix transpose(const Matrix& matrix) {
   return transposed;
 }
 
-// Normal values of about `scale`, already rounded to `dtype`.
+// Returns normal values of about `scale`, already rounded to `dtype`.
 inline Matrix random_matrix(int64_t rows, int64_t columns, double scale, DType dtype,
                             std::mt19937& random) {
   std::normal_distribution<float> normal(0.0f, static_cast<float>(scale));

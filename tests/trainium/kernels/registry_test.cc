@@ -1,3 +1,5 @@
+// Checks the registry of kernels: their names, operands, formulas and tilings.
+
 #include "trainium/kernels/registry.h"
 
 #include <algorithm>
@@ -46,7 +48,8 @@ TEST(Registry, OperandsAreTheBuffersOfTheProgram) {
   }
 }
 
-// The dimension that the columns of `formula` run along; every contraction is one dimension.
+// Returns the dimension that the columns of `formula` run along. Every contraction must be one
+// dimension.
 char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::string>& used) {
   using Operation = Formula::Operation;
   switch (formula.operation) {
@@ -60,13 +63,13 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       const MatrixLayout weight = operand_of(k, formula.operand).layout;
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
       EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
-      // What has a name is shared, and stands in several places.
+      // A part with a name is shared and occurs in several places.
       if (formula.name.empty() || !used.contains(formula.operand)) used.insert(formula.operand);
       if (formula.of.size() > 1) {
         EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
       }
       if (formula.operation == Operation::kProduct) return weight.columns;
-      // r columns and the rest of them are all.
+      // The pivots and the rest together are the whole dimension.
       const Rest* rest = find_rest(weight.columns);
       EXPECT_TRUE(rest && rest->pivots == weight.rows) << formula.operand;
       return rest ? rest->whole : '\0';
@@ -93,15 +96,15 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
   return 0;
 }
 
-// The blocks of a product, which must be a tiling parameter of 128s along its contraction.
+// Checks the blocks of a product. They must be a tiling parameter of 128s along its contraction.
 void expect_blocks(const Kernel& k, const Formula& formula) {
   for (const Formula& part : formula.of) expect_blocks(k, part);
   if (formula.block.empty()) return;
   const auto parameter = std::ranges::find(k.tiling, formula.block, &TilingParameter::name);
   ASSERT_NE(parameter, k.tiling.end()) << formula.block;
   EXPECT_EQ(parameter->tile, 128) << formula.block;
-  // xuv_sequential is two calls of one kernel, whose BK is of K in the first and of r in the
-  // second.
+  // xuv_sequential is two calls of one kernel. Its BK belongs to K in the first call and to r in
+  // the second.
   if (k.name == "xuv_sequential") return;
   EXPECT_EQ(parameter->dimension, operand_of(k, formula.operand).layout.rows) << formula.block;
 }
@@ -140,7 +143,7 @@ TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
   }
 }
 
-TEST(Registry, BadTilingIsNamed) {
+TEST(Registry, BadTilingParametersAreNamed) {
   const auto unknown = tiling_of(registered("xuv"), {{"BX", 2}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_TRUE(contains(unknown.error().message, "BX"));
@@ -184,8 +187,8 @@ TEST(Registry, BadShapesAndOptionsAreNamed) {
   EXPECT_TRUE(make_program(registered("matmul_tiled"), {64, 64, 0, 64}, {}, {}).ok());
 }
 
-// Where the paper's blocks fit and where they do not.
-TEST(Registry, PaperBlocksFitTrn1) {
+// Checks where the paper's blocks fit and where they do not.
+TEST(Registry, ThePapersBlocksFitTrn1) {
   const tile::Limits trn1{.device = "trn1"};
   const Kernel& k = registered("xuv");
   const KernelOptions paper{.accumulate = DType::kBF16};
@@ -195,10 +198,10 @@ TEST(Registry, PaperBlocksFitTrn1) {
     return tile::check(make_program(k, shape, tiling, options).value(), trn1).fits();
   };
   EXPECT_TRUE(fits({32768, 8192, 4096, 16384}, 8, paper));
-  EXPECT_TRUE(fits(deepseek, 8, paper));  // the paper's choice; 2048 and 4096 rows spill
+  EXPECT_TRUE(fits(deepseek, 8, paper));  // The paper's choice; 2048 and 4096 rows spill.
   EXPECT_FALSE(fits(deepseek, 16, paper));
   EXPECT_FALSE(fits(deepseek, 32, paper));
-  EXPECT_TRUE(fits({4096, 4096, 2560, 14336}, 8, {}));  // Llama-3.1-8B with fp32 sums
+  EXPECT_TRUE(fits({4096, 4096, 2560, 14336}, 8, {}));  // Llama-3.1-8B with fp32 sums.
 }
 
 TEST(Registry, FittingTilingHalvesTheRowBlocks) {
@@ -206,9 +209,10 @@ TEST(Registry, FittingTilingHalvesTheRowBlocks) {
   const Kernel& k = registered("xuv");
   const KernelShape headline{32768, 8192, 4096, 16384};
   const Tiling fitting = fitting_tiling(k, headline, {}, {}, trn1).value();
-  EXPECT_EQ(fitting["BM"], 4);  // fp32 sums of 1024 rows x 4096 ranks need 16 MiB, the strip 8
+  EXPECT_EQ(fitting["BM"], 4);  // fp32 sums of 1024 rows x 4096 ranks need 16 MiB, the strip 8.
   EXPECT_EQ(fitting["BN"], 2);
-  EXPECT_EQ(fitting_tiling(k, headline, {}, {{"BM", 8}}, trn1).value()["BM"], 8);  // as chosen
+  // The block stays as chosen.
+  EXPECT_EQ(fitting_tiling(k, headline, {}, {{"BM", 8}}, trn1).value()["BM"], 8);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Random shapes that every kernel takes.
+// Adjusts random shapes so that a kernel takes them. The tests of several libraries use it.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace neuronmm::kernels {
 
-// Pivots are fewer than the columns that they are picked from.
+// Reduces pivots to fewer than the columns that they are picked from.
 inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {
@@ -21,8 +21,8 @@ inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
   }
 }
 
-// Of a kernel that is asked to load contiguously, a shape at which it does: rows that are loaded
-// one by one, and more of them.
+// Changes the shape so that a kernel whose tiling asks for contiguous loads does use them. Such a
+// kernel needs few rows and a multiple of 128 columns.
 inline void make_contiguous(const Tiling& tiling, KernelShape& shape) {
   const auto asked = [](const auto& parameter) {
     return parameter.first.ends_with("contiguous") && parameter.second == 1;

@@ -1,5 +1,5 @@
-// The worked example of docs/kernels.md, silu_matmul.cc: it does what the page says, and the page
-// quotes what stands between the marks there.
+// Checks the worked example of docs/kernels.md, silu_matmul.cc. It must do what the page says, and
+// the page must quote the marked parts of the file.
 
 #include <fstream>
 #include <sstream>
@@ -29,7 +29,8 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-// The lines between "// [name]" and "// [/name]", without the indentation of the first mark.
+// Returns the lines between "// [name]" and "// [/name]", without the indentation of the first
+// mark.
 std::string marked(const std::string& source, const std::string& name) {
   const size_t mark = source.find(fmt::format("// [{}]\n", name));
   const size_t begin = source.find('\n', mark) + 1;
@@ -43,7 +44,7 @@ std::string marked(const std::string& source, const std::string& name) {
   return text;
 }
 
-TEST(WorkedExample, TheDocumentQuotesIt) {
+TEST(WorkedExample, TheDocumentQuotesTheSource) {
   const std::string page = read("docs/kernels.md");
   const std::string source = read("tests/trainium/kernels/silu_matmul.cc");
   for (const char* part : {"head", "kernel", "cost", "entry"}) {
@@ -74,7 +75,8 @@ void expect_rules_and_counts(const Instance& c, const tile::Program& program) {
   EXPECT_EQ(counts.nc_matmuls, cost.nc_matmuls);
 }
 
-// silu(X·W) by hand, and what is derived from the formula that the kernel describes itself with.
+// Compares the values with silu(X·W) written out by hand, and with the reference derived from the
+// kernel's formula.
 void expect_values(const Instance& c, const Operands& operands, const Matrix& y) {
   const Bounded x(transpose(operands.at("x")));
   const Bounded sums = multiply(x, operands.at("w"), {DType::kF32, DType::kF32, 1});
@@ -94,7 +96,7 @@ void expect_values(const Instance& c, const Operands& operands, const Matrix& y)
   }
 }
 
-TEST(WorkedExample, ValuesCountsAndRules) {
+TEST(WorkedExample, ValuesCountsAndRulesAreRight) {
   constexpr uint32_t kSeed = 7;
   std::mt19937 random(kSeed);
   const Kernel kernel = silu_matmul_kernels().front();
@@ -112,7 +114,7 @@ TEST(WorkedExample, ValuesCountsAndRules) {
   }
 }
 
-TEST(WorkedExample, InPython) {
+TEST(WorkedExample, TheFormulaGivesThePythonExpression) {
   const reference::Python python = reference::python(silu_matmul_kernels().front(), {});
   EXPECT_EQ(python.expression, "silu(x.T @ w)");
   EXPECT_EQ(python.functions, std::set<std::string>{"silu"});

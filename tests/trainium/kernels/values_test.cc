@@ -1,5 +1,5 @@
-// Every kernel on random ragged shapes and tilings: its values against fp64, its counts against the
-// closed formulas, and the checker has nothing to say.
+// Runs every kernel on random ragged shapes and tilings. Its values are compared with fp64 and its
+// counts with the closed formulas. The checker must find no violation.
 
 #include <random>
 
@@ -25,9 +25,9 @@ void expect_values(const Instance& c, const Matrix& found, const Bounded& wanted
     squared += wanted.value[i] * wanted.value[i];
   }
   EXPECT_LE(worst, 1.0) << "of the elementwise bound";
-  // The elementwise bound adds up absolute values; errors of random signs are far smaller, and
-  // where no dimension is so small that a few terms may cancel, their rms is predictable: about 0.4
-  // units per rounding.
+  // The elementwise bound adds up absolute values. Errors of random signs are far smaller, and
+  // their rms is predictable, about 0.4 units per rounding. This holds if no dimension is so small
+  // that a few terms may cancel.
   for (const char dimension : c.kernel->dimensions) {
     if (dimension_of(c.shape, dimension) < 32) return;
   }
@@ -64,7 +64,7 @@ void run_case(const Instance& c, std::mt19937& random) {
 
 class KernelValues : public testing::TestWithParam<const Kernel*> {};
 
-TEST_P(KernelValues, RandomRaggedShapes) {
+TEST_P(KernelValues, ValuesAndCountsAreRightOnRandomRaggedShapes) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
   for (int64_t i = 0; i < 21; ++i) {

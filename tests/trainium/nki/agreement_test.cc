@@ -1,6 +1,6 @@
-// Every kernel, emitted by the program, runs unchanged in the independent interpreter nki_check,
-// warnings being errors, and its counters agree with ours: nc_matmul instructions and HBM bytes
-// with a walk of the program and with the closed formulas; values bit by bit where sums are exact.
+// Runs every emitted kernel unchanged in the independent interpreter nki_check, with warnings as
+// errors. Its counts of nc_matmul instructions and HBM bytes must equal a walk of the program and
+// the closed formulas. Values must be equal bit by bit where sums are exact.
 
 #include <cmath>
 #include <filesystem>
@@ -32,9 +32,9 @@ using kernels::KernelShape;
 using kernels::Layout;
 
 constexpr uint32_t kSeed = 20251;
-constexpr int kShapes = 20;  // of every kernel and layout; each has one of the numerics in turn
+constexpr int kShapes = 20;  // For every kernel and layout; the numerics alternate.
 
-// A Python that has NumPy.
+// Returns a Python that has NumPy.
 std::optional<std::string> python() {
   for (const char* candidate : {"/usr/bin/python3", "python3"}) {
     const std::string probe = fmt::format("{} -c 'import numpy' >/dev/null 2>&1", candidate);
@@ -65,7 +65,7 @@ struct Case {
   Shape shape_of_operand(const kernels::OperandDescription& operand) const {
     return shape_of(shape, layout_of(*kernel, operand, options));
   }
-  // "x[:, :r]" with r's size in place of its letter: the checker knows arguments only.
+  // Replaces r in "x[:, :r]" by its size, because the checker knows only arguments.
   std::string with_sizes(std::string_view python) const {
     return std::regex_replace(std::string(python), std::regex(R"(\br\b)"), std::to_string(shape.r));
   }
@@ -101,7 +101,8 @@ class NkiAgreement : public testing::Test {
     if (!folder_.empty()) fs::remove_all(folder_);
   }
 
-  // Mostly small and ragged; every fourth a multiple of the tiles.
+  // Returns a size that is mostly small and ragged, and in one of four cases a multiple of the
+  // tiles.
   int64_t random_size(int64_t most) {
     if (uniform(0, 3) == 0) return 128 * uniform(1, std::max<int64_t>(1, most / 128));
     return uniform(1, most);
@@ -154,7 +155,7 @@ class NkiAgreement : public testing::Test {
     return results;
   }
 
-  // The layouts of the left operand with `count` numerics each.
+  // Calls the function for each layout of the left operand, with `count` numerics each.
   template <typename Function>
   void for_each_variant(const Kernel& kernel, int count, const Function& function) {
     constexpr std::pair<DType, DType> kNumerics[] = {
@@ -201,7 +202,7 @@ void expect_agreement(const Case& made, const Json& report) {
   EXPECT_EQ(all, counts.instructions);
 }
 
-TEST_P(EveryKernel, RandomShapes) {
+TEST_P(EveryKernel, CountsAgreeOnRandomShapes) {
   const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
   std::vector<Case> cases;
   for_each_variant(kernel, kShapes, [&](const KernelOptions& options) {
@@ -213,11 +214,11 @@ TEST_P(EveryKernel, RandomShapes) {
   for (size_t i = 0; i < cases.size(); ++i) expect_agreement(cases[i], reports[i]);
 }
 
-// Small whole numbers: every sum is exact in fp32, so that only the roundings to bf16 are left,
-// and those are the same everywhere.
-TEST_P(EveryKernel, ValuesBitByBit) {
+// The operands are small whole numbers, so every sum is exact in fp32. Only the roundings to bf16
+// are left, which are the same everywhere.
+TEST_P(EveryKernel, ValuesAgreeBitByBit) {
   const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
-  if (kernels::expected_of(kernel).functions.ends_with("silu")) return;  // not exact
+  if (kernels::expected_of(kernel).functions.ends_with("silu")) return;  // silu is not exact.
   std::vector<Case> cases;
   std::vector<std::map<std::string, Matrix>> operands;
   std::vector<Json> requests;
@@ -265,8 +266,8 @@ TEST_P(EveryKernel, ValuesBitByBit) {
   }
 }
 
-// The emitted source lets go of its buffers by name, or the checker would count them twice.
-TEST_F(NkiAgreement, NearlyFullSbuf) {
+// The emitted source releases its buffers by name. Otherwise the checker would count them twice.
+TEST_F(NkiAgreement, ANearlyFullSbufIsNotCountedTwice) {
   const Kernel& kernel = *kernels::find_kernel("xuv").value();
   const auto tiling = kernels::tiling_of(kernel, {{"BM", 8}, {"BK", 1}, {"Br", 8}, {"BN", 2}});
   const Case made{.kernel = &kernel,

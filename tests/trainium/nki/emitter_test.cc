@@ -1,4 +1,4 @@
-// What the source looks like: names, loops, ragged edges, buffers; and what is refused.
+// Checks the emitted source: names, loops, ragged edges and buffers; and what the emitter refuses.
 
 #include "trainium/nki/emitter.h"
 
@@ -34,7 +34,7 @@ using tile::upto;
 
 constexpr DType kBF16 = DType::kBF16;
 
-// y [M, N] = x [M, N], by blocks of BM rows and tiles of 128.
+// Returns a program y [M, N] = x [M, N], in blocks of BM rows and tiles of 128.
 Program copy_program(int64_t M, int64_t N, int64_t BM) {
   Builder b("copy");
   const BufferId x = b.input("x", kBF16, {M, N}), y = b.output("y", kBF16, {M, N});
@@ -74,7 +74,7 @@ void expect_without(const std::string& text, std::string_view part) {
   EXPECT_EQ(text.find(part), text.npos) << part << "\nis in\n" << text;
 }
 
-TEST(Emitter, NamesSizesStepsAndLayouts) {
+TEST(Emitter, SizesStepsAndLayoutsHaveNames) {
   const std::string text = source(copy_program(512, 640, 256), describe(512, 640));
   EXPECT_TRUE(text.starts_with("\"\"\"Y = X.\n"));
   expect_lines(
@@ -104,8 +104,9 @@ TEST(Emitter, RaggedEdgesAreTheSmallerOfTileAndRest) {
                       "src=x[nl.ds(m * BM + mt * P, mt_size), :])"});
 }
 
-// One trip is no loop, one tile no min; M and N are told apart although they are equal.
-TEST(Emitter, WhatRunsOnceIsNoLoop) {
+// A loop of one iteration becomes no loop, and a single tile needs no min. M and N have different
+// names although they are equal.
+TEST(Emitter, LoopsOfOneIterationAreLeftOut) {
   const std::string text = source(copy_program(100, 100, 256), describe(100, 100));
   expect_lines(text, {"    block = nl.ndarray((P, 1, N), dtype=nl.bfloat16, buffer=nl.sbuf)  # "
                       "rotates: 2",
@@ -114,7 +115,7 @@ TEST(Emitter, WhatRunsOnceIsNoLoop) {
   expect_without(text, "BM =");
 }
 
-TEST(Emitter, FoldingChangesNothingThatRuns) {
+TEST(Emitter, FoldingDoesNotChangeTheCounts) {
   for (const kernels::Kernel& kernel : kernels::kernels()) {
     const Program program = kernels::make_program(kernel, {130, 200, 100, 600, 50},
                                                   kernels::tiling_of(kernel, {}).value(), {})
@@ -132,7 +133,7 @@ TEST(Emitter, SourceLengthDoesNotDependOnTheShape) {
   EXPECT_EQ(lines(500), lines((int64_t{1} << 20) - 1));
 }
 
-TEST(Emitter, CarriedLoopsAccumulationAndMemories) {
+TEST(Emitter, CarriedLoopsSumsAndMemoriesAreEmitted) {
   Builder b("sum");
   const BufferId x = b.input("x", DType::kF32, {512, 128}),
                  w = b.input("w", DType::kF32, {512, 512});
@@ -168,7 +169,7 @@ TEST(Emitter, CarriedLoopsAccumulationAndMemories) {
                       "    nisa.dma_copy(dst=copy, src=tile)"});
 }
 
-// Python has one scope per function: every buffer has a name of its own in it.
+// Python has one scope per function, so every buffer needs its own name in it.
 TEST(Emitter, NamesDoNotHideOneAnother) {
   Builder b("lambda");
   const BufferId x = b.input("x", kBF16, {512, 128}), y = b.output("y", kBF16, {512, 128});
@@ -193,7 +194,7 @@ TEST(Emitter, NamesDoNotHideOneAnother) {
                       "        tile3 = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)"});
 }
 
-// The legacy dialect: results are assigned, loops are told apart, no number depends on a loop.
+// In the legacy dialect, results are assigned, loops have kinds, and no size depends on a loop.
 TEST(Emitter, TheLegacyDialectPeelsRaggedEnds) {
   Description description = describe(500, 640);
   description.dialect = Dialect::kNeuronxcc;
@@ -211,7 +212,7 @@ TEST(Emitter, TheLegacyDialectPeelsRaggedEnds) {
   expect_without(text, "min(");
 }
 
-TEST(Emitter, PeelingChangesNothingThatRuns) {
+TEST(Emitter, PeelingDoesNotChangeTheCounts) {
   for (const kernels::Kernel& kernel : kernels::kernels()) {
     for (const int64_t M : {1, 130, 1200}) {
       const Program program = kernels::make_program(kernel, {M, 900, 300, 2100, 200},
@@ -226,8 +227,8 @@ TEST(Emitter, PeelingChangesNothingThatRuns) {
   }
 }
 
-// A second sum in the same memory, before it is allocated again.
-TEST(Emitter, TheLegacyDialectRefusesWhatItCannotSay) {
+// The program writes a second sum into the same memory before it is allocated again.
+TEST(Emitter, TheLegacyDialectRefusesTwoSumsInOneInstance) {
   Builder b("twice");
   const BufferId x = b.input("x", kBF16, {128, 512}), y = b.output("y", kBF16, {128, 512});
   const BufferId tile = b.sbuf("tile", kBF16, {128, 512});
@@ -247,7 +248,8 @@ TEST(Emitter, TheLegacyDialectRefusesWhatItCannotSay) {
   EXPECT_NE(legacy.error().message.find("psum holds more than one sum"), std::string::npos);
 }
 
-// Two blocks of two tiles of x's rows, one transfer each; of 600 rows, 512 are in whole tiles.
+// Returns a program that loads two blocks of two row tiles of x, with one transfer per block. Of
+// x's 600 rows, 512 lie in whole tiles.
 Program row_tiles_program() {
   Builder b("tiles");
   const BufferId x = b.input("x", kBF16, {600, 640}), y = b.output("y", kBF16, {512, 640});
@@ -278,7 +280,7 @@ TEST(Emitter, RowTilesAreAPermutedViewOrIndexGrids) {
                         "nl.arange(P)[:, None, None], nl.arange(N)[None, None, :]],"});
 }
 
-TEST(Emitter, WhatAlwaysAddsSaysSo) {
+TEST(Emitter, AMatmulThatAlwaysAddsSaysSo) {
   Builder b("adds");
   const BufferId x = b.input("x", kBF16, {128, 512}), y = b.output("y", kBF16, {128, 512});
   const BufferId tile = b.sbuf("tile", kBF16, {128, 512}), psum = b.psum("psum", {128, 512}, 1);
@@ -299,7 +301,7 @@ TEST(Emitter, WhatAlwaysAddsSaysSo) {
   EXPECT_NE(legacy.find("psum[...] += "), legacy.npos);
 }
 
-TEST(Dialects, FitTheirDevices) {
+TEST(Dialects, EveryDeviceHasADialectThatFits) {
   EXPECT_EQ(dialect_for("trn1"), Dialect::kNeuronxcc);
   EXPECT_EQ(dialect_for("trn2"), Dialect::kNki);
   EXPECT_EQ(dialect_for("trn3"), Dialect::kNki);
@@ -311,10 +313,10 @@ TEST(Dialects, FitTheirDevices) {
   }
 }
 
-// Where names would hold on to more SBUF than there is, they let go after the last use.
-TEST(Emitter, FullMemoryIsLetGoOf) {
+// If names would hold more SBUF than there is, the source releases them after their last use.
+TEST(Emitter, BuffersAreReleasedIfMemoryIsFull) {
   Description description = describe(512, 640);
-  const Program program = copy_program(512, 640, 256);  // 2 instances of 2 x 640 elements
+  const Program program = copy_program(512, 640, 256);  // 2 instances of 2 x 640 elements.
   description.sbuf_bytes_per_partition = 2 * 2 * 640 * 2;
   expect_without(source(program, description), "None");
   description.sbuf_bytes_per_partition -= 1;
@@ -323,7 +325,7 @@ TEST(Emitter, FullMemoryIsLetGoOf) {
                       "src=block[:, mt, :])\n        block = None"});
 }
 
-TEST(Emitter, RefusesWhatItCannotName) {
+TEST(Emitter, OperandsWithoutABufferAreRefused) {
   const Program program = copy_program(512, 640, 256);
   Description description = describe(512, 640);
   description.operands.push_back({"z", {"M"}});
@@ -336,8 +338,8 @@ TEST(Emitter, RefusesWhatItCannotName) {
   EXPECT_FALSE(emit(broken, describe(512, 640)).ok());
 }
 
-// Python reads what is written, the driver included.
-TEST(Emitter, IsPython) {
+// Python parses the source, including the driver.
+TEST(Emitter, TheSourceIsValidPython) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const auto file =
       std::filesystem::temp_directory_path() / fmt::format("neuronmm-emitter-{}.py", getpid());
@@ -352,7 +354,7 @@ TEST(Emitter, IsPython) {
   std::filesystem::remove(file);
 }
 
-TEST(Driver, RandomInputsReferenceAndTolerance) {
+TEST(Driver, TheDriverHasInputsReferenceAndTolerance) {
   const Program program = copy_program(512, 640, 256);
   const std::string text = emit_driver(program, describe(512, 640), Driver::kTorch, 0.0125);
   expect_lines(text,

@@ -1,8 +1,8 @@
-"""The words of the legacy dialect that `neuronmm emit` writes, on the `nki` that is there to import.
+"""Runs the parts of the legacy dialect that `neuronmm emit` writes, by means of the `nki` that can be imported.
 
-Instructions of the legacy dialect return their results; here a result waits until it is assigned, and is then written by
-the instruction of the current dialect. Loops of the legacy dialect are traced once: their variables have no numbers, so
-that nothing but positions may be computed from them. `install()` makes `import neuronxcc.nki` work.
+Instructions of the legacy dialect return their results. Here a result waits until it is assigned, and the instruction of
+the current dialect then writes it. Loops of the legacy dialect are traced once. Their variables have no numbers, so only
+positions may be computed from them. `install()` makes `import neuronxcc.nki` work.
 """
 
 import functools
@@ -15,7 +15,7 @@ import nki.language as nl
 
 
 class Index:
-    """A loop's variable: it can be added to and multiplied, not compared."""
+    """A loop's variable, which can be added to and multiplied but not compared."""
 
     def __init__(self, value):
         self.value = value
@@ -31,7 +31,7 @@ class Index:
 
 
 class Grid:
-    """Positions along axes of their own: `offset`, and per axis how many there are and how far apart."""
+    """Positions along axes of their own: an `offset`, and the number and the distance of positions per axis."""
 
     def __init__(self, offset, axes):
         self.offset = offset
@@ -58,7 +58,7 @@ def _arange(count):
 
 
 def _by_grids(tensor, grids):
-    """The part of a matrix whose rows and columns the grids number, as a pattern of strides."""
+    """Returns the part of a matrix whose rows and columns the grids number, as a pattern of strides."""
     rows, columns = grids
     width = tensor.shape[1]
     pattern = [[p * width + q, max(a, b)] for (a, p), (b, q) in zip(rows.axes, columns.axes, strict=True)]
@@ -83,7 +83,7 @@ def _key(key):
 
 
 class Result:
-    """What an instruction will write: `write` takes the tensor, and for products whether it adds."""
+    """An instruction's result. `write` writes it to a tensor; `product` says whether it may be added."""
 
     def __init__(self, write, product=False):
         self.write = write
@@ -91,7 +91,7 @@ class Result:
 
 
 class Tile:
-    """A tensor, or a part of one."""
+    """A tensor or a part of one."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -121,7 +121,7 @@ class Tile:
 
 
 class Added:
-    """What is assigned after `+=`: it is there already."""
+    """The value that Python assigns after `+=`. The sum has already been written."""
 
 
 def _ndarray(shape, dtype, buffer):
@@ -150,7 +150,7 @@ def _store(dst, value):
 
 
 def _checked(write, dtype):
-    """The type that a result says must be its destination's."""
+    """Returns a result that checks its destination's dtype when it is written."""
 
     def checked(dst):
         assert dst.dtype == dtype, f"{dst.dtype} is assigned {dtype}"
@@ -160,7 +160,7 @@ def _checked(write, dtype):
 
 
 def _nc_matmul(stationary, moving):
-    # accumulate=None: overwrites what nothing has written, adds to the rest.
+    # accumulate=None overwrites elements that were not written and adds to the others.
     return Result(
         lambda dst: nisa.nc_matmul(dst=dst, stationary=stationary.tensor, moving=moving.tensor, accumulate=None), True
     )

@@ -1,7 +1,7 @@
-// Every kernel, emitted in both dialects and traced by python/nki as somebody's own kernel would
-// be, moves the bytes of its tile program, and takes its time to the last bit: what is emitted is
-// what was simulated. Of the legacy dialect this is the time of the instructions in their order;
-// its compiler schedules them anew.
+// Emits every kernel in both dialects and traces it with python/nki, as a user's kernel would be
+// traced. The trace must move the bytes of the tile program and take its time to the last bit, so
+// that the emitted kernel is the simulated one. In the legacy dialect, this is the time of the
+// instructions in their order, which its compiler would change.
 
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@ using kernels::Kernel;
 using kernels::KernelShape;
 using simulator::DeviceSpec;
 
-// One token, ragged in every dimension, and larger than a block in most.
+// The shapes have one token, are ragged in every dimension, or are larger than a block in most.
 const std::vector<KernelShape> kShapes = {{.M = 1, .K = 512, .r = 256, .N = 700, .s = 128},
                                           {.M = 300, .K = 600, .r = 200, .N = 1300, .s = 130},
                                           {.M = 1024, .K = 1024, .r = 512, .N = 1024, .s = 512}};
@@ -46,7 +46,7 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
   }
   std::string path(const char* name) const { return (folder_ / name).string(); }
 
-  // How many copies of each buffer the source's remarks say, as a trace's names know them.
+  // Returns the copies of each buffer that the source's comments state, by the names in a trace.
   trace::Rotation rotation_of(const std::string& source) const {
     static const std::regex kBuffer(
         R"((?:# rotates: (\d+)\n\s*)?(\w+) = nl\.\w+\(.*buffer=nl\.(?:sbuf|psum)\)(?:  # rotates: (\d+))?)");
@@ -80,7 +80,7 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
         kernels::fitting_tiling(kernel, shape, {}, chosen, simulator::limits_of(device));
     ASSERT_TRUE(tiling.ok());
     const auto program = kernels::make_program(kernel, shape, *tiling, {});
-    if (!program.ok()) return;  // the kernel does not take such a shape
+    if (!program.ok()) return;  // The kernel does not take such a shape.
     const auto expected = simulator::simulate(*program, device);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
     std::string tiles;
@@ -109,7 +109,7 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
   int compared_ = 0;
 };
 
-TEST_P(EmittedRoundTrip, Exactly) {
+TEST_P(EmittedRoundTrip, TheTraceTakesTheTimeOfTheTileProgram) {
   const auto& [name, dialect] = GetParam();
   const Kernel& kernel = *kernels::find_kernel(name).value();
   for (size_t i = 0; i < kShapes.size(); ++i) {
@@ -118,12 +118,12 @@ TEST_P(EmittedRoundTrip, Exactly) {
   EXPECT_GT(compared_, 0);
 }
 
-// Up to 128 rows, loaded as few rows are; ranks and rows that fill no tile, blocks that taper.
+// The shapes have up to 128 rows. Some ranks and rows fill no tile, and some blocks taper.
 const std::vector<KernelShape> kFewRows = {{.M = 1, .K = 512, .r = 288, .N = 2900},
                                            {.M = 40, .K = 1280, .r = 256, .N = 1024},
                                            {.M = 128, .K = 256, .r = 200, .N = 700}};
 
-// "" if it has none.
+// Returns the parameter that asks for contiguous loads, or "" if the kernel has none.
 std::string contiguous_parameter(const Kernel& kernel) {
   for (const kernels::TilingParameter& parameter : kernel.tiling) {
     if (parameter.name.ends_with("contiguous")) return parameter.name;
@@ -133,7 +133,7 @@ std::string contiguous_parameter(const Kernel& kernel) {
 
 class FewRowsRoundTrip : public EmittedRoundTrip {};
 
-TEST_P(FewRowsRoundTrip, Exactly) {
+TEST_P(FewRowsRoundTrip, TheTraceTakesTheTimeOfTheTileProgram) {
   const auto& [name, dialect] = GetParam();
   const Kernel& kernel = *kernels::find_kernel(name).value();
   for (size_t i = 0; i < kFewRows.size(); ++i) {
@@ -149,7 +149,7 @@ std::vector<std::string_view> kernel_names() {
   return names;
 }
 
-// Those that have loops of their own for few rows, if their tiling asks for it.
+// Returns the kernels that have their own loops for few rows, if their tiling asks for them.
 std::vector<std::string_view> few_rows_kernels() {
   std::vector<std::string_view> names;
   for (const Kernel& kernel : kernels::kernels()) {

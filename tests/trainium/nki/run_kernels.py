@@ -1,11 +1,11 @@
-"""Runs emitted kernels in the independent interpreter nki_check, all in one process; those of the legacy dialect by way of
-neuronxcc_on_nki.
+"""Runs emitted kernels in the independent interpreter nki_check, all in one process. Kernels of the legacy dialect run by
+means of neuronxcc_on_nki.
 
     python3 run_kernels.py NKI_CHECK_FOLDER < cases > results
 
-One JSON object a line, in and out. {"argv": [...]}: the arguments of nki_check's command line; the
-result is its report. {"source", "function", "target", "inputs": {name: [rows, columns, dtype,
-file]}, "output"}: runs it on the fp32 values in the files and writes the output as fp32.
+The program reads and writes one JSON object per line. For {"argv": [...]}, it runs nki_check with these command-line
+arguments, and the result is nki_check's report. For {"source", "function", "target", "inputs": {name: [rows, columns,
+dtype, file]}, "output"}, it runs the kernel on the fp32 values in the files and writes the output as fp32.
 """
 
 import contextlib
@@ -49,6 +49,6 @@ for line in sys.stdin:
     case = json.loads(line)
     try:
         result = check(case["argv"]) if "argv" in case else execute(case)
-    except Exception as error:  # the test shows it
+    except Exception as error:  # The test shows the error.
         result = {"status": -1, "error": f"{type(error).__name__}: {error}"}
     print(json.dumps(result), flush=True)

@@ -1,4 +1,4 @@
-"""Runs kernels in this process, and reads trace files with a reader of its own."""
+"""Runs kernels in this process and reads trace files independently of the product's reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEED = 20261123
 
 
 def argument(dtype: str, numbers) -> Shaped:
-    """A tensor argument that holds `numbers` as its type rounds them."""
+    """Returns a tensor argument with `numbers`, rounded to its type."""
     kind = dtypes.find(dtype)
     numbers = np.asarray(numbers)
     data = values.rounded(numbers.astype(np.float32), kind) if kind.float else numbers.astype(kind.raw)
@@ -37,7 +37,7 @@ def session(target: str = "trn2", with_values: bool = True, **options) -> Sessio
 
 
 def outputs(kernel, *args, target: str = "trn2", grid: tuple = (), **kwargs) -> list[np.ndarray]:
-    """What a kernel computes: float32 (or integers), in the order of its results."""
+    """Returns a kernel's results, in order, as float32 (or integers)."""
     s = session(target, grid=grid)
     returned = execute(s, kernel.func if isinstance(kernel, Kernel) else kernel, args, kwargs)
     views = tensors_of(returned)
@@ -86,13 +86,13 @@ class TraceFile:
             assert c == 0 or kind == 1, (kind, c)
 
     def operand(self, instruction, name: str):
-        """The instance, pattern and offset of an instruction's operand."""
+        """Returns the instance, pattern and offset of an instruction's operand."""
         operation, _, operands = instruction
         instance, pattern, offset = operands[operation["operands"].index(name)]
         return self.instances[instance], self.header["patterns"][pattern], offset
 
     def elements(self, instruction, name: str) -> list[int]:
-        """The numbers of the elements that an operand touches, in order."""
+        """Returns the numbers of the elements that an operand touches, in order."""
         _, pattern, offset = self.operand(instruction, name)
         found = np.array([offset])
         for stride, count in pattern:
@@ -104,7 +104,7 @@ class TraceFile:
 
 
 class Folder(unittest.TestCase):
-    """Tests with a folder of files of their own."""
+    """Tests that need a temporary folder of files."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -119,13 +119,13 @@ class Folder(unittest.TestCase):
         return path
 
     def run_command(self, *argv: str) -> subprocess.CompletedProcess:
-        """`python -m nki.run` in the folder."""
+        """Runs `python -m nki.run` in the folder."""
         return subprocess.run(
             [sys.executable, "-m", "nki.run", *argv], cwd=self.folder, capture_output=True, text=True, timeout=300
         )
 
     def run_here(self, *argv: str) -> subprocess.CompletedProcess:
-        """The same in this process, which is faster: for many short runs."""
+        """Runs the same command in this process, which is faster for many short runs."""
         before, path = os.getcwd(), list(sys.path)
         out, err = io.StringIO(), io.StringIO()
         os.chdir(self.folder)
@@ -140,7 +140,7 @@ class Folder(unittest.TestCase):
         return subprocess.CompletedProcess(argv, status, out.getvalue(), err.getvalue())
 
     def trace(self, text: str, *argv: str) -> TraceFile:
-        """The trace of the function `kernel` of a file."""
+        """Returns the trace of the function `kernel` of a file."""
         self.file(text)
         done = self.run_command("kernel.py:kernel", *argv, "--trace", "t.trace")
         self.assertEqual(done.returncode, 0, done.stderr)

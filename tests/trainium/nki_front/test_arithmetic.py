@@ -1,4 +1,4 @@
-"""Rounding of every type against a search for the nearest number, and operators against float64."""
+"""Compares rounding of every type with a search for the nearest number, and operators with float64."""
 
 import unittest
 
@@ -10,7 +10,7 @@ _EIGHT_BITS = (dtypes.float8_e4m3, dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 
 
 def _decoded(code, exponent_bits, mantissa_bits, bias):
-    """One number of a small floating type, by its definition."""
+    """Returns a number of a small floating type, by its definition."""
     sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
     exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1)
     fraction = (code & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
@@ -69,7 +69,7 @@ class Rounding(unittest.TestCase):
         self.assertEqual(values.encode(np.array([-1.0, 4e9], np.float32), dtypes.uint32).tolist(), [0, 4000000000])
 
     def test_types_of_results(self):
-        """The documentation's table, and both orders of each pair."""
+        """Checks the documentation's table, and both orders of each pair."""
         table = """int32 float16 float16, uint16 tfloat32 tfloat32, float32 tfloat32 float32, float32 bfloat16 float32,
                    float16 bfloat16 float32, float8_e4m3 float16 float16, float8_e4m3 bfloat16 bfloat16,
                    float8_e4m3 float8_e5m2 bfloat16, int16 int32 int32, uint8 uint16 uint16, uint16 int32 int32, int8 uint8 int16,

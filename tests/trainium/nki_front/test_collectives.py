@@ -1,4 +1,4 @@
-"""Collectives: what one rank moves, its numbers where it is alone, and what is refused."""
+"""Checks collectives: what one rank moves, its numbers if it is alone, and what is refused."""
 
 import unittest
 
@@ -21,7 +21,7 @@ def in_hbm(shape, like):
 
 
 def exchanged(exchange, shape):
-    """A kernel that copies its input, exchanges it into `shape`, and returns a copy of that."""
+    """Returns a kernel that copies its input, exchanges it into `shape`, and returns a copy of the result."""
 
     def kernel(x):
         src, dst, out = in_hbm(x.shape, x), in_hbm(shape, x), in_hbm(shape, x)
@@ -40,7 +40,7 @@ def traced(kernel, *args):
 
 
 def exchanges(group):
-    """Name, exchange, the factor of the result's rows, transfers of a rank."""
+    """Returns for each exchange its name, a call, the factor of the result's rows, and the transfers of a rank."""
     ranks = len(group.replica_groups[0])
     return (
         ("all_reduce", lambda a, b: ncc.all_reduce([a], [b], group, nl.add), 1, 2 if ranks > 1 else 1),
@@ -88,7 +88,7 @@ class Collectives(unittest.TestCase):
             np.testing.assert_array_equal(counts, [[count], [begin], [count], [at]])
 
     def test_an_exchange_in_two_steps(self):
-        """Only the trigger reads the data, so that what fills it may come between."""
+        """Only the trigger reads the data, so its source may be filled after the preparation."""
         x, table = argument("fp32", np.arange(48).reshape(8, 6)), argument("u32", [[48], [0], [48]])
 
         def kernel(x, table):

@@ -1,5 +1,5 @@
-"""Kernels that `neuronmm emit` writes: run through the tracer they compute what they should, and move the bytes and multiply
-as often as their text says, which the simulator has counted without Python."""
+"""Runs kernels that `neuronmm emit` writes through the tracer. They must compute what they should, and their bytes and
+products must be those that the emitted text states, which the simulator has counted without Python."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _TG, _TU = (f"({_PIVOTS.format('x_' + half, 'd_' + half)})" for half in ("gate",
 _XUV = "256,384,128,640"
 _NARROW = "130,384,128,512,128"
 _MORE = "np.concatenate([{0}, ({0}) @ c], axis=1)"
-# Every kernel, and what it computes.
+# Every kernel, with its shape and what it computes.
 _CASES = (
     ("matmul_tiled", "256,384,512", "x.T @ w"),
     ("matmul_hoisted", "256,384,600", "x.T @ w"),
@@ -55,7 +55,7 @@ _BYTES = {"bf16": 2, "fp32": 4}
 @unittest.skipUnless(_PROGRAM and os.path.exists(_PROGRAM), "no program neuronmm")
 class Emitted(harness.Folder):
     def emitted(self, kernel, shape, options):
-        """The text of the emitted kernel, and --arg for each operand that it names."""
+        """Returns the text of the emitted kernel, and --arg for each operand that it names."""
         path = os.path.join(self.folder, "kernel.py")
         subprocess.run(
             [_PROGRAM, "emit", kernel, "--shape", shape, "-o", path, "--force", *options],
@@ -111,13 +111,13 @@ class Emitted(harness.Folder):
             for dialect, device in _DIALECTS.items():
                 for kernel, shape in (("mlp", "130,256,96,300"), ("xuv_pivoted_out", "130,256,96,300")):
                     with self.subTest(driver=driver, dialect=dialect, kernel=kernel):
-                        # In fp32, because NumPy has no bfloat16 of its own.
+                        # The kernel is in fp32 because NumPy has no bfloat16.
                         options = ("--dialect", dialect, "--device", device, "--dtype", "fp32", "--driver", driver)
                         self.emitted(kernel, shape, options)
                         self._run_driver(warm_up=0, iterations=1)
 
     def _run_driver(self, **options):
-        """The emitted file's own main, with this package in the place of the SDK."""
+        """Runs the emitted file's own main with this package in place of the SDK."""
         given = ", ".join(f"{name}={value}" for name, value in options.items())
         path = os.path.join(self.folder, "kernel.py")
         with open(path) as file:

@@ -1,4 +1,4 @@
-"""Kernels that are wrong: each message names the line, the call, what was expected and what was found."""
+"""Checks wrong kernels: each message names the line, the call, what was expected and what was found."""
 
 import textwrap
 import unittest
@@ -30,7 +30,7 @@ class Wrong(harness.Folder):
         return done.stderr
 
     def check(self, body: str, expected: str, *argv: str):
-        """`body` fails at its line that ends with `# here`, with `expected` in the message."""
+        """Checks that `body` fails at its line that ends with `# here`, with `expected` in the message."""
         lines = textwrap.dedent(body).strip("\n").splitlines()
         line = _BEGIN_LINES + 1 + next(i for i, text in enumerate(lines) if text.endswith("# here"))
         found = self.message(body, *argv)

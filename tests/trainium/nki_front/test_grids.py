@@ -1,4 +1,4 @@
-"""Grids of tiles and blocks (NKI 0.7) against NumPy's slices."""
+"""Compares grids of tiles and blocks (NKI 0.7) with NumPy's slices."""
 
 import unittest
 
@@ -15,7 +15,7 @@ def _numbers(shape):
 
 
 def _shown(make, shape):
-    """What `make` of a tensor in HBM shows, and the same NumPy array."""
+    """Returns what `make` selects from a tensor in HBM, and the tensor as a NumPy array."""
     numbers = _numbers(shape)
     s = harness.session()
     view = execute(s, lambda t: make(t), (harness.argument("fp32", numbers),), {})
@@ -23,7 +23,7 @@ def _shown(make, shape):
 
 
 def copy_tile_grid(src):
-    """As the documentation of NkiTileGrid copies."""
+    """Copies as the documentation of NkiTileGrid does."""
     src_tiles = nl.tiles(src, tile_shape=(128, 256))
     dst = nl.ndarray(src.shape, dtype=src.dtype, buffer=nl.shared_hbm)
     dst_tiles = nl.tiles(dst, tile_shape=(128, 256))
@@ -114,7 +114,7 @@ class Blocks(unittest.TestCase):
 
     def test_a_matmul_in_blocks(self):
         def kernel(left, right):
-            """left [K, M], right [K, N]: blocks of K come by one transfer each."""
+            """Multiplies left [K, M] and right [K, N]. Each block of K comes by one transfer."""
             out = nl.ndarray((left.shape[1], right.shape[1]), nl.float32, buffer=nl.shared_hbm)
             sizes = {"tile_shape": (128, 128), "block_shape": (2, 1)}
             left_blocks, right_blocks = nl.blocks(left, **sizes), nl.blocks(right, **sizes)
@@ -139,7 +139,8 @@ class Blocks(unittest.TestCase):
         left, right = _numbers((512, 256)), _numbers((512, 384))
         found = harness.output(kernel, harness.argument("fp32", left), harness.argument("fp32", right))
         exact = left.T.astype(np.float64) @ right
-        bound = 512 * 2.0**-24 * (np.abs(left).T @ np.abs(right)).max()  # of sums of 512 products in fp32
+        # The bound of sums of 512 products in fp32.
+        bound = 512 * 2.0**-24 * (np.abs(left).T @ np.abs(right)).max()
         np.testing.assert_allclose(found, exact, rtol=0, atol=bound)
 
 

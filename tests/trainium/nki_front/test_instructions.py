@@ -1,4 +1,4 @@
-"""What instructions compute, against NumPy."""
+"""Compares what instructions compute with NumPy."""
 
 import unittest
 
@@ -31,7 +31,7 @@ def stored(tile):
 
 
 def on_tiles(instruct, *inputs, shape=None, dtype=nl.float32, **options):
-    """`instruct(dst, tiles...)` on inputs that are loaded; dst is like the first unless `shape` says otherwise."""
+    """Runs `instruct(dst, tiles...)` on inputs that are loaded. dst has the shape of the first one, or `shape`."""
 
     def kernel(*tensors):
         tiles = [loaded(t) for t in tensors]
@@ -64,7 +64,7 @@ class Products(unittest.TestCase):
         self.assertTrue((np.abs(found - expected) <= bound).all())
 
     def _twice(self, flags):
-        """Two products into one tile of PSUM, with `accumulate` as given, and a read between them if asked for."""
+        """Adds two products in one tile of PSUM with the given `accumulate`, and reads it in between if asked to."""
 
         def kernel(a):
             tile = loaded(a)
@@ -159,7 +159,7 @@ class Products(unittest.TestCase):
 
         a, b = x.data.reshape(128, 64, 4), y.data.reshape(128, 96, 4)
         exact = np.einsum("kiq,kjq->ij", a.astype(np.float64), b)
-        # Each factor is rounded to 4 bits: a relative error of at most 2^-4 per product.
+        # A factor is rounded to 4 bits, which is a relative error of at most 2^-4 per product.
         bound = np.einsum("kiq,kjq->ij", np.abs(a), np.abs(b)) * (2 * 2.0**-4 + 2.0**-8)
         self.assertTrue((np.abs(output(kernel, x, y, target="trn3") - exact) <= bound).all())
 
@@ -378,7 +378,8 @@ class Selections(unittest.TestCase):
             return stored(where), stored(found)
 
         where, found = outputs(kernel, argument("fp32", data), argument("fp32", wanted))
-        self.assertEqual(where.tolist(), [[2, 10, 9, 8, 7, 6, 5, 4]])  # the example of the documentation
+        # The documentation's example.
+        self.assertEqual(where.tolist(), [[2, 10, 9, 8, 7, 6, 5, 4]])
         self.assertEqual(found.tolist(), [[2, 4, 5, 6, 7, 8, 9, 10]])
 
     def test_nonzero_elements_and_their_count(self):
@@ -392,7 +393,8 @@ class Selections(unittest.TestCase):
             return stored(out)
 
         found = output(kernel, argument("fp32", x))
-        self.assertEqual(found[16].tolist(), [17, 18, 21, -1, -1, -1, -1, -1, 3])  # the example of the documentation
+        # The documentation's example.
+        self.assertEqual(found[16].tolist(), [17, 18, 21, -1, -1, -1, -1, -1, 3])
         self.assertEqual(found[17].tolist(), [5] * 9)
 
 

@@ -1,4 +1,4 @@
-"""Kernels as they are called: from files of their own, on several cores, with all kinds of arguments."""
+"""Checks how kernels are called: from their own files, on several cores, and with all kinds of arguments."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ def doubled(x):
 
 @nki.jit(mode="trace", platform_target="trn2")
 def half_each(x):
-    """Each core writes its half; after the barrier each adds the other's."""
+    """Writes a half on each core. After the barrier, each core adds the other half."""
     core, cores = nl.program_id(0), nl.num_programs(0)
     rows = x.shape[0] // cores
     both = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
@@ -64,7 +64,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(doubled(x.astype(np.float16)).dtype, np.float16)
 
     def test_tensors_of_a_framework_come_back_as_such(self):
-        class Tensor:  # what torch's have, as far as arguments of kernels go
+        class Tensor:  # Has what the tracer uses of torch's tensors.
             dtype = "torch.bfloat16"
 
             def __init__(self, numbers):
@@ -118,7 +118,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(seen, [((2, 3), 0.5, "silu", None, (1, None))])
 
     def test_an_argument_is_in_either_kind_of_hbm(self):
-        """As AWS's MX samples and nki-library ask, each for the other one."""
+        """AWS's MX samples expect one kind of HBM, nki-library the other."""
 
         def kernel(x):
             self.assertTrue(x.buffer == nl.hbm and x.buffer == nl.shared_hbm and nl.private_hbm == x.buffer == x.buffer)

@@ -1,4 +1,4 @@
-"""The command `python -m nki.run`."""
+"""Checks the command `python -m nki.run`."""
 
 import json
 import os
@@ -220,7 +220,7 @@ class Run(harness.Folder):
         self.assertIn("parts/__init__.py:1: import: No module named 'parts.helpers'", self.bad(1, "parts/kernel.py:kernel"))
 
     def test_files_of_packages(self):
-        """A file's folders may be called as a package that is imported already, need no __init__.py, and fail to import."""
+        """Folders may have the name of an imported package, need no __init__.py, and may fail to import."""
         kernel = """
             import nki.language as nl
             {}

@@ -1,4 +1,4 @@
-"""topk, sequence_bounds and activate2 against NumPy, and what they refuse."""
+"""Compares topk, sequence_bounds and activate2 with NumPy, and checks what they refuse."""
 
 import unittest
 
@@ -35,7 +35,7 @@ class Topk(unittest.TestCase):
         return outputs(kernel, numbers)
 
     def _unsnaked(self, tile, k):
-        """The first k elements of each group: element i lies in partition i % 16, column i // 16."""
+        """Returns the first k elements of each group. Element i lies in partition i % 16 and column i // 16."""
         return np.array([[tile[g + i % 16, i // 16] for i in range(k)] for g in range(0, len(tile), 16)])
 
     def test_each_group_of_16_partitions_has_its_own_snake(self):
@@ -119,7 +119,7 @@ class Activate2(unittest.TestCase):
         )
         for options, scalars, expected in cases:
             (found,) = self._run(numbers, *scalars, op=nl.tanh, **options)
-            # Two roundings before tanh, whose slope is at most 1, and one behind.
+            # There are two roundings before tanh, whose slope is at most 1, and one after it.
             bound = 3 * 2.0**-23 * (np.abs(expected) + np.abs(x) * 3 + np.abs(column) + 1)
             self.assertTrue((np.abs(found - np.tanh(expected)) <= bound).all(), options)
 

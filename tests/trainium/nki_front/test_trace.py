@@ -1,4 +1,4 @@
-"""The trace file of small kernels, against what the specification says that they must record."""
+"""Compares the trace files of small kernels with what the specification says that they must record."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Views against NumPy's, and access patterns against their definition."""
+"""Compares views with NumPy's, and access patterns with their definition."""
 
 import unittest
 
@@ -12,7 +12,7 @@ from nki.tracer.layout import reshaped_strides, row_major, simplified
 
 
 def _view_of(make, shape=(6, 4, 10), dtype="fp32"):
-    """What `make` of a tensor in HBM shows, and what it makes of the same NumPy array."""
+    """Returns what `make` selects from a tensor in HBM, and the tensor's numbers as a NumPy array."""
     numbers = np.arange(np.prod(shape)).reshape(shape)
     s = harness.session()
     view = execute(s, lambda t: make(t), (harness.argument(dtype, numbers),), {})
@@ -20,7 +20,7 @@ def _view_of(make, shape=(6, 4, 10), dtype="fp32"):
 
 
 def _by_definition(numbers, index, count, group):
-    """Offset i of a group of partitions is in its partition i % group, column i // group."""
+    """Gathers by the definition: offset i of a group lies in its partition i % group and column i // group."""
     picked = np.empty((len(numbers), count), numbers.dtype)
     for p in range(len(numbers)):
         for i in range(count):
@@ -44,7 +44,7 @@ class Ranges(unittest.TestCase):
 
 
 class Columns(unittest.TestCase):
-    """`tensor.indirect`: elements at run-time offsets along the free dimension."""
+    """Checks `tensor.indirect`, which accesses elements at run-time offsets along the free dimension."""
 
     def setUp(self):
         generator = np.random.default_rng(harness.SEED)

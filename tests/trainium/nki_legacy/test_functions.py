@@ -1,4 +1,4 @@
-"""The functions of nl.* against NumPy, and the instructions that they become."""
+"""Compares the functions of nl.* with NumPy, and checks which instructions they become."""
 
 import math
 import unittest
@@ -27,7 +27,7 @@ POSITIVE = {"sqrt": np.sqrt, "log": np.log, "rsqrt": lambda x: 1 / np.sqrt(x)}
 
 
 def kernel_of(function, *shapes):
-    """A kernel that loads its arguments and stores what the function makes of them."""
+    """Returns a kernel that loads its arguments and stores the function's result."""
 
     @nki.jit
     def kernel(*arguments):
@@ -86,7 +86,8 @@ class Functions(unittest.TestCase):
         a, row = random(100, 1100), random(1, 1100, seed=2)
         found, instructions = run(nl.multiply, a, row)
         close(self, found, a * row)
-        self.assertEqual([n for n, _ in instructions].count("nc_matmul"), 3)  # banks of 512 columns
+        # One product per bank of 512 columns.
+        self.assertEqual([n for n, _ in instructions].count("nc_matmul"), 3)
         found, _ = run(lambda a, row: row.broadcast_to((100, 1100)), a, row)
         np.testing.assert_array_equal(found, np.broadcast_to(row, a.shape))
 

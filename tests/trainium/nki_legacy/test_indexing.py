@@ -1,4 +1,4 @@
-"""Index expressions, masks and block dimensions against NumPy."""
+"""Compares index expressions, masks and block dimensions with NumPy."""
 
 import unittest
 
@@ -13,7 +13,7 @@ from neuronxcc.nki.language import par_dim
 
 @nki.jit
 def scaled_rows(x):
-    """Ragged in both dimensions: 128 x 256 tiles whose masks clip them."""
+    """Doubles a matrix that is ragged in both dimensions, in tiles of 128 x 256 that masks clip."""
     rows, columns = x.shape
     out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
     i, j = nl.arange(128)[:, None], nl.arange(256)[None, :]
@@ -37,7 +37,7 @@ def average_pool(x, size):
 
 @nki.jit
 def swapped(x):
-    """Each row is a 3 x 4 matrix; the copy transposes it by its access patterns."""
+    """Transposes each row, a 3 x 4 matrix, by the access patterns of a copy."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x)
     turned = nl.ndarray(x.shape, dtype=x.dtype)
@@ -92,7 +92,7 @@ def backwards(x):
 
 @nki.jit
 def block_sum(x):
-    """Blocks of a block dimension are tiles of their own; zeros are written where something reads them."""
+    """Sums blocks, which are separate tiles. Zeros are written only if an instruction reads them."""
     blocks = x.shape[0] // 128
     sums = nl.zeros((blocks, par_dim(128), x.shape[1]), dtype=nl.float32)
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -122,7 +122,7 @@ def gathered_values(caches, rows):
 
 @nki.jit
 def masked_part(x):
-    """`tile[mask]` takes part in a product with what the mask leaves."""
+    """Multiplies with `tile[mask]`, of which only the part inside the mask counts."""
     out = nl.ndarray((64, 100), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(x)
     j = nl.arange(512)[None, :]
@@ -135,7 +135,7 @@ def masked_part(x):
 
 @nki.jit
 def reshaped(x, row):
-    """A vector in HBM as a row of one partition, and the free dimensions of a tile as two."""
+    """Reads a vector in HBM as a row of one partition, and splits the free dimension of a tile into two."""
     out = nl.ndarray((x.shape[0], 4, x.shape[1] // 4), dtype=x.dtype, buffer=nl.shared_hbm)
     bias = nl.load(row.reshape((1, row.shape[0]))).broadcast_to(x.shape)
     nl.store(out, nl.add(nl.load(x), bias).reshape((x.shape[0], 4, -1)))
@@ -148,7 +148,7 @@ class Indexing(unittest.TestCase):
         run = Run(scaled_rows, x)
         close(self, run.output, 2 * x)
         moved = [v["src"][1] for n, _, _, v in run.instructions if n == "dma_copy"]
-        self.assertIn([[300, 72], [1, 44]], moved)  # the last tile: 72 rows of 44 elements
+        self.assertIn([[300, 72], [1, 44]], moved)  # The last tile has 72 rows of 44 elements.
 
     def test_without_values_the_instructions_are_the_same(self):
         x = random(200, 300)
@@ -190,7 +190,8 @@ class Indexing(unittest.TestCase):
         run = Run(gathered_rows, x, rows)
         close(self, run.output, x[rows[:, 0]])
         self.assertIn("src", [a.get("indirect") for n, _, a, _ in run.instructions if n == "dma_copy"])
-        caches = random(2, 50, 24)  # as of keys and of values: the rows of one of them
+        # A cache of keys and one of values, of which the kernel reads one.
+        caches = random(2, 50, 24)
         close(self, Run(gathered_values, caches, rows).output, caches[1, rows[:, 0]])
 
     def test_numbers_in_memory_move_views(self):
@@ -200,11 +201,14 @@ class Indexing(unittest.TestCase):
         expected = np.concatenate([x[:, first : first + 64], x[:, second : second + 64], masks[:, which]], axis=1)
         self.assertEqual(place, 128)
         np.testing.assert_array_equal(run.output, expected)
-        self.assertEqual(sum("index" in v for _, _, _, v in run.instructions), 4)  # each waits for its number
+        # An access waits for its index.
+        self.assertEqual(sum("index" in v for _, _, _, v in run.instructions), 4)
         copies = [(e, a) for n, e, a, _ in run.instructions if n == "tensor_copy"]
         self.assertEqual([e for e, _ in copies], ["any", "any", "gpsimd"])
-        self.assertTrue(all(a["dynamic"] for _, a in copies))  # each has a least time
-        self.assertEqual([a["indirect"] for _, a in copies], ["src", "src", "dst"])  # others wait for all of these
+        # A copy has the least time of a run-time address.
+        self.assertTrue(all(a["dynamic"] for _, a in copies))
+        # Other instructions wait for all of these.
+        self.assertEqual([a["indirect"] for _, a in copies], ["src", "src", "dst"])
         for key, message in (
             (lambda i, o: (slice(None), (i + o[0, 0]) * 2), "can be added to, and nothing else"),
             (lambda i, o: (slice(None), i + o[0, 0] + o[0, 1]), "found two"),
@@ -214,7 +218,8 @@ class Indexing(unittest.TestCase):
             with self.assertRaisesRegex(Exception, message):
                 Run(moved_view, x, offsets, key)
         for number in (lambda i: nisa.iota(i, nl.int32), lambda i: nl.ndarray((4, par_dim(16), 8), nl.int32)[i]):
-            with self.assertRaisesRegex(Exception, "moved by 'o'"):  # what needs to know the index is not given a part of it
+            # Code that needs the index's value is refused.
+            with self.assertRaisesRegex(Exception, "moved by 'o'"):
                 Run(moved_number, offsets, number)
 
     def test_a_mask_on_an_operand(self):

@@ -1,4 +1,4 @@
-"""The instructions of nisa in their legacy form against NumPy."""
+"""Compares the instructions of nisa in their legacy form with NumPy."""
 
 import unittest
 
@@ -11,7 +11,7 @@ import neuronxcc.nki.language as nl
 
 
 def run(function, *arguments, **options):
-    """Loads the arguments, applies the function, stores its result."""
+    """Runs a kernel that loads the arguments, applies the function and stores its result."""
 
     @nki.jit
     def kernel(*given):
@@ -99,7 +99,7 @@ class Instructions(unittest.TestCase):
         i, j = nl.arange(64)[:, None], nl.arange(48)[None, :]
         found, _ = run(lambda x: nl.add(nl.copy(nisa.iota(48 * i + 2 * j + 5, dtype=nl.int32), dtype=nl.float32), x), x)
         close(self, found, x + 48 * np.arange(64)[:, None] + 2 * np.arange(48) + 5)
-        head = 7  # a loop's counter, or program_id
+        head = 7  # For example a loop's counter or program_id.
         found, _ = run(lambda x: nl.add(nl.copy(nisa.iota(head, dtype=nl.int32), dtype=nl.float32).broadcast_to((64, 48)), x), x)
         close(self, found, x + 7)
         found, made = run(lambda x: nisa.affine_select(pred=(i >= j + 3), on_true_tile=x, on_false_value=-9.0), x)

@@ -1,4 +1,4 @@
-"""Decorators, launch grids, output parameters, explicit allocation."""
+"""Checks decorators, launch grids, output parameters and explicit allocation."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Kernels that are wrong: the message names the line, the call, what was expected and what was found."""
+"""Checks wrong kernels: the message names the line, the call, what was expected and what was found."""
 
 import unittest
 
@@ -67,7 +67,8 @@ class Mistakes(unittest.TestCase):
             (lambda x: nisa.activation(nl.exp, nl.load(x), bais=0.0), "nisa.activation: bais: no keyword of it; did you mean bias?"),
         ):
             self.fails(function, text)
-        unknown = Run(lambda x: stored(nl.exp(nl.load(x, lazy=True), hint=3)), random(100, 64))  # the compiler's own
+        # Unknown keywords may be hints for the compiler.
+        unknown = Run(lambda x: stored(nl.exp(nl.load(x, lazy=True), hint=3)), random(100, 64))
         self.assertEqual(unknown.names(), ["dma_copy", "activation", "dma_copy"])
 
     def test_an_index_that_is_not_affine(self):

@@ -1,4 +1,4 @@
-"""Where results go: into place, into PSUM sums, into memory of their own, and in which order."""
+"""Checks where results go (into place, into PSUM sums, into new memory), and in which order."""
 
 import unittest
 
@@ -12,7 +12,7 @@ import neuronxcc.nki.language as nl
 
 @nki.jit
 def product(a, b):
-    """a.T @ b over three tiles of the contraction."""
+    """Computes a.T @ b over three tiles of the contraction."""
     out = nl.ndarray((a.shape[1], b.shape[1]), dtype=a.dtype, buffer=nl.shared_hbm)
     sums = nl.zeros((a.shape[1], b.shape[1]), nl.float32, buffer=nl.psum)
     for k in nl.affine_range(a.shape[0] // 128):
@@ -24,7 +24,7 @@ def product(a, b):
 
 @nki.jit
 def product_of_rows(a, b):
-    """a @ b: the Tensor engine transposes a first."""
+    """Computes a @ b, for which the Tensor engine first transposes a."""
     out = nl.ndarray((a.shape[0], b.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
     nl.store(out, nl.copy(nl.matmul(nl.load(a), nl.load(b))))
     return out
@@ -32,7 +32,7 @@ def product_of_rows(a, b):
 
 @nki.jit
 def sum_that_is_read_between(a):
-    """A sum goes on after it was read."""
+    """Continues a sum after it was read."""
     out = nl.ndarray((2, 128, 128), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(a)
     sums = nl.zeros((128, 128), nl.float32, buffer=nl.psum)
@@ -52,7 +52,7 @@ def zeros_that_are_read(a):
 
 @nki.jit
 def zeros_of_which_a_part_is_summed(a):
-    """The part is read with the rest, then all of it is added to."""
+    """Reads a sum of which only a part was written, and adds to all of a sum of which a part was written."""
     out = nl.ndarray((2, 128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(a)
     sums = nl.zeros((128, 64), nl.float32, buffer=nl.psum)
@@ -90,7 +90,7 @@ def used_after_its_source_changed(a):
 
 @nki.jit
 def reduced_over_loops(a):
-    """The largest and the sum over column tiles, as compilers write them out."""
+    """Computes the maximum and the sum over column tiles, as compilers write them out."""
     out = nl.ndarray((a.shape[0], 2), dtype=nl.float32, buffer=nl.shared_hbm)
     both = nl.ndarray((a.shape[0], 2), dtype=nl.float32)
     for i in nl.affine_range(1, 3):

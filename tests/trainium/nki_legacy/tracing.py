@@ -1,4 +1,4 @@
-"""Runs a kernel in a session of its own and reads the trace file that it wrote, by the format's documentation."""
+"""Runs a kernel in a session of its own and reads its trace file by the format's documentation."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import neuronxcc.nki as nki
 
 
 class Run:
-    """`outputs` are arrays; `instructions` a list of (name, engine, attributes, {operand: (tensor, pattern, offset)})."""
+    """A run: `outputs` are arrays, `instructions` tuples (name, engine, attributes, {operand: (tensor, pattern, offset)})."""
 
     def __init__(self, kernel, *arguments, values=True, on="trn2", grid=(), **named):
         with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ class Run:
 
 
 def bfloat16(array):
-    """An argument of type bfloat16."""
+    """Returns an argument of type bfloat16."""
     return launch.Shaped(dtypes.bfloat16, array.shape, np.asarray(array, np.float32))
 
 

@@ -1,4 +1,5 @@
-// What is derived from the kernels' formulas, against the same written out by hand for each kernel.
+// Compares what is derived from the kernels' formulas with the same written out by hand for each
+// kernel.
 
 #include <cmath>
 #include <iterator>
@@ -35,9 +36,9 @@ TEST_P(Reference, ValuesAndBoundsAreThoseOfTheOracle) {
       ASSERT_EQ(std::ssize(found.value), wanted.columns);
       for (size_t j = 0; j < found.value.size(); ++j) {
         const size_t at = static_cast<size_t>(row * wanted.columns) + j;
-        // Both sum in fp64, in the same order; the bound must be neither lost nor blown up. It may
-        // be some per cent wider: it carries the rounding of silu on as an error of its own, where
-        // the oracle adds up the roundings of the gated product at once.
+        // The two sides sum in fp64 in the same order. The bound must be neither lost nor much too
+        // large. It may be some per cent wider, because it propagates the rounding of silu as an
+        // error, while the oracle adds up all roundings of the gated product.
         ASSERT_NEAR(found.value[j], wanted.value[at], 1e-12 + 1e-6 * wanted.error[at]);
         ASSERT_GE(found.error[j], 0.999 * wanted.error[at]);
         ASSERT_LE(found.error[j], 1.25 * wanted.error[at]);
@@ -46,7 +47,7 @@ TEST_P(Reference, ValuesAndBoundsAreThoseOfTheOracle) {
   }
 }
 
-TEST_P(Reference, PythonIsWhatSomebodyWouldWrite) {
+TEST_P(Reference, PythonIsWhatAPersonWouldWrite) {
   const Kernel& kernel = *GetParam();
   for (const Layout left : {Layout::kTransposed, Layout::kNatural}) {
     if (left == Layout::kNatural && !kernel.left_layout) continue;
@@ -70,28 +71,28 @@ Instance instance(std::string_view name, const kernels::KernelShape& shape,
           .tiling = kernels::tiling_of(*kernel, tiling).value()};
 }
 
-// 0.41 units of bf16 for each rounding to it; what is rounded to fp32 does not count.
-TEST(ReferenceErrors, OneTermPerRounding) {
+// A rounding to bf16 adds 0.41 units. Roundings to fp32 do not count.
+TEST(ReferenceErrors, TheExpectedErrorHasOneTermPerRounding) {
   const auto roundings = [](const Instance& of) {
     return std::pow(expected_error(of) / 0.41 * 256, 2);
   };
   const kernels::KernelShape matmul{64, 96, 0, 80}, low_rank{64, 96, 32, 80};
   EXPECT_NEAR(roundings(instance("matmul_tiled", matmul)), 1, 1e-3);
   EXPECT_NEAR(roundings(instance("xtuv", low_rank)), 2, 1e-3);
-  // Two strips, the gated product.
+  // The roundings are those of two strips and the gated product.
   EXPECT_NEAR(roundings(instance("mlp_up", low_rank)), 3, 1e-3);
   EXPECT_NEAR(roundings(instance("mlp", low_rank)), 5, 1e-3);
   EXPECT_NEAR(roundings(instance("dense_mlp", matmul)), 2, 1e-3);
   EXPECT_NEAR(roundings(instance("xuv_pivoted", low_rank)), 2, 1e-3);
-  // Z alone, and of the other 48 of 80 columns the product with C.
+  // Z has one rounding, and 48 of the 80 columns have another for the product with C.
   EXPECT_NEAR(roundings(instance("xuv_pivoted_out", low_rank)), 1 + 48.0 / 80, 1e-3);
-  // Sums of 4 blocks in bf16: (4 + 1) / 2 more.
+  // Sums of 4 blocks in bf16 add (4 + 1) / 2 roundings.
   EXPECT_NEAR(roundings(instance("matmul_optimized", {64, 512, 0, 80}, {{"BK", 1}}, DType::kBF16)),
               1 + 2.5, 1e-3);
   EXPECT_NEAR(tolerance(instance("xtuv", low_rank)), 5 * 0.41 * std::sqrt(2.0) / 256, 1e-6);
 }
 
-TEST(ReferenceFlops, EveryWeightMeetsEveryRow) {
+TEST(ReferenceFlops, EveryWeightIsMultipliedWithEveryRow) {
   const auto flops = [](std::string_view name, const kernels::KernelShape& shape) {
     return problem_flops(*kernels::find_kernel(name).value(), shape);
   };
@@ -106,8 +107,8 @@ TEST(ReferenceFlops, EveryWeightMeetsEveryRow) {
   EXPECT_EQ(flops("pivoted_mlp", {2, 13, 7, 5, 4}), 2 * 2 * (2 * 7 * (6 + 5) + 4 * (5 + 9)));
 }
 
-// Brackets where Python needs them, and nowhere else.
-TEST(ReferencePython, Brackets) {
+// The expression has brackets where Python needs them, and nowhere else.
+TEST(ReferencePython, BracketsAreWhereTheyAreNeeded) {
   using namespace kernels;
   Kernel kernel = *find_kernel("matmul_tiled").value();
   const auto text = [&kernel](const Formula& formula) {

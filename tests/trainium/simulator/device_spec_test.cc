@@ -1,3 +1,5 @@
+// Checks the devices' parameters: their sources, their table and the peaks that follow from them.
+
 #include "trainium/simulator/device_spec.h"
 
 #include <set>
@@ -18,27 +20,27 @@ TEST(DeviceSpec, EveryNumberHasASource) {
   }
 }
 
-// The table lists every parameter of the struct: their sizes agree.
-TEST(DeviceSpec, TheTableIsComplete) {
+// The table lists every parameter of the struct if their sizes agree.
+TEST(DeviceSpec, TheTableListsEveryParameter) {
   EXPECT_EQ(sizeof(DeviceSpec),
             2 * sizeof(std::string_view) + parameter_rows().size() * sizeof(Parameter));
 }
 
-// 2 · 128 · 128 · clock: the peaks that the hardware pages print (92, 79, 79 TFLOPS).
-TEST(DeviceSpec, Peaks) {
+// The peak is 2 · 128 · 128 · clock. The hardware pages print 92, 79 and 79 TFLOPS.
+TEST(DeviceSpec, PeaksAreThoseOfTheHardwarePages) {
   EXPECT_NEAR(find_device("trn1")->peak_flops_per_ns(), 91.75e3, 10);
   EXPECT_NEAR(find_device("trn2")->peak_flops_per_ns(), 78.64e3, 10);
   EXPECT_NEAR(find_device("trn3")->peak_flops_per_ns(), 78.64e3, 10);
 }
 
-TEST(DeviceSpec, UnknownDevice) {
+TEST(DeviceSpec, AnUnknownDeviceListsTheNames) {
   const auto device = find_device("trn9");
   ASSERT_FALSE(device.ok());
   EXPECT_NE(device.error().message.find("'trn9'"), std::string::npos);
   EXPECT_NE(device.error().message.find("trn1, trn2 or trn3"), std::string::npos);
 }
 
-TEST(DeviceSpec, Prints) {
+TEST(DeviceSpec, TheTextHasNamesAndGrades) {
   const std::string text = to_string(*find_device("trn2"));
   EXPECT_NE(text.find("trn2 (NeuronCore-v3)"), std::string::npos);
   EXPECT_NE(text.find("documented"), std::string::npos);

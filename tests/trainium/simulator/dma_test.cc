@@ -1,4 +1,4 @@
-// The DMA system: latencies, bandwidth, engine subsets, queues.
+// Checks the DMA system: latencies, bandwidth, engine subsets and queues.
 
 #include "trainium/simulator/dma.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 const DeviceSpec kTrn2 = *find_device("trn2");
 
-// trn2: 740 ns to the first byte; 24.1 B/ns per engine and 1.5 ns per chunk; 150 ns per transfer;
-// 300 ns to the consumer.
+// The parameters of trn2. The first byte moves after 740 ns and the consumer waits another 300 ns.
+// An engine moves 24.1 B/ns. It needs 1.5 ns per chunk and 150 ns per transfer in addition.
 double engine_ns(double partitions, double row) { return 150 + partitions * (row / 24.1 + 1.5); }
 
 Transfer rows(int64_t partitions, int64_t bytes, int64_t first = 0) {
@@ -25,7 +25,7 @@ Transfer rows(int64_t partitions, int64_t bytes, int64_t first = 0) {
           .chunk_bytes = bytes};
 }
 
-TEST(Dma, OneTransfer) {
+TEST(Dma, ATransferTakesItsLatenciesAndItsEngineTime) {
   DmaSystem dma(kTrn2);
   const TransferTimes times = dma.submit(DmaSystem::Class::kLoad, 100, rows(128, 2048));
   EXPECT_NEAR(times.data_begin, 100 + 740, 1e-6);
@@ -33,21 +33,21 @@ TEST(Dma, OneTransfer) {
   EXPECT_NEAR(times.visible, times.data_end + 300, 1e-6);
 }
 
-// Four partitions lie on one engine, which takes as long as if all were moved: 8 rows need twice 4.
-TEST(Dma, PartitionsMapToEngines) {
+// Partitions 0 to 3 lie on one engine, which takes the time of these four rows.
+TEST(Dma, EightPartitionsShareAnEngine) {
   DmaSystem dma(kTrn2);
   const TransferTimes one = dma.submit(DmaSystem::Class::kLoad, 0, rows(4, 8192));
   EXPECT_NEAR(one.data_end - one.data_begin, engine_ns(4, 8192), 0.05);
-  // Other partitions, other engine: no waiting.
+  // Other partitions lie on another engine and need not wait.
   const TransferTimes other = dma.submit(DmaSystem::Class::kLoad, 0, rows(4, 8192, 8));
   EXPECT_NEAR(other.data_end, one.data_end, 0.05);
-  // The same engine: one after the other.
+  // Transfers on the same engine run one after the other.
   const TransferTimes same = dma.submit(DmaSystem::Class::kLoad, 0, rows(4, 8192, 4));
   EXPECT_NEAR(same.data_end, one.data_end + engine_ns(4, 8192), 0.05);
 }
 
-// One queue issues every 860 ns; eight loading queues take turns.
-TEST(Dma, QueuesIssueInOrder) {
+// A queue issues every 860 ns. Eight loading queues take turns.
+TEST(Dma, AQueueIssuesOneTransferPerInterval) {
   DmaSystem dma(kTrn2);
   std::vector<TransferTimes> times;
   for (int i = 0; i < 9; ++i) times.push_back(dma.submit(DmaSystem::Class::kLoad, 0, rows(8, 64)));
@@ -56,23 +56,24 @@ TEST(Dma, QueuesIssueInOrder) {
   EXPECT_EQ(times[8].issue, 860);
 }
 
-// A store that waits for its data leaves the engines to the loads behind it.
-TEST(Dma, LateTransferDoesNotBlockEarlierOnes) {
+// A store that waits for its data leaves the engines to the loads after it.
+TEST(Dma, ALateTransferDoesNotBlockEarlierOnes) {
   DmaSystem dma(kTrn2);
   dma.submit(DmaSystem::Class::kStore, 50'000, rows(128, 4096));
   const TransferTimes load = dma.submit(DmaSystem::Class::kLoad, 0, rows(128, 4096));
   EXPECT_NEAR(load.data_end, 740 + engine_ns(8, 4096), 0.05);
 }
 
-// Small chunks cost: rows of 256 B reach 21 B/ns, as the published screenshot shows (97 ns for 8).
-TEST(Dma, ChunksOf256Bytes) {
+// Small chunks are slow: rows of 256 B reach 21 B/ns, as the published screenshot shows (97 ns for
+// 8).
+TEST(Dma, ChunksOf256BytesTakeTheMeasuredTime) {
   DmaSystem dma(kTrn2);
   const TransferTimes times = dma.submit(DmaSystem::Class::kLoad, 0, rows(8, 256));
   EXPECT_NEAR(times.data_end - times.data_begin - 150, 97, 0.1);
 }
 
 // Whatever the order of reservations, no lane is busy for longer than the time there is.
-TEST(Dma, LanesConserveCapacity) {
+TEST(Dma, ALaneIsNeverBusierThanItsTime) {
   std::mt19937 random(7);
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
@@ -89,8 +90,8 @@ TEST(Dma, LanesConserveCapacity) {
   }
 }
 
-// A saturated core moves bytes at the rate of its 16 engines: 386 GB/s less the fixed costs.
-TEST(Dma, SaturatedBandwidth) {
+// A saturated core moves bytes at the rate of its 16 engines, 386 GB/s less the fixed costs.
+TEST(Dma, ManyTransfersMoveAtTheRateOfAllEngines) {
   DmaSystem dma(kTrn2);
   double end = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -99,8 +100,8 @@ TEST(Dma, SaturatedBandwidth) {
   EXPECT_NEAR((end - 740) / 1000, engine_ns(8, 16384), 1);
 }
 
-// Against a count of the whole ns that some interval covers: in any order, far behind the newest
-// too.
+// Compares the union with a count of the whole ns that an interval covers. Intervals come in any
+// order, also far before the newest.
 TEST(IntervalUnion, CountsEveryCoveredMomentOnce) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
@@ -119,17 +120,17 @@ TEST(IntervalUnion, CountsEveryCoveredMomentOnce) {
   }
 }
 
-TEST(IntervalUnion, ForgetsNoLengthInALongRun) {
+TEST(IntervalUnion, ALongRunLosesNoLength) {
   IntervalUnion all;
   constexpr int kMany = 1'000'000;
   for (int i = 0; i < kMany; ++i) all.add(3.0 * i, 3.0 * i + 1);
   EXPECT_EQ(all.length(), kMany);
-  all.add(3.0 * (kMany - 10) + 1, 3.0 * kMany);  // fills the last gaps
+  all.add(3.0 * (kMany - 10) + 1, 3.0 * kMany);  // Fills the last gaps.
   EXPECT_EQ(all.length(), kMany + 2 * 10);
 }
 
-// A store that is submitted first and waits leaves a gap, in which later loads move data.
-TEST(Dma, ActiveTimeCountsWhatFillsAGap) {
+// A store that is submitted first and waits leaves a gap in which later loads move data.
+TEST(Dma, ActiveTimeIncludesTransfersThatFillAGap) {
   DmaSystem dma(kTrn2);
   const TransferTimes store = dma.submit(DmaSystem::Class::kStore, 50'000, rows(128, 4096));
   const TransferTimes load = dma.submit(DmaSystem::Class::kLoad, 0, rows(128, 4096));

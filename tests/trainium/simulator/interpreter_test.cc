@@ -1,4 +1,4 @@
-// The interpreter's numerics against the reference loop nests written out, and its faults.
+// Compares the interpreter's values with reference loop nests, and checks its faults.
 
 #include "trainium/simulator/interpreter.h"
 
@@ -41,8 +41,8 @@ Matrix random_matrix(int64_t rows, int64_t columns, std::mt19937& random) {
 
 ConstMatrixView view(const Matrix& matrix) { return matrix.view(); }
 
-// As a view [128, 3, 4] partition p has the rows 3 p, 3 p + 1 and 3 p + 2 of x; also where the
-// input is read in place.
+// The view of x is [128, 3, 4], so partition p has the three rows of x from 3 p on. This also holds
+// if the input is read in place.
 TEST(Interpreter, AViewHasTheElementsOfItsInput) {
   Builder b("viewing");
   const BufferId x = b.input("x", DType::kBF16, {384, 4});
@@ -67,7 +67,7 @@ TEST(Interpreter, AViewHasTheElementsOfItsInput) {
   }
 }
 
-// As row tiles [128, 2, 4] of 300 rows partition p has the rows p and 128 + p.
+// The row tiles of 300 rows are [128, 2, 4]. Partition p has the rows p and 128 + p.
 TEST(Interpreter, RowTilesHaveTheRowsInTheirOrder) {
   Builder b("tiled");
   const BufferId x = b.input("x", DType::kBF16, {300, 4});
@@ -95,8 +95,8 @@ TEST(Interpreter, RowTilesHaveTheRowsInTheirOrder) {
   }
 }
 
-// The released kernels' numerics: within a block of BK, fp32 sums of 128 products at a time; across
-// blocks, bf16.
+// Computes as the released kernels do. A block of BK has fp32 sums of 128 products at a time. The
+// sums of blocks are added in bf16.
 Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {
   Matrix y(x.rows(), w.columns());
   for (int64_t i = 0; i < x.rows(); ++i) {
@@ -108,7 +108,7 @@ Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {
         for (int64_t tile = block; tile < end; tile += 128) {
           float products = 0.0f;
           for (int64_t k = tile; k < std::min(tile + 128, end); ++k) {
-            products += x.row(i)[k] * w.row(k)[j];  // exact: bf16 x bf16
+            products += x.row(i)[k] * w.row(k)[j];  // Exact: the product of two bf16.
           }
           psum += products;
         }
@@ -120,7 +120,7 @@ Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {
   return y;
 }
 
-TEST(Numerics, Bf16SumsAreTheReferenceBitForBit) {
+TEST(Numerics, Bf16SumsEqualTheReferenceBitForBit) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -148,15 +148,15 @@ TEST(Numerics, InputsAreRoundedToTheirDtype) {
   b.load(at(tile, {all(1), all(2)}), at(x, {all(1), all(2)}));
   b.store(at(y, {all(1), all(2)}), at(tile, {all(1), all(2)}));
   Matrix input(1, 2);
-  input.data()[0] = 1.0f + 0x1p-9f;  // halfway is 2^-8
+  input.data()[0] = 1.0f + 0x1p-9f;  // Halfway to the next bf16 is 2^-8.
   input.data()[1] = std::numeric_limits<float>::quiet_NaN();
   const auto result = interpret(b.finish(), {{"x", view(input)}});
-  ASSERT_TRUE(result.ok()) << result.error().message;  // a NaN that was given is a value
+  ASSERT_TRUE(result.ok()) << result.error().message;  // A NaN in an input is a value.
   EXPECT_EQ(result->outputs.at("y").data()[0], 1.0f);
   EXPECT_TRUE(std::isnan(result->outputs.at("y").data()[1]));
 }
 
-TEST(Numerics, SiluAndTransposes) {
+TEST(Numerics, SiluAndTransposesAreThoseOfFp64) {
   Builder b("silu");
   const BufferId x = b.input("x", DType::kF32, {3, 5}), y = b.output("y", DType::kF32, {5, 3});
   const BufferId tile = b.sbuf("tile", DType::kF32, {128, 5}),
@@ -178,7 +178,7 @@ TEST(Numerics, SiluAndTransposes) {
   }
 }
 
-// --- faults ---
+// --- Faults ---
 
 Fault fault_of(const Program& program, const Inputs& inputs, std::string& message) {
   Fault fault;
@@ -188,7 +188,7 @@ Fault fault_of(const Program& program, const Inputs& inputs, std::string& messag
   return fault;
 }
 
-TEST(Faults, PartlyUnwrittenTile) {
+TEST(Faults, ReadingAPartlyUnwrittenTile) {
   Builder b("partial");
   const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
   const BufferId tile = b.sbuf("tile", DType::kF32, {128, 8});
@@ -203,7 +203,7 @@ TEST(Faults, PartlyUnwrittenTile) {
   EXPECT_TRUE(contains(message, "src tile[0:128, 0:8]")) << message;
 }
 
-TEST(Faults, NewInstanceForgets) {
+TEST(Faults, ReadingANewInstanceThatWasNotWritten) {
   Builder b("rotate");
   const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
   b.loop("m", 2, 1, [&](const Tile&) {
@@ -217,7 +217,7 @@ TEST(Faults, NewInstanceForgets) {
   EXPECT_EQ(fault_of(b.finish(), {{"x", view(input)}}, message).kind, Fault::Kind::kUnwritten);
 }
 
-TEST(Faults, AccumulatingOnNothing) {
+TEST(Faults, AccumulatingOntoAnInstanceThatWasNotWritten) {
   Builder b("sum");
   const BufferId x = b.input("x", DType::kF32, {128, 8});
   b.loop("k", 2, 1, [&](const Tile& k) {
@@ -259,7 +259,7 @@ TEST(Faults, OutOfBoundsShapesAndMissingOutput) {
   EXPECT_EQ(fault.buffer, "y");
 }
 
-TEST(Faults, MalformedProgramIsNotRun) {
+TEST(Faults, AMalformedProgramIsNotRun) {
   Builder b("bad");
   const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
   b.store(at(y, {all(128), all(8)}), at(x, {all(128), all(8)}));
@@ -270,7 +270,7 @@ TEST(Faults, MalformedProgramIsNotRun) {
   EXPECT_TRUE(contains(message, "found 12")) << message;
 }
 
-TEST(Inputs, MissingOrMisshapenAreNamed) {
+TEST(Inputs, MissingAndMisshapenInputsAreNamed) {
   Builder b("in");
   const BufferId x = b.input("x", DType::kF32, {4, 8}), y = b.output("y", DType::kF32, {4, 8});
   b.store(at(y, {all(4), all(8)}), at(x, {all(4), all(8)}));
@@ -284,7 +284,7 @@ TEST(Inputs, MissingOrMisshapenAreNamed) {
   EXPECT_TRUE(contains(misshapen.error().message, "expected 4 x 8, found 4 x 7"));
 }
 
-TEST(Inputs, InPlaceIsReadNotWritten) {
+TEST(Inputs, AnInputInPlaceIsReadAndNeverWritten) {
   Builder b("in");
   const BufferId x = b.input("x", DType::kF32, {4, 8}), y = b.output("y", DType::kF32, {4, 8});
   b.store(at(y, {all(4), all(8)}), at(x, {all(4), all(8)}));

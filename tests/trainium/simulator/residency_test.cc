@@ -1,4 +1,4 @@
-// Programs that oversubscribe SBUF: which remedy is taken, and the traffic that it adds.
+// Checks which remedy is taken for programs that oversubscribe SBUF, and the traffic that it adds.
 
 #include "trainium/simulator/residency.h"
 
@@ -27,7 +27,7 @@ Program baseline(int64_t rows) {
   return kernels::matmul_optimized({rows, 8192, 0, 16384}, kBaseline, kBf16);
 }
 
-TEST(Residency, WhatFitsIsLeftAlone) {
+TEST(Residency, AProgramThatFitsIsLeftAlone) {
   const Program program = baseline(4096);
   const auto plans = make_resident(program, kTrn1);
   ASSERT_TRUE(plans.ok());
@@ -38,7 +38,8 @@ TEST(Residency, WhatFitsIsLeftAlone) {
   EXPECT_EQ(tile::count(plan->program), tile::count(program));
 }
 
-// 16 MiB of sums and 8 MiB of rotating blocks: W is loaded once per row block, 8 times in all.
+// The program has 16 MiB of sums and 8 MiB of rotating blocks. W is loaded once per row block, 8
+// times in all.
 TEST(Residency, SinksTheLoadOfASequentialLoop) {
   const Program program = baseline(8192);
   const auto plans = make_resident(program, kTrn1);
@@ -54,12 +55,12 @@ TEST(Residency, SinksTheLoadOfASequentialLoop) {
   EXPECT_EQ(summary.spill_save_bytes, 0);
 }
 
-// 32 MiB of sums: what does not stay is saved and reloaded at each of the nine passes over them
-// (zeroing, then 8 blocks of K), and reloaded for the store.
-TEST(Residency, SpillsSums) {
+// The program has 32 MiB of sums. The part that does not stay is saved and reloaded at each of nine
+// passes (zeroing, then 8 blocks of K), and reloaded for the store.
+TEST(Residency, SpillsSumsThatNoOtherRemedyMakesFit) {
   const auto plans = make_resident(baseline(16384), kTrn1);
   ASSERT_TRUE(plans.ok());
-  ASSERT_EQ(plans->size(), 1u);  // no load that streams makes room for 32 MiB
+  ASSERT_EQ(plans->size(), 1u);  // No load that streams frees 32 MiB.
   const Residency* plan = &plans->front();
   ASSERT_EQ(plan->partials.size(), 1u);
   EXPECT_EQ(plan->program.buffer(plan->partials[0].buffer).name, "sums");
@@ -75,9 +76,9 @@ TEST(Residency, SpillsSums) {
                                tile::count(plan->program).hbm_write_bytes);
 }
 
-// The tutorial's own blocks at 8192 rows: 16 MiB of sums, 4 MiB of X, 2 MiB of W and no room to
-// rotate. Its sums could be spilled; streaming X is faster: read once for each of the two column
-// tiles of a block, in place of once.
+// The tutorial's own blocks at 8192 rows leave no memory to rotate: 16 MiB of sums, 4 MiB of X and
+// 2 MiB of W. Its sums could be spilled. Streaming X is faster and reads X once for each of the two
+// column tiles of a block, instead of once.
 TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
   const Program program = kernels::matmul_optimized(
       {8192, 8192, 0, 8192}, Tiling({{"BM", 16}, {"BN", 2}, {"BK", 8}}), kBf16);
@@ -97,7 +98,8 @@ TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
   EXPECT_FALSE(simulate(program, kTrn1, {.longest_ns = timing->summary.total_time * 1e9})->gave_up);
   EXPECT_TRUE(
       simulate(program, kTrn1, {.longest_ns = timing->summary.total_time * 0.99e9})->gave_up);
-  // A large block of V would be read once per row tile if it streamed: there the strip is spilled.
+  // A large block of V would be read once per row tile if it streamed, so the strip is spilled
+  // instead.
   const auto spilled =
       simulate(kernels::xuv({4096, 7168, 4096, 18432},
                             Tiling({{"BM", 16}, {"Br", 8}, {"BN", 2}, {"BK", 4}}), kBf16),
@@ -106,7 +108,7 @@ TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
   EXPECT_GT(spilled->summary.spill_save_bytes, 0);
 }
 
-// NKIBench matmul: nothing to spill, so W streams: once per row tile, to the byte.
+// NKIBench matmul has nothing to spill, so W streams. It is read once per row tile, to the byte.
 TEST(Residency, StreamsTheLargestLoad) {
   const Summary s = simulate(validation::nkibench_matmul_kernel(), kTrn1)->summary;
   const int64_t w = 5120LL * 12288 * 4, x = 4096LL * 5120 * 4;
@@ -115,7 +117,7 @@ TEST(Residency, StreamsTheLargestLoad) {
 }
 
 // NeuronMM 5.3: 1024 rows are the largest block that does not spill.
-TEST(Residency, RowBlockSweep) {
+TEST(Residency, TheLargestRowBlockWithoutSpillsIsFastest) {
   const auto run = [](int64_t tiles) {
     const Tiling tiling({{"BM", tiles}, {"Br", 8}, {"BN", 2}, {"BK", 4}});
     return simulate(kernels::xuv({4096, 7168, 4096, 18432}, tiling, kBf16), kTrn1)->summary;
@@ -124,7 +126,8 @@ TEST(Residency, RowBlockSweep) {
   EXPECT_EQ(best.spill_save_bytes, 0);
   for (const int64_t smaller : {1, 2, 4}) {
     EXPECT_EQ(run(smaller).spill_save_bytes, 0);
-    EXPECT_GT(run(smaller).total_time, best.total_time * 0.998) << smaller;  // 512 ties
+    // 512 rows take as long.
+    EXPECT_GT(run(smaller).total_time, best.total_time * 0.998) << smaller;
   }
   int64_t spilled = 0;
   for (const int64_t larger : {16, 32}) {
@@ -135,7 +138,7 @@ TEST(Residency, RowBlockSweep) {
   }
 }
 
-TEST(Residency, NamesWhatDoesNotFit) {
+TEST(Residency, TheErrorNamesTheBuffersThatDoNotFit) {
   tile::Builder b("too_large");
   const tile::BufferId x = b.sbuf("x_all", DType::kF32, {128, 30 * 2048});
   const tile::BufferId y = b.sbuf("y_all", DType::kF32, {128, 30 * 2048});

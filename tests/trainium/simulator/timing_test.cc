@@ -1,4 +1,5 @@
-// Exact times of tiny programs, with the arithmetic written out, and properties of all programs.
+// Checks the exact times of tiny programs, with the arithmetic written out, and properties of all
+// programs.
 
 #include "trainium/simulator/timing.h"
 
@@ -36,7 +37,7 @@ double nanoseconds(const Program& program, const DeviceSpec& device,
   return timing.ok() ? timing->summary.total_time * 1e9 : 0;
 }
 
-// Operand tiles in SBUF: stationary [128, 128] and moving [128, columns].
+// Tiles of a matmul's operands in SBUF: stationary [128, 128] and moving [128, columns].
 struct Operands {
   BufferId x, w;
 };
@@ -62,7 +63,7 @@ Program one_matmul() {
   return b.finish();
 }
 
-// `count` matmuls of one accumulation chain.
+// Returns a program of `count` matmuls that accumulate into one result.
 Program chain(int64_t count, DType dtype, int64_t columns) {
   Builder b("chain");
   const auto [x, w] = load_operands(b, dtype, columns);
@@ -74,38 +75,40 @@ Program chain(int64_t count, DType dtype, int64_t columns) {
   return b.finish();
 }
 
-// What one more matmul of a chain costs.
+// Returns the cost of one more matmul of a chain.
 double chain_interval(const DeviceSpec& device, DType dtype, int64_t columns) {
   return (nanoseconds(chain(150, dtype, columns), device) -
           nanoseconds(chain(50, dtype, columns), device)) /
          100;
 }
 
-TEST(Timing, LoadMultiplyEvictStore) {
-  // x: 8 rows of 256 B per engine; w behind it on the same engines: 8 rows of 1024 B.
+TEST(Timing, LoadMultiplyEvictStoreTakesTheSumOfItsParts) {
+  // An engine moves 8 rows of 256 B of x and then 8 rows of 1024 B of w.
   const double x_ns = 150 + 8 * (256 / 24.1 + 1.5), w_ns = 150 + 8 * (1024 / 24.1 + 1.5);
-  const double fixed = 2500;  // of every kernel
+  const double fixed = 2500;  // The fixed cost of every kernel.
   const double w_visible = fixed + 740 + x_ns + w_ns + 300;
-  // 512 columns and 10 cycles between matmuls; the sum is in PSUM 400 cycles later.
+  // The matmul takes 512 columns and 10 cycles more. Its sum is in PSUM 400 cycles later.
   const double sums_visible = w_visible + (512 + 10) / 2.4 + 400 / 2.4;
-  // Scalar (1.2 GHz, 64 + 290 cycles) is done before Vector (0.96 GHz, 68 + 80) would be.
+  // Scalar finishes before Vector would. Scalar takes 64 + 290 more cycles at 1.2 GHz. Vector would
+  // take 68 + 80 at 0.96 GHz.
   const double y_visible = sums_visible + (512 + 64) / 1.2 + 290 / 1.2;
   const double stored = y_visible + 740 + w_ns + 300;
   EXPECT_NEAR(nanoseconds(one_matmul(), kTrn2), stored, 0.1);
 }
 
-TEST(Timing, MatmulIntervals) {
+TEST(Timing, MatmulsTakeTheirColumnsAndAFixedPart) {
   EXPECT_NEAR(chain_interval(kTrn2, DType::kBF16, 512), (512 + 10) / 2.4, 1e-3);
   EXPECT_NEAR(chain_interval(kTrn2, DType::kBF16, 16), (64 + 10) / 2.4, 1e-3);
-  // fp32: two halves at two cycles per column. KO's profile: 431 ns each.
+  // An fp32 matmul has two halves at two cycles per column. The tutorial's profile shows 431 ns
+  // each.
   EXPECT_NEAR(chain_interval(kTrn2, DType::kF32, 512), 2 * (1024 + 10) / 2.4, 1e-3);
   EXPECT_NEAR(chain_interval(kTrn2, DType::kF32, 512) / 2, 431, 0.5);
-  // trn1: columns stream in 6 of 7 cycles.
+  // On trn1, columns stream in 6 of 7 cycles.
   EXPECT_NEAR(chain_interval(kTrn1, DType::kBF16, 512), 512 / 2.8 * 7 / 6, 1e-3);
 }
 
-// A new weight tile for every matmul: its load, 32 cycles, hides behind the running matmul.
-TEST(Timing, WeightLoadsAreHidden) {
+// Every matmul has a new weight tile, whose load (32 cycles) is hidden behind the running matmul.
+TEST(Timing, WeightsLoadBehindTheRunningMatmul) {
   const auto interval = [](int64_t count) {
     Builder b("weights");
     const BufferId x_hbm = b.input("x", DType::kBF16, {128, 1024});
@@ -123,7 +126,7 @@ TEST(Timing, WeightLoadsAreHidden) {
   EXPECT_NEAR((interval(20) - interval(10)) / 80, (128 + 10) / 2.4, 1e-3);
 }
 
-TEST(Timing, ActivationTableLoadsOnce) {
+TEST(Timing, AnActivationTableLoadsOnce) {
   const auto activations = [](int64_t count) {
     Builder b("silu");
     const auto [x, w] = load_operands(b, DType::kBF16, 512);
@@ -136,14 +139,16 @@ TEST(Timing, ActivationTableLoadsOnce) {
   const double one = activations(1), two = activations(2), three = activations(3);
   EXPECT_NEAR(three - two, (512 + 64) / 1.2, 1e-3);
   EXPECT_NEAR(two - one, (512 + 64) / 1.2, 1e-3);
-  // The kernel's own 2500, then 740 + x + w + 300, table load, activation, latency.
+  // The time is the kernel's fixed 2500 ns, the loads of x and w, the table load, the activation
+  // and its latency.
   const double w_visible =
       2500 + 740 + 150 + 8 * (256 / 24.1 + 1.5) + 150 + 8 * (1024 / 24.1 + 1.5) + 300;
   EXPECT_NEAR(one, w_visible + 1280 + (512 + 64) / 1.2 + 290 / 1.2, 0.1);
 }
 
-// Eight results evicted: on trn2 Vector and Scalar share them; on trn1 only one can be at PSUM.
-TEST(Timing, VectorAndScalarExcludeEachOtherOnPsumOfV2) {
+// Eight results are evicted. On trn2, Vector and Scalar share them. On trn1, only one of the two
+// can use PSUM at a time.
+TEST(Timing, OnTrn1VectorAndScalarExcludeEachOtherOnPsum) {
   const auto evict = [](const DeviceSpec& device) {
     Builder b("evict");
     const auto [x, w] = load_operands(b, DType::kBF16, 512);
@@ -163,7 +168,8 @@ TEST(Timing, VectorAndScalarExcludeEachOtherOnPsumOfV2) {
   EXPECT_GT(v3.vector.instruction_time + v3.scalar.instruction_time, 1.3 * v3.total_time);
 }
 
-// Loads into `copies` buffers: with one, a load waits until the matmul has read the last.
+// Returns a program that loads into `copies` buffers. With one buffer, a load waits until the
+// matmul has read the previous tile.
 Program rotating(int64_t copies, int64_t psum_copies) {
   Builder b("rotating");
   const BufferId x_hbm = b.input("x", DType::kBF16, {4096, 128});
@@ -197,9 +203,10 @@ TEST(Timing, MoreCopiesAreNeverSlower) {
   }
 }
 
-// One buffer each: a turn is the loads and the matmul that reads them; only then are the next loads
-// issued. They share the engines with the store of the turn before: 512 fp32 per row.
-TEST(Timing, SingleBuffersSerialize) {
+// With one buffer each, a turn is the loads and the matmul that reads them, and only then are the
+// next loads issued. They share the engines with the store of the previous turn, which has 512 fp32
+// per row.
+TEST(Timing, WithSingleBuffersLoadsAndMatmulsTakeTurns) {
   const double x_ns = 150 + 8 * (256 / 24.1 + 1.5), w_ns = 150 + 8 * (1024 / 24.1 + 1.5);
   const double turn = 740 + x_ns + w_ns + 300 + (512 + 10) / 2.4;
   const double store = 130 + 8 * (2048 / 23.0 + 1);
@@ -208,17 +215,18 @@ TEST(Timing, SingleBuffersSerialize) {
   EXPECT_LT(measured, turn + store);
 }
 
-TEST(Timing, ThrottleOnlySlows) {
+TEST(Timing, TheThrottleCostsItsRamp) {
   const TimingOptions throttled{.throttle = true};
   const Program program = chain(2000, DType::kBF16, 512);
   const double plain = nanoseconds(program, kTrn2);
-  // From half to full rate in 3 us: 3000 · ∫ (1 - rate) = 750 ns of streaming are lost.
+  // The rate rises from half to full in 3 us, which loses 3000 · ∫ (1 - rate) = 750 ns of
+  // streaming.
   EXPECT_NEAR(nanoseconds(program, kTrn2, throttled), plain + 750, 150);
   EXPECT_EQ(nanoseconds(chain(2000, DType::kBF16, 512), kTrn1, throttled),
             nanoseconds(chain(2000, DType::kBF16, 512), kTrn1));
 }
 
-// Bounds that no schedule can beat.
+// Checks bounds that no schedule can beat.
 void expect_bounds(const Timing& timing, const DeviceSpec& device, DType dtype) {
   const Summary& s = timing.summary;
   const double passes = dtype == DType::kF32 ? 4 : 1;
@@ -235,7 +243,7 @@ void expect_bounds(const Timing& timing, const DeviceSpec& device, DType dtype) 
   EXPECT_LE(s.dma_active_time, s.total_time * (1 + 1e-9));
 }
 
-TEST(Timing, EveryKernelOnEveryDevice) {
+TEST(Timing, NoKernelBeatsTheBoundsOfAnyDevice) {
   std::mt19937 random(11);
   const auto size = [&](int64_t most) { return 1 + static_cast<int64_t>(random()) % most; };
   for (const Kernel& kernel : kernels::kernels()) {
@@ -253,10 +261,10 @@ TEST(Timing, EveryKernelOnEveryDevice) {
         const auto timing = simulate(*program, device);
         ASSERT_TRUE(timing.ok()) << timing.error().message;
         expect_bounds(*timing, device, options.dtype);
-        // Same program, same result.
+        // A second simulation gives the same result.
         const auto again = simulate(*program, device);
         EXPECT_EQ(timing->summary.fields(), again->summary.fields());
-        // Nothing was spilled: the traffic is what the program says.
+        // Without spills, the traffic is what the program says.
         const tile::Counts counts = tile::count(*program);
         if (timing->remedies.empty()) {
           EXPECT_EQ(timing->summary.hbm_read_bytes, counts.hbm_read_bytes);
@@ -269,7 +277,7 @@ TEST(Timing, EveryKernelOnEveryDevice) {
 }
 
 // A malformed program is an error that names the instruction, whatever the rule.
-TEST(Timing, RulesOfTheMachine) {
+TEST(Timing, ProgramsThatBreakARuleAreRefused) {
   const auto message = [](const auto& build) {
     Builder b("faulty");
     build(b);
@@ -299,13 +307,13 @@ TEST(Timing, RulesOfTheMachine) {
   EXPECT_FALSE(simulate(loose, kTrn2).ok());
 }
 
-TEST(Timing, SummaryOfOneMatmul) {
+TEST(Timing, TheSummaryCountsWhatAMatmulDoes) {
   const Summary s = simulate(one_matmul(), kTrn2)->summary;
   EXPECT_EQ(s.hbm_read_bytes, 128 * 128 * 2 + 128 * 512 * 2);
   EXPECT_EQ(s.hbm_write_bytes, 128 * 512 * 2);
   EXPECT_EQ(s.hardware_flops, 2.0 * 128 * 128 * 512);
   EXPECT_EQ(s.matmul_instruction_count, 1);
-  EXPECT_EQ(s.tensor.instruction_count, 2);  // LoadStationary and MultiplyMoving
+  EXPECT_EQ(s.tensor.instruction_count, 2);  // LoadStationary and MultiplyMoving.
   EXPECT_EQ(s.dma_transfer_count, 3);
   EXPECT_EQ(s.psum_write_bytes, 128 * 512 * 4);
   EXPECT_EQ(s.psum_read_bytes, 128 * 512 * 4);
@@ -315,8 +323,8 @@ TEST(Timing, SummaryOfOneMatmul) {
   EXPECT_NEAR(s.mbu_estimated_percent, 100 * 294912 / s.total_time / 716e9, 1e-9);
 }
 
-// The headline kernel at M = 32768: half a million instructions.
-TEST(Timing, IsFast) {
+// The largest published kernel (M = 32768) has half a million instructions.
+TEST(Timing, HalfAMillionInstructionsTakeSeconds) {
   const kernels::Tiling tiling({{"BM", 8}, {"Br", 8}, {"BN", 2}, {"BK", 4}});
   const Program program =
       kernels::xuv({32768, 8192, 4096, 16384}, tiling, {.accumulate = DType::kBF16});
@@ -327,7 +335,7 @@ TEST(Timing, IsFast) {
   ASSERT_TRUE(timing.ok());
   RecordProperty("instructions", static_cast<int>(timing->instructions));
   RecordProperty("seconds", std::to_string(seconds));
-  EXPECT_LT(seconds, 20);  // 0.1 s on a free core; sanitizers and busy machines are slower
+  EXPECT_LT(seconds, 20);  // 0.1 s on a free core; sanitizers and busy machines are slower.
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// Checks the timeline that the timing model writes for Perfetto.
+
 #include "trainium/simulator/trace.h"
 
 #include <filesystem>
@@ -62,13 +64,13 @@ TEST(Trace, SaysWhatItLeavesOut) {
             std::string::npos);
 }
 
-TEST(Trace, SameProgramSameTrace) {
+TEST(Trace, TheSameProgramGivesTheSameTrace) {
   Trace one, two;
   traced(one), traced(two);
   EXPECT_EQ(one.json("xuv", "trn1"), two.json("xuv", "trn1"));
 }
 
-TEST(Trace, QuotesNames) {
+TEST(Trace, NamesAreQuotedForJson) {
   Trace trace;
   trace.record(trace.add_track("a \"track\""), "label\n\"x\"", "b\\", 0, 1);
   EXPECT_EQ(Json::parse(trace.json("p\"", "d"))["traceEvents"].back()["name"], "label\n\"x\"");

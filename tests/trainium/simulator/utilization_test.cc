@@ -1,4 +1,4 @@
-// However often the bins are merged, they hold what was put in.
+// Checks that the bins keep the time that was added, however often they are merged.
 
 #include "trainium/simulator/utilization.h"
 
@@ -15,7 +15,7 @@ struct Work {
   double begin = 0, end = 0;
 };
 
-// The time of a track between `from` and `to`, one interval after the other.
+// Returns the time of a track between `from` and `to`, summed over all intervals.
 double busy_between(const std::vector<Work>& all, int track, double from, double to) {
   double busy = 0;
   for (const Work& work : all) {
@@ -25,7 +25,7 @@ double busy_between(const std::vector<Work>& all, int track, double from, double
   return busy;
 }
 
-TEST(Utilization, EveryBinHasItsTime) {
+TEST(Utilization, EveryBinHasTheTimeThatWasAddedToIt) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
@@ -40,9 +40,9 @@ TEST(Utilization, EveryBinHasItsTime) {
     utilization.add(all.back().track, now, now + length);
   }
   const double bin = utilization.bin_ns();
-  ASSERT_GT(bin, 1.0);  // they were merged
+  ASSERT_GT(bin, 1.0);  // The bins were merged.
   ASSERT_LE(now, bin * static_cast<double>(Utilization::kMostBins));
-  // A bin is a sum of at most `all` parts, each rounded, of times up to the last one's.
+  // A bin is a sum of at most all.size() parts, each rounded, of times up to the last one.
   const double tolerance = static_cast<double>(all.size()) * 1e-16 * 4 * now;
   for (int track = 0; track < kTracks; ++track) {
     for (size_t i = 0; i < Utilization::kMostBins; ++i) {
@@ -53,7 +53,7 @@ TEST(Utilization, EveryBinHasItsTime) {
   }
 }
 
-TEST(Utilization, NothingIsIdle) {
+TEST(Utilization, EmptyWorkAndUnknownTracksAreIdle) {
   Utilization utilization;
   utilization.add(1, 5, 5);
   EXPECT_EQ(utilization.share(1, 5), 0.0);

@@ -1,4 +1,4 @@
-// Tiles and loops of the builder, and the text of a program.
+// Checks tiles and loops of the builder, and the text of a program.
 
 #include "trainium/tile/builder.h"
 
@@ -45,7 +45,7 @@ TEST(Affine, SizesAndTripCountsClampAtTheEdge) {
   EXPECT_EQ(loop.trip_count(beyond), 0);
 }
 
-// Three nested levels over one dimension: every element once, inside its block, for any size.
+// Three nested levels over one dimension visit every element once, inside its block, for any size.
 TEST(Builder, NestedTilesPartitionTheDimension) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
@@ -111,7 +111,7 @@ TEST(Printer, ShowsBuffersLoopsAndSlices) {
             "src=x[128 m.0 : min(128, 300 - (128 m.0)), 0 : 512])  # load block\n");
 }
 
-TEST(Printer, SaysWhatAViewIsOf) {
+TEST(Printer, AViewNamesItsBuffer) {
   Builder b("demo");
   b.view("x_view", b.input("x", DType::kBF16, {256, 8}), {128, 2, 8});
   EXPECT_EQ(print(b.finish()),
@@ -120,7 +120,7 @@ TEST(Printer, SaysWhatAViewIsOf) {
             "  HBM  x_view BF16 [128, 2, 8], 4096 bytes, view of x\n");
 }
 
-TEST(Printer, SaysWhatRowTilesAreOf) {
+TEST(Printer, RowTilesNameTheirBuffer) {
   Builder b("demo");
   b.row_tiles("x_tiles", b.input("x", DType::kBF16, {300, 8}));
   EXPECT_EQ(print(b.finish()),
@@ -129,7 +129,7 @@ TEST(Printer, SaysWhatRowTilesAreOf) {
             "  HBM  x_tiles BF16 [128, 2, 8], 4096 bytes, row tiles of x\n");
 }
 
-TEST(Printer, SaysWhatAdds) {
+TEST(Printer, AMatmulThatAlwaysAddsSaysSo) {
   Builder b("demo");
   const BufferId tile = b.sbuf("tile", DType::kBF16, {8, 8}), psum = b.psum("psum", {8, 8}, 1);
   const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };

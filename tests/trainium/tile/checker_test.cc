@@ -1,4 +1,4 @@
-// One program per rule of the machine, that breaks it.
+// Checks every rule of the machine with a program that breaks it.
 
 #include "trainium/tile/checker.h"
 
@@ -17,7 +17,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// The one violation of a program names its instruction, its buffer and the numbers.
+// Expects one violation, which names its instruction, its buffer and the numbers.
 void expect_violation(const Program& program, std::string_view instruction, std::string_view buffer,
                       std::string_view part) {
   const CheckReport report = check(program, {});
@@ -29,7 +29,7 @@ void expect_violation(const Program& program, std::string_view instruction, std:
   EXPECT_TRUE(contains(violation.message, part)) << violation.message;
 }
 
-// SBUF buffers that are written, for the instruction under test.
+// Makes SBUF and PSUM buffers that are written, for the instruction under test.
 class Rule : public testing::Test {
  protected:
   BufferId filled(std::string_view name, DType dtype, const Shape& shape) {
@@ -54,7 +54,7 @@ class Rule : public testing::Test {
   Builder b{"rule"};
 };
 
-TEST_F(Rule, AcceptsGoodProgram) {
+TEST_F(Rule, AcceptsAGoodProgram) {
   const BufferId u = filled("u", kBF16, {128, 128}), x = filled("x", kBF16, {128, 512});
   b.matmul(block(b.psum("psum", {128, 512}, 1), 128, 512), block(u, 128, 128), block(x, 128, 512),
            {});
@@ -64,21 +64,21 @@ TEST_F(Rule, AcceptsGoodProgram) {
   EXPECT_EQ(report.psum.peak, 1);
 }
 
-TEST_F(Rule, StationaryColumns) {
+TEST_F(Rule, StationaryHasAtMost128Columns) {
   const BufferId u = filled("u", kBF16, {128, 129}), x = filled("x", kBF16, {128, 64});
   const BufferId psum = b.psum("psum", {128, 64}, 1);
   b.matmul(block(psum, 128, 64), block(u, 128, 129), block(x, 128, 64), {});
   const CheckReport report = check(b.finish(), {});
-  ASSERT_EQ(report.violations.size(), 2u);  // and the result has 129 partitions
+  ASSERT_EQ(report.violations.size(), 2u);  // The result also has 129 partitions.
   EXPECT_TRUE(contains(report.violations[0].message, "129 stationary columns of u, at most 128"));
 }
 
-TEST_F(Rule, MovingColumns) {
+TEST_F(Rule, MovingHasAtMost512Columns) {
   const BufferId u = filled("u", kBF16, {128, 4}), x = filled("x", kBF16, {128, 600});
   const BufferId psum = b.psum("psum", {128, 600}, 1);
   b.matmul(block(psum, 4, 600), block(u, 128, 4), block(x, 128, 600), {});
   const CheckReport report = check(b.finish(), {});
-  ASSERT_EQ(report.violations.size(), 2u);  // and the result crosses a bank
+  ASSERT_EQ(report.violations.size(), 2u);  // The result also crosses a bank.
   EXPECT_TRUE(contains(report.violations[0].message, "600 moving columns of x, at most 512"));
   EXPECT_TRUE(contains(report.violations[1].message, "cross a PSUM bank of 2048 bytes"));
 }
@@ -89,13 +89,13 @@ TEST_F(Rule, MatmulContractionsAgree) {
   expect_violation(b.finish(), "matmul u x x", "x", "stationary has 128 partitions, moving 64");
 }
 
-TEST_F(Rule, MatmulResultShape) {
+TEST_F(Rule, MatmulResultHasTheShapeOfItsOperands) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 16});
   b.matmul(block(b.psum("psum", {128, 16}, 1), 16, 8), block(u, 128, 8), block(x, 128, 16), {});
   expect_violation(b.finish(), "matmul u x x", "psum", "dst is 16 x 8");
 }
 
-TEST_F(Rule, MatmulResultInOneBank) {
+TEST_F(Rule, MatmulResultLiesInOneBank) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 16});
   const BufferId psum = b.psum("psum", {128, 1024}, 1);
   b.matmul(at(psum, {all(8), {504, {16}}}), block(u, 128, 8), block(x, 128, 16), {});
@@ -114,7 +114,7 @@ TEST_F(Rule, TensorEngineWritesPsum) {
   expect_violation(b.finish(), "matmul u x x", "y", "writes PSUM only");
 }
 
-TEST_F(Rule, MatmulDtypes) {
+TEST_F(Rule, MatmulDtypesAgree) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kF32, {128, 8});
   b.matmul(block(b.psum("psum", {128, 8}, 1), 8, 8), block(u, 128, 8), block(x, 128, 8), {});
   expect_violation(b.finish(), "matmul u x x", "u", "fp32 multiplies fp32 only");
@@ -132,7 +132,7 @@ TEST_F(Rule, DmaDoesNotConvert) {
   expect_violation(b.finish(), "store y", "y", "DMA does not convert");
 }
 
-TEST_F(Rule, DmaTransposesTwoByteElements) {
+TEST_F(Rule, DmaTransposesOnlyTwoByteElements) {
   const BufferId x = b.input("x", kF32, {16, 8});
   b.load_transposed(block(b.sbuf("x_t", kF32, {128, 16}), 8, 16), block(x, 16, 8));
   expect_violation(b.finish(), "load x_t transposed", "x", "2-byte elements only");
@@ -150,7 +150,7 @@ TEST_F(Rule, EnginesDoNotReachHbm) {
   expect_violation(b.finish(), "copy x to tile", "x", "HBM goes by DMA");
 }
 
-TEST_F(Rule, OneInputFromPsum) {
+TEST_F(Rule, OnlyOneInputLiesInPsum) {
   const BufferId p = filled_psum("p", {128, 8}), q = filled_psum("q", {128, 8});
   b.add(block(b.sbuf("sum", kF32, {128, 8}), 128, 8), block(p, 128, 8), block(q, 128, 8));
   expect_violation(b.finish(), "add q to sum", "q", "at most one input from PSUM");
@@ -167,7 +167,7 @@ TEST_F(Rule, GpSimdDoesNotReachPsum) {
   expect_violation(program, "copy psum to tile", "tile", "Tensor engine does not copy");
 }
 
-TEST_F(Rule, TransposeShapes) {
+TEST_F(Rule, TransposeShapesAgree) {
   const BufferId x = filled("x", kF32, {128, 64});
   b.transpose(block(b.psum("psum", {128, 128}, 1), 128, 64), block(x, 128, 64));
   expect_violation(b.finish(), "transpose x", "psum", "expected the transpose of 128 x 64");
@@ -179,7 +179,7 @@ TEST_F(Rule, TransposeKeepsTheDtype) {
   expect_violation(b.finish(), "transpose x", "psum", "keeps the dtype");
 }
 
-TEST_F(Rule, ElementwiseShapes) {
+TEST_F(Rule, ElementwiseShapesAgree) {
   const BufferId x = filled("x", kBF16, {128, 64});
   b.silu(block(b.sbuf("y", kBF16, {128, 64}), 128, 32), block(x, 128, 64));
   expect_violation(b.finish(), "silu x", "y", "dst is [128, 32], src is [128, 64]");
@@ -199,7 +199,7 @@ TEST_F(Rule, AtMost128Partitions) {
   expect_violation(b.finish(), "", "wide", "256 partitions, at most 128");
 }
 
-TEST_F(Rule, StartPartition) {
+TEST_F(Rule, StartPartitionFitsTheNumberOfPartitions) {
   const BufferId x = filled("x", kBF16, {128, 8});
   const auto zero_from = [&](int64_t start, int64_t partitions) {
     b.zero(at(x, {{start, {partitions}}, all(8)}));
@@ -215,7 +215,7 @@ TEST_F(Rule, StartPartition) {
   }
 }
 
-TEST_F(Rule, ReadBeforeWrite) {
+TEST_F(Rule, ReadsComeAfterWrites) {
   const BufferId x = b.sbuf("x", kBF16, {128, 8}), y = b.sbuf("y", kBF16, {128, 8});
   b.copy(block(y, 128, 8), block(x, 128, 8));
   expect_violation(b.finish(), "copy x to y", "x", "read before anything is written");
@@ -228,7 +228,7 @@ TEST_F(Rule, NewInstanceHoldsNothing) {
   expect_violation(b.finish(), "copy x to y", "x", "read before anything is written");
 }
 
-TEST_F(Rule, AccumulatesInOneInstance) {
+TEST_F(Rule, ASumStaysInOneInstance) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
   b.loop("k", 4, 1, [&](const Tile& k) {
     const BufferId psum = b.psum("psum", {128, 8}, 1);
@@ -237,14 +237,15 @@ TEST_F(Rule, AccumulatesInOneInstance) {
   expect_violation(b.finish(), "matmul u x x", "psum", "summed over loop 0");
 }
 
-TEST_F(Rule, AddsToWhatIsThere) {
+TEST_F(Rule, AddsOnlyToWhatIsWritten) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
   const BufferId psum = b.psum("psum", {128, 8}, 1);
   b.matmul_onto(block(psum, 8, 8), block(u, 128, 8), block(x, 128, 8));
   expect_violation(b.finish(), "matmul u x x", "psum", "added to before anything is written");
 }
 
-// --- programs whose numbers mean nothing: one message, and nothing walks them ---
+// --- Programs whose numbers are meaningless: they give one message, and the checker does not walk
+// them. ---
 
 Program small_program() {
   Builder b("small");
@@ -267,7 +268,7 @@ Program viewing_program() {
   return b.finish();
 }
 
-TEST(Structure, AViewIsOfAnInputAndAsLarge) {
+TEST(Structure, AViewMustBeOfAnInputOfTheSameSize) {
   const CheckReport good = check(viewing_program(), {});
   EXPECT_TRUE(good.ok()) << good.violations.front().message;
   const std::pair<std::function<void(Buffer&)>, const char*> breaks[] = {
@@ -288,8 +289,8 @@ TEST(Structure, AViewIsOfAnInputAndAsLarge) {
   }
 }
 
-// Of 300 rows, two tiles are whole.
-TEST(Structure, RowTilesAreTheWholeTilesOfAMatrix) {
+// A matrix of 300 rows has two whole tiles.
+TEST(Structure, RowTilesMustBeTheWholeTilesOfAMatrix) {
   const auto program = [] {
     Builder b("tiled");
     const BufferId x = b.input("x", kBF16, {300, 8}), y = b.output("y", kBF16, {128, 8});
@@ -315,13 +316,13 @@ TEST(Structure, RowTilesAreTheWholeTilesOfAMatrix) {
   }
 }
 
-TEST_F(Rule, AViewIsOnlyRead) {
+TEST_F(Rule, AViewMustNotBeWritten) {
   const BufferId view = b.view("x_view", b.input("x", kBF16, {256, 8}), {128, 16});
   b.store(at(view, {all(128), all(16)}), block(filled("tile", kBF16, {128, 16}), 128, 16));
   expect_violation(b.finish(), "store x_view", "x_view", "only read");
 }
 
-TEST(Structure, WhatAlwaysAddsHasNoLoopToBeginIn) {
+TEST(Structure, AMatmulThatAlwaysAddsHasNoLoopsOfItsSum) {
   Builder b("adds");
   const BufferId tile = b.sbuf("tile", kBF16, {128, 8}), psum = b.psum("psum", {128, 8}, 1);
   const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };

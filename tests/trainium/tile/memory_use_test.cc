@@ -1,3 +1,5 @@
+// Checks how much SBUF and PSUM programs need, and the messages if they need too much.
+
 #include "trainium/tile/memory_use.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +10,7 @@
 namespace neuronmm::tile {
 namespace {
 
-// One buffer of KiB per partition that is written, and read by what follows.
+// Makes a buffer of `kib` KiB per partition and writes it.
 BufferId touch(Builder& b, std::string_view name, int64_t kib, int64_t copies = 1) {
   const BufferId id = b.sbuf(name, DType::kF32, {128, kib * 256}, copies);
   b.zero(at(id, {all(128), all(kib * 256)}));

@@ -1,3 +1,5 @@
+// Checks the walk over the instructions of a program, and the counts that it gives.
+
 #include "trainium/tile/walk.h"
 
 #include <string>
@@ -11,7 +13,7 @@
 namespace neuronmm::tile {
 namespace {
 
-// Copies a [rows, columns] matrix in tiles of 128 x 512.
+// Returns a program that copies a [rows, columns] matrix in tiles of 128 x 512.
 Program copy_program(int64_t rows, int64_t columns) {
   Builder b("copy");
   const BufferId x = b.input("x", DType::kBF16, {rows, columns});
@@ -70,7 +72,7 @@ TEST(Walker, RaggedTilesCoverEveryElementOnce) {
   for (const int count : loads) ASSERT_EQ(count, 1);
 }
 
-TEST(Counts, BytesOfTheElementsThatExist) {
+TEST(Counts, OnlyElementsThatExistCount) {
   const Counts counts = count(copy_program(300, 1025));
   EXPECT_EQ(counts.hbm_read_bytes, 2 * 300 * 1025);
   EXPECT_EQ(counts.hbm_write_bytes, 2 * 300 * 1025);

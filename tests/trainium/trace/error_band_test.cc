@@ -1,4 +1,5 @@
-// Which class a kernel is of, from its bounds and its latency.
+// Checks the class of a kernel, which follows from its bounds and its latency, and the error bands
+// against the tables in docs.
 
 #include "trainium/trace/error_band.h"
 
@@ -30,12 +31,12 @@ TEST(ErrorBand, TheLargestBoundIsTheClass) {
   EXPECT_EQ(class_of(timing(150, {.tensor_ns = 91, .compulsory_ns = 92})), KernelClass::kDma);
 }
 
-TEST(ErrorBand, BelowHalfOfTheLatencyAKernelWaits) {
+TEST(ErrorBand, AKernelWaitsIfNoBoundIsHalfOfItsLatency) {
   EXPECT_EQ(class_of(timing(201, {.tensor_ns = 100, .dma_ns = 99})), KernelClass::kWaiting);
   EXPECT_EQ(class_of(timing(199, {.tensor_ns = 100, .dma_ns = 99})), KernelClass::kTensor);
 }
 
-TEST(ErrorBand, EveryClassHasOneWhereRowsWerePredictedBlindAndNoneElsewhere) {
+TEST(ErrorBand, ABandExistsOnlyWhereRowsWerePredictedBlind) {
   for (const KernelClass each : {KernelClass::kDma, KernelClass::kTensor, KernelClass::kElementwise,
                                  KernelClass::kWaiting}) {
     const auto band = error_band(each, "nki", "trn2");
@@ -47,7 +48,8 @@ TEST(ErrorBand, EveryClassHasOneWhereRowsWerePredictedBlindAndNoneElsewhere) {
   }
 }
 
-// The fields of a line of docs/predictions.csv, by the names in its first one. None is quoted.
+// Returns the fields of a line of docs/predictions.csv, by the names in its first line. No field is
+// quoted.
 std::map<std::string, std::string> fields(const std::string& names, const std::string& line) {
   std::istringstream name_stream(names), stream(line);
   std::map<std::string, std::string> found;
@@ -60,7 +62,7 @@ std::map<std::string, std::string> fields(const std::string& names, const std::s
   return found;
 }
 
-TEST(ErrorBand, IsThatOfTheRowsAtWhichNoRepairHasLooked) {
+TEST(ErrorBand, BandsAreTheErrorsOfRowsThatNoRepairHasUsed) {
   std::ifstream table(source_dir() / "docs/predictions.csv");
   std::string names, line;
   ASSERT_TRUE(std::getline(table, names));
@@ -82,8 +84,9 @@ TEST(ErrorBand, IsThatOfTheRowsAtWhichNoRepairHasLooked) {
   }
 }
 
-// Rows "| kernel | step | predicted ms | published ms | error |"; some do not run.
-TEST(ErrorBand, OfLegacyKernelsIsThatOfAllTheirBlindRows) {
+// The page has rows "| kernel | step | predicted ms | published ms | error |". Some kernels do not
+// run and have no numbers.
+TEST(ErrorBand, TheLegacyBandIsTheErrorOfAllLegacyRows) {
   std::ifstream page(source_dir() / "docs/predictions_legacy.md");
   std::string line;
   double sum = 0;

@@ -1,4 +1,4 @@
-// Traces that are damaged, foreign or hostile: an error that says where, and never a crash.
+// Checks that damaged, foreign and hostile traces give an error that says where, and never a crash.
 
 #include "trainium/trace/file.h"
 
@@ -18,7 +18,8 @@ namespace {
 using simulator::kTrn2;
 using Json = TraceWriter::Json;
 
-// Loads a tile, makes a view of it, multiplies it by itself, evicts and stores.
+// Returns a trace that loads a tile, makes a view of it, multiplies it by itself, evicts and
+// stores.
 TraceWriter small() {
   TraceWriter w;
   const uint32_t x = w.input("x", "bf16", {128, 128});
@@ -53,7 +54,7 @@ std::string message(const std::vector<std::byte>& bytes) {
   return status.ok() ? "" : status.error().message;
 }
 
-// The small trace with a different header.
+// Returns the error of the small trace with a changed header.
 std::string message_with(const std::function<void(Json&)>& change) {
   TraceWriter w = small();
   const std::vector<std::byte> bytes = w.finish();
@@ -65,7 +66,7 @@ std::string message_with(const std::function<void(Json&)>& change) {
   return message(TraceWriter::file(header.dump(), w.records()));
 }
 
-TEST(TraceFile, IsRead) {
+TEST(TraceFile, AValidTraceIsRead) {
   const std::vector<std::byte> bytes = small().finish();
   const auto file = TraceFile::parse(bytes, "k.trace");
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -73,13 +74,13 @@ TEST(TraceFile, IsRead) {
   EXPECT_EQ(header.kernel, "test");
   EXPECT_EQ(header.instructions, 5);
   EXPECT_EQ(header.instances, 6);
-  ASSERT_EQ(header.operations.size(), 4u);  // load and store are one
+  ASSERT_EQ(header.operations.size(), 4u);  // Load and store are one operation.
   EXPECT_EQ(header.operations[0].name, "dma_copy");
   EXPECT_EQ(header.place(header.tensors[2].source), "kernel.py:10");
   EXPECT_EQ(message(bytes), "");
 }
 
-TEST(TraceFile, OfAnotherKind) {
+TEST(TraceFile, OtherFilesAndVersionsAreRefused) {
   EXPECT_EQ(message({}), "k.trace: not a kernel trace: expected NMMTRACE at its begin");
   std::vector<std::byte> bytes = small().finish();
   bytes[0] = std::byte{'X'};
@@ -89,7 +90,7 @@ TEST(TraceFile, OfAnotherKind) {
   EXPECT_EQ(message(bytes), "k.trace: byte 8: expected version 1 of the trace format, found 7");
 }
 
-TEST(TraceFile, CutOffAnywhere) {
+TEST(TraceFile, AFileThatIsCutOffAnywhereIsRefused) {
   const std::vector<std::byte> whole = small().finish();
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::string error = message({whole.begin(), whole.begin() + static_cast<long>(size)});
@@ -100,8 +101,9 @@ TEST(TraceFile, CutOffAnywhere) {
   EXPECT_NE(message(longer).find("something follows"), std::string::npos) << message(longer);
 }
 
-// Any byte may be anything: an error that names the file, or a trace that can be simulated.
-TEST(TraceFile, DamagedAnywhere) {
+// Any byte may have any value. The result is an error that names the file, or a trace that can be
+// simulated.
+TEST(TraceFile, DamageAnywhereNeverCrashes) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -117,8 +119,8 @@ TEST(TraceFile, DamagedAnywhere) {
   }
 }
 
-// The same for the numbers in the records alone, which the header does not protect.
-TEST(TraceFile, DamagedRecords) {
+// Only the records are damaged here, with values that the header does not protect against.
+TEST(TraceFile, DamagedRecordsNeverCrash) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -142,7 +144,7 @@ TEST(TraceFile, DamagedRecords) {
   }
 }
 
-TEST(TraceFile, ErrorsOfTheHeader) {
+TEST(TraceFile, ErrorsOfTheHeaderNameTheField) {
   EXPECT_EQ(message(TraceWriter::file("{", {})).substr(0, 16), "k.trace: header:");
   EXPECT_EQ(message_with([](Json& h) { h["dialect"] = "cuda"; }),
             "k.trace: header: \"dialect\": expected one of nki, neuronxcc, found \"cuda\"");
@@ -175,7 +177,7 @@ TEST(TraceFile, ErrorsOfTheHeader) {
             "k.trace: 100000000 instructions; at most 50000000 are simulated");
 }
 
-TEST(TraceFile, ErrorsOfTheRecords) {
+TEST(TraceFile, RecordsMustAgreeWithTheHeader) {
   EXPECT_NE(message_with([](Json& h) {
               h["counts"]["instructions"] = 6;
             }).find("expected 6 instructions in all, found 5"),
@@ -210,7 +212,7 @@ TEST(TraceFile, ErrorsNameTheByte) {
             fmt::format("k.trace: byte {}: expected a record of kind 0 to 5, found 9", records));
 }
 
-TEST(TraceFile, OpensAFile) {
+TEST(TraceFile, AMissingFileIsNamed) {
   EXPECT_NE(TraceFile::open("/no/such.trace").error().message.find("/no/such.trace"),
             std::string::npos);
 }

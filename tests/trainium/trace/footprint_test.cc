@@ -1,4 +1,4 @@
-// Footprints and cells against the elements themselves, one by one.
+// Compares footprints and cells with the elements themselves, one by one.
 
 #include "trainium/trace/footprint.h"
 
@@ -35,7 +35,7 @@ Pattern make_pattern(std::vector<Axis> axes) {
   return pattern;
 }
 
-// The bytes of a tensor that an access touches, as row and column.
+// Returns the bytes of a tensor that an access touches, as row and column.
 std::set<std::pair<int64_t, int64_t>> touched(const TensorKind& kind, const Pattern& pattern,
                                               int64_t offset) {
   std::set<std::pair<int64_t, int64_t>> bytes;
@@ -71,7 +71,7 @@ int64_t pick(Random& random, int64_t low, int64_t high) {
 }
 
 TensorKind random_kind(Random& random, Memory memory) {
-  Shape shape = {pick(random, 1, 6)};  // at most 49 runs in a row, few enough to be exact
+  Shape shape = {pick(random, 1, 6)};  // At most 49 runs in a row, few enough to be exact.
   for (int64_t d = pick(random, 1, 2); d > 0; --d) shape.push_back(pick(random, 1, 7));
   return make_kind(memory, shape, pick(random, 0, 1) == 1 ? "bf16" : "fp32");
 }
@@ -81,7 +81,8 @@ struct Slice {
   int64_t offset = 0;
 };
 
-// A slice of every dimension, along the free ones with steps and backwards.
+// Returns a slice of every dimension. Slices of the free dimensions may have steps and go
+// backwards.
 Slice random_slice(Random& random, const TensorKind& kind) {
   Slice slice;
   std::vector<Axis> axes;
@@ -100,7 +101,7 @@ Slice random_slice(Random& random, const TensorKind& kind) {
   return slice;
 }
 
-TEST(Footprint, OfSlicesIsExact) {
+TEST(Footprint, SlicesOnChipAreExact) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -111,8 +112,8 @@ TEST(Footprint, OfSlicesIsExact) {
   }
 }
 
-// In HBM, rows are the last dimension: what lies between strided rows is included.
-TEST(Footprint, InHbmCoversWhatIsTouched) {
+// In HBM, a row is the last dimension. The footprint includes what lies between strided rows.
+TEST(Footprint, InHbmTheFootprintCoversWhatIsTouched) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -130,8 +131,8 @@ TEST(Footprint, InHbmCoversWhatIsTouched) {
   }
 }
 
-// [8, 512] bf16: columns 128 to 255 of partitions 2 to 5.
-TEST(Footprint, OfOneTile) {
+// The tensor is [8, 512] bf16. The access touches columns 128 to 255 of partitions 2 to 5.
+TEST(Footprint, ATileIsOneRunPerPartition) {
   const TensorKind kind = make_kind(Memory::kSbuf, {8, 512}, "bf16");
   const Footprint f = footprint(kind, kind, 0, make_pattern({{512, 4}, {1, 128}}), 2 * 512 + 128);
   EXPECT_EQ(f.rows.begin, 2);
@@ -141,8 +142,8 @@ TEST(Footprint, OfOneTile) {
   EXPECT_EQ(f.columns[0].end, 512);
 }
 
-// A view of fp32 as bytes, 64 bytes into each partition of its parent.
-TEST(Footprint, OfAView) {
+// A view reads fp32 as bytes, 64 bytes into each partition of its parent.
+TEST(Footprint, AViewLiesAtItsOffsetInTheParent) {
   const TensorKind root = make_kind(Memory::kSbuf, {8, 32}, "fp32");
   const TensorKind view = make_kind(Memory::kSbuf, {8, 16}, "u8");
   const Footprint f = footprint(view, root, 64, make_pattern({{16, 8}, {1, 8}}), 4);
@@ -152,7 +153,7 @@ TEST(Footprint, OfAView) {
 }
 
 // More than 64 separate runs become one.
-TEST(Footprint, OfManyRunsIsTheirHull) {
+TEST(Footprint, MoreThan64RunsBecomeTheirHull) {
   const TensorKind kind = make_kind(Memory::kSbuf, {1, 512}, "bf16");
   const Footprint few = footprint(kind, kind, 0, make_pattern({{512, 1}, {8, 64}}), 0);
   EXPECT_EQ(few.columns.size(), 64u);
@@ -166,7 +167,7 @@ bool share(const std::set<T>& a, const std::set<T>& b) {
   return std::any_of(a.begin(), a.end(), [&](const T& item) { return b.contains(item); });
 }
 
-// Two accesses share a cell exactly where they share a byte.
+// Two accesses share a cell if and only if they share a byte.
 TEST(AccessTable, CellsAreSharedByAccessesThatOverlap) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
@@ -196,8 +197,8 @@ TEST(AccessTable, CellsAreSharedByAccessesThatOverlap) {
   }
 }
 
-// Cuts are dropped where there would be too many cells; accesses that overlap still share some.
-TEST(AccessTable, FewCellsForManyAccesses) {
+// Cuts are dropped if there would be too many cells. Accesses that overlap still share some.
+TEST(AccessTable, ManyAccessesHaveABoundedNumberOfCells) {
   Header header;
   header.tensors = {make_kind(Memory::kSbuf, {128, 8192}, "bf16")};
   header.patterns = {make_pattern({{8192, 1}, {1, 1}})};

@@ -1,6 +1,6 @@
-// What the legacy compiler's passes must never do: break a dependence, or lose or add an element.
-// Both are found out here by running a trace on a memory of single bytes, without cells, patterns
-// of the reader's or anything else of the passes.
+// Checks what the legacy compiler's passes must never do: break a dependence, or lose or add an
+// element. The tests run a trace on a memory of single elements. They use no cells, patterns or
+// other code of the passes.
 
 #include "trainium/trace/legacy_compiler.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 using simulator::kTrn1;
 
-// The elements of an operand, each with its place among the iterations of the pattern.
+// Returns the elements of an operand, in the order in which the pattern visits them.
 std::vector<int64_t> elements(const InstructionList& list, const OperandRecord& operand) {
   std::vector<int64_t> found = {operand.offset};
   for (const Axis& axis : list.header.patterns[operand.pattern].axes) {
@@ -37,9 +37,10 @@ std::vector<int64_t> elements(const InstructionList& list, const OperandRecord& 
   return found;
 }
 
-using Place = std::pair<uint32_t, int64_t>;  // tensor, element
+using Place = std::pair<uint32_t, int64_t>;  // A tensor and an element of it.
 
-// Pairs of instructions that touch an element, one of them writing: they may not change places.
+// Returns the pairs of instructions that touch a common element, at least one of them writing. Such
+// a pair must keep its order.
 std::set<std::pair<uint32_t, uint32_t>> conflicts(const InstructionList& list) {
   std::set<std::pair<uint32_t, uint32_t>> found;
   std::map<Place, std::vector<std::pair<uint32_t, bool>>> touched;
@@ -60,7 +61,7 @@ std::set<std::pair<uint32_t, uint32_t>> conflicts(const InstructionList& list) {
   return found;
 }
 
-// A program of copies, sums and loads between tiles of [8, 16] in random places.
+// Returns a program of copies, sums and loads between tiles of [8, 16] at random places.
 TraceWriter random_program(std::mt19937& random, int instructions) {
   TraceWriter w("neuronxcc", "trn1");
   const auto below = [&](int64_t n) {
@@ -104,7 +105,7 @@ TraceWriter random_program(std::mt19937& random, int instructions) {
   return w;
 }
 
-TEST(LegacyCompiler, SchedulesKeepEveryConflict) {
+TEST(LegacyCompiler, SchedulesKeepTheOrderOfConflictingInstructions) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -126,18 +127,18 @@ TEST(LegacyCompiler, SchedulesKeepEveryConflict) {
       kept += position[first] < position[second] ? 1 : 0;
     }
     EXPECT_EQ(kept, conflicts(list).size());
-    // They are reordered, unless the window is one instruction.
+    // The schedule differs from the program's order unless the window is one instruction.
     const bool same = std::is_sorted(order->begin(), order->end());
     EXPECT_EQ(same, options.window == 1);
   }
 }
 
-// A loop over slices: load a tile, a function of it into a tile of the iteration's own, and a sum
-// with a whole tensor's slice into another one's.
+// A loop over slices. Each iteration computes a function of a slice into a tile of its own, and
+// adds it to a slice of another tensor.
 struct SliceLoop {
   static constexpr int64_t kPartitions = 4;
   int64_t iterations, columns;
-  bool carried;  // an iteration reads what the one before has written
+  bool carried;  // An iteration reads what the previous one has written.
   TraceWriter w{"neuronxcc", "trn1"};
 
   SliceLoop(int64_t n, int64_t width, bool depends)
@@ -172,8 +173,8 @@ struct SliceLoop {
   }
 };
 
-// What an instruction computes, element by element: where it comes from, whatever tiles it passes.
-// A value is a name; the same names in the output mean that the same was computed.
+// Runs a trace symbolically. The value of an element is the text of the expression that computes
+// it, whatever tiles it passes. Equal texts in the output mean that the same was computed.
 std::map<Place, std::string> values(const InstructionList& list) {
   std::map<Place, std::string> memory;
   for (const ListedInstruction& instruction : list.instructions) {
@@ -217,8 +218,8 @@ TEST(LegacyCompiler, MergedInstructionsComputeTheSame) {
         const InstructionList before = list_instructions(*file);
         InstructionList after = before;
         const int64_t gone = vectorize(after, *contents);
-        // The activations become one in any case; the sums where no iteration reads another's. A
-        // tile of all iterations has at most 512 elements per partition.
+        // The activations become one instruction in any case. The sums become one if no iteration
+        // reads another's result. A tile of all iterations has at most 512 elements per partition.
         ASSERT_LE(iterations * columns, 512);
         EXPECT_EQ(gone, (iterations - 1) * (carried ? 1 : 2));
         EXPECT_EQ(output(after, 1), output(before, 1));
@@ -232,7 +233,7 @@ TEST(LegacyCompiler, MergedInstructionsComputeTheSame) {
   }
 }
 
-TEST(LegacyCompiler, LoopsThatAreTooLongStay) {
+TEST(LegacyCompiler, LoopsWhoseMergedTilesWouldBeTooLargeStay) {
   const SliceLoop loop(65, 8, false);
   const std::vector<std::byte> bytes = loop.w.finish();
   const auto file = TraceFile::parse(bytes, "loop.trace");
@@ -241,7 +242,7 @@ TEST(LegacyCompiler, LoopsThatAreTooLongStay) {
   EXPECT_EQ(vectorize(list, *contents), 0);
 }
 
-// All passes one after the other: the output is computed from the same inputs in the same way.
+// Runs all passes and checks that the output is computed from the same inputs in the same way.
 void expect_same_output(const TraceFile& file) {
   auto contents = check_contents(file);
   ASSERT_TRUE(contents.ok()) << contents.error().message;
@@ -267,8 +268,9 @@ TEST(LegacyCompiler, CompiledTracesComputeTheSame) {
   }
 }
 
-// And it takes no more bytes, instructions or memory.
-TEST(LegacyCompiler, CompiledTracesFitAndMoveTheSameBytes) {
+// A compiled trace writes the same bytes and reads no more. It has no more instructions and fits
+// into memory.
+TEST(LegacyCompiler, CompiledTracesFitAndMoveNoMoreBytes) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// The map of who lies where, against a list of bytes.
+// Compares the memory map with a plain list of bytes.
 
 #include "trainium/trace/memory_map.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBytes = 200;
 
-// One number per byte.
+// The reference: the occupant and the state of every byte.
 struct Bytes {
   std::array<int, kBytes> who{}, freed{};
   std::array<bool, kBytes> taken{};
@@ -30,7 +30,7 @@ struct Bytes {
   }
 };
 
-TEST(MemoryMap, GivesWhatHasBeenFreeLongest) {
+TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -49,7 +49,7 @@ TEST(MemoryMap, GivesWhatHasBeenFreeLongest) {
     } else {
       ASSERT_EQ(got, size);
     }
-    // In one piece wherever there is one, and no older place of that size.
+    // If a free place of the size exists, the result is one piece.
     int64_t oldest = -1;
     for (int64_t at = 0; at + size <= kBytes; ++at) {
       if (!bytes.free(at, at + size)) continue;
@@ -58,7 +58,8 @@ TEST(MemoryMap, GivesWhatHasBeenFreeLongest) {
     }
     if (oldest >= 0) {
       ASSERT_EQ(ranges.size(), 1u);
-      // Places begin with a segment: one that begins inside may be older by what it leaves out.
+      // The result may be newer than the oldest place of its size, because places begin with a
+      // segment.
       EXPECT_TRUE(bytes.free(ranges[0].begin, ranges[0].end));
       EXPECT_GE(bytes.newest(ranges[0].begin, ranges[0].end), oldest);
     }
@@ -89,7 +90,7 @@ TEST(MemoryMap, GivesWhatHasBeenFreeLongest) {
       living.erase(gone);
     }
   }
-  // Those of whom nothing is left have been released, once each, and nobody else.
+  // Every occupant of which nothing is left has been released once, and no other occupant has been.
   std::vector<int> remembered(bytes.who.begin(), bytes.who.end());
   for (const auto& [name, ranges] : living) remembered.push_back(name);
   std::vector<int> expected;
@@ -102,8 +103,9 @@ TEST(MemoryMap, GivesWhatHasBeenFreeLongest) {
   EXPECT_EQ(recycled, expected);
 }
 
-// Four tiles of equal size in room for five take turns.
-TEST(MemoryMap, RotatesThroughFreeMemory) {
+// A tensor that is freed at once does not come back to the same place: five places of memory are
+// used in turn.
+TEST(MemoryMap, SuccessiveTensorsTakeTurnsThroughFreeMemory) {
   MemoryMap map(50, 50, 1, [](int) {});
   std::vector<int64_t> begins;
   for (int i = 0; i < 10; ++i) {
@@ -115,7 +117,7 @@ TEST(MemoryMap, RotatesThroughFreeMemory) {
   EXPECT_EQ(begins, (std::vector<int64_t>{0, 10, 20, 30, 40, 0, 10, 20, 30, 40}));
 }
 
-TEST(MemoryMap, PiecesWhereNoPlaceIsLargeEnough) {
+TEST(MemoryMap, ATensorIsSplitIfNoFreePlaceIsLargeEnough) {
   MemoryMap map(30, 30, 1, [](int) {});
   map.put({{0, 10}}, 0);
   map.put({{10, 20}}, 1);
@@ -131,8 +133,8 @@ TEST(MemoryMap, PiecesWhereNoPlaceIsLargeEnough) {
   EXPECT_TRUE(map.find(21, nullptr).empty());
 }
 
-// Two tensors of 32 partitions lie beside each other at the same address.
-TEST(MemoryMap, QuartersOfThePartitions) {
+// Two tensors of 32 partitions each may lie at the same address, in different partitions.
+TEST(MemoryMap, QuartersOfThePartitionsAreTrackedSeparately) {
   MemoryMap map(100, 100, 1, [](int) {});
   map.put({{0, 40, 0b0001}}, 0);
   for (const auto& piece : map.put({{0, 40, 0b0010}}, 1)) EXPECT_FALSE(piece.taken);
@@ -145,7 +147,7 @@ TEST(MemoryMap, QuartersOfThePartitions) {
   EXPECT_FALSE(pieces[1].taken);
 }
 
-TEST(MemoryMap, KeepsOffWhatIsReserved) {
+TEST(MemoryMap, FindAvoidsBlockedRanges) {
   MemoryMap map(100, 120, 1, [](int) {});
   const auto blocked = [](const MemoryRange& range) -> std::optional<MemoryRange> {
     if (range.begin < 30 && range.end > 10) return MemoryRange{10, 30};

@@ -1,4 +1,4 @@
-// What instructions cost, with the arithmetic of the cost tables written out.
+// Checks what instructions cost, with the arithmetic of the cost tables written out.
 
 #include "trainium/trace/pricing.h"
 
@@ -61,7 +61,7 @@ Result<Priced> priced(const Call& call, const DeviceSpec& device) {
 
 enum class On { kVector, kScalar, kGpSimd };
 
-// How long the call keeps its engine, in cycles; negative: it does not run there.
+// Returns how long the call occupies its engine, in cycles, or -1 if it does not run there.
 double cycles(const Call& call, const DeviceSpec& device, On on) {
   const auto p = priced(call, device);
   EXPECT_TRUE(p.ok()) << p.error().message;
@@ -77,10 +77,10 @@ double cycles(const Call& call, const DeviceSpec& device, On on) {
   return 0;
 }
 
-// The fixed part of every instruction (device_spec.cc): Vector 68, Scalar 64, GpSimd 150 cycles.
+// The fixed part of every instruction in cycles (device_spec.cc): Vector, Scalar and GpSimd.
 constexpr double kV = 68, kS = 64, kG = 150;
 
-TEST(Pricing, Copies) {
+TEST(Pricing, CopiesHaveFastModesOnVectorOnly) {
   const Call narrow = {"tensor_copy", {{"dst", sbuf("bf16", 512)}, {"src", sbuf("fp16", 512)}}};
   EXPECT_NEAR(cycles(narrow, kTrn1, On::kVector), 512 + kV, 1e-9);
   EXPECT_NEAR(cycles(narrow, kTrn2, On::kVector), 512 / 4.0 + kV, 1e-9);
@@ -102,9 +102,10 @@ TEST(Pricing, Copies) {
   EXPECT_NEAR(cycles(dynamic, kTrn2, On::kVector), 600, 1e-9);
 }
 
-// Every other element of bf16: the twofold instead of the fourfold mode. More than 16 bytes apart:
-// half of the port's rate, which runs at the core's base clock (1.2 GHz on trn2).
-TEST(Pricing, StridedCopies) {
+// A copy of every second bf16 element has the twofold instead of the fourfold mode. Elements more
+// than 16 bytes apart come at half of the port's rate, which runs at the core's base clock (1.2 GHz
+// on trn2).
+TEST(Pricing, StridedCopiesAreSlower) {
   const Form dst = sbuf("bf16", 512);
   const Call two = {"tensor_copy", {{"dst", dst}, {"src", strided(dst, 2)}}};
   EXPECT_NEAR(cycles(two, kTrn2, On::kVector), 512 / 2.0 + kV, 1e-9);
@@ -115,7 +116,7 @@ TEST(Pricing, StridedCopies) {
   EXPECT_NEAR(cycles(nine, kTrn2, On::kScalar), 512 * 2 + kS, 1e-9);
 }
 
-TEST(Pricing, TwoTensors) {
+TEST(Pricing, TwoTensorsTakeTwoCyclesUnlessAFastModeApplies) {
   const auto call = [](Form dst, Form a, Form b) {
     Call made = {"tensor_tensor", {{"dst", dst}, {"src", a}, {"src1", b}}};
     made.attributes.op = "add";
@@ -134,7 +135,7 @@ TEST(Pricing, TwoTensors) {
   EXPECT_NEAR(cycles(power, kTrn2, On::kGpSimd), 1024 + kG, 1e-9);
 }
 
-TEST(Pricing, TensorAndNumbers) {
+TEST(Pricing, ScalarRunsProductsAndSumsWithNumbers) {
   const auto call = [](const char* op0, const char* op1) {
     Call made = {
         "tensor_scalar",
@@ -143,14 +144,14 @@ TEST(Pricing, TensorAndNumbers) {
     made.attributes.op1 = op1;
     return made;
   };
-  // Scalar takes products and sums, where the call leaves the engine open.
+  // Scalar takes products and sums if the call does not choose an engine.
   EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, On::kVector), 128 + kV, 1e-9);
   EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, On::kScalar), 512 + kS, 1e-9);
   EXPECT_EQ(cycles(call("max", ""), kTrn2, On::kScalar), -1);
   EXPECT_EQ(cycles(call("add", "multiply"), kTrn2, On::kScalar), -1);
 }
 
-TEST(Pricing, CostTableOfNkiIsa) {
+TEST(Pricing, InstructionsCostWhatTheTableOfNkiIsaSays) {
   const Form in = sbuf("fp32", 900), out = sbuf("fp32", 900), one = sbuf("fp32", 1);
   const auto plain = [&](const char* name, Form dst, Form src) {
     return Call{name, {{"dst", dst}, {"src", src}}};
@@ -219,8 +220,8 @@ Call matmul(const char* dtype, int64_t stationary, int64_t moving) {
            {"moving", sbuf(dtype, moving)}}};
 }
 
-// trn2: 10 cycles between matmuls; fp32 in two halves of two passes.
-TEST(Pricing, Matmuls) {
+// trn2 has 10 cycles between matmuls. An fp32 matmul has two halves of two passes.
+TEST(Pricing, MatmulsStreamOneColumnPerCycleAndPass) {
   for (const char* dtype : {"bf16", "fp16", "tf32", "fp8e4"}) {
     EXPECT_NEAR(tensor_cycles(*priced(matmul(dtype, 128, 512), kTrn2), kTrn2), 512 + 10, 1e-9);
   }
@@ -237,8 +238,9 @@ TEST(Pricing, Matmuls) {
   EXPECT_NEAR(tensor_cycles(*priced(apart, kTrn2), kTrn2), 1024 + 10, 1e-9);
 }
 
-// Twice the contraction in the time of bf16: [128, 2, 128] x [128, 2, 512].
-TEST(Pricing, DoubleRows) {
+// Double-row mode has twice the contraction in the time of bf16. The operands are [128, 2, 128] and
+// [128, 2, 512].
+TEST(Pricing, DoubleRowsTakeTheTimeOfBf16) {
   Call call = matmul("fp8e4", 256, 1024);
   call.attributes.perf_mode = "double_row";
   const auto p = priced(call, kTrn2);
@@ -252,7 +254,7 @@ TEST(Pricing, DoubleRows) {
   EXPECT_FALSE(priced(call, kTrn2).ok());
 }
 
-TEST(Pricing, Mx) {
+TEST(Pricing, MxMatmulsHaveFourTimesTheContraction) {
   Call call = matmul("mxfp8e4x4", 128, 512);
   call.name = "nc_matmul_mx";
   const auto p = priced(call, kTrn3);
@@ -262,8 +264,8 @@ TEST(Pricing, Mx) {
   EXPECT_FALSE(priced(call, kTrn2).ok());
 }
 
-// Rows 64 to 95 and columns 32 to 63 of the array: square 2, 1.
-TEST(Pricing, PartsOfTheArray) {
+// Rows from 64 on and columns from 32 on are square (2, 1) of the array.
+TEST(Pricing, TilePositionAndSizeChooseAPartOfTheArray) {
   Call call = matmul("bf16", 32, 512);
   call.attributes.tile_position = {64, 32};
   call.attributes.tile_size = {32, 32};
@@ -273,7 +275,7 @@ TEST(Pricing, PartsOfTheArray) {
   EXPECT_EQ(priced(call, kTrn2)->job.array_part, 0x00ff);
 }
 
-TEST(Pricing, Transposes) {
+TEST(Pricing, TransposesStreamAColumnPerPartition) {
   const Call call = {"nc_transpose", {{"dst", psum(100)}, {"src", sbuf("bf16", 128, 100)}}};
   const auto p = priced(call, kTrn2);
   ASSERT_TRUE(p.ok());
@@ -281,8 +283,8 @@ TEST(Pricing, Transposes) {
   EXPECT_NEAR(tensor_cycles(*p, kTrn2), 100 + 10, 1e-9);
 }
 
-// 128 rows of 512 bf16 out of rows of 4096: chunks of 1024 bytes.
-TEST(Pricing, Transfers) {
+// The load reads 512 bf16 from each of 128 rows of 4096, in chunks of 1024 bytes.
+TEST(Pricing, TransfersHaveTheChunksOfBothSides) {
   const Call load = {"dma_copy", {{"dst", sbuf("bf16", 512)}, {"src", hbm("bf16", 65536, 512)}}};
   const auto p = priced(load, kTrn2);
   ASSERT_TRUE(p.ok());
@@ -291,7 +293,7 @@ TEST(Pricing, Transfers) {
   EXPECT_EQ(p->transfer.bytes_per_partition, 1024);
   EXPECT_EQ(p->transfer.chunk_bytes, 1024);
   EXPECT_EQ(p->on_chip, 0);
-  // Element by element, where the two sides do not run alike.
+  // The chunks are single elements if the two sides have different orders.
   const Call across = {"dma_copy", {{"dst", sbuf("bf16", 512)}, {"src", hbm("bf16", 65536, 1)}}};
   EXPECT_EQ(priced(across, kTrn2)->transfer.chunk_bytes, 2);
   Call transposed = across;
@@ -299,11 +301,11 @@ TEST(Pricing, Transfers) {
   EXPECT_EQ(priced(transposed, kTrn2)->transfer.chunk_bytes, 1024);
   EXPECT_TRUE(priced(transposed, kTrn2)->transfer.transposes);
   EXPECT_EQ(priced(transposed, kTrn2)->transfer.rate, 1);
-  // What lies in SBUF transposes at 5/9 of that, 0.5 of a plain copy's rate.
+  // Data in SBUF transposes at 5/9 of that rate, which is 0.5 of a plain copy's.
   const Call on_chip = {"dma_transpose", {{"dst", sbuf("bf16", 128)}, {"src", sbuf("bf16", 128)}}};
   EXPECT_NEAR(priced(on_chip, kTrn2)->transfer.rate * kTrn2.dma_transpose_rate, 0.5, 1e-12);
   EXPECT_EQ(priced(on_chip, kTrn1)->transfer.rate, 1);
-  // A row per index: a descriptor each.
+  // A gather has a row and a descriptor per index.
   Call gather = {
       "dma_copy",
       {{"dst", sbuf("bf16", 512)}, {"src", hbm("bf16", 65536, 512)}, {"index", sbuf("i32", 1)}}};
@@ -319,7 +321,7 @@ TEST(Pricing, Transfers) {
   EXPECT_EQ(priced(added, kTrn2)->transfer.bytes_per_partition, 2048);
 }
 
-TEST(Pricing, Registers) {
+TEST(Pricing, RegisterOperationsTakeNoTimeOnSync) {
   Call call = {"register_move", {}};
   call.attributes.engine = EngineName::kSync;
   EXPECT_TRUE(priced(call, kTrn2)->nothing);
@@ -328,13 +330,13 @@ TEST(Pricing, Registers) {
 }
 
 // A barrier names a tensor in HBM.
-TEST(Pricing, Barriers) {
+TEST(Pricing, ABarrierOccupiesItsEngine) {
   Call call = {"core_barrier", {{"src", hbm("fp32", 1, 1)}}};
   call.attributes.engine = EngineName::kGpSimd;
   EXPECT_NEAR(cycles(call, kTrn2, On::kGpSimd), 1 + kG, 1e-9);
 }
 
-TEST(Pricing, WhatIsNotKnown) {
+TEST(Pricing, UnknownOperationsAndOperandsAreNamed) {
   EXPECT_EQ(priced({"tensor_teleport", {}}, kTrn2).error().message,
             "operation tensor_teleport: not one of nki.isa that is modelled");
   EXPECT_EQ(priced({"nc_matmul", {{"dst", psum(8)}}}, kTrn2).error().message,

@@ -63,8 +63,8 @@ class Tracer {
     }
   }
 
-  // Axes of one element go, and axes that lie one behind the other become one; the partitions of an
-  // on-chip buffer stay.
+  // Returns an access of the trace. Axes of one element are dropped, and contiguous axes are
+  // joined. The partitions of an on-chip buffer stay an axis of their own.
   TraceWriter::View view(const tile::Access& access) {
     const tile::Buffer& buffer = program_.buffer(access.buffer);
     const tile::Region region = tile::evaluate(access, walker_.loop_values());
@@ -128,10 +128,10 @@ class Tracer {
 
   const tile::Program& program_;
   tile::Walker walker_;
-  std::vector<uint32_t> instances_;  // of each buffer, the newest
-  std::vector<int> lines_;           // where each buffer is allocated first
+  std::vector<uint32_t> instances_;  // The newest instance of each buffer.
+  std::vector<int> lines_;           // The line of each buffer's first allocation.
   TraceWriter writer_;
-  bool empty_ = false;  // one of the operands, at the ragged end of a loop
+  bool empty_ = false;  // An operand is empty, at the ragged end of a loop.
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// The trace that a tile program would leave: its loops unrolled, every instruction a record.
+// Makes the trace that a tile program would leave: its loops are unrolled, and every instruction is
+// a record. Tests compare the two simulators with it.
 
 #include <cstddef>
 #include <string>
@@ -12,10 +13,10 @@ namespace neuronmm::trace {
 
 std::vector<std::byte> trace_of(const tile::Program& program);
 
-// What the trace calls a buffer: buffers of one name are told apart by their numbers.
+// Returns the trace's name of a buffer. Buffers of the same name differ by their numbers.
 std::string name_of(const tile::Program& program, tile::BufferId id);
 
-// As many tensors of each buffer at a time as the program's buffers have copies.
+// Returns a rotation with as many tensors of each buffer as the buffer has copies.
 Rotation rotation_of(const tile::Program& program);
 
 }  // namespace neuronmm::trace

@@ -1,5 +1,5 @@
-// The same kernel as a tile program and as the trace that it would leave takes the same time and
-// moves the same bytes, to the last bit.
+// Checks that a tile program and the trace that it would leave take the same time and move the same
+// bytes, to the last bit.
 
 #include <algorithm>
 #include <random>
@@ -21,7 +21,7 @@ namespace {
 using kernels::KernelShape;
 using simulator::DeviceSpec;
 
-// Small, ragged in every dimension, and larger than a tile in all of them.
+// The shapes are small, ragged in every dimension, and larger than a tile in all of them.
 const std::vector<KernelShape> kShapes = {{.M = 1, .K = 1024, .r = 256, .N = 1536, .s = 256},
                                           {.M = 500, .K = 1000, .r = 384, .N = 1700, .s = 256},
                                           {.M = 1024, .K = 1024, .r = 512, .N = 1024, .s = 512}};
@@ -32,7 +32,7 @@ class RoundTrip : public testing::TestWithParam<DType> {
     const kernels::KernelOptions options{.dtype = GetParam()};
     const auto tiling =
         kernels::fitting_tiling(kernel, shape, options, {}, simulator::limits_of(device));
-    if (!tiling.ok()) return;  // the kernel does not take such a shape
+    if (!tiling.ok()) return;  // The kernel does not take such a shape.
     compare(kernel, shape, device, *tiling);
   }
   void compare(const kernels::Kernel& kernel, const KernelShape& shape, const DeviceSpec& device,
@@ -42,7 +42,7 @@ class RoundTrip : public testing::TestWithParam<DType> {
     ASSERT_TRUE(program.ok()) << program.error().message;
     const auto expected = simulator::simulate(*program, device);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
-    // What the model does to a program that does not fit has no counterpart in a trace.
+    // The model's remedies for a program that does not fit have no counterpart in a trace.
     if (!expected->remedies.empty()) return;
     const std::vector<std::byte> bytes = trace_of(*program);
     const auto file = TraceFile::parse(bytes, "trace");
@@ -59,7 +59,7 @@ class RoundTrip : public testing::TestWithParam<DType> {
   int compared_ = 0;
 };
 
-TEST_P(RoundTrip, EveryKernelExactly) {
+TEST_P(RoundTrip, EveryKernelTakesTheSameTimeAsItsTrace) {
   for (const kernels::Kernel& kernel : kernels::kernels()) {
     for (const DeviceSpec& device : simulator::devices()) {
       for (const KernelShape& shape : kShapes) compare(kernel, shape, device);
@@ -68,8 +68,8 @@ TEST_P(RoundTrip, EveryKernelExactly) {
   EXPECT_GT(compared_, 150);
 }
 
-// Kernels have other loops for up to 128 rows, if their tiling asks for it.
-TEST_P(RoundTrip, FewRowsExactly) {
+// Kernels have other loops for up to 128 rows if their tiling asks for it.
+TEST_P(RoundTrip, KernelsForFewRowsTakeTheSameTimeAsTheirTraces) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
   const auto pick = [&random](int64_t low, int64_t high) {
@@ -103,8 +103,8 @@ TEST_P(RoundTrip, FewRowsExactly) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, RoundTrip, testing::Values(DType::kBF16, DType::kF32),
                          [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
 
-// Without a limit a tensor takes the memory that has been free longest, so that a kernel with two
-// copies fetches further ahead: it can only become faster.
+// Without a limit, a tensor takes the memory that has been free longest. A kernel with two copies
+// then fetches further ahead and can only become faster.
 TEST(RoundTrip, FreeMemoryLetsLoadsRunAhead) {
   const auto kernel = kernels::find_kernel("matmul_tiled");
   ASSERT_TRUE(kernel.ok());

@@ -1,4 +1,4 @@
-// Exact times of tiny traces, with the arithmetic written out.
+// Checks the exact times of tiny traces, with the arithmetic written out.
 
 #include "trainium/trace/simulate.h"
 
@@ -28,14 +28,15 @@ double nanoseconds(const TraceWriter& writer, const DeviceSpec& device = kTrn2) 
   return timing.ok() ? timing->timing.summary.total_time * 1e9 - device.kernel_fixed_ns : 0;
 }
 
-// Of a transfer to or from 128 partitions, alone: from its trigger to its consumer.
+// Returns the time of one transfer to or from 128 partitions alone, from its trigger to its
+// consumer.
 double transfer_ns(const DeviceSpec& d, int64_t bytes_per_partition, int64_t chunk_bytes) {
   const simulator::Transfer t{
       .partitions = 128, .bytes_per_partition = bytes_per_partition, .chunk_bytes = chunk_bytes};
   return d.dma_start_ns + simulator::engine_ns(d, t, 8) + d.dma_completion_ns;
 }
 
-// Operations on tiles of [128, 512].
+// A kernel of operations on tiles of [128, 512].
 struct TileKernel {
   TraceWriter w = TraceWriter();
   uint32_t x = w.input("x", "bf16", {128, 4096});
@@ -58,20 +59,22 @@ struct TileKernel {
   }
 };
 
-TEST(Simulate, LoadCopyStore) {
+TEST(Simulate, LoadCopyStoreTakesTheSumOfItsParts) {
   TileKernel k;
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
   k.load(a, 0, 12);
   k.copy(b, a, "vector", 13);
   k.store(b, 0, 14);
-  // The fourfold mode of trn2: 128 cycles, 68 more until the next, 80 until the result is there.
+  // trn2's fourfold mode takes 128 cycles. The next copy begins 68 cycles later, and the result is
+  // visible 80 cycles after that.
   const double copy = (512 / 4.0 + 68 + 80) / 0.96;
   EXPECT_NEAR(nanoseconds(k.w), transfer_ns(kTrn2, 1024, 1024) * 2 + copy, 1e-3);
   const auto timing = timing_of(k.w, kTrn2);
   EXPECT_EQ(timing->timing.summary.hbm_read_bytes, 128 * 1024);
   EXPECT_EQ(timing->timing.summary.hbm_write_bytes, 128 * 1024);
   EXPECT_EQ(timing->timing.summary.sbuf_write_bytes, 2 * 128 * 1024);
-  // Of each operand a part is moved, as by one of several cores, and that part alone is needed.
+  // The kernel moves only a part of each operand, as one of several cores would. Only that part is
+  // compulsory.
   EXPECT_EQ(timing->compulsory_bytes, 2 * 128 * 1024);
   EXPECT_LE(timing->bound.compulsory_ns, timing->timing.summary.total_time * 1e9);
   EXPECT_EQ(timing->sbuf.bytes, 2 * 1024);
@@ -79,8 +82,8 @@ TEST(Simulate, LoadCopyStore) {
   EXPECT_NEAR(timing->bound.vector_ns, (512 / 4.0 + 68) / 0.96, 1e-6);
 }
 
-// The second load may not begin before the copy out of the same memory is done.
-TEST(Simulate, AddressesAreObeyed) {
+// The second load must wait for the copy out of the same memory.
+TEST(Simulate, ATensorWaitsForTheTensorAtItsAddress) {
   const auto kernel = [](int64_t second) {
     TileKernel k;
     const uint32_t a = k.tile("a", 10, 0), out = k.tile("out", 11, 8192);
@@ -93,11 +96,11 @@ TEST(Simulate, AddressesAreObeyed) {
   };
   const double load = transfer_ns(kTrn2, 1024, 1024), copy = (512 + 64) / 1.2;
   EXPECT_NEAR(kernel(0), load + copy + load + copy + 290 / 1.2, 1e-3);
-  EXPECT_NEAR(kernel(512), kernel(0), 1e-9);  // half of it is enough
+  EXPECT_NEAR(kernel(512), kernel(0), 1e-9);  // Half of an overlap is enough.
   EXPECT_LT(kernel(1024), kernel(0) - copy);
 }
 
-TEST(Simulate, TensorsBesideEachOtherAtOneAddress) {
+TEST(Simulate, TensorsInOtherPartitionsOfOneAddressDoNotWait) {
   const auto kernel = [](uint32_t partition) {
     TileKernel k;
     const uint32_t a = k.w.tensor("a", "sbuf", "bf16", {32, 512}, 10, 0, 0);
@@ -115,8 +118,9 @@ TEST(Simulate, TensorsBesideEachOtherAtOneAddress) {
   EXPECT_LT(beside->timing.summary.total_time, above->timing.summary.total_time - 1e-6);
 }
 
-// Without addresses a rotation of two is a matter of two slots, and free memory of none.
-TEST(Simulate, RotationIsALimit) {
+// A rotation of two uses two slots, even if more memory is free. Without a rotation, tensors use
+// all free memory.
+TEST(Simulate, ARotationLimitsHowFarLoadsRunAhead) {
   TileKernel k;
   for (int i = 0; i < 8; ++i) {
     const uint32_t in = k.tile("in", 10), out = k.tile("out", 11);
@@ -129,15 +133,15 @@ TEST(Simulate, RotationIsALimit) {
   const auto free = timing_of(k.w, kTrn2);
   const double load = transfer_ns(kTrn2, 1024, 1024);
   const double copy = (512 / 4.0 + 68) / 0.96;
-  // One: each load waits for the copy before it; the stores run beside.
+  // With one slot, each load waits for the copy before it. The stores run at the same time.
   EXPECT_GE(one->timing.summary.total_time * 1e9, 8 * (load + copy) - 1e-3);
   const double fixed = kTrn2.kernel_fixed_ns * 1e-9;
   EXPECT_LT(two->timing.summary.total_time - fixed, 0.7 * (one->timing.summary.total_time - fixed));
   EXPECT_LT(free->timing.summary.total_time, two->timing.summary.total_time);
 }
 
-// Beside another core a kernel starts and ends later, and HBM's stack is shared: 358 GB/s instead
-// of the 386 of the DMA engines.
+// With a second core, a kernel starts and ends later, and two cores share HBM's stack: 358 GB/s
+// each, less than the 386 of the DMA engines.
 TEST(Simulate, ALaunchOnTwoCoresCostsMoreAndSharesTheStack) {
   const auto timing = [](const char* dialect, bool two, const DeviceSpec& device) {
     TileKernel k;
@@ -161,7 +165,7 @@ TEST(Simulate, ALaunchOnTwoCoresCostsMoreAndSharesTheStack) {
   EXPECT_EQ(timing("nki", true, kTrn1).fixed_ns, kTrn1.kernel_fixed_ns);
 }
 
-TEST(Simulate, AGridIsAFewCores) {
+TEST(Simulate, AGridMustBeAListOfPositiveNumbersOfCores) {
   for (const TraceWriter::Json& grid :
        {TraceWriter::Json(2), TraceWriter::Json::array(), TraceWriter::Json{0},
         TraceWriter::Json{1024, 1024}, TraceWriter::Json{"2"}, TraceWriter::Json{-1, -2}}) {
@@ -178,7 +182,7 @@ TEST(Simulate, ViewsShareTheMemoryOfTheirParent) {
   const uint32_t a = k.tile("a", 10), out = k.tile("out", 11);
   const uint32_t words = k.w.view(a, "words", "sbuf", "i32", {128, 128}, 512, 12);
   k.load(a, 0, 13);
-  // The second half of `a`, written by GpSimd: the copy of all of it waits for that too.
+  // GpSimd writes the second half of `a`, so the copy of all of `a` waits for it, too.
   k.w.run("iota", "gpsimd", {{"dst", k.w.all(words)}}, 14);
   k.copy(out, a, "vector", 15);
   const double iota = (128 + 150 + 80) / 1.2;
@@ -186,8 +190,8 @@ TEST(Simulate, ViewsShareTheMemoryOfTheirParent) {
               transfer_ns(kTrn2, 1024, 1024) + iota + (512 / 4.0 + 68 + 80) / 0.96, 1e-3);
 }
 
-// What is read from HBM after it was written there waits for the store.
-TEST(Simulate, ScratchInHbm) {
+// A load of data that was written to HBM waits for the store.
+TEST(Simulate, LoadsOfScratchInHbmWaitForTheStore) {
   TileKernel k;
   const uint32_t scratch = k.w.tensor("scratch", "hbm", "bf16", {128, 512}, 9);
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
@@ -197,9 +201,9 @@ TEST(Simulate, ScratchInHbm) {
   EXPECT_NEAR(nanoseconds(k.w), 3 * transfer_ns(kTrn2, 1024, 1024), 1e-3);
 }
 
-// A scatter may touch any row: what is read afterwards waits for it, wherever it lies. Its pattern,
-// of more rows than the tensor has, is that of the first index.
-TEST(Simulate, ScatterAnywhere) {
+// A scatter may touch any row, so a later load waits for it wherever its rows lie. The scatter's
+// pattern is that of the first index and has more rows than the tensor.
+TEST(Simulate, LoadsWaitForAScatterToAnyRow) {
   const auto kernel = [](bool scatter) {
     TileKernel k;
     const uint32_t table = k.w.tensor("table", "hbm", "bf16", {64, 512}, 9);
@@ -220,8 +224,8 @@ TEST(Simulate, ScatterAnywhere) {
   EXPECT_LT(kernel(false), 2 * (kTrn2.dma_start_ns + kTrn2.dma_completion_ns));
 }
 
-// Four products of 32 rows each, on four parts of the array or one after the other.
-TEST(Simulate, PartsOfTheArrayWorkSideBySide) {
+// Runs four products of 32 rows each, either on four parts of the array or one after the other.
+TEST(Simulate, ProductsOnDisjointPartsOfTheArrayRunAtTheSameTime) {
   const auto kernel = [](bool parts) {
     TileKernel k;
     const uint32_t a = k.tile("a", 10);
@@ -244,7 +248,7 @@ TEST(Simulate, PartsOfTheArrayWorkSideBySide) {
   EXPECT_NEAR(kernel(true), loaded + 4 * weights + matmul + latency, 1e-3);
 }
 
-TEST(Simulate, OverflowNamesTensorsAndLines) {
+TEST(Simulate, TheErrorOfAnSbufOverflowNamesTensorsAndLines) {
   TileKernel k;
   std::vector<uint32_t> big;
   for (int i = 0; i < 3; ++i) {
@@ -261,10 +265,9 @@ TEST(Simulate, OverflowNamesTensorsAndLines) {
             "(3 tensors, kernel.py:20), other 32 KiB (kernel.py:22)");
 }
 
-// The legacy dialect: sums of 256 KiB per partition, added to twice in turn, in blocks of 2 KiB.
-// What stays is what fits; the rest is saved after each of its first visits and loaded at its
-// second.
-TEST(Simulate, LegacyOverflowSpills) {
+// A legacy kernel adds to sums of 256 KiB per partition twice in turn, in blocks of 2 KiB. As many
+// blocks as fit stay. Each of the others is saved after its first visit and loaded for its second.
+TEST(Simulate, LegacyKernelsSpillSumsThatDoNotFit) {
   TileKernel k{TraceWriter("neuronxcc", "trn2")};
   constexpr int64_t kBlocks = 128, kColumns = 512;
   const uint32_t a = k.w.tensor("a", "sbuf", "fp32", {128, kColumns}, 10);
@@ -280,7 +283,8 @@ TEST(Simulate, LegacyOverflowSpills) {
   as_written.as_written = true;
   const auto timing = timing_of(k.w, kTrn2, as_written);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
-  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;  // beside `a`
+  // The blocks that fit next to `a`.
+  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;
   const int64_t spilled = (kBlocks - room) * 2048 * 128;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, spilled);
   EXPECT_EQ(timing->timing.summary.spill_reload_bytes, spilled);
@@ -291,8 +295,8 @@ TEST(Simulate, LegacyOverflowSpills) {
             "7.078 MB loaded again (sums 256 KiB (kernel.py:11), a 2 KiB (kernel.py:10))");
 }
 
-// What came from HBM unchanged is not saved.
-TEST(Simulate, LegacyOverflowLoadsAgain) {
+// A tile that came from HBM unchanged is loaded again without being saved.
+TEST(Simulate, LegacyKernelsLoadUnchangedTilesAgain) {
   TileKernel k{TraceWriter("neuronxcc", "trn2")};
   constexpr int64_t kTiles = 120;
   const uint32_t x = k.w.input("big", "fp32", {128, 512 * kTiles});
@@ -312,14 +316,14 @@ TEST(Simulate, LegacyOverflowLoadsAgain) {
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);
-  // One of the slots serves `out` from the first copy on.
+  // A slot holds `out` from the first copy on.
   EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - room + 1) * 2048 * 128);
   double stalled = 0;
   for (const LineReport& line : timing->lines) stalled += line.stalled();
   EXPECT_NEAR(stalled + kTrn2.kernel_fixed_ns, timing->timing.summary.total_time * 1e9, 1e-3);
 }
 
-// Nine sums of `columns` fp32 that are alive at the same time.
+// Simulates nine sums of `columns` fp32 that are live at the same time.
 Result<TraceTiming> nine_sums(int64_t columns) {
   TileKernel k;
   const uint32_t a = k.tile("a", 10);
@@ -339,20 +343,20 @@ Result<TraceTiming> nine_sums(int64_t columns) {
   return timing_of(k.w, kTrn2);
 }
 
-TEST(Simulate, PsumOverflow) {
+TEST(Simulate, APsumOverflowIsAnError) {
   EXPECT_EQ(nine_sums(512).error().message,
             "k.trace: PSUM needs 18432 bytes per partition at once, trn2 has 16384: sums 18 KiB (9 "
             "tensors, kernel.py:12)");
 }
 
-// Small ones share banks where each cannot have one.
-TEST(Simulate, SumsThatShareBanks) {
+// Small sums share banks if there are not enough banks.
+TEST(Simulate, SmallSumsShareBanks) {
   const auto timing = nine_sums(16);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   EXPECT_EQ(timing->psum.bytes, 9 * 64);
 }
 
-// GpSimd writes the descriptors of a gather, one transfer after the other.
+// GpSimd writes the descriptors of gathers, one transfer after the other.
 TEST(Simulate, GathersWaitForTheirDescriptors) {
   const auto kernel = [](bool gather) {
     TileKernel k;
@@ -374,8 +378,9 @@ TEST(Simulate, GathersWaitForTheirDescriptors) {
   EXPECT_LT(kernel(false), 10 * kTrn2.dma_software_ns);
 }
 
-// Several roles may stand in `indirect`: what both ends touch is waited for.
-TEST(Simulate, SeveralOperandsAnywhere) {
+// `indirect` may name several roles. An instruction then waits for everything that either operand
+// may touch.
+TEST(Simulate, SeveralOperandsMayHaveRunTimePlaces) {
   const auto kernel = [](const char* roles) {
     TileKernel k;
     const uint32_t index = k.w.tensor("index", "sbuf", "i32", {128, 1}, 10);
@@ -393,7 +398,7 @@ TEST(Simulate, SeveralOperandsAnywhere) {
   EXPECT_GT(kernel("src dst"), kernel("src"));
 }
 
-TEST(Simulate, AddressesOutsideAndOnEachOther) {
+TEST(Simulate, AddressesOutsideFailAndOverlapsAreNoted) {
   TileKernel outside;
   outside.load(outside.tile("a", 10, 224 * 1024 - 512), 0, 11);
   EXPECT_EQ(timing_of(outside.w, kTrn2).error().message,
@@ -410,8 +415,8 @@ TEST(Simulate, AddressesOutsideAndOnEachOther) {
   EXPECT_EQ(timing->notes[0], "b (kernel.py:11) lies on memory that is still in use");
 }
 
-// A tensor without an address keeps off the place that one with an address will take.
-TEST(Simulate, AddressesThatComeLater) {
+// A tensor without an address avoids the place that a later tensor with an address takes.
+TEST(Simulate, TensorsAvoidThePlacesOfLaterAddresses) {
   TileKernel k;
   const uint32_t loose = k.tile("loose", 10);
   k.load(loose, 0, 11);
@@ -423,8 +428,8 @@ TEST(Simulate, AddressesThatComeLater) {
   EXPECT_TRUE(timing->notes.empty());
 }
 
-// trn1: Vector and Scalar exclude each other on PSUM.
-TEST(Simulate, DevicesDiffer) {
+// On trn1, Vector and Scalar cannot use PSUM at the same time.
+TEST(Simulate, EvictionsOverlapOnTrn2ButNotOnTrn1) {
   TileKernel k;
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11), c = k.tile("c", 12);
   k.load(a, 0, 13);
@@ -457,7 +462,7 @@ TEST(Simulate, ErrorsOfAnInstructionNameItsLine) {
             "reaches");
 }
 
-TEST(Simulate, Timeline) {
+TEST(Simulate, TheTimelineHasAnEventPerInstruction) {
   TileKernel k;
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
   k.load(a, 0, 12);

@@ -1,4 +1,4 @@
-// Which lines a kernel waits for, and why.
+// Checks which lines a kernel waits for, and why.
 
 #include "trainium/trace/stalls.h"
 
@@ -53,8 +53,8 @@ Report report_of(const std::vector<std::byte>& bytes, const Rotation& rotation =
   return {std::move(*timing), file->header()};
 }
 
-// Load, exp, store: each waits for the one before it.
-TEST(Stalls, OfAChain) {
+// A load, an activation and a store form a chain, in which each waits for the one before it.
+TEST(Stalls, AChainWaitsForDataTableAndResults) {
   TraceWriter w;
   const uint32_t x = w.input("x", "bf16", {128, 512}), y = w.output("y", "bf16", {128, 512});
   const uint32_t a = w.tensor("a", "sbuf", "bf16", {128, 512}, 10);
@@ -68,8 +68,8 @@ TEST(Stalls, OfAChain) {
       kTrn2.dma_start_ns + simulator::engine_ns(kTrn2, t, 8) + kTrn2.dma_completion_ns;
   EXPECT_NEAR(r.waited(21, Cause::kData), transfer, 1e-3);
   EXPECT_NEAR(r.waited(21, Cause::kTable), 1280, 1e-9);
-  // The kernel waits for the load until the function begins, with its table on the way; for the
-  // function until its result is visible; for the store until the end.
+  // The kernel waits for the load until the function begins, including its table. It then waits for
+  // the function until its result is visible, and for the store until the end.
   EXPECT_NEAR(r.line(20).stalled(), transfer + 1280, 1e-3);
   EXPECT_NEAR(r.stalled(21, Cause::kDependency), (512 + 64 + 290) / 1.2, 1e-3);
   EXPECT_NEAR(r.stalled(22, Cause::kDependency), transfer, 1e-3);
@@ -78,8 +78,8 @@ TEST(Stalls, OfAChain) {
   EXPECT_NEAR(r.line(21).busy_ns, (512 + 64) / 1.2, 1e-9);
 }
 
-// A single PSUM bank: every product waits until the one before it is evicted.
-TEST(Stalls, OfABank) {
+// There is a single PSUM bank, so every product waits until the one before it is evicted.
+TEST(Stalls, ProductsWaitForASingleBank) {
   TraceWriter w;
   const uint32_t x = w.input("x", "bf16", {128, 512});
   const uint32_t a = w.tensor("a", "sbuf", "bf16", {128, 512}, 10);
@@ -98,8 +98,8 @@ TEST(Stalls, OfABank) {
   EXPECT_NEAR(r.stalled(), r.total(), 1e-6);
 }
 
-// One slot in SBUF: loads wait for the copy that reads the last one.
-TEST(Stalls, OfOneSlot) {
+// There is one slot in SBUF, so every load waits for the copy that reads the previous tile.
+TEST(Stalls, LoadsWaitForASingleSlot) {
   TraceWriter w;
   const uint32_t x = w.input("x", "bf16", {128, 4096});
   const uint32_t out = w.tensor("out", "sbuf", "bf16", {128, 512}, 11);
@@ -117,8 +117,9 @@ TEST(Stalls, OfOneSlot) {
   EXPECT_EQ(free.waited(20, Cause::kRotation), 0);
 }
 
-// The lines of any kernel add up to its time, and what engines do is what their lines do.
-TEST(Stalls, AddUpToTheKernel) {
+// The stalls of all lines add up to the time of any kernel. The lines' bytes and instructions add
+// up to the kernel's.
+TEST(Stalls, LinesAddUpToTheKernel) {
   const kernels::KernelShape shape{.M = 300, .K = 1000, .r = 384, .N = 1100, .s = 256};
   for (const kernels::Kernel& kernel : kernels::kernels()) {
     const auto tiling = kernels::fitting_tiling(kernel, shape, {}, {}, simulator::limits_of(kTrn2));

@@ -1,5 +1,6 @@
 #pragma once
-// Writes traces for tests, independently of the reader: the format page is all that they share.
+// Writes traces for tests. It shares no code with the reader, only the page that describes the
+// format.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace neuronmm::trace {
 class TraceWriter {
  public:
   using Json = nlohmann::json;
-  // [stride, count], outermost first.
+  // The pairs [stride, count] of an access, outermost first.
   using Axes = std::vector<std::pair<int64_t, int64_t>>;
   struct View {
     uint32_t tensor = 0;
@@ -25,8 +26,8 @@ class TraceWriter {
 
   explicit TraceWriter(const std::string& dialect = "nki", const std::string& device = "trn2");
 
-  // A new tensor; its kind is found or made. `line`: where in kernel.py. On chip with `partition`
-  // where an address is given.
+  // Adds a tensor, and its kind if it is new. `line` is its line in kernel.py. `partition` is the
+  // first partition of a tensor on chip with an address.
   uint32_t tensor(const std::string& name, const std::string& memory, const std::string& dtype,
                   const std::vector<int64_t>& shape, int line, int64_t address = -1,
                   uint32_t partition = 0);
@@ -38,8 +39,9 @@ class TraceWriter {
                 const std::string& dtype, const std::vector<int64_t>& shape, int64_t byte_offset,
                 int line);
 
-  View all(uint32_t tensor) const;  // the whole of a tensor
-  // Columns [first, first + count) of the first `partitions` partitions of an on-chip tensor.
+  View all(uint32_t tensor) const;  // Returns the whole of a tensor.
+  // Returns the columns [first, first + count) of the first `partitions` partitions of an on-chip
+  // tensor.
   View columns(uint32_t tensor, int64_t first, int64_t count, int64_t partitions = 0) const;
 
   void run(const std::string& name, const std::string& engine,
@@ -70,7 +72,7 @@ class TraceWriter {
   void head(uint16_t kind, uint16_t count, uint32_t subject, uint32_t line, uint32_t extra);
 
   Json header_;
-  std::map<std::string, uint32_t> known_;  // of what stands in the header, by list and text
+  std::map<std::string, uint32_t> known_;  // Indices of entries in the header, by list and text.
   std::vector<Tensor> tensors_;
   int64_t instructions_ = 0;
   std::vector<std::byte> records_;

@@ -1,5 +1,5 @@
-// The bound that the search prunes with, against the timing model, and the counts that it rests on,
-// against a walk of every instruction.
+// Compares the bound that the search prunes with with the timing model. The counts that the bound
+// rests on are compared with a walk of every instruction.
 
 #include "trainium/simulator/bound.h"
 
@@ -21,8 +21,8 @@ namespace {
 using kernels::Kernel;
 using tile::Program;
 
-// Some tilings of every kernel on ragged shapes, a third of them of few rows, which kernels have
-// loops of their own for: visit(problem, tiling, program).
+// Calls visit(problem, tiling, program) for random tilings of every kernel on ragged shapes. A
+// third of the shapes have few rows, for which kernels have their own loops.
 template <typename Visit>
 void for_random_tilings(int shapes, int tilings, const Visit& visit) {
   const unsigned seed = std::random_device()();
@@ -52,7 +52,7 @@ void for_random_tilings(int shapes, int tilings, const Visit& visit) {
   }
 }
 
-TEST(DistinctIterations, CountWhatAWalkCounts) {
+TEST(DistinctIterations, TheirCountsEqualThoseOfAWalk) {
   for_random_tilings(4, 4, [](const Problem&, const kernels::Tiling&, const Program& program) {
     tile::Counts distinct;
     tile::for_each_distinct(program, [&](const tile::Instruction& instruction,
@@ -71,9 +71,9 @@ TEST(DistinctIterations, CountWhatAWalkCounts) {
   });
 }
 
-// Where nothing is spilled, no program is faster than its bound; and each engine's part is what the
-// simulation measures.
-TEST(Bound, IsBelowEverySimulation) {
+// Without spills, no program is faster than its bound. The Tensor engine's part of the bound is
+// what the simulation measures.
+TEST(Bound, NoSimulationIsFasterThanItsBound) {
   for_random_tilings(4, 4, [](const Problem& p, const kernels::Tiling&, const Program& program) {
     const auto timing = simulator::simulate(program, p.device);
     if (!timing.ok() || !timing->remedies.empty()) return;
@@ -86,19 +86,19 @@ TEST(Bound, IsBelowEverySimulation) {
   });
 }
 
-// Sixteen engines share the packets' time, and none works while no transfer moves data.
+// Sixteen engines share the time of the packets, and none works while no transfer moves data.
 TEST(Summary, DmaIsActiveWhileItsEnginesAre) {
   for_random_tilings(4, 2, [](const Problem& p, const kernels::Tiling&, const Program& program) {
     const auto timing = simulator::simulate(program, p.device);
-    if (!timing.ok()) return;  // it does not fit
+    if (!timing.ok()) return;  // The program does not fit.
     const simulator::Summary& s = timing->summary;
     EXPECT_GE(s.dma_active_time, s.dma_packet_time / p.device.dma_engines * (1 - 1e-9));
     EXPECT_LE(s.dma_active_time, s.total_time);
   });
 }
 
-// A simulation that is given up is one that takes longer, and one that takes no longer is not.
-TEST(Bound, GivingUpIsNeverWrong) {
+// A simulation gives up if and only if the program takes longer than the limit.
+TEST(Bound, OnlyProgramsThatTakeLongerAreGivenUp) {
   for_random_tilings(3, 2, [](const Problem& p, const kernels::Tiling&, const Program& program) {
     const auto timing = simulator::simulate(program, p.device);
     if (!timing.ok() || !timing->remedies.empty()) return;

@@ -1,4 +1,5 @@
-// The cache file: what goes in comes out, what is stale is noticed, what is malformed is named.
+// Checks the cache file: what is stored can be read again, stale entries are noticed, and malformed
+// files are named.
 
 #include "trainium/tuner/cache.h"
 
@@ -28,7 +29,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(Cache, WhatGoesInComesOut) {
+TEST(Cache, StoredOutcomesAreFoundAgain) {
   const auto fresh = tune(kProblem, {.top = 3});
   const std::string json = tuned_json();
   auto cache = Cache::parse(json, "c.json");
@@ -49,11 +50,11 @@ TEST(Cache, WhatGoesInComesOut) {
     EXPECT_EQ(outcome.losers[i].why, fresh->losers[i].why);
   }
   EXPECT_EQ(cache->find(kProblem, 1).value()->best.size(), 1u);
-  EXPECT_FALSE(cache->find(kProblem, 4).value().has_value());  // kept: the best three
+  EXPECT_FALSE(cache->find(kProblem, 4).value().has_value());  // The cache has the best three only.
   EXPECT_EQ(cache->stale(), 0);
 }
 
-TEST(Cache, OtherProblemsAreOthers) {
+TEST(Cache, OtherProblemsAreNotFound) {
   auto cache = Cache::parse(tuned_json(), "c.json");
   for (const Problem& other :
        {problem_of("xtuv", kProblem.shape), problem_of("xuv", {201, 256, 128, 700}),
@@ -64,21 +65,21 @@ TEST(Cache, OtherProblemsAreOthers) {
   EXPECT_EQ(cache->stale(), 0);
 }
 
-TEST(Cache, AnotherDeviceModelMakesItStale) {
+TEST(Cache, AnotherDeviceModelMakesAnEntryStale) {
   auto cache = Cache::parse(tuned_json(), "c.json");
   Problem faster = kProblem;
   faster.device.dma_start_ns.value /= 2;
   EXPECT_FALSE(cache->find(faster, 1).value().has_value());
   EXPECT_EQ(cache->stale(), 1);
-  // And is tuned again, for the device as it now is.
+  // A stale problem is tuned again for the changed device.
   const auto again = tune(faster, {.top = 1, .cache = &*cache});
   ASSERT_TRUE(again.ok());
   EXPECT_FALSE(again->from_cache);
   EXPECT_TRUE(cache->find(faster, 1).value().has_value());
 }
 
-// A builder that changes for up to 128 rows alone, where the tiling asks for it.
-TEST(Fingerprint, KnowsTheLoopsForFewRows) {
+// The builder changes only for up to 128 rows and only if the tiling asks for their loops.
+TEST(Fingerprint, CoversTheLoopsForFewRows) {
   static const kernels::Kernel& xuv = *kProblem.kernel;
   kernels::Kernel changed = xuv;
   changed.make = [](const kernels::KernelShape& shape, const kernels::Tiling& tiling,
@@ -127,13 +128,13 @@ TEST(Cache, MalformedFilesAreNamed) {
     EXPECT_NE(cache.error().message.find("c.json"), std::string::npos) << cache.error().message;
     EXPECT_NE(cache.error().message.find(part), std::string::npos) << cache.error().message;
   }
-  // Well-formed, but not a tiling of the kernel.
+  // The file is well-formed, but the tiling is none of the kernel's.
   auto cache = Cache::parse(replaced(json, "\"BM\": ", "\"BM\": 0, \"x\": "), "c.json");
   ASSERT_TRUE(cache.ok());
   EXPECT_FALSE(cache->find(kProblem, 1).ok());
 }
 
-TEST(Cache, Files) {
+TEST(Cache, AFileIsMadeWithItsFolderAndReadAgain) {
   const fs::path folder = fs::temp_directory_path() / ("tilings-" + std::to_string(getpid()));
   const fs::path path = folder / "new/tilings.json";
   auto cache = Cache::open(path);

@@ -1,5 +1,6 @@
-// The search against an exhaustive one, and its promises: the same result on any number of threads,
-// after an interrupt, with chosen parameters, and a clear word when nothing fits.
+// Compares the search with an exhaustive one and checks its promises. The result must not depend on
+// the number of threads or on an interrupt. Chosen parameters must stay, and the error must be
+// clear if nothing fits.
 
 #include "trainium/tuner/tuner.h"
 
@@ -27,7 +28,8 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 struct Simulated {
-  double ns = std::numeric_limits<double>::infinity();  // does not fit
+  // Infinity means that the tiling does not fit.
+  double ns = std::numeric_limits<double>::infinity();
   int64_t hbm_bytes = 0;
 };
 
@@ -38,7 +40,7 @@ Simulated simulated(const Problem& p, const Tiling& tiling) {
   return {timing->summary.total_time * 1e9, timing->summary.hbm_bytes()};
 }
 
-// Every tiling of a kernel of one part, simulated, and the choice among them.
+// The simulation of every tiling of a kernel of one part, and the choice among them.
 struct Exhaustive {
   int64_t fitting = 0;
   double fastest_ns = 0;
@@ -67,7 +69,7 @@ Exhaustive exhaustive(const Problem& p) {
   return result;
 }
 
-// Small spaces, in which one or another resource decides.
+// Returns small search spaces in which different resources decide.
 std::vector<Problem> small_problems() {
   const kernels::KernelOptions bf16_sums{.accumulate = DType::kBF16};
   const kernels::KernelOptions fp32{.dtype = DType::kF32};
@@ -97,7 +99,7 @@ TEST(Tuner, TheBoundNeverPrunesTheBest) {
   }
 }
 
-TEST(Tuner, TheSameOnAnyNumberOfThreads) {
+TEST(Tuner, TheResultIsTheSameOnAnyNumberOfThreads) {
   const Problem problem = problem_of("xuv", {600, 700, 300, 1500});
   const int threads = num_threads();
   std::string first;
@@ -132,9 +134,9 @@ TEST(Tuner, TheWholeMlpIsAtLeastAsFastAsItsDefaults) {
   EXPECT_LE(outcome->best.front().latency_ns, timing->summary.total_time * 1e9);
 }
 
-// A kernel of parts is searched part by part, and then around the best: nothing that differs from
-// the outcome in one parameter is better.
-TEST(Tuner, NothingNextToTheBestIsBetter) {
+// A kernel of parts is searched part by part, and then around the best tiling. No tiling that
+// differs from the result in one parameter may be better.
+TEST(Tuner, NoNeighbourOfTheBestTilingIsBetter) {
   for (const Problem& problem : {problem_of("dense_mlp", {1, 2048, 0, 832}, {}, "trn2"),
                                  problem_of("dense_mlp", {300, 512, 0, 1024}),
                                  problem_of("mlp", {1, 512, 256, 1024}, {}, "trn2")}) {
@@ -149,7 +151,7 @@ TEST(Tuner, NothingNextToTheBestIsBetter) {
 }
 
 // The strip alone, [r, 128 rows] in fp32 and again in bf16, is larger than SBUF.
-TEST(Tuner, WhereNothingFitsTheBuffersAreNamed) {
+TEST(Tuner, TheErrorNamesTheBuffersIfNothingFits) {
   const auto outcome = tune(problem_of("xuv", {128, 1024, 1 << 17, 512}));
   ASSERT_FALSE(outcome.ok());
   for (const char* part : {"no tiling fits", "strip", "MiB", "trn1", "131072"}) {
@@ -163,7 +165,7 @@ TEST(Tuner, BadShapesAndOptionsAreRefused) {
   EXPECT_TRUE(contains(tune(problem_of("xuv", {1, 1, 1, 1}, bad)).error().message, "fp32"));
 }
 
-TEST(Tuner, AnInterruptKeepsWhatWasMeasured) {
+TEST(Tuner, AnInterruptKeepsTheMeasurements) {
   const Problem problem = problem_of("xuv", {700, 512, 384, 1500});
   const auto whole = tune(problem);
   ASSERT_TRUE(whole.ok());
@@ -173,7 +175,7 @@ TEST(Tuner, AnInterruptKeepsWhatWasMeasured) {
   set_interrupted(false);
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-  // What was measured is used again: a false measurement shows in the result.
+  // Measurements are used again, so a false measurement must show in the result.
   Trials trials;
   const std::string best = tiling_text(whole->best.front().tiling);
   trials.emplace(best, Trial{1.0, false});

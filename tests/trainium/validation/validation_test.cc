@@ -1,4 +1,5 @@
-// The figures that the timing model claims, against every published measurement.
+// Compares the timing model with every published measurement and checks the errors that the
+// documents claim.
 
 #include "trainium/validation/validation.h"
 
@@ -30,7 +31,7 @@ double simulated(const PublishedProgram& program, Quantity quantity) {
   return 0;
 }
 
-TEST(Validation, MeanErrors) {
+TEST(Validation, MeanErrorsAreThoseThatWeClaim) {
   const TimeError calibration = time_error(rows(), Set::kCalibration);
   const TimeError validation = time_error(rows(), Set::kValidation);
   const TimeError added = time_error(rows(), Set::kAdded);
@@ -41,9 +42,9 @@ TEST(Validation, MeanErrors) {
   EXPECT_LE(added.mean_absolute, 0.11) << to_string(rows());
 }
 
-// The times that are off by more than 25 % and shown as unexplained; docs/simulator.md says what is
-// known of each.
-TEST(Validation, OutliersAreThoseWeKnow) {
+// The listed times are off by more than 25 % and shown as unexplained. docs/simulator.md says what
+// is known of each.
+TEST(Validation, OnlyKnownRowsAreOutliers) {
   const std::set<std::string> known = {"ladder_inner_loads", "autocomp_1x2",
                                        "tutorial_4096_4096_4096", "nkibench_silu", "prefill_mlp"};
   for (const Row& row : rows()) {
@@ -55,17 +56,17 @@ TEST(Validation, OutliersAreThoseWeKnow) {
   }
 }
 
-TEST(Validation, TrafficOfTheFusedKernel) {
+TEST(Validation, TheFusedKernelMovesThePublishedBytes) {
   for (const Row& row : rows()) {
     const auto& p = *row.published;
     if (p.quantity != Quantity::kHbmGib || !p.program.id.starts_with("neuronmm")) continue;
-    // 2 %, or what the chart can be read to.
+    // The tolerance is 2 %, or the accuracy with which the chart can be read.
     EXPECT_LE(std::abs(row.simulated - p.value), std::max(0.02 * p.value, p.tolerance))
         << p.program.id;
   }
 }
 
-TEST(Validation, TrafficOfTheSpillingBaselines) {
+TEST(Validation, SpillingBaselinesMoveAboutThePublishedBytes) {
   int checked = 0;
   for (const Row& row : rows()) {
     const auto& p = *row.published;
@@ -78,8 +79,8 @@ TEST(Validation, TrafficOfTheSpillingBaselines) {
   EXPECT_EQ(checked, 6);
 }
 
-// The paper's sweep: 1024 is best, 2048 and 4096 spill.
-TEST(Validation, RowBlocks) {
+// In the paper's sweep, 1024 rows are best, and 2048 and 4096 spill.
+TEST(Validation, RowBlocksOf1024AreBestAndLargerOnesSpill) {
   const simulator::DeviceSpec trn1 = simulator::find_device("trn1").value();
   std::map<int64_t, simulator::Summary> summaries;
   for (const PublishedRowBlock& block : kPublishedRowBlocks) {
@@ -94,7 +95,7 @@ TEST(Validation, RowBlocks) {
   }
 }
 
-TEST(Validation, ByteExactRows) {
+TEST(Validation, PublishedByteCountsAreExact) {
   for (const Row& row : rows()) {
     const auto& p = *row.published;
     if (p.quantity == Quantity::kHbmReadBytes || p.quantity == Quantity::kHbmWriteBytes) {
@@ -103,8 +104,8 @@ TEST(Validation, ByteExactRows) {
   }
 }
 
-// Order and gaps come out of the mechanisms.
-TEST(Validation, TheLadderClimbs) {
+// The model's mechanisms must give the order of the steps.
+TEST(Validation, EveryStepOfTheLadderRaisesMfu) {
   double before = 0;
   for (const auto& rung : {ladder_inner_loads, ladder_hoisted, ladder_double_psum, ladder_streaming,
                            ladder_two_stage}) {
@@ -125,7 +126,7 @@ TEST(Validation, FusedBeatsSequentialBeatsDense) {
   }
 }
 
-// Multiply-adds of a program, and the columns of its result.
+// The multiply-adds of a program, and the columns of its result.
 struct Size {
   int64_t multiply_adds, columns;
 };
@@ -139,8 +140,8 @@ Size size_of(const PublishedProgram& p) {
   return {M * (r > 0 ? r * (K + N) : K * N), N};
 }
 
-// What a row says of its program is what the program is.
-TEST(Validation, ProgramsAreOfTheirShapes) {
+// The program of a row must have the shape and dtype that the row says.
+TEST(Validation, ProgramsHaveTheShapesOfTheirRows) {
   for (const Row& row : rows()) {
     const PublishedProgram& p = row.published->program;
     const tile::Program program = p.make(p);
