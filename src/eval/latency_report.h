@@ -5,9 +5,8 @@
 //   e2e_model               prompt and new tokens over whole generations, as the reference counts
 //   context_encoding_model  prompt tokens over prefills
 //   token_generation_model  decode calls over their own time. The reference credits every new
-//   token,
-//                           although the first comes from the prefill; its value is 64/63 too high
-//                           for 64 tokens.
+//                           token, although the first comes from the prefill, and so reports
+//                           64/63 of this value for 64 tokens.
 //   generated_tokens_per_s  new tokens over whole generations, including their prefill
 //   prefill_tokens_per_s    repeats context_encoding_model under the usual name
 //   decode_tokens_per_s     repeats token_generation_model under the usual name

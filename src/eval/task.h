@@ -38,8 +38,8 @@ struct Task {
   std::string_view prompt_prefix = "", prompt_suffix = "";
   int64_t published_items = 0;  // items in the split that is scored; 0 for texts
   // The paths, below the data folder, at which the data set may be: where its archive unpacks it,
-  // under the file's bare name, and in a folder with the task's name if other archives use the same
-  // file name.
+  // and under the file's bare name. If other archives use the same file name, a folder with the
+  // task's name takes the place of the bare name.
   std::vector<File> published;
 
   bool is_text() const {
