@@ -74,8 +74,8 @@ Result<TensorView> require_groups(const io::Checkpoint& checkpoint, const std::s
                            (bad - stored) / per_row, (bad - stored) % per_row));
 }
 
-// Refuses the code 0 of 6 bits. It stands for the byte -32, whose negative has no code, so kernels
-// cannot negate it.
+// Refuses the code 0 of 6 bits. It stands for the byte -32, and the format's bytes range from -31
+// to 31.
 Status check_codes_of_6bits(const io::Checkpoint& checkpoint, const std::string& name,
                             const ops::WeightView& weight) {
   const int64_t columns = weight.columns();
