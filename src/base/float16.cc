@@ -2,7 +2,7 @@
 
 namespace neuronmm {
 
-// IEEE binary16: 1 sign, 5 exponent (bias 15), 10 fraction bits.
+// IEEE binary16 has 1 sign bit, 5 exponent bits (bias 15) and 10 fraction bits.
 float f16::to_float() const {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1F;
@@ -12,7 +12,7 @@ float f16::to_float() const {
     return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
   }
   if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000 | (fraction << 13));
-  // Only the bias of the exponent differs: 127 in fp32, 15 here.
+  // Only the exponent's bias differs: it is 127 in fp32 and 15 in binary16.
   return std::bit_cast<float>(sign | ((exponent + 127 - 15) << 23) | (fraction << 13));
 }
 
@@ -22,14 +22,14 @@ f16 f16::from_float(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return {static_cast<uint16_t>(sign | 0x7E00)};
   if (magnitude >= 65520.0f) return {static_cast<uint16_t>(sign | 0x7C00)};  // rounds to infinity
-  if (magnitude < 0x1p-14f) {  // subnormal: multiples of 2^-24, ties to even by nearbyint
+  if (magnitude < 0x1p-14f) {  // Subnormals are multiples of 2^-24; nearbyint rounds ties to even.
     return {
         static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)))};
   }
-  // The exponent moves to its new bias while the number is still 32 bits wide. Adding 0xFFF, and
-  // one more if the last kept bit is odd, then carries into the kept 10 bits of the fraction
-  // exactly where rounding to nearest even rounds up; a carry out of the fraction raises the
-  // exponent, as it should.
+  // The exponent gets its new bias while the number still has 32 bits. Then 0xFFF is added, and one
+  // more if the last kept bit is odd. This carries into the kept 10 bits of the fraction exactly
+  // where rounding to nearest even rounds up. A carry out of the fraction correctly raises the
+  // exponent.
   const uint32_t rebias = (word & 0x7FFFFFFF) - ((127 - 15) << 23);
   const uint32_t rounded = rebias + 0xFFF + ((rebias >> 13) & 1);
   return {static_cast<uint16_t>(sign | (rounded >> 13))};

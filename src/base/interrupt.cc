@@ -9,10 +9,11 @@
 namespace neuronmm {
 namespace {
 
-constexpr long kGraceNs = 400'000'000;  // of the promised 0.5 s; the rest is for the exit itself
+// Out of the promised 0.5 s; the rest is for the exit itself.
+constexpr long kGraceNs = 400'000'000;
 
 std::atomic<bool> interrupt_flag{false};
-std::atomic<bool> end_flag{false};  // it was SIGTERM
+std::atomic<bool> end_flag{false};  // the signal was SIGTERM
 std::atomic<bool> second_flag{false};
 std::atomic<int> unsaved_works{0}, orderly_ends{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
@@ -21,24 +22,25 @@ static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal h
 timer_t grace_timer;
 bool has_timer = false;
 
-// Only what POSIX lists as async-signal-safe is called from here on down to on_grace_over.
+// From here to on_grace_over, the code runs in signal handlers. It only calls functions that POSIX
+// lists as async-signal-safe.
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = 0;  // without SA_RESTART: a blocked read returns and can ask interrupted()
+  action.sa_flags = 0;  // without SA_RESTART a blocked read returns and can ask interrupted()
   sigaction(signal, &action, nullptr);
 }
 
-// 0 stops it.
+// Starts the timer that ends the process, or stops it for 0.
 void set_grace(long nanoseconds) {
   if (!has_timer) return;
   const itimerspec once = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = nanoseconds}};
   timer_settime(grace_timer, 0, &once, nullptr);
 }
 
-// The second signal ends the process at once: the handlers are removed by the first. Beside an
-// orderly end it is the third, and they are removed by the second.
+// Normally the first signal restores the default handlers, so that the second one ends the process.
+// During an orderly end the second signal restores them, and the third one ends the process.
 void on_interrupt(int signal) {
   if (signal == SIGTERM) end_flag.store(true);
   const bool is_first = !interrupt_flag.exchange(true);
@@ -49,9 +51,9 @@ void on_interrupt(int signal) {
   set_grace(kGraceNs);
 }
 
-// For what does not look at interrupted() in time, a blocked system call for one.
+// Ends a process that does not look at interrupted() in time, for example in a blocked system call.
 void on_grace_over(int) {
-  if (unsaved_works.load() > 0) return;  // its owner starts the grace again when it is done
+  if (unsaved_works.load() > 0) return;  // the owner's destructor starts the timer again
   constexpr char kMessage[] = "\nneuronmm: interrupted\n";
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(kInterruptedExit);
@@ -59,7 +61,7 @@ void on_grace_over(int) {
 
 }  // namespace
 
-// Without a timer the program still stops where it looks at interrupted().
+// If no timer can be made, the program still stops where it looks at interrupted().
 void install_interrupt_handler() {
   struct sigevent event {};
   event.sigev_notify = SIGEV_SIGNAL;
@@ -84,7 +86,7 @@ bool take_back_interrupt() {
 }
 
 UnsavedWork::UnsavedWork() { unsaved_works.fetch_add(1); }
-// The last owner starts the grace again, so that saving is never cut off.
+// The last owner starts the timer again, so that saving is never cut off.
 UnsavedWork::~UnsavedWork() {
   if (unsaved_works.fetch_sub(1) == 1 && interrupted()) set_grace(kGraceNs);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Ctrl-C as a question that long work asks between steps, so that it can stop with everything
-// finished kept; and as a promise: whoever presses it has the terminal back within half a second.
+// Handles Ctrl-C. Long work asks interrupted() between steps, so that it can stop and keep
+// everything that is finished. Whoever presses Ctrl-C has the terminal back within half a second:
+// the process ends if work does not stop in time.
 
 #include <atomic>
 
@@ -8,25 +9,28 @@
 
 namespace neuronmm {
 
-// SIGINT and SIGTERM set a flag and break off a blocked read. Work that has not returned 0.4 s
-// later is ended with exit code 130: every output is made so that a killed run leaves nothing
-// half-written and the next run goes on from what it kept. A second signal ends the process at
-// once. Called by programs, not by libraries.
+// Installs handlers for SIGINT and SIGTERM. The first signal sets a flag and breaks off a blocked
+// read. If the process still runs 0.4 s later, it ends with exit code 130. All outputs are written
+// so that a killed run leaves nothing half-written and the next run continues from what was kept. A
+// second signal ends the process at once. Programs call this function; libraries do not.
 void install_interrupt_handler();
 
-inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
+inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as shells report it
 
+// Returns whether a signal has asked the program to stop.
 bool interrupted();
-const std::atomic<bool>& interrupt_request();  // the same, for StoppableLoops (base/parallel.h)
-void set_interrupted(bool value);              // for tests
+// The flag itself, for StoppableLoops (base/parallel.h).
+const std::atomic<bool>& interrupt_request();
+void set_interrupted(bool value);  // for tests
 
-// For programs that go on after a Ctrl-C which they have obeyed, as a chat after the answer that it
-// ended: the next one is a first one again. False for SIGTERM, which asks for the end of the
-// program and stays.
+// Forgets a Ctrl-C that the program has obeyed, so that the next one counts as the first again.
+// `chat` calls it after an answer that Ctrl-C ended. Returns false after SIGTERM, which asks for
+// the end of the program and is not forgotten.
 bool take_back_interrupt();
 
-// While one lives, finished work is in memory only, and an interrupt waits until the step at hand
-// is over and its owner has saved it. For steps that may take longer than 0.4 s.
+// While an object of this class exists, finished work is in memory only. An interrupt then waits
+// until the current step is over and its owner has saved the work. It is for steps that may take
+// longer than 0.4 s.
 class UnsavedWork {
  public:
   UnsavedWork();
@@ -35,16 +39,18 @@ class UnsavedWork {
   UnsavedWork& operator=(const UnsavedWork&) = delete;
 };
 
-// As UnsavedWork, for a program that obeys the first signal in its own time, as a server that lets
-// its answers come to their end, and the second at once. The third ends the process.
+// Like UnsavedWork, for a program that obeys the first signal when it is ready, for example a
+// server that finishes its answers. The program obeys the second signal at once. The third ends the
+// process.
 class OrderlyEnd : public UnsavedWork {
  public:
   OrderlyEnd();
   ~OrderlyEnd();
-  bool wanted_now() const;  // the second has come
+  bool wanted_now() const;  // whether the second signal has come
 };
 
-// The error that interrupted work returns; `what_is_kept` completes "interrupted: ...".
+// Returns the error for interrupted work. Its message is "interrupted: " followed by
+// `what_is_kept`.
 Error interrupted_error(std::string what_is_kept);
 
 }  // namespace neuronmm

@@ -1,14 +1,17 @@
 #pragma once
-// How many bits the values of a rounded weight have, and how many neighbouring columns of a row
-// share more than a scale. What the bits mean: ops/low_bit.h.
+// The format of a rounded weight: its bits per value, and how many neighbouring columns of a row
+// share more than a scale. The file is in base because io and ops both need it; ops/low_bit.h
+// defines what the bits mean.
 
 #include <cstdint>
 
 namespace neuronmm {
 
+// A format of rounded weights.
 struct LowBitFormat {
-  int bits = 8;         // 8, 6, 4
-  int64_t group = 128;  // 4 bits: columns with one multiplier and zero point, 16 or 32; else 128
+  int bits = 8;  // 8, 6 or 4
+  // 4 bits: columns that share a multiplier and zero point, 16 or 32; otherwise 128.
+  int64_t group = 128;
 
   bool operator==(const LowBitFormat&) const = default;
 };

@@ -14,15 +14,16 @@
 namespace neuronmm {
 namespace {
 
-constexpr int kMaxThreads = 1024;     // what --threads allows; fewer than kLoop, which counts them
-constexpr uint32_t kLoop = 1u << 12;  // what one opening or closing adds to the state
-constexpr uint32_t kInsideMask = kLoop - 1;  // the workers that are inside
+// The limit of --threads; smaller than kLoop, whose low bits count threads.
+constexpr int kMaxThreads = 1024;
+constexpr uint32_t kLoop = 1u << 12;         // added to the state whenever a loop opens or closes
+constexpr uint32_t kInsideMask = kLoop - 1;  // the number of workers inside the loop
 
 constexpr size_t kCacheLine = 64;
 
-// How long a thread looks for a change before it sleeps. A pause takes some 20 ns and a yield 0.5
-// us (measured, Zen 4): 40 us and 100 us, the second of them with the core on offer. Waking from
-// sleep takes about 50 us.
+// How often a thread looks for a change before it sleeps. Measured on Zen 4: a pause takes about 20
+// ns and a yield 0.5 us. A thread therefore spins for 40 us and then offers its core to others for
+// 100 us. Waking from sleep takes about 50 us.
 constexpr int kPauses = 2000;
 constexpr int kYields = 200;
 
@@ -34,21 +35,21 @@ void pause() {
 #endif
 }
 
-// One loop at a time, of the whole process. Each thread begins with a share of its own,
-// neighbouring iterations, and then takes what others have not begun. So a worker that has not come
-// is never waited for, and from loop to loop a thread has the same rows, which are in its caches.
-// The calling thread takes part as thread 0.
+// The team that runs the process's parallel loops, one at a time. Each thread begins with a share
+// of neighbouring iterations and then takes iterations that others have not begun. So a worker that
+// has not arrived is never waited for. From loop to loop a thread works on the same rows, which are
+// in its caches. The calling thread takes part as thread 0.
 class ThreadTeam {
  public:
-  // Never destroyed: its threads sleep until the process ends.
+  // The team is never destroyed: its threads sleep until the process ends.
   static ThreadTeam& instance() {
     static ThreadTeam* const team = new ThreadTeam;
     return *team;
   }
 
-  // False: the team is at work for somebody else. Otherwise opens the loop by making the state's
-  // number odd, works on it, closes it, and waits until the workers that had entered have left:
-  // only then may the loop's data change.
+  // Returns false if the team is busy for somebody else. Otherwise it opens the loop by making the
+  // loop number in the state odd, works on the loop, closes it, and waits until all workers that
+  // entered have left. Only then may the loop's data change.
   bool try_run(int threads, int64_t count, internal::LoopBody body, const void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_workers(threads - 1);
@@ -69,7 +70,7 @@ class ThreadTeam {
   }
 
  private:
-  // The iterations that a thread begins with, of which anybody takes the next.
+  // The iterations that one thread begins with. Any thread may take the next of them.
   struct alignas(kCacheLine) Share {
     std::atomic<int64_t> next = 0;
     int64_t end = 0;
@@ -91,14 +92,14 @@ class ThreadTeam {
       for (; workers_ < count; ++workers_) {
         std::thread([this, thread = workers_ + 1] { work(thread); }).detach();
       }
-    } catch (...) {  // the system has no more threads: a loop later may ask for fewer
+    } catch (...) {  // the system has no more threads; a later loop may ask for fewer
       busy_.store(false, std::memory_order_release);
       throw;
     }
   }
 
   void work(int thread) {
-    uint32_t done = 0;  // the loop that this worker was in last; 0 is closed
+    uint32_t done = 0;  // the number of the loop that this worker was in last; loop 0 is closed
     while (true) {
       uint32_t state = state_.load(std::memory_order_acquire);
       if (!is_open(state) || loop_number(state) == done) {
@@ -113,7 +114,7 @@ class ThreadTeam {
     }
   }
 
-  // The loop is copied: it may be reused as soon as this thread has left.
+  // Copies the loop, because it may be reused as soon as this thread has left.
   void take_iterations(int thread) {
     const Loop loop = loop_;
     try {
@@ -123,7 +124,8 @@ class ThreadTeam {
           loop.body(loop.context, i, thread);
         }
       }
-    } catch (...) {  // memory ran out: the caller of the loop is told, and no iteration more begins
+      // Memory ran out: the caller of the loop is told, and no further iteration begins.
+    } catch (...) {
       for (int i = 0; i < loop.threads; ++i) {
         Share& share = shares_[static_cast<size_t>(i)];
         share.next.store(share.end, std::memory_order_relaxed);
@@ -140,8 +142,8 @@ class ThreadTeam {
     }
   }
 
-  // First in a short loop, in which the next loop of a forward pass usually comes; then offering
-  // the core to others; then asleep.
+  // Waits until the state differs from `seen`. It first spins, because the next loop of a forward
+  // pass usually comes soon, then yields the core to others, then sleeps.
   void wait_for_change(uint32_t seen) {
     for (int i = 0; i < kPauses + kYields; ++i) {
       if (state_.load(std::memory_order_relaxed) != seen) return;
@@ -154,19 +156,20 @@ class ThreadTeam {
     state_.wait(seen, std::memory_order_relaxed);
   }
 
-  // The number of the loop, odd while workers may enter it; and, below kLoop, how many are inside.
-  // In one word, so that nobody enters a loop that has just been closed.
+  // The loop number, which is odd while workers may enter, and below kLoop the number of workers
+  // inside. Both are in one word, so that no worker enters a loop that has just been closed.
   alignas(kCacheLine) std::atomic<uint32_t> state_ = 0;
   alignas(kCacheLine) std::atomic<bool> busy_ = false;
-  // Written before opening, read by those inside.
+  // Written before the loop opens, and read by the threads inside.
   Loop loop_;
   std::array<Share, kMaxThreads> shares_;
-  int workers_ = 0;  // started
+  int workers_ = 0;  // the number of workers started
   std::mutex thrown_mutex_;
-  std::exception_ptr thrown_;  // by an iteration of the loop
+  std::exception_ptr thrown_;  // thrown by an iteration of the loop
 };
 
-// $OMP_NUM_THREADS, which people set for every program, or the cores that this process may use.
+// Returns $OMP_NUM_THREADS, which people set for all programs, or the number of cores that this
+// process may use.
 int default_threads() {
   if (const char* given = std::getenv("OMP_NUM_THREADS")) {
     const int threads = std::atoi(given);
@@ -197,7 +200,8 @@ StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }
 WholeLoops::WholeLoops() : stop_(std::exchange(stop_loops, nullptr)) {}
 WholeLoops::~WholeLoops() { stop_loops = stop_; }
 
-// Small loops, one thread, and loops inside of loops run where they are called.
+// Loops of one iteration, loops on one thread, and loops inside other loops run on the calling
+// thread.
 void internal::run_loop(int64_t count, LoopBody body, const void* context) {
   if (stop_loops != nullptr && stop_loops->load(std::memory_order_relaxed)) throw LoopsStopped();
   const int threads = num_threads();

@@ -1,12 +1,13 @@
 #pragma once
-// Parallel loops on one team of threads, started once and kept for the whole process.
+// Parallel loops on one team of threads, which is started once and kept for the whole process. All
+// computing code uses them.
 //
-// A thread of the team that waits for work spins for some tens of microseconds, then gives its core
-// away, then sleeps. A forward pass is many short loops, one after the other, so its threads are
-// still awake for the next one; and a waiting thread never holds a core that others need. A loop
-// does not wait for a thread that has not come yet (its core may be busy): who is there does the
-// work. Each thread begins with the same part of a loop's iterations, so that what it wrote in one
-// loop is in its caches in the next.
+// A thread that waits for work spins for some tens of microseconds, then yields its core, then
+// sleeps. A forward pass consists of many short loops, so its threads are still awake for the next
+// one. A waiting thread never blocks a core that others need. A loop does not wait for a thread
+// that has not arrived yet, whose core may be busy: the threads that are there do the work. Each
+// thread begins with the same part of a loop's iterations, so that data it wrote in one loop is in
+// its caches in the next.
 
 #include <atomic>
 #include <cstdint>
@@ -15,14 +16,15 @@
 
 namespace neuronmm {
 
-// How many threads a loop may use. At the start: OMP_NUM_THREADS, or as many as there are cores.
+// Returns how many threads a loop may use. The default is OMP_NUM_THREADS, or the number of cores.
 int num_threads();
-// For all loops from now on, 1,024 at most. Not while a loop runs.
+// Sets the number of threads for all later loops, at most 1,024. It must not be called while a loop
+// runs.
 void set_num_threads(int threads);
 
-// A way out of work that asks interrupted() too seldom, for a process that goes on without it:
-// while one lives, the next loop that this thread begins once `stop` is set throws LoopsStopped.
-// Nothing of that work is kept.
+// Stops work that asks interrupted() too seldom, in a process that continues without that work.
+// While an object exists and `stop` is set, the next loop that this thread begins throws
+// LoopsStopped. The work's results are lost.
 class StoppableLoops {
  public:
   explicit StoppableLoops(const std::atomic<bool>& stop);
@@ -30,7 +32,8 @@ class StoppableLoops {
   StoppableLoops(const StoppableLoops&) = delete;
   StoppableLoops& operator=(const StoppableLoops&) = delete;
 };
-// Work within it that must not be left half done: while one lives, this thread's loops do not stop.
+// Protects work within a StoppableLoops that must not be left half done. While an object exists,
+// this thread's loops do not stop.
 class WholeLoops {
  public:
   WholeLoops();
@@ -39,8 +42,9 @@ class WholeLoops {
   WholeLoops& operator=(const WholeLoops&) = delete;
 
  private:
-  const std::atomic<bool>* const stop_;  // of the StoppableLoops around it
+  const std::atomic<bool>* const stop_;  // the flag of the surrounding StoppableLoops
 };
+// Thrown by a loop that StoppableLoops stops.
 struct LoopsStopped : std::exception {
   const char* what() const noexcept override { return "stopped"; }
 };
@@ -50,12 +54,13 @@ using LoopBody = void (*)(const void* context, int64_t i, int thread);
 void run_loop(int64_t count, LoopBody body, const void* context);
 }  // namespace internal
 
-// body(i), or body(i, thread), for i in [0, count), in any order, on all threads; 0 <= thread <
-// num_threads(), and no two iterations run on the same one at the same time. Iterations must not
-// touch the same data. What an iteration throws (memory may run out) ends the loop and is thrown
-// here; so is the system's error when no thread can be started. A loop that begins while the team
-// is at work, for the loop around it or for another caller, runs on its own thread alone, as thread
-// 0.
+// Runs body(i) or body(i, thread) for every i in [0, count), in any order, on all threads. 0 <=
+// thread < num_threads(), and two iterations never run on the same thread number at the same time.
+// Iterations must not touch the same data.
+//
+// If an iteration throws (memory may run out), the loop ends and the exception is thrown here. So
+// is the system's error if no thread can be started. A loop that begins while the team is busy,
+// with a surrounding loop or for another caller, runs on its own thread alone, as thread 0.
 template <typename Body>
 void parallel_for(int64_t count, const Body& body) {
   internal::run_loop(
@@ -71,7 +76,7 @@ void parallel_for(int64_t count, const Body& body) {
       &body);
 }
 
-// body(first, last) on one contiguous share of [0, count) per thread.
+// Runs body(first, last) on one contiguous part of [0, count) per thread.
 template <typename Body>
 void parallel_ranges(int64_t count, const Body& body) {
   const int64_t threads = num_threads();

@@ -5,7 +5,7 @@
 namespace neuronmm {
 namespace {
 
-// How many bytes at the begin of the text are one well-formed UTF-8 character; 0: none.
+// Returns how many bytes at the start of the text form one UTF-8 character, or 0 if none do.
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0x80   ? 1
@@ -21,7 +21,8 @@ size_t character_length(std::string_view text) {
   return length;
 }
 
-// C0 controls, delete, and C1 controls (U+0080 to U+009F, in UTF-8 0xc2 0x80 to 0xc2 0x9f).
+// Returns whether the character is a C0 control, delete, or a C1 control (U+0080 to U+009F, in
+// UTF-8 0xc2 0x80 to 0xc2 0x9f).
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1)
@@ -31,8 +32,8 @@ bool is_control(std::string_view character) {
 
 }  // namespace
 
-// File names and tensor names come from strangers: escape sequences in them could move a terminal's
-// cursor and forge messages.
+// File names and tensor names come from strangers. Escape sequences in them could move the cursor
+// and forge messages.
 std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {

@@ -1,13 +1,14 @@
 #pragma once
-// Names from files as they may be shown on a terminal.
+// Makes names that come from files safe to print on a terminal. Messages, progress bars and tables
+// use it.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm {
 
-// Control characters, which could move the cursor or change its colour, become "\\x1b"; so do bytes
-// that are not UTF-8. Line ends and tabs stay.
+// Returns `text` with control characters, which could move the cursor or change its colour, written
+// in the form \x1b. Bytes that are not UTF-8 are written in the same form. Line ends and tabs stay.
 std::string printable(std::string_view text);
 
 }  // namespace neuronmm

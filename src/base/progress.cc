@@ -15,8 +15,8 @@ constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kPipeInterval = std::chrono::seconds(5);
 constexpr int kBarWidth = 24;
 
-// From the mean time of what this run has done so far: what an earlier run had done took no time in
-// this one.
+// Estimates the rest of the time from the mean time per step in this run. Steps of an earlier run
+// took no time in this one.
 std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64_t total) {
   if (done == 0 || done >= total) return {};
   const double seconds =
@@ -27,7 +27,8 @@ std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64
              : fmt::format(", {}:{:%M:%S} left", left.count() / 3600, left);
 }
 
-// A report of progress that cannot be written is no reason to end the work.
+// Writes to the stream and ignores errors, because a failed progress report is no reason to end the
+// work.
 template <typename... Args>
 void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);
@@ -40,7 +41,6 @@ Progress::Progress(std::FILE* stream)
     : stream_(stream), terminal_(stream != nullptr && isatty(fileno(stream)) == 1) {}
 Progress::~Progress() { finish(); }
 
-// `done_before` is what an interrupted run has left; the bar begins there.
 void Progress::start(std::string label, int64_t total, int64_t done_before) {
   finish();
   label_ = std::move(label);
@@ -56,7 +56,7 @@ void Progress::update(int64_t done, std::string_view note) {
   const Clock::time_point now = Clock::now();
   const auto interval =
       terminal_ ? Clock::duration(kTerminalInterval) : Clock::duration(kPipeInterval);
-  // The last update is always drawn, so that a finished bar says so.
+  // The last update is always drawn, so that a finished bar is complete.
   if (done < total_ && now - last_drawn_ < interval) return;
   last_drawn_ = now;
   draw(note);
@@ -67,8 +67,8 @@ void Progress::draw(std::string_view note) {
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
   const std::string left =
       time_left(Clock::now() - started_, done_ - done_before_, total_ - done_before_);
-  // On a terminal the bar is one line that is drawn over itself; in a file or a pipe every drawing
-  // is a line of its own, five seconds apart.
+  // On a terminal the bar is one line that is drawn over itself. In a file or a pipe every update
+  // is a line, at most one every five seconds.
   if (terminal_) {
     const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
     print_to(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),
@@ -87,7 +87,7 @@ void Progress::finish() {
   total_ = 0;
 }
 
-// A line above the bar: the bar goes, the line comes, the bar is drawn again.
+// Erases the bar, prints the line, and draws the bar again.
 void Progress::print(std::string_view line) {
   if (stream_ == nullptr) return;
   if (terminal_ && drawn_) print_to(stream_, "\r\033[K");

@@ -1,5 +1,6 @@
 #pragma once
-// Progress of long work: a bar on a terminal, a line now and then in a pipe, nothing when silent.
+// Shows the progress of long work: a bar on a terminal, a line every few seconds in a pipe, and
+// nothing if it is silent. Libraries get a Progress from the program that calls them.
 
 #include <chrono>
 #include <cstdint>
@@ -9,21 +10,24 @@
 
 namespace neuronmm {
 
+// The progress of one task at a time.
 class Progress {
  public:
   Progress() = default;                  // silent
-  explicit Progress(std::FILE* stream);  // null: silent
+  explicit Progress(std::FILE* stream);  // silent if null
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Starts a task of `total` steps, of which an earlier run has done some; ends the one before.
+  // Starts a task of `total` steps, of which an earlier run has done `done_before`. Ends the
+  // previous task.
   void start(std::string label, int64_t total, int64_t done_before = 0);
-  // `done` of total; `note` says what was just finished ("layer 3 gate: rank 256").
+  // Reports that `done` of all steps are done. `note` says what was just finished ("layer 3 gate:
+  // rank 256").
   void update(int64_t done, std::string_view note = {});
-  // Ends the task and leaves its last line on the screen.
+  // Ends the task. Its last line stays on the screen.
   void finish();
-  // A line of text above the bar (or just a line).
+  // Prints a line of text, above the bar if there is one.
   void print(std::string_view line);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // Errors as values. Everything that can fail because of the outside world (files, flags, prompts)
-// returns Result<T> or Status; a message names the file or flag, what was expected and what was
-// found. Our own mistakes are CHECKs.
+// returns Result<T> or Status. A message names the file or flag, what was expected and what was
+// found. Our own mistakes are found by NMM_CHECK, which ends the process.
 
 #include <cstdio>
 #include <cstdlib>
@@ -14,22 +14,28 @@
 
 namespace neuronmm {
 
+// An error message and its kind.
 struct Error {
-  // What a caller may act on. A program can name the flag, a server the field, that would help:
-  // kExists: an output is there already and may be replaced on request. kUnfinished: a run that was
-  // interrupted is kept and may be continued or forgotten.
+  // Kinds that callers treat differently:
+  //   kFailure      everything else
+  //   kInterrupted  the work was interrupted
+  //   kExists       an output exists already and may be replaced on request
+  //   kUnfinished   an interrupted run was kept; it may be continued or discarded
+  // For the last two a program can name the flag that helps, and a server the field.
   enum class Kind { kFailure, kInterrupted, kExists, kUnfinished };
   std::string message;
   Kind kind = Kind::kFailure;
 };
 
-// fail("{}: expected ..., found ...", path, ...): the Error with that message.
+// Returns the Error with this formatted message, for example fail("{}: expected ..., found ...",
+// path, ...).
 template <typename... Args>
 Error fail(fmt::format_string<Args...> format, Args&&... args) {
   return Error{fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// `E` is what there is instead of a value: for most an Error, for a server what it answers.
+// A value, or an error of type E. E is an Error for most callers; for a server it is the response
+// to send.
 template <typename T, typename E = Error>
 class [[nodiscard]] Result {
  public:
@@ -51,6 +57,7 @@ class [[nodiscard]] Result {
   std::variant<T, E> state_;
 };
 
+// Success, or an Error.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -69,7 +76,7 @@ class [[nodiscard]] Status {
 #define NMM_CONCAT_(a, b) a##b
 #define NMM_CONCAT(a, b) NMM_CONCAT_(a, b)
 
-// NMM_TRY(expression): returns the error of a Status or Result from the enclosing function.
+// NMM_TRY(expression) returns the error of a Status or Result from the enclosing function.
 #define NMM_TRY(...)                                         \
   do {                                                       \
     if (auto nmm_status = (__VA_ARGS__); !nmm_status.ok()) { \
@@ -77,14 +84,16 @@ class [[nodiscard]] Status {
     }                                                        \
   } while (false)
 
-// NMM_ASSIGN(auto x, expression): x = the value, or returns the error from the enclosing function.
+// NMM_ASSIGN(auto x, expression) sets x to the value, or returns the error from the enclosing
+// function.
 #define NMM_ASSIGN(lhs, ...) NMM_ASSIGN_(NMM_CONCAT(nmm_result_, __LINE__), lhs, __VA_ARGS__)
 #define NMM_ASSIGN_(result, lhs, ...)      \
   auto result = (__VA_ARGS__);             \
   if (!result.ok()) return result.error(); \
   lhs = std::move(result).value()
 
-// NMM_CHECK(condition): an invariant of ours, never a check of input. Always on.
+// NMM_CHECK(condition) ends the process if an invariant of ours does not hold. It is always on and
+// never checks input.
 #define NMM_CHECK(condition)                                                             \
   do {                                                                                   \
     if (!(condition)) {                                                                  \

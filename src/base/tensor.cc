@@ -27,18 +27,18 @@ constexpr std::array<DTypeInfo, 8> kDTypes = {{{DType::kF64, "F64", 8},
 // The table is in the order of the enumeration.
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
-// fp32 by rounding to odd: what is cut off stays visible in the last bit, so that rounding again to
-// 16 bits gives the nearest of the fp64 value (Boldo and Melquiond 2008).
+// Narrows to fp32 by rounding to odd: if anything is cut off, the last bit is set. Rounding the
+// result again to 16 bits then gives the value nearest to the fp64 one (Boldo and Melquiond 2008).
 float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
-  // Odd means that the last bit is set. Where the nearest fp32 lies further from zero than the
-  // value, the one before it is the cut-off value, whose last bit is then set.
+  // If the nearest fp32 is further from zero than the value, the fp32 before it is the truncated
+  // value. The last bit of the truncated value is then set.
   const bool away_from_zero = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
   return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - away_from_zero) | 1);
 }
 
-// The stored representation of one float dtype, and its conversion both ways.
+// The float dtypes, one struct each: the stored representation, and the conversion both ways.
 struct F64 {
   using Bits = double;
   static double widen(Bits bits) { return bits; }
@@ -60,8 +60,7 @@ struct BF16 {
   static Bits narrow(double value) { return bf16::from_float(round_to_odd(value)); }
 };
 
-// One switch over the dtypes for all conversions: `visit` gets the format as a type, so that its
-// inner loop is compiled for each.
+// Calls `visit` with the format as a type, so that its inner loop is compiled for each dtype.
 template <typename Visitor>
 void with_float_format(DType dtype, Visitor visit) {
   switch (dtype) {
@@ -112,7 +111,6 @@ void append(DType dtype, const In* values, int64_t count, std::vector<std::byte>
 int64_t dtype_size_bytes(DType dtype) { return info(dtype).size_bytes; }
 std::string_view dtype_name(DType dtype) { return info(dtype).name; }
 
-// The names of safetensors.
 Result<DType> parse_dtype(std::string_view name) {
   for (const DTypeInfo& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
@@ -139,7 +137,7 @@ void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* ou
 void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out) {
   convert(tensor, first, count, out);
 }
-// fp32 is widened first, so that one path rounds; widening is exact.
+// fp32 values are widened first, which is exact, so that both overloads round in the same code.
 void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out) {
   append(dtype, values, count, out);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Tensors as the rest of the code sees them: TensorView for what a checkpoint holds (any dtype,
-// read-only, mapped memory), Matrix and MatrixView for fp32 activations. All are dense and
-// row-major; the last dimension is contiguous.
+// Tensors for all other code: TensorView for what a checkpoint holds (any dtype, read-only, mapped
+// memory), Matrix and MatrixView for fp32 activations. All are dense and row-major; the last
+// dimension is contiguous. Views do not keep their memory alive.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace neuronmm {
 
-// The dtypes of the safetensors format that we store or read. Names as in its header: "F32",
-// "BF16", ...
+// The dtypes of the safetensors format that we store or read. dtype_name() gives their names as in
+// its header: "F32", "BF16", ...
 enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kI8, kU8 };
 
 int64_t dtype_size_bytes(DType dtype);
@@ -25,31 +25,31 @@ bool is_float(DType dtype);
 using Shape = std::vector<int64_t>;
 std::string shape_string(const Shape& shape);  // "[2048, 8192]"
 
-// Does not own its memory. `data` may be unaligned for its dtype: read through copy_row /
-// to_floats.
+// A tensor in memory that somebody else owns. `data` may be unaligned for its dtype, so it must be
+// read with to_floats() or to_doubles(), or copied.
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
   const std::byte* data = nullptr;
 
   bool empty() const { return data == nullptr; }
-  int64_t size() const;  // elements
+  int64_t size() const;  // number of elements
   int64_t size_bytes() const { return size() * dtype_size_bytes(dtype); }
   int64_t rows() const { return shape.at(0); }
   int64_t columns() const { return shape.at(1); }
 };
 
-// Converts `count` elements starting at element `first` to fp32 / fp64. Float dtypes only (F64
-// narrows to nearest).
+// Converts `count` elements, beginning with element `first`, to fp32 or fp64. The tensor must have
+// a float dtype. F64 is rounded to the nearest fp32.
 void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* out);
 void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out);
 
-// Rounds fp32 / fp64 values to `dtype` (nearest even) and appends their little-endian bytes to
-// `out`. Float dtypes only.
+// Rounds fp32 or fp64 values to `dtype`, which must be a float dtype, and appends their
+// little-endian bytes to `out`. Rounds to nearest even.
 void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out);
 void append_rounded(DType dtype, const double* values, int64_t count, std::vector<std::byte>& out);
 
-// A [rows, columns] window on memory owned by somebody else; row i starts at data + i * stride.
+// A [rows, columns] window on memory that somebody else owns. Row i starts at data + i * stride.
 template <typename T>
 struct MatrixView {
   T* data = nullptr;
@@ -60,7 +60,7 @@ struct MatrixView {
   MatrixView() = default;
   MatrixView(T* d, int64_t r, int64_t c) : data(d), rows(r), columns(c), stride(c) {}
   MatrixView(T* d, int64_t r, int64_t c, int64_t s) : data(d), rows(r), columns(c), stride(s) {}
-  // A mutable view is also a read-only one.
+  // A mutable view converts to a read-only one.
   operator MatrixView<const T>() const { return {data, rows, columns, stride}; }
 
   T* row(int64_t i) const { return data + i * stride; }
@@ -71,7 +71,7 @@ struct MatrixView {
 using ConstMatrixView = MatrixView<const float>;
 using MutableMatrixView = MatrixView<float>;
 
-// An owned fp32 matrix [rows, columns], zero-initialised.
+// An fp32 matrix [rows, columns] that owns its memory, initialised with zeros.
 class Matrix {
  public:
   Matrix() = default;

@@ -6,8 +6,8 @@
 
 namespace neuronmm {
 
-// An exception ends its task alone. All threads are joined first, and the first exception by number
-// is thrown on: an order that does not depend on time.
+// An exception ends its own task only. All threads are joined first. Then the exception of the task
+// with the lowest number is thrown, so that the result does not depend on timing.
 void run_on_threads(int64_t count, const std::function<void(int64_t)>& task) {
   std::vector<std::exception_ptr> thrown(static_cast<size_t>(count) + 1);
   std::vector<std::thread> threads;

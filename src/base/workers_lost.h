@@ -1,12 +1,13 @@
 #pragma once
-// The end of computing, for whoever goes on after other exceptions.
+// The exception for work that cannot succeed any more because a helper process is gone. Callers
+// that catch other exceptions and continue, such as the server, must stop at this one.
 
 #include <stdexcept>
 
 namespace neuronmm {
 
-// Thrown by work of a model whose helpers are gone for good, as another process is: no such work
-// succeeds any more. The message says who is lost and what has happened.
+// Thrown by a model whose helper processes are gone for good: no later work of the model succeeds.
+// The message says which helper is lost and what happened.
 struct WorkersLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

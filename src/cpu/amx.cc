@@ -16,8 +16,8 @@ namespace neuronmm::cpu {
 
 bool amx_granted() {
 #if defined(__x86_64__) && defined(__linux__)
-  // CPUID leaf 7, EDX, and the tiles' configuration and data in XCR0 (Intel Software Developer's
-  // Manual, volume 2A, CPUID, and volume 1, chapter 13).
+  // Documented: CPUID leaf 7, EDX, and the bits for the tiles' configuration and data in XCR0
+  // (Intel Software Developer's Manual, volume 2A, CPUID, and volume 1, chapter 13).
   constexpr unsigned kAmx = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, int8
   constexpr unsigned kTileStates = 3u << 17;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -26,7 +26,7 @@ bool amx_granted() {
   unsigned xcr0 = 0, high = 0;
   asm volatile("xgetbv" : "=a"(xcr0), "=d"(high) : "c"(0));
   if ((xcr0 & kTileStates) != kTileStates) return false;
-  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA (Linux, Documentation/arch/x86/xstate.rst).
+  // Documented: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA (Linux, Documentation/arch/x86/xstate.rst).
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
@@ -44,7 +44,7 @@ Matrix random_matrix(int64_t rows, int64_t columns) {
   return m;
 }
 
-// x times w with one of the tables, packed as that table wants it.
+// Returns x times w, computed with one of the tables. The rows are packed as that table wants them.
 std::vector<float> product(const Kernels& kernels, ConstMatrixView x, const PackedMatrix& w) {
   std::vector<float> y(static_cast<size_t>(x.rows * w.n()));
   Buffer<float> storage;
@@ -58,13 +58,13 @@ std::vector<float> product(const Kernels& kernels, ConstMatrixView x, const Pack
 
 }  // namespace
 
-// Deeper than two groups and wider than a panel, and neither a whole number of them, so that full
-// and ragged groups and panels are all compared; each number of rows up to two tiles of rows.
+// The test product is deeper than two groups and wider than a panel, and neither is a whole number
+// of them. Full and partial groups and panels are all compared, for every number of rows up to two
+// tiles of rows.
 bool multiply_alike(const Kernels& one, const Kernels& other) {
   const int64_t columns = kPanel + 8, depth = 2 * kQuantGroup + 44, kMostRows = kMaxTileRows + 2;
   const Matrix w_t = random_matrix(columns, depth), x = random_matrix(kMostRows, depth);
-  // The weights' values do not matter to the comparison. What matters is that both tables read the
-  // same ones.
+  // The weights' values do not matter, as long as both tables read the same ones.
   const std::vector<double> w(w_t.data(), w_t.data() + columns * depth);
   const ops::QuantizedWeight weight = ops::quantize(w.data(), columns, depth);
   const PackedMatrix packed(weight.view());

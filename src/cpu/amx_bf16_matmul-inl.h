@@ -1,16 +1,15 @@
 // Products of bf16 rows with bf16 weights by Intel AMX, for one instruction set (see kernels.h,
 // amx_tiles-inl.h, packed_rows.h). Highway includes this file once per target.
 //
-// TDPBF16PS adds up 16 products of even k and 16 of odd k apart, and adds both to the sum: another
-// order than that of the other instructions, and therefore used for every number of rows, one
-// included, so that a row's result does not depend on its neighbours. Weights lie as it wants them:
-// row i of a tile is word i of 16 columns.
+// TDPBF16PS adds up 16 products of even k and 16 of odd k separately, and then adds both to the
+// sum. Other instructions add in another order. AMX is therefore used for every number of rows,
+// even for one, so that a row's result does not depend on its neighbours. The weights are already
+// in its layout: row i of a tile is word i of 16 columns.
 //
-// Measured on an Intel CPU of 2024 (one of two cores, 2.7 to 3.4 GHz): TDPBF16PS takes 16 cycles
-// for 16 rows, 1,400 to 1,690 multiply-adds per ns; with both operands out of the second-level
-// cache 790 to 880, as its 53 bytes per cycle allow, where fp32 has 112. Blocks of K or of columns
-// that stay in the first-level cache, prefetching, and tiles of 48 rows changed that by less than a
-// tenth.
+// Measured on an Intel CPU of 2024 (one core): TDPBF16PS takes 16 cycles for 16 rows. With both
+// operands in the second-level cache it reaches half of that speed, which the cache's bandwidth
+// allows and which is seven times that of fp32. Blocks of K or of columns that stay in the
+// first-level cache, prefetching, and tiles of 48 rows changed the speed by less than a tenth.
 
 #if defined(NEURONMM_CPU_AMX_BF16_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_BF16_MATMUL_INL_H_
@@ -30,7 +29,7 @@ namespace HWY_NAMESPACE {
 template <class Tiles>
 class AmxBf16Product : public InPlace {
  public:
-  static constexpr bool kRowsInSteps = true;  // see packed_rows.h
+  static constexpr bool kRowsInSteps = true;  // the layout of rows, see packed_rows.h
   static constexpr int64_t kMostRows = kMaxTileRows;
 
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, const Panels& w,
@@ -89,7 +88,8 @@ class AmxBf16Product : public InPlace {
     if constexpr (kBothHalves) end<2>(sums, upper);
   }
 
-  // Two tiles of sums, of the rows from `row` on. A bias has a stride of 0: its row is every row.
+  // Loads two tiles of sums, for the rows from `row` on. A bias has a stride of 0, so that every
+  // row starts with it.
   template <int kTile>
   static HWY_INLINE void begin(const Sums& sums, int64_t row) {
     if (sums.init == nullptr) {

@@ -1,14 +1,16 @@
-// Products with int8 weights by Intel AMX, for one instruction set (see kernels.h,
-// amx_tiles-inl.h, packed_rows.h). Highway includes this file once per target.
+// Products with int8 weights by Intel AMX, for one instruction set (see kernels.h, amx_tiles-inl.h,
+// packed_rows.h). Highway includes this file once per target.
 //
-// Only the int32 sums of groups are made in another way than in int8_matmul-inl.h: up to 32 rows of
-// 128 bytes times a panel, in two steps of 64. They are exact, and pass through memory into the
-// same fp32 sums in the same order, so the results are those of every other instruction.
+// Only the int32 sums of groups are computed in another way than in int8_matmul-inl.h: up to 32
+// rows of 128 bytes are multiplied with a panel in two steps of 64. The sums are exact. They pass
+// through memory into the same fp32 sums in the same order, so the results equal those of all other
+// instructions.
 //
-// Measured on an Intel CPU of 2024 (one core, in cache): 1,080 multiply-adds per ns, 770 with 12
-// rows whose sums stay in registers; VNNI has 430. The tile products alone take 1,600. What is left
-// are the vector instructions that scale a group's sums, which are therefore done between the tile
-// products of the next group: one after the other it is 990.
+// Measured on an Intel CPU of 2024 (one core, in cache; docs/benchmarks.md): this product is 2.5
+// times as fast as VNNI's. It reaches two thirds of the speed of the tile products alone. The rest
+// of the time goes to vector instructions that scale a group's sums. They run between the tile
+// products of the next group, which is a tenth faster than after them. Tiles of 12 rows, whose sums
+// stay in registers, are slower.
 
 #if defined(NEURONMM_CPU_AMX_INT8_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_INT8_MATMUL_INL_H_
@@ -27,25 +29,26 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// What a group's bytes are prepared in, while the group before is multiplied.
+// The number of slots in which the bytes of the next group are prepared while a group is
+// multiplied.
 inline constexpr int kSlots = 8;
 
-// Weights of 8 bits are multiplied where they lie.
+// Weights of 8 bits are multiplied directly from memory.
 struct StoredBytes {
   static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
   static const int32_t* of(const int32_t* group, int64_t /*i*/) { return group + kScaleWords; }
   static void prepare(const int32_t* /*group*/, int64_t /*rows*/, int /*slot*/, int64_t /*i*/) {}
 };
 
-// Codes are expanded group by group; tiles are high ones (AmxProduct::takes_rows). With few rows
-// that hides what memory takes: of the synthetic Llama-3.2-1B in 4 bits 16 sequences decode at 310
-// tokens/s on two cores of an Intel CPU with AMX, and at 232 where a block of panels is expanded
-// before it is multiplied.
+// Expands codes of 6 and 4 bits to bytes, one group ahead of the multiplication. Only products with
+// high tiles use it (AmxProduct::takes_rows). With few rows this hides the latency of memory.
+// Measured on two cores of an Intel CPU with AMX: 16 sequences of the synthetic Llama-3.2-1B in 4
+// bits decode a third faster than if a block of panels is expanded before it is multiplied.
 template <class Codes>
 class BytesAhead {
  public:
   static constexpr int64_t kWordsOfGroup = Codes::kWordsOfGroup;
-  // Of group i of a panel, whose `rows` rows k have been prepared in all slots.
+  // Returns the bytes of group i of a panel. All slots of the group must have been prepared.
   const int32_t* of(const int32_t* /*group*/, int64_t i) const { return bytes_[i % 2]; }
   HWY_INLINE void prepare(const int32_t* group, int64_t rows, int slot, int64_t i) {
     constexpr int64_t kLines = kGroupWords / kSlots;
@@ -58,14 +61,13 @@ class BytesAhead {
   HWY_ALIGN int32_t bytes_[2][kGroupWords * kPanel];
 };
 
-// An Int8Product that multiplies high tiles of rows by `Tiles`, all others as Instruction does.
+// An Int8Product that multiplies high tiles of rows by `Tiles`, and all others as Instruction does.
 template <class Tiles, class Instruction, class Bytes = StoredBytes>
 class AmxProduct : public InPlace {
  public:
-  // Asking for codes ahead pays for any number of rows on Intel's CPUs with AMX. Measured on one
-  // of 2024, two cores, weights in memory, six runs each: one row of 4 bits took .32 to .39 ms
-  // without it and .33 to .34 with it, two rows .41 to .43 and .34 to .40, four .48 to .51 and .41
-  // to .45.
+  // Prefetching codes pays for any number of rows on Intel's CPUs with AMX. Measured on one of 2024
+  // (two cores, weights in memory): two and four rows take an eighth less time with it, and one row
+  // takes as long.
   struct Dot : Int8Dot<Instruction> {
     static constexpr int kCodePrefetchRows = 1;
   };
@@ -73,7 +75,8 @@ class AmxProduct : public InPlace {
   using OfCodes = AmxProduct<Tiles, Instruction, BytesAhead<Codes>>;
   static constexpr int64_t kMostRows = kMaxTileRows;
 
-  // Memory is the limit for lower ones.
+  // Returns whether tiles of this height are multiplied by AMX. For lower tiles memory is the
+  // limit.
   static constexpr bool takes_rows(int64_t tile_rows) { return tile_rows >= kLeastRows; }
 
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, const Panels& w,
@@ -105,7 +108,7 @@ class AmxProduct : public InPlace {
   static constexpr int kLeastRows = kTileRows / 2 + 1;
   static constexpr int64_t kStepWords = Registers::kStepWords;
   static constexpr int64_t kProductBytes = kPanel * kWordBytes;
-  // Rows whose sums are scaled between two products of tiles.
+  // The number of rows whose sums are scaled between two tile products.
   static constexpr int64_t kSlotRows = 4;
   static_assert(kGroupWords == 2 * kStepWords && kMaxTileRows == kSlots * kSlotRows);
 
@@ -117,7 +120,7 @@ class AmxProduct : public InPlace {
     int64_t k;
   };
 
-  // The int32 sums of a group and what they are scaled by.
+  // The int32 sums of a group, and the headers and weights that hold their scales.
   struct Group {
     const int32_t* products;
     const int32_t* headers;
@@ -125,7 +128,7 @@ class AmxProduct : public InPlace {
     int64_t rows;
   };
 
-  // Groups one after the other, each scaled while the next one is multiplied.
+  // Multiplies all groups of a panel. Each group is scaled while the next one is multiplied.
   template <bool kBothHalves>
   static HWY_INLINE void multiply_panel(Operands of, const Sums& to) {
     HWY_ALIGN int32_t products[2][kMaxTileRows * kPanel];
@@ -151,8 +154,8 @@ class AmxProduct : public InPlace {
     copy_rows(of.rows, sums, kPanel, to.y, to.y_stride);
   }
 
-  // products <- a group of rows times the panel's bytes. between(slot) is called for eight slots,
-  // between products of tiles.
+  // Sets `products` to a group of rows times the panel's bytes. Calls between(slot) for each of the
+  // eight slots, between tile products.
   template <bool kBothHalves, class Between>
   static HWY_INLINE void multiply_group(const Operands& of, const int32_t* w, int32_t* products,
                                         const Between& between) {
@@ -169,7 +172,7 @@ class AmxProduct : public InPlace {
     } else {
       for (int slot = 4; slot < 8; ++slot) between(slot);
     }
-    // Sums leave the tiles through memory, since no instruction moves a tile to vectors.
+    // The sums leave the tiles through memory, because no instruction moves a tile to vectors.
     Tiles::template store<0>(products, kProductBytes);
     Tiles::template store<1>(products + kHalfPanel, kProductBytes);
     if constexpr (kBothHalves) {
@@ -178,7 +181,7 @@ class AmxProduct : public InPlace {
     }
   }
 
-  // The tiles of sums += 64 of the group's 128 k.
+  // Adds the products of 64 of the group's 128 k to the tiles of sums.
   template <bool kBothHalves, int kSlot, class Between>
   static HWY_INLINE void add_step(const int32_t* a, const int32_t* w, int64_t upper,
                                   const Between& between) {
@@ -199,7 +202,7 @@ class AmxProduct : public InPlace {
     between(kSlot + 3);
   }
 
-  // sums += the scaled products of four rows, or of those that are left.
+  // Adds the scaled products of one slot's rows to `sums`; the last slot may have fewer rows.
   static HWY_INLINE void scale_slot(const Group& group, int slot, float* HWY_RESTRICT sums) {
     const int64_t first = slot * kSlotRows;
     if (first + kSlotRows <= group.rows) {
@@ -225,7 +228,7 @@ class AmxProduct : public InPlace {
     }
   }
 
-  // `to` <- `from`, or 0 if there is none, of a panel's columns.
+  // Copies a panel's columns from `from` to `to`, or zeros if `from` is null.
   static HWY_INLINE void copy_rows(int64_t rows, const float* from, int64_t from_stride, float* to,
                                    int64_t to_stride) {
     for (int64_t r = 0; r < rows; ++r) {

@@ -1,5 +1,5 @@
-// The instructions of Intel AMX and the shapes of tiles that products use, for one instruction set
-// (see amx.h). Highway includes this file once per target.
+// The instructions of Intel AMX and the shapes of the tiles that products use, for one instruction
+// set (see amx.h). Highway includes this file once per target.
 
 #if defined(NEURONMM_CPU_AMX_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_TILES_INL_H_
@@ -17,8 +17,8 @@ namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
-// As assembly, since Highway does not ask the compiler for AMX, and volatile, since the compiler
-// does not know the tiles that they change.
+// The instructions are written as assembly, because Highway does not ask the compiler for AMX. They
+// are volatile, because the compiler does not know the tiles that they change.
 struct AmxTiles {
   static HWY_INLINE void configure(const TileConfig& config) {
     asm volatile("ldtilecfg %0" : : "m"(config));
@@ -28,7 +28,7 @@ struct AmxTiles {
   static HWY_INLINE void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
-  // Rows `stride` bytes apart.
+  // The tile's rows are `stride` bytes apart in memory.
   template <int kTile>
   static HWY_INLINE void load(const void* from, int64_t stride) {
     asm volatile("tileloadd (%0,%1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
@@ -37,12 +37,12 @@ struct AmxTiles {
   static HWY_INLINE void store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
   }
-  // C += A · B: signed bytes of A, unsigned ones of B.
+  // C += A · B, with signed bytes in A and unsigned bytes in B.
   template <int kC, int kA, int kB>
   static HWY_INLINE void dot_bytes() {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
-  // C += A · B of pairs of bf16.
+  // C += A · B, with pairs of bf16.
   template <int kC, int kA, int kB>
   static HWY_INLINE void dot_bf16() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
@@ -50,15 +50,16 @@ struct AmxTiles {
 };
 #endif
 
-// Eight tiles as a product of up to 32 rows with one panel uses them: C's four quarters (0 and 1
-// the upper rows, 2 and 3 the lower ones), A's two halves (4, 5), and of B, 16 words of each
-// column, the columns' two halves (6, 7). An object holds its thread's tile registers: it
-// configures them when it needs to, and releases them at its end.
+// Eight tile registers for the product of up to 32 rows with one panel. Tiles 0 to 3 are the
+// quarters of C (0 and 1 for the upper rows, 2 and 3 for the lower ones). Tiles 4 and 5 are the two
+// halves of A. Tiles 6 and 7 are the two halves of B's columns, 16 words of each column. An object
+// holds its thread's tile registers: it configures them when needed and releases them in its
+// destructor.
 template <class Tiles>
 class PanelTiles {
  public:
-  static constexpr int64_t kRows = TileConfig::kMaxRows;               // of a tile
-  static constexpr int64_t kStepWords = TileConfig::kMaxRowBytes / 4;  // of K at once
+  static constexpr int64_t kRows = TileConfig::kMaxRows;               // rows of a tile
+  static constexpr int64_t kStepWords = TileConfig::kMaxRowBytes / 4;  // words of K in one step
   static_assert(kHalfPanel == kStepWords && 2 * kRows == kMaxTileRows);
 
   PanelTiles() = default;
@@ -68,13 +69,13 @@ class PanelTiles {
     if (configured_rows_ > 0) Tiles::release();
   }
 
-  // The upper half of the rows, which is all of up to 16.
+  // Returns the number of upper rows. Up to 16 rows are all upper rows.
   static constexpr int64_t upper_rows(int64_t rows) {
     return rows <= kRows ? rows : (rows + 1) / 2;
   }
 
-  // Tiles have the height of the rows that they multiply. Most calls of a thread have the same, and
-  // configuring zeroes all tiles.
+  // Configures the tiles for this number of rows, unless they are already. Most calls of a thread
+  // have the same number, and configuring clears all tiles.
   void configure(int64_t rows) {
     if (rows == configured_rows_) return;
     configured_rows_ = rows;

@@ -1,8 +1,8 @@
 // Attention with online softmax for one instruction set (see kernels.h). Highway includes this file
 // once per target.
 //
-// Keys of 32 positions and values of 32 features are panels like those of a weight, so both
-// products, scores = q · K^T and scores · V, are the register tiles of matmul-inl.h.
+// Keys of 32 positions and values of 32 features form panels like those of a weight. Both products,
+// scores = q · K^T and scores · V, therefore use the register tiles of matmul-inl.h.
 
 #if defined(NEURONMM_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_ATTENTION_INL_H_
@@ -23,13 +23,14 @@ namespace HWY_NAMESPACE {
 
 using Scores = RowMajor<kKeyBlock>;
 
-// One row of scores: the first visible position, and the one after the last, relative to the block.
+// The visible positions [first, last) of one row of scores, relative to the block.
 struct VisibleRange {
   int64_t first, last;
 };
 
-// A token sees positions up to its own, at most `window` of them. The queries of one token that
-// share a key/value head are neighbouring rows, `group` of them.
+// Returns the positions that a row sees. A token sees positions up to its own, at most `window` of
+// them if there is a window. The `group` queries of one token that share a key/value head are
+// neighbouring rows.
 inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t block_begin,
                                   int64_t count) {
   const int64_t position = b.first_position + (b.first_row + row) / b.group;
@@ -38,7 +39,7 @@ inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t 
           std::clamp<int64_t>(position + 1 - block_begin, 0, count)};
 }
 
-// The rows of weighted values are padded to whole panels, so that whole vectors fit.
+// Scales a row of weighted values, which is padded to whole panels, so that whole vectors fit.
 inline void scale_row(float* row, float factor, int64_t count) {
   const Floats d;
   for (int64_t i = 0; i < count; i += kLanes) {
@@ -46,12 +47,13 @@ inline void scale_row(float* row, float factor, int64_t count) {
   }
 }
 
-// scores[0, count) <- exp(scores - max), 0 where not visible; max, sum and the row of weighted
-// values are brought to the new maximum. count is a multiple of kPanel.
+// Sets scores[0, count) to exp(scores - max), or to 0 for positions that are not visible. Brings
+// `max`, `sum` and the row of weighted values to the new maximum. `count` must be a multiple of
+// kPanel.
 inline void softmax_row(float* scores, int64_t count, VisibleRange visible, float& max, float& sum,
                         float* weighted, int64_t features) {
   const Floats d;
-  // Nothing of this block is visible to the row. Going on would take -infinity from -infinity.
+  // The row sees nothing of this block. Continuing would subtract -infinity from -infinity.
   if (visible.first >= visible.last) {
     std::fill_n(scores, count, 0.0f);
     return;
@@ -70,7 +72,7 @@ inline void softmax_row(float* scores, int64_t count, VisibleRange visible, floa
     hn::StoreU(p, d, scores + i);
     total = hn::Add(total, p);
   }
-  // The sums so far are relative to the old maximum. e^(x - old) * e^(old - new) = e^(x - new).
+  // The sums so far are relative to the old maximum, and e^(x - old) * e^(old - new) = e^(x - new).
   if (new_max != max) {
     const float factor = std::exp(max - new_max);
     scale_row(weighted, factor, features);
@@ -80,12 +82,14 @@ inline void softmax_row(float* scores, int64_t count, VisibleRange visible, floa
   sum += hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// Positions [begin, begin + count), which are in one block, for the rows of one register tile.
+// Processes positions [begin, begin + count), which lie in one block, for the rows of one register
+// tile.
 template <class Dot>
 void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
   using Word = typename Dot::Word;
   const uint32_t* const block = b.blocks[begin / kKeyBlock];
-  // The block's panels are zero or old beyond `count`; softmax_row makes the scores there 0.
+  // Beyond `count` the block's panels hold zeros or old values; softmax_row sets the scores there
+  // to 0.
   const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
@@ -112,7 +116,7 @@ void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t coun
                               .sums = {weighted, features, weighted, features}});
 }
 
-// Blocks outside, tiles inside: a block of keys and values stays in cache for all rows.
+// The outer loop goes over blocks, so that a block of keys and values stays in cache for all rows.
 template <class Dot>
 void attend_blocks(const AttentionBlock& b) {
   for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
@@ -121,7 +125,7 @@ void attend_blocks(const AttentionBlock& b) {
   }
 }
 
-// An empty sum: the first block brings the first maximum, and exp(-infinity - max) is 0.
+// Starts with empty sums. The first block brings the first maximum, and exp(-infinity - max) is 0.
 inline void attend(const AttentionBlock& b) {
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   std::fill_n(b.max, b.q.rows, -std::numeric_limits<float>::infinity());

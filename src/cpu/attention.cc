@@ -11,47 +11,55 @@
 namespace neuronmm::cpu {
 namespace {
 
-// Rows of queries that pass over the keys together: 4 tiles of 12, so that keys and values are read
-// from afar once for 48 rows; their sums (48 x 128 x 4 bytes) stay in cache.
+// The number of query rows that pass over the keys together: 4 tiles of 12. Keys and values are
+// read from memory once for all 48 rows, whose sums (48 x 128 x 4 bytes) stay in cache.
 constexpr int64_t kQueryRows = 48;
-// Positions of a range: what is one task when decoding, where there are few rows to share out.
+// The number of positions in a range. A range is one task in decoding, where there are few rows to
+// divide among threads.
 constexpr int64_t kRangePositions = 8 * kKeyBlock;
 
-// The new tokens of one sequence, which are rows first_token ... of the batch. The rows of a kv
-// head are its queries, token by token: row t is head t % group of token t / group.
+// The new tokens of one sequence, which are the rows from first_token on of the batch. The rows of
+// a kv head are its queries, token by token: row t is head t % group of token t / group.
 struct Sequence {
   const CpuKvCache* cache;
   int64_t first_token, tokens;
 };
 
-// A block of rows of one kv head, and the ranges of positions that it is cut into. Each range
-// leaves, per row, the largest score and two sums relative to it: a slot. `finish` adds them up.
-// Ranges begin at multiples of kRangePositions whatever the rows are, and what a row does not see
-// adds nothing to its slots. So a token's result is the same bits whether it comes alone or with
-// others of its sequence, whatever the number of threads and the rest of the batch.
+// A block of rows of one kv head, and the ranges into which its positions are divided. Each range
+// leaves a slot: per row, the largest score and two sums relative to it. finish() adds up the
+// slots.
+//
+// Ranges begin at multiples of kRangePositions whatever the rows are, and positions that a row does
+// not see add nothing to its slots. A token's result therefore has the same bits whether it comes
+// alone or with others of its sequence. The number of threads and the rest of the batch do not
+// matter, either.
 struct RowBlock {
   Sequence sequence;
   int64_t head, first_row, rows;
-  int64_t begin, end;  // positions that some row sees; begin down to a block of the cache
-  bool split;          // every range is a task of its own, else all of them are one
-  int64_t first_slot;  // of ranges() slots when it is split; else its thread's are taken
+  // Positions that some row sees; begin is rounded down to a block of the cache.
+  int64_t begin, end;
+  bool split;  // every range is a task; otherwise all ranges together are one
+  // The first of ranges() slots, if split; otherwise the thread's slots are used.
+  int64_t first_slot;
 
   int64_t first_range() const { return begin / kRangePositions; }
   int64_t ranges() const { return (end - 1) / kRangePositions + 1 - first_range(); }
 };
 
+// The tasks of one call of attention(), and their results.
 class Attention {
  public:
   Attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t layer,
             ConstMatrixView q, MutableMatrixView y)
       : kernels_(kernels), shape_(shape), layer_(layer), q_(q), y_(y) {}
 
-  // Cuts the sequence's rows into blocks and, when there is one block only (decoding), its
-  // positions into ranges, so that there is work for all threads.
+  // Divides the sequence's rows into blocks. If there is only one block (decoding), its positions
+  // are divided into ranges, so that there is work for all threads.
   void add(const Sequence& sequence) {
     const int64_t rows = sequence.tokens * group();
     const int64_t blocks = (rows + kQueryRows - 1) / kQueryRows;
-    for (int64_t b = blocks - 1; b >= 0; --b) {  // the last see most positions: long tasks first
+    // The last blocks see most positions, and long tasks come first.
+    for (int64_t b = blocks - 1; b >= 0; --b) {
       RowBlock block = {.sequence = sequence,
                         .head = 0,
                         .first_row = b * kQueryRows,
@@ -67,8 +75,8 @@ class Attention {
     }
   }
 
-  // Blocks that are not split are finished by the thread that computed them. The ranges of a split
-  // one are added up at the end, in order.
+  // Runs all tasks. A block that is not split is finished by the thread that computed it. The
+  // ranges of a split block are added up at the end, in order.
   void run(Buffer<float>& scratch) const {
     float* const slots =
         scratch.reserve((own_slots_ + num_threads() * thread_slots_) * slot_floats());
@@ -90,7 +98,7 @@ class Attention {
 
  private:
   struct Task {
-    int64_t block, first_range, end_range;  // of the block's
+    int64_t block, first_range, end_range;  // ranges of the block
   };
 
   void add_tasks(RowBlock block) {
@@ -113,14 +121,16 @@ class Attention {
   int64_t position(const Sequence& sequence, int64_t row) const {
     return sequence.cache->length() + row / group();
   }
-  // Down to a block of the cache: the positions before the window are masked.
+  // Returns the first position that the row sees, rounded down to a block of the cache. Positions
+  // before the window are masked later.
   int64_t begin(const Sequence& sequence, int64_t row) const {
     const int64_t window = shape_.sliding_window;
     const int64_t first =
         window > 0 ? std::max<int64_t>(0, position(sequence, row) - window + 1) : 0;
     return first / kKeyBlock * kKeyBlock;
   }
-  // Where row `row` of the block lies in q and y: the token's row, and the columns of its head.
+  // The place of row `row` of the block in q and y: the token's row, and the first column of its
+  // head.
   int64_t token(const RowBlock& block, int64_t row) const {
     return block.sequence.first_token + (block.first_row + row) / group();
   }
@@ -128,13 +138,13 @@ class Attention {
     return (block.head * group() + (block.first_row + row) % group()) * shape_.head_dim;
   }
 
-  // A slot: max, sum and weighted values of kQueryRows rows, then their packed queries. In whole
-  // cache lines.
+  // The layout of a slot: max, sum and weighted values of kQueryRows rows, then their packed
+  // queries. Each part takes whole cache lines.
   static constexpr int64_t kMax = 0, kSum = kQueryRows, kWeighted = 2 * kQueryRows;
   int64_t query_offset() const { return kWeighted + kQueryRows * features(); }
   int64_t slot_floats() const { return query_offset() + kQueryRows * features(); }
 
-  // The queries of a block, scaled by 1 / sqrt(head_dim), as the left factor of a product.
+  // Packs the queries of a block, scaled by 1 / sqrt(head_dim), as the left factor of a product.
   PackedRows pack_queries(const RowBlock& block, float* packed) const {
     const PackedRows a = {.data = packed,
                           .rows = block.rows,
@@ -153,7 +163,7 @@ class Attention {
     return a;
   }
 
-  // One range of positions for one block of rows, by the kernel, into a slot of its own.
+  // Computes one range of positions for one block of rows, into a slot.
   void compute(const RowBlock& block, int64_t range, float* slot) const {
     const CpuKvCache& cache = *block.sequence.cache;
     const int64_t first = (block.first_range() + range) * kRangePositions;
@@ -179,8 +189,8 @@ class Attention {
     }
   }
 
-  // Each range has its own maximum m_s, and sums relative to it. The whole is sum_s e^(m_s - m) *
-  // sums_s with m the largest of them, divided by the same for the weights.
+  // Combines a row's ranges. Each has its own maximum m_s and sums relative to it. With m the
+  // largest m_s, the row is sum_s e^(m_s - m) * weighted_s divided by sum_s e^(m_s - m) * sum_s.
   void finish_row(const float* slots, int64_t ranges, int64_t r, float* out) const {
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t s = 0; s < ranges; ++s) max = std::max(max, slots[s * slot_floats() + kMax + r]);
@@ -203,11 +213,11 @@ class Attention {
   const MutableMatrixView y_;
   std::vector<RowBlock> blocks_;
   std::vector<Task> tasks_;
-  int64_t own_slots_ = 0, thread_slots_ = 0;  // of split blocks; of each thread
-  int64_t work_ = 0;                          // multiply-adds
+  int64_t own_slots_ = 0, thread_slots_ = 0;  // slots of all split blocks; slots of each thread
+  int64_t work_ = 0;                          // in multiply-adds
 };
 
-// The cache of another backend has another layout.
+// Refuses the cache of another backend, which has another layout.
 CpuKvCache& cpu_cache(const ops::SequenceRows& sequence) {
   auto* const cache = dynamic_cast<CpuKvCache*>(sequence.cache);
   NMM_CHECK(cache != nullptr);

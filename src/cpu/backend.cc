@@ -14,9 +14,8 @@
 namespace neuronmm::cpu {
 namespace {
 
-// What one element of an element-wise operation costs, in multiply-adds of data that is in cache
-// (the unit of for_each_task). Assumed: such elements come from memory, which is about four times
-// slower.
+// The cost of one element of an element-wise operation, in multiply-adds on data in cache (the unit
+// of for_each_task). Assumed: such elements come from memory, which is about four times slower.
 constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
@@ -50,15 +49,15 @@ class CpuBackend : public ops::Backend {
     });
   }
 
-  // The halves of a head are rotated against one another, as in Hugging Face's models: element j
-  // with element j + head_dim / 2.
+  // Rotates the halves of a head against each other, as Hugging Face's models do: element j with
+  // element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             const ops::RotaryEmbedding& rotary) const override {
     const int64_t half = head_dim / 2;
     NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
-    // Every layer rotates queries and keys by the same angles: they are computed once per forward
-    // pass.
+    // Every layer rotates queries and keys by the same angles, so they are computed once per
+    // forward pass.
     angles_.update(positions, rotary);
     for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
@@ -84,8 +83,8 @@ class CpuBackend : public ops::Backend {
     for_each_task(x.rows, kElementWork * x.rows * x.columns, body);
   }
 
-  // One scratch for all layers, since one runs at a time. A backend may not compute in two threads
-  // at once.
+  // All layers share one scratch, because one layer runs at a time. A backend must not compute in
+  // two threads at once.
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;

@@ -1,12 +1,14 @@
 #pragma once
-// The CPU backend: SIMD kernels (Highway, run-time dispatch over the instruction sets that the CPU
-// has) on the thread team.
+// The CPU backend: it runs the SIMD kernels (Highway, which dispatches at run time to an
+// instruction set that the CPU has) on the thread team.
 //
-// BF16 weights are packed as bf16, int8 ones as int8, all others as fp32; activations and sums are
-// fp32, but for activations that meet int8 weights, and those that meet bf16 ones if the kernels
-// were chosen so (kernels.h). Results do not depend on the number of threads. A backend
-// and all that it made share scratch memory, so they serve one forward at a time: use one backend
-// per concurrent forward.
+// BF16 weights are packed as bf16, quantized ones keep their bits, and all others become fp32.
+// Activations and sums are fp32, with two exceptions. Activations that meet quantized weights are
+// rounded to int8. Activations that meet bf16 weights are rounded to bf16 if the kernels were
+// chosen so (kernels.h). Results do not depend on the number of threads.
+//
+// A backend and everything it made share scratch memory, so they serve one forward pass at a time.
+// Concurrent forward passes need a backend each.
 
 #include <memory>
 

@@ -1,6 +1,7 @@
 #pragma once
-// Grow-only memory for packed weights, caches and scratch: uninitialised and aligned to a cache
-// line, so that a 512-bit load never touches two.
+// Memory for packed weights, caches and scratch. It only grows, is not initialised, and is aligned
+// to a cache line, so that a 512-bit load never touches two lines. Throws std::bad_alloc if there
+// is no memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@ class Buffer {
   explicit Buffer(int64_t count, Pages pages = Pages::kDefault) { allocate(count, pages); }
 
   T* data() const { return memory_.get(); }
-  // At least `count` elements; what they held is lost when that takes more memory.
+  // Returns memory for at least `count` elements. If more memory is needed than before, the old
+  // elements are lost.
   T* reserve(int64_t count) {
     if (count > capacity_) allocate(count, Pages::kDefault);
     return data();
@@ -32,11 +34,11 @@ class Buffer {
 
  private:
   static constexpr size_t kCacheLine = 64;
-  static constexpr size_t kPage = size_t{64} << 10;     // a system's page, or a multiple of it
+  static constexpr size_t kPage = size_t{64} << 10;  // the system's page size, or a multiple of it
   static constexpr size_t kHugePage = size_t{2} << 20;  // x86-64 and arm64 with 4 KiB pages
 
-  // Memory that is read end to end for every token wants huge pages: fewer TLB misses. A part of
-  // one, at the end or alone, would only waste memory.
+  // Memory that is read completely for every token benefits from huge pages, which cause fewer TLB
+  // misses. A huge page at the end that is only partly used would waste memory.
   void allocate(int64_t count, Pages pages) {
     const size_t wanted = static_cast<size_t>(count) * sizeof(T);
     const bool huge = pages == Pages::kHuge && wanted >= kHugePage;
@@ -50,8 +52,8 @@ class Buffer {
     capacity_ = count;
   }
 
-  // Mapped by itself: malloc has a header in front of what it aligns, so that of two megabytes
-  // behind one another each would take four of the process's address space, which limits count.
+  // Maps the memory directly. malloc puts a header before aligned memory, so that every 2 MiB would
+  // take 4 MiB of the process's address space, which resource limits count.
   static void* map_huge(size_t bytes) {
     const size_t all = bytes + kHugePage;
     void* mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,7 +67,7 @@ class Buffer {
   }
 
   struct Free {
-    size_t mapped = 0;  // bytes; 0: it is malloc's
+    size_t mapped = 0;  // bytes that were mapped, or 0 for malloc's memory
     void operator()(T* memory) const {
       mapped > 0 ? void(munmap(memory, mapped)) : std::free(memory);
     }

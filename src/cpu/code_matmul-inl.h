@@ -1,13 +1,16 @@
-// Dot products of codes of 6 and 4 bits that are multiplied as they are, for one instruction set
-// (see kernels.h, low_bit_codes-inl.h). Highway includes this file once per target.
+// Dot products of codes of 6 and 4 bits that are multiplied without expanding them to bytes, for
+// one instruction set (see kernels.h, low_bit_codes-inl.h). Highway includes this file once per
+// target.
 //
-// A byte of a weight is a linear function of its code q, so that the sum of byte · x over some rows
-// k is one of the sums of q · x and of x: the same integer. Where x86 has no dot products of bytes
-// that is less work: codes are small enough for pmaddubsw, which multiplies 32 of them and adds
-// neighbours in 16 bits, and for more additions there; bytes must be widened first. AVX-512's dot
-// products gain with one row, where the instructions that make bytes of codes are more than memory
-// waits for. Measured on Zen 4, one core, in cache, GB/s of groups of 16: one row 28 -> 34, two
-// rows 24 -> 24; of groups of 32 one row 32 -> 32, two rows 26 -> 23.
+// A weight's byte is a linear function of its code q. The sum of byte · x over some rows k can
+// therefore be computed from the sums of q · x and of x, as the same integer. This is less work
+// where x86 has no dot products of bytes. Codes are small enough for pmaddubsw, which multiplies 32
+// of them and adds neighbours in 16 bits, and for more additions in 16 bits; bytes must be widened
+// first.
+//
+// With AVX-512's dot products, codes gain for one row, where making bytes of codes takes longer
+// than waiting for memory. Measured on Zen 4 (one core, in cache): one row of groups of 16 is a
+// fifth faster, two rows are equal. With groups of 32 one row is equal and two rows are slower.
 
 #if defined(NEURONMM_CPU_CODE_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_CODE_MATMUL_INL_H_
@@ -24,14 +27,16 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// Whether that pays with R rows. The sums of 6 bits are pairs of 16 bits.
+// Returns whether multiplying codes pays with this number of rows. The sums of 6-bit codes are
+// pairs of 16 bits.
 template <class Codes, class Dot>
 constexpr bool multiplies_codes(int rows) {
   return Codes::kBits == 4 ? rows <= Dot::kCodeRows : Dot::kCodeRows == kTileRows;
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// sums <- or += codes times x, of line kLine behind `line`, which is where `lines` begin.
+// Sets `sums` to, or adds to them, the codes of one line times x. The line is kLine lines after
+// `line`, at which `lines` begin.
 template <int kLine, bool kFirst, int R, int P, class Codes, class Dot>
 HWY_INLINE void add_line_of_codes(const int32_t* const (&lines)[P], const int64_t (&column)[P],
                                   const int32_t* HWY_RESTRICT x, int64_t line, int64_t count,
@@ -50,9 +55,9 @@ HWY_INLINE void add_line_of_codes(const int32_t* const (&lines)[P], const int64_
   }
 }
 
-// products <- one group of A, `count` words per row, times P vectors of words at `column` of a
-// line, as the sums of int8 weights are. byte = sc · q - zero, with an sc and a zero for kLines
-// lines; |sums of q · x| <= 30,480.
+// Sets `products` to one group of A (`count` words per row) times P vectors of words at `column` of
+// a line, in the same form as for int8 weights. byte = sc · q - zero, with one sc and one zero for
+// kLines lines. The sums of q · x stay within ±30,480, so they fit into 16 bits.
 template <int R, int P, class Codes, class Dot>
 requires(Codes::kBits == 4) HWY_INLINE
     void dot_codes(const int32_t* HWY_RESTRICT a, int64_t count, const int32_t* const (&group)[P],
@@ -93,7 +98,7 @@ requires(Codes::kBits == 4) HWY_INLINE
   }
 }
 
-// products += codes of 6 bits times x, of lines kLine and kLine + 1 behind `line`.
+// Adds 6-bit codes times x to `products`, for the lines kLine and kLine + 1 after `line`.
 template <int kLine, int R, int P, class Codes, class Dot>
 HWY_INLINE void add_two_lines_of_codes(const int32_t* const (&lines)[P], const int64_t (&column)[P],
                                        const int32_t* HWY_RESTRICT x, int64_t line, int64_t count,
@@ -117,13 +122,13 @@ HWY_INLINE void add_two_lines_of_codes(const int32_t* const (&lines)[P], const i
   }
 }
 
-// The same of 6 bits. byte = q - 32; |sums of q · x over two lines| <= 32,004.
+// As above, for 6 bits. byte = q - 32, and the sums of q · x over two lines stay within ±32,004.
 template <int R, int P, class Codes, class Dot>
 requires(Codes::kBits == 6) HWY_INLINE
     void dot_codes(const int32_t* HWY_RESTRICT a, int64_t count, const int32_t* const (&group)[P],
                    const int64_t (&column)[P], WordVector (&products)[R][2 * P]) {
   const int32_t* HWY_RESTRICT x = a + kHeaderWords * R;
-  for (int r = 0; r < R; ++r) {  // the correction is -128 · sum of x
+  for (int r = 0; r < R; ++r) {  // the correction is -128 · sum of x, and -32 · sum of x is needed
     for (int v = 0; v < 2 * P; ++v) products[r][v] = hn::Set(Words(), a[R + r] / 4);
   }
   for (int64_t line = 0; line < count; line += kPieceWords) {

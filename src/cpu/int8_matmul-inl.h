@@ -1,9 +1,10 @@
 // Products with int8 weights for one instruction set (see kernels.h, packed_matrix.h,
 // packed_rows.h). Highway includes this file once per target.
 //
-// Per group of kQuantGroup columns of K the sum of byte products is exact in int32; it starts from
-// the row's correction, is converted to fp32, scaled by row and column, and added to the fp32 sums,
-// group after group. So results depend neither on tiles nor on which instructions form the sums.
+// For each group of kQuantGroup columns of K the sum of byte products is exact in int32. It starts
+// from the row's correction, is converted to fp32, scaled by row and column, and added to the fp32
+// sums, group after group. Results therefore depend neither on tiles nor on the instructions that
+// compute the sums.
 
 #if defined(NEURONMM_CPU_INT8_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_INT8_MATMUL_INL_H_
@@ -27,10 +28,11 @@ using Pairs = hn::Repartition<int16_t, Words>;
 using PairVector = hn::Vec<Pairs>;
 #endif
 
-// Instructions for sum += w[0] · x[0] + ... + w[3] · x[3] in every lane, x signed: what they make
-// of the row's correction and of a word of the weights, which are unsigned. A word is used in
-// kParts parts, each of which takes a word of each row as `rows` gives them. Codes of few bits are
-// multiplied as they are up to kCodeRows rows at once (see code_matmul-inl.h).
+// The interface of instructions for sum += w[0] · x[0] + ... + w[3] · x[3] in every lane, with
+// unsigned w and signed x. start() gives the initial sum for a row's correction, and weights()
+// converts a word of weights. A word is used in kParts parts, each of which takes one word of each
+// row as rows() lays them out. With up to kCodeRows rows, codes of few bits are multiplied without
+// expanding them (see code_matmul-inl.h).
 struct OfUnsigned {
   using Rows = Interleaved;
   static constexpr int kParts = 1, kCodeRows = 0;
@@ -44,14 +46,14 @@ struct OfUnsigned {
   }
 };
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-// sum + a[0] · b[0] + a[1] · b[1] of pairs of 16 bits.
+// Returns sum + a[0] · b[0] + a[1] · b[1] for pairs of 16 bits.
 HWY_INLINE WordVector add_pairs(WordVector sum, PairVector a, PairVector b) {
   WordVector unused = hn::Zero(Words());
   return in_place(hn::ReorderWidenMulAccumulate(Words(), a, b, sum, unused));
 }
 
-// Words [k / 4] of the rows of a quad as pairs of 16 bits: all of bytes 0 and 2, then all of bytes
-// 1 and 3.
+// The order of a quad's words [k / 4] as pairs of 16 bits: first bytes 0 and 2 of all words, then
+// bytes 1 and 3 of all words.
 struct EvenThenOdd {
   template <int R>
   static constexpr int64_t offset(int row, int64_t i, int64_t count) {
@@ -59,7 +61,7 @@ struct EvenThenOdd {
   }
 };
 
-// Unsigned bytes of w times signed ones of x, neighbours added up in 16 bits.
+// Multiplies unsigned bytes of w with signed ones of x and adds neighbours in 16 bits.
 HWY_INLINE PairVector products_of_bytes(WordVector w, WordVector x) {
 #if HWY_TARGET <= HWY_AVX3
   return PairVector{_mm512_maddubs_epi16(w.raw, x.raw)};
@@ -70,9 +72,10 @@ HWY_INLINE PairVector products_of_bytes(WordVector w, WordVector x) {
 #endif
 }
 
-// pmaddwd on bytes 0 and 2 of a word, widened to 16 bits, and on bytes 1 and 3. Widening the rows
-// costs little beside a product with all panels of a part, and takes no time between its
-// multiplications: on Zen 3, one core, in cache, 20 -> 23 products per cycle.
+// Uses pmaddwd on bytes 0 and 2 of a word, widened to 16 bits, and then on bytes 1 and 3. The rows
+// are widened before the product. This costs little compared with a product with all panels of a
+// part. Measured on Zen 3 (one core, in cache): it is a seventh faster than widening between the
+// multiplications.
 struct WidenedByteDot : OfUnsigned {
   using Rows = EvenThenOdd;
   static constexpr int kParts = 2, kCodeRows = kTileRows;
@@ -87,7 +90,7 @@ struct WidenedByteDot : OfUnsigned {
     return add_pairs(sum, hn::BitCast(Pairs(), w), hn::BitCast(Pairs(), x));
   }
 
-  // Codes of 4 bits: the products of up to 32 of them and x are within 16 bits.
+  // Codes of 4 bits: the sum of up to 32 products of a code and x fits into 16 bits.
   using CodeSum = PairVector;
   static HWY_INLINE CodeSum multiply_codes(WordVector w, WordVector x) {
     return products_of_bytes(w, x);
@@ -99,7 +102,8 @@ struct WidenedByteDot : OfUnsigned {
     return add_pairs(sum, codes, multiplier);
   }
 
-  // Headers stay. Vectors reach beyond the last word, which the packed rows have memory for.
+  // Returns the rows with their words widened; headers stay as they are. Vector loads reach beyond
+  // the last word, for which the packed rows have padding.
   static const int32_t* rows(const int32_t* packed, int64_t rows, int64_t k) {
     thread_local Buffer<int32_t> widened;
     const int64_t groups = (k + kQuantGroup - 1) / kQuantGroup;
@@ -144,8 +148,9 @@ struct WidenedByteDot : OfUnsigned {
 };
 #endif
 
-// The one instruction that does it, as assembly: Highway does not ask the compiler for VNNI (or
-// NEON's dot product) in these targets. Only called on CPUs that have it (see kernels.cc).
+// The instruction that computes such dot products, as assembly: Highway does not ask the compiler
+// for VNNI (or NEON's dot product) in these targets. Only called on CPUs that have it (see
+// kernels.cc).
 #if HWY_TARGET == HWY_AVX3
 struct OneByteDot : OfUnsigned {
   static constexpr int kCodeRows = 1;
@@ -154,7 +159,7 @@ struct OneByteDot : OfUnsigned {
     return sum;
   }
 
-  // The sum of a group of codes is within 16 bits: its low half is all that is multiplied.
+  // The sum of a group of codes fits into 16 bits, so only its low half is multiplied.
   using CodeSum = WordVector;
   static HWY_INLINE CodeSum multiply_codes(WordVector w, WordVector x) {
     return add(hn::Zero(Words()), w, x);
@@ -175,7 +180,7 @@ struct OneByteDot : OfUnsigned {
   }
 };
 #elif HWY_TARGET == HWY_NEON
-struct OneByteDot : OfUnsigned {  // of signed weights: w - 128 is w with its highest bit flipped
+struct OneByteDot : OfUnsigned {  // takes signed weights: w - 128 is w with its highest bit flipped
   static HWY_INLINE WordVector start(int32_t /*correction*/) { return hn::Zero(Words()); }
   template <int kPart>
   static HWY_INLINE WordVector weights(WordVector w) {
@@ -192,17 +197,17 @@ struct OneByteDot : OfUnsigned {  // of signed weights: w - 128 is w with its hi
 using OneByteDot = WidenedByteDot;
 #endif
 
-// Int8 dot products as accumulate (see matmul-inl.h) wants them.
-// Four bytes of a word are multiplied and added to one int32.
+// Int8 dot products in the form that accumulate() (matmul-inl.h) takes. The four bytes of a word
+// are multiplied and added to one int32.
 template <class Instruction>
 struct Int8Dot : Instruction {
   using Word = int32_t;
   using X = int32_t;
   using Sum = WordVector;
   static constexpr int kDepth = 4, kPrefetchRows = 9;
-  // The same of codes of 6 and 4 bits. Measured on Zen 4, two cores, weights in memory, in turns
-  // with int8, how many times faster 4 bits were in six runs without asking ahead and six with it:
-  // one row 1.3 to 1.7 and 1.2 to 1.4, two rows 1.3 to 1.7 and 1.1 to 1.5, four rows alike.
+  // Codes of 6 and 4 bits have a limit of their own. Measured on Zen 4 (two cores, weights in
+  // memory): with one and two rows prefetching makes 4 bits slower, and with four rows it makes no
+  // difference.
   static constexpr int kCodePrefetchRows = 5;
   template <int kPart>
   static HWY_INLINE WordVector part(WordVector word) {
@@ -211,9 +216,10 @@ struct Int8Dot : Instruction {
 };
 
 inline constexpr int64_t kScaleWords = kHalfPanel;
-inline constexpr int64_t kGroupWords = kQuantGroup / kWordBytes;  // per row or column
+// Words of a group per row or column.
+inline constexpr int64_t kGroupWords = kQuantGroup / kWordBytes;
 
-// The scales of a group for the vector of columns that begins at `column` of the panel.
+// Loads the scales of a group for the vector of columns that begins at `column` of the panel.
 HWY_INLINE Vector load_scales(const int32_t* group, int64_t column) {
   const Words words;
   const WordVector pairs = hn::LoadU(words, group + column % kHalfPanel);
@@ -223,13 +229,14 @@ HWY_INLINE Vector load_scales(const int32_t* group, int64_t column) {
                          : hn::And(pairs, hn::Set(words, static_cast<int32_t>(0xFFFF0000))));
 }
 
-// The one place where the exact int32 becomes fp32: every instruction set does this with the same
-// operations in the same order, so that the results are the same bits.
+// Converts the exact int32 to fp32, scales it and adds it to the sum. Every instruction set does
+// this with the same operations in the same order, so that the results have the same bits.
 HWY_INLINE Vector add_scaled(Vector sum, WordVector product, Vector row_scale, Vector scale) {
   return hn::MulAdd(hn::ConvertTo(Floats(), product), hn::Mul(row_scale, scale), sum);
 }
 
-// sums += one group of A, `count` packed words per row, times V vectors of columns from `first` on.
+// Adds one group of A (`count` packed words per row) times V vectors of columns, from vector
+// `first` on, to `sums`.
 template <int R, int V, class Dot>
 HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
                           const int32_t* const (&group)[V], int64_t first, Vector (&sums)[R][V]) {
@@ -254,8 +261,9 @@ HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
   }
 }
 
-// A row of A is, per group: its header, then its words; the corrections undo the 128 that was added
-// to each weight (see packed_rows.h).
+// Multiplies whole rows with V vectors of columns. A row of A consists of groups, each with a
+// header and its words. The corrections in the header undo the 128 that was added to each weight
+// (see packed_rows.h).
 template <int R, int V, class Dot>
 HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t first) {
   Vector sums[R][V];
@@ -263,7 +271,7 @@ HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t 
   const int32_t* a = tile.a;
   const int32_t* w[V];
   for (int v = 0; v < V; ++v) w[v] = tile.panels + (first + v) / kPanelVectors * tile.panel_words;
-  for (; k >= kQuantGroup; k -= kQuantGroup) {  // a constant number of words
+  for (; k >= kQuantGroup; k -= kQuantGroup) {  // with a constant number of words
     add_group<R, V, Dot>(a, kGroupWords, w, first, sums);
     a += R * (kHeaderWords + Dot::kParts * kGroupWords);
     for (int v = 0; v < V; ++v) w[v] += kScaleWords + kGroupWords * kPanel;
@@ -272,7 +280,7 @@ HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t 
   store_sums(sums, first * kLanes, tile.sums);
 }
 
-// The heights 1 ... kTileRows as constants, so that all sums are registers.
+// The height R is a constant, so that all sums stay in registers.
 template <int R, class Dot>
 void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
   for_each_vectors<R>(tile.columns, [&](auto at_once, int64_t first) HWY_ATTR {
@@ -280,12 +288,12 @@ void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
   });
 }
 
-// The int8 counterpart of FloatProduct; blocks of K are whole groups, but for the last.
+// The int8 counterpart of FloatProduct. Blocks of K consist of whole groups, except the last block.
 template <class Instruction>
 struct Int8Product : InPlace {
   using Dot = Int8Dot<Instruction>;
   static constexpr int64_t kMostRows = kTileRows;
-  // Whether the groups of such tiles lie row by row (see packed_rows.h).
+  // Returns whether the groups of tiles of this height lie row by row (see packed_rows.h).
   static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
@@ -297,7 +305,7 @@ struct Int8Product : InPlace {
     const int64_t rows = a.tile_rows(t);
     kByRows[static_cast<size_t>(rows - 1)](
         {.a = Dot::rows(a.words + a.int8_offset(t, first_k), rows, count),
-         .count = 0,  // of each group its own
+         .count = 0,  // each group has its own count
          .panels = reinterpret_cast<const int32_t*>(w.words),
          .panel_words = w.panel_words,
          .columns = w.count * kPanel,

@@ -8,15 +8,15 @@
 namespace neuronmm::cpu {
 namespace {
 
-// Panels have whole vectors of columns; a head of 80 features takes three panels of 32.
+// Rounds up to whole panels. A head of 80 features takes three panels of 32.
 int64_t pad_to_panel(int64_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
-// Of 32 columns and so many rows.
+// Returns the number of words in a panel of 32 columns and `rows` rows.
 int64_t panel_words(const ops::KvCacheShape& shape, int64_t rows) {
   return (shape.dtype == DType::kBF16 ? (rows + 1) / 2 : rows) * kPanel;
 }
 
-// Where element (k, column) of a panel lies, and its dtype (see packed_matrix.h).
+// The dtype of an element, and where element (k, column) of a panel lies (see packed_matrix.h).
 struct Fp32Element {
   using Type = float;
   static int64_t offset(int64_t k, int64_t column) { return k * kPanel + column; }
@@ -56,8 +56,9 @@ void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatr
   }
 }
 
-// Keys are panels of 32 positions (columns) by head_dim (k); values are panels of 32 features
-// (columns) by 128 positions (k). So one position is a column of the keys and a row of the values.
+// Keys are panels of 32 positions (columns) by head_dim (k). Values are panels of 32 features
+// (columns) by 128 positions (k). A position is therefore a column of the keys and a row of the
+// values.
 template <typename Element>
 void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
   using Type = typename Element::Type;
@@ -73,7 +74,7 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
     }
     uint32_t* const values = memory + values_offset(layer, head);
     const float* const value = v.row(i) + head * head_dim;
-    // Features beyond head_dim are zeros, since attention reads whole panels.
+    // Features beyond head_dim are zeros, because attention reads whole panels.
     for (int64_t d = 0; d < head_.padded_dim; ++d) {
       auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * head_.value_panel);
       panel[Element::offset(position, d % kPanel)] =

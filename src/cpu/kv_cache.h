@@ -1,30 +1,32 @@
 #pragma once
-// Keys and values in the panels that the attention kernels read, so that they multiply like weights
-// (see packed_matrix.h). A block of positions holds, for every layer and head:
+// The CPU backend's key-value cache. Keys and values lie in the panels that the attention kernels
+// read, so that they are multiplied like weights (see packed_matrix.h). A block of positions holds,
+// for every layer and head:
 //
-//   keys    [kKeyBlock / 32][head_dim][32]   panels of 32 positions
-//   values  [padded head_dim / 32][kKeyBlock][32]   panels of 32 features
+//    keys    [kKeyBlock / 32][head_dim][32]   panels of 32 positions
+//    values  [padded head_dim / 32][kKeyBlock][32]   panels of 32 features
 //
-// as fp32, or as bf16 (rounded to nearest even) if the cache's dtype is that.
+// The elements are fp32, or bf16 (rounded to nearest even) if the cache's dtype is bf16.
 
 #include "cpu/packed_matrix.h"
 #include "ops/backend.h"
 
 namespace neuronmm::cpu {
 
-// Positions of a block; also those between two corrections of the softmax's maximum. 12 rows of
-// scores are 6 KiB; 128 keys and values of 64 features are 32 KiB (bf16) or 64 KiB, which stay in
-// the second-level cache for all tiles of rows.
+// The number of positions in a block. Attention corrects the softmax's maximum once per block. The
+// keys and values of a block (64 KiB in fp32 with 64 features) stay in the second-level cache for
+// all tiles of rows, together with 12 rows of scores (6 KiB).
 inline constexpr int64_t kKeyBlock = ops::kKvBlock;
 static_assert(kKeyBlock % kPanel == 0);
 
+// The keys and values of one sequence.
 class CpuKvCache : public ops::KvCache {
  public:
   explicit CpuKvCache(const ops::KvCacheShape& shape);
 
   bool is_bf16() const { return is_bf16_; }
   const uint32_t* const* block_data() const { return words(); }
-  // Where in a block the keys and then the values of a head begin, in words.
+  // Return where the keys and the values of a head begin in a block, in words.
   int64_t keys_offset(int64_t layer, int64_t head) const {
     return (layer * shape().num_key_value_heads + head) * head_.total;
   }
@@ -33,15 +35,15 @@ class CpuKvCache : public ops::KvCache {
   }
   ops::KvBlock make_block() const override;
 
-  // Stores the rows k, v [M, kv_heads·head_dim] of one head at positions length() ... length()+M-1,
-  // for which there is room.
+  // Stores one head of the rows k, v [M, kv_heads·head_dim] at positions length() ... length() + M
+  // - 1. The cache must have grown to hold them.
   void store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
 
  private:
   template <typename Element>
   void store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
 
-  // Words of one layer and head in a block.
+  // The sizes of one layer and head in a block, in words (padded_dim in features).
   struct Head {
     explicit Head(const ops::KvCacheShape& shape);
     int64_t padded_dim, key_panel, value_panel, total;

@@ -10,8 +10,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// y = the last product, with the packed strip, or the packed input when there is none. Output
-// pivots are multiplied once more, by the map to the other columns, while they are in cache.
+// Computes y from the packed strip, or from the packed input if there is no strip. With output
+// pivots, the pivots' columns are multiplied by the map to the other columns while they are in
+// cache.
 void apply_last(const Kernels& kernels, const PackedLinear& linear, const PackedRows& a,
                 LayerScratch& scratch, MutableMatrixView y) {
   const PackedPivots& out = linear.out();
@@ -67,7 +68,7 @@ class CpuLinear : public ops::Linear {
                y);
   }
 
-  // A few rows at a time: the parts of the sum take twice the memory of y.
+  // Processes a few rows at a time, because the parts of the sum take twice the memory of y.
   void apply_finely(ConstMatrixView x, MutableMatrixView y) const {
     constexpr int64_t kRows = 48;
     for (int64_t first = 0; first < x.rows; first += kRows) {
@@ -75,7 +76,7 @@ class CpuLinear : public ops::Linear {
       apply_fine(x.row_range(first, rows), y.row_range(first, rows));
     }
   }
-  // What rounding leaves of the rows are as many rows more, of the same product.
+  // Adds the rest that rounding leaves of each row as another row of the same product.
   void apply_fine(ConstMatrixView x, MutableMatrixView y) const {
     LayerScratch& s = *scratch_;
     const int64_t rows = x.rows, n = y.columns;
@@ -104,7 +105,7 @@ class CpuLinear : public ops::Linear {
 
 }  // namespace
 
-// The bias is padded to whole panels, so that a product may read it in whole vectors.
+// The bias is padded to whole panels, so that products may read whole vectors of it.
 PackedLinear::PackedLinear(const ops::LinearWeight& weight)
     : w_(weight.low_rank() ? weight.v_t : weight.w_t), in_(weight.in), out_(weight.out) {
   if (weight.low_rank()) {
@@ -120,7 +121,7 @@ PackedLinear::PackedLinear(const ops::LinearWeight& weight)
   }
 }
 
-// The strip X·U is packed again as the left factor of the last product while it is in cache.
+// The strip X·U is packed as the left factor of the last product while it is in cache.
 void apply_linear(const Kernels& kernels, const PackedLinear& linear, const PackedRows& x,
                   LayerScratch& scratch, MutableMatrixView y) {
   PackedRows a = x;
@@ -133,12 +134,12 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
   apply_last(kernels, linear, a, scratch, y);
 }
 
-// Layers that read the same x: dense ones with the type of weights of the first of them share its
-// packing and one parallel loop; the others run by themselves.
+// Dense layers whose weights have the type of the first one share the packing of x and one parallel
+// loop. The other layers run separately.
 void apply_together(const Kernels& kernels, LayerScratch& scratch,
                     std::span<const ops::Linear* const> linears, ConstMatrixView x,
                     std::span<const MutableMatrixView> ys) {
-  std::optional<WeightType> type;  // of those that go together
+  std::optional<WeightType> type;  // the type of the layers that run together
   std::vector<std::pair<const PackedLinear*, MutableMatrixView>> together;
   for (size_t i = 0; i < linears.size(); ++i) {
     const auto* const linear = dynamic_cast<const CpuLinear*>(linears[i]);

@@ -1,8 +1,9 @@
 #pragma once
-// A linear layer that may be low-rank or have pivots, packed: Y = X·W or Y = (X·U)·V. A block of
-// rows goes through both factors before the next one starts, so the strip X·U stays in cache. The
-// strip of input pivots is x[pivots] + x[others]·D, and takes the place of X·U; output pivots make
-// another product of Y = X·W.
+// A packed linear layer on the CPU, which may be dense, low-rank or pivoted: Y = X·W or Y =
+// (X·U)·V. A block of rows passes through both factors before the next one starts, so that the
+// strip X·U stays in cache. With input pivots the strip is x[pivots] + x[others]·D in place of X·U.
+// Output pivots need another product after Y = X·W. The CPU backend and its MLP use these
+// functions.
 
 #include <memory>
 #include <span>
@@ -14,11 +15,12 @@
 
 namespace neuronmm::cpu {
 
+// The packed weights of one layer.
 class PackedLinear {
  public:
   explicit PackedLinear(const ops::LinearWeight& weight);
 
-  // Whether there is a strip between the input and the last product.
+  // Returns whether there is a strip between the input and the last product.
   bool has_strip() const { return strip_width() > 0; }
   int64_t strip_width() const { return in_.empty() ? u_.n() : in_.rank(); }
   int64_t in_features() const {
@@ -27,45 +29,47 @@ class PackedLinear {
   int64_t out_features() const { return out_.empty() ? w_.n() : out_.features(); }
   const PackedPivots& in() const { return in_; }
   const PackedPivots& out() const { return out_; }
-  // What rows are packed for: the input, and the strip, or else the input.
+  // The types that rows are packed for: first_type() for the input, last_type() for the strip (or
+  // for the input if there is no strip).
   WeightType first_type() const {
     return rows_for(!in_.empty() ? in_.map().type() : u_.empty() ? w_.type() : u_.type());
   }
   WeightType last_type() const { return rows_for(w_.type()); }
 
-  // Where the strip of so many rows goes; without one, of width 0.
+  // Returns memory for the strip of this many rows, of width 0 if the layer has none.
   MutableMatrixView strip_in(Buffer<float>& storage, int64_t rows) const {
     return {storage.reserve(rows * strip_width()), rows, strip_width()};
   }
-  // The strip X·U of packed x; only of U·V.
+  // Returns the product that makes the strip X·U of packed x. Only for low-rank layers.
   Product strip(const PackedRows& x, MutableMatrixView y) const {
     return {.a = x, .w = &u_, .y = y};
   }
-  // Y = A·V (+ bias) with the packed strip, or Y = A·W (+ bias) when there is none. With output
-  // pivots their columns, without the bias.
+  // Returns the last product: Y = A·V (+ bias) with the packed strip, or Y = A·W (+ bias) without
+  // one. With output pivots Y has their columns only and no bias.
   Product output(const PackedRows& a, MutableMatrixView y) const {
     return {.a = a, .w = &w_, .bias = bias_.empty() ? nullptr : bias_.data(), .y = y};
   }
 
  private:
-  PackedMatrix u_;  // empty when dense
-  PackedMatrix w_;  // V when low-rank
+  PackedMatrix u_;  // empty if the layer is dense
+  PackedMatrix w_;  // V if the layer is low-rank
   PackedPivots in_, out_;
   std::vector<float> bias_;  // empty, or padded to whole panels
 };
 
-// What the layers of one backend share: memory that grows to the largest layer's need and is then
-// used again, so that decoding allocates nothing. One forward at a time may use it.
+// Memory that the layers of one backend share. It grows to the largest layer's need and is then
+// reused, so that decoding allocates nothing. Only one forward pass may use it at a time.
 struct LayerScratch {
   Buffer<float> rows, second_rows, hidden_rows;  // packed activations
-  Buffer<float> strip, strip_rows;               // X·U, and packed
+  Buffer<float> strip, strip_rows;               // X·U, and the same packed
   Buffer<float> second_strip, second_strip_rows;
-  Buffer<float> narrow;        // an MLP's input on its shared pivots
-  Buffer<float> pivots, rest;  // of an output with pivots
-  Buffer<float> gate_up;       // of an MLP: each thread's part
+  Buffer<float> narrow;        // the input of an MLP on its shared pivots
+  Buffer<float> pivots, rest;  // the columns of an output with pivots: the pivots and the rest
+  Buffer<float> gate_up;       // gate and up of an MLP, a part for each thread
 };
 
-// y = the layer's output for packed x, of a layer without input pivots; one block of rows.
+// Computes y, the layer's output for packed x. For layers without input pivots, and for one block
+// of rows.
 void apply_linear(const Kernels& kernels, const PackedLinear& linear, const PackedRows& x,
                   LayerScratch& scratch, MutableMatrixView y);
 
@@ -73,8 +77,8 @@ std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,
                                          std::shared_ptr<LayerScratch> scratch,
                                          const ops::LinearWeight& weight);
 
-// ys[i] = linears[i](x), of layers that make_linear made. Dense ones of one type of weights read
-// the same packed x and are one parallel loop.
+// Computes ys[i] = linears[i](x) for layers that make_linear() made. Dense layers with the same
+// type of weights share the packed x and run in one parallel loop.
 void apply_together(const Kernels& kernels, LayerScratch& scratch,
                     std::span<const ops::Linear* const> linears, ConstMatrixView x,
                     std::span<const MutableMatrixView> ys);

@@ -1,6 +1,6 @@
-// What weights of 6 and 4 bits hold, for one instruction set: codes, multipliers and zero points as
-// they are packed (packed_matrix.h), and what a block of them is expanded to. Highway includes this
-// file once per target.
+// The contents of weights of 6 and 4 bits, for one instruction set: codes, multipliers and zero
+// points in their packed form (packed_matrix.h), and the forms that a block of them is expanded to.
+// Highway includes this file once per target.
 
 #if defined(NEURONMM_CPU_LOW_BIT_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_LOW_BIT_CODES_INL_H_
@@ -18,17 +18,17 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// A line holds 4 rows k of kHalfPanel words, each of a column in the panel's first half and of one
-// in its second. It is read by vectors of kLanes words.
+// A line holds 4 rows k as kHalfPanel words. Each word has a column of the panel's first half and
+// one of its second half. A line is read in vectors of kLanes words.
 inline constexpr int64_t kLineVectors = kHalfPanel / kLanes;
 inline constexpr int64_t kInt8GroupWords = kScaleWords + kGroupWords * kPanel;
 
-// Asks for the words that a read of these will come to: kPrefetchWords on.
+// Prefetches the words that reads will reach later: those kPrefetchWords after `words`.
 HWY_INLINE void prefetch_after(const int32_t* words, int64_t count) {
   for (int64_t i = 0; i < count; i += kLineWords) hwy::Prefetch(words + i + kPrefetchWords);
 }
 
-// Whether products of R rows ask for codes ahead: from kCodePrefetchRows on.
+// Returns whether products of R rows prefetch codes: from kCodePrefetchRows rows on.
 template <int R, class Codes, class Dot>
 constexpr bool asks_ahead() {
   return Codes::kInMemory && R >= Dot::kCodePrefetchRows;
@@ -48,9 +48,9 @@ HWY_INLINE void prefetch_factors(const int32_t* group) {
 }
 
 // Codes of 4 bits in 16-bit lanes, two neighbouring k of a column in each: byte = sc · q + 128 -
-// zero. Every byte ends in 1 ... 255, so that one multiplication and one addition make both: sc · q
-// of the lower does not reach the higher, and what an addition of 128 - zero < 0 borrows is paid
-// back.
+// zero. Every byte ends in 1 ... 255. One multiplication and one addition therefore compute both
+// bytes: sc · q of the lower byte does not reach the higher one. If 128 - zero is negative, the
+// addition borrows from the higher byte, but the sum restores it.
 #if HWY_TARGET != HWY_SCALAR
 template <int64_t kMultiplierRows>
 struct Int4Codes {
@@ -58,13 +58,15 @@ struct Int4Codes {
   static constexpr bool kInMemory = true;
   static constexpr LowBitLayout kLayout = layout_of_int4(kMultiplierRows);
   static constexpr int64_t kWordsOfGroup = kLayout.words(kQuantGroup);
-  static constexpr int64_t kLines = kMultiplierRows / kWordBytes;  // that begin() is good for
+  // The number of lines for which one begin() is valid.
+  static constexpr int64_t kLines = kMultiplierRows / kWordBytes;
 
-  // What a compiler adds by itself is for any CPU, which NEON's vectors refuse.
+  // The implicit constructor would be compiled for any CPU, and the compiler refuses that for
+  // NEON's vectors.
   HWY_INLINE Int4Codes() {}
 
-  // The multipliers and zero points of both halves' columns from `line` of a group on, those of the
-  // first half in the lower lane of each word.
+  // Reads the multipliers and zero points of both halves' columns from `line` of a group on. The
+  // lower lane of each word belongs to the first half.
   static HWY_INLINE void read(const int32_t* group, int64_t column, int64_t line, PairVector& sc,
                               PairVector& zero) {
     const hn::RebindToUnsigned<Words> words;
@@ -88,7 +90,7 @@ struct Int4Codes {
     join(start, start, offset);
   }
 
-  // The codes of line kLine, counted from `lines` on, of both halves' columns.
+  // Reads the codes of line kLine, counted from `lines` on, for the columns of both halves.
   template <int kLine>
   static HWY_INLINE void codes(const int32_t* lines, int64_t column, WordVector (&q)[2]) {
     const WordVector both = hn::LoadU(Words(), lines + kLine * kLineWords + column);
@@ -96,7 +98,7 @@ struct Int4Codes {
     q[0] = hn::And(both, mask);
     q[1] = hn::And(hn::ShiftRight<4>(both), mask);
   }
-  // Their bytes.
+  // Reads the same codes as bytes.
   template <int kLine>
   HWY_INLINE void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
     codes<kLine>(lines, column, w);
@@ -106,7 +108,7 @@ struct Int4Codes {
     }
   }
 
-  // The lower lanes of a and b in turns, and the higher ones.
+  // Interleaves a and b: halves[0] takes the even lanes of both, halves[1] the odd lanes.
   static HWY_INLINE void join(PairVector a, PairVector b, PairVector (&halves)[2]) {
     const hn::RebindToUnsigned<Words> words;
     const Pairs pairs;
@@ -116,9 +118,9 @@ struct Int4Codes {
     halves[1] = hn::OddEven(b, high_a);
   }
 
-  // What sums over 32 rows k from line `line` on are multiplied with, vectors of both halves'
-  // columns: of each group's sum of q · x its multiplier, twice in each word; last, of the sums of
-  // x over the first and the last 16 rows, -zero.
+  // The factors of sums over the 32 rows k from line `line` on, for the columns of both halves.
+  // of[g] is the multiplier for group g's sum of q · x, twice in each word. of[kGroups] is -zero,
+  // for the sums of x over the first and the last 16 rows.
   struct Factors {
     static constexpr int kGroups = 32 / kMultiplierRows;
     HWY_INLINE Factors() {}
@@ -143,7 +145,7 @@ struct Int4Codes {
 };
 
 #else
-// Without vectors four bytes at a time, in the same way.
+// Without vectors, four bytes are processed at a time in the same way.
 template <int64_t kMultiplierRows>
 struct Int4Codes {
   static constexpr int kBits = 4;
@@ -209,7 +211,8 @@ struct Int6Codes {
   }
 };
 
-// Both halves of two lines' columns, as far apart as is said.
+// Stores the columns of both halves of two lines. `line_words` and `half_words` are the distances
+// between lines and between halves.
 HWY_INLINE void store_lines(const WordVector (&w)[2][2], int64_t line_words, int64_t half_words,
                             int32_t* to) {
   for (int line = 0; line < 2; ++line) {
@@ -223,7 +226,7 @@ constexpr int64_t lines_of(int64_t rows) {
   return (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
 }
 
-// Lines [first, end) of a group as the bytes of an int8 panel.
+// Expands lines [first, end) of a group to the bytes of an int8 panel.
 template <class Codes>
 HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
                              int32_t* HWY_RESTRICT to) {
@@ -243,7 +246,7 @@ HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, i
   }
 }
 
-// A block of panels that is multiplied as bytes: groups as int8 panels have them.
+// A block of panels that is multiplied as bytes. Its groups have the layout of int8 panels.
 template <class Codes>
 struct AsBytes {
   static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
@@ -254,14 +257,15 @@ struct AsBytes {
   }
 };
 
-// A block of panels of 6 bits that is multiplied as codes: a group is its scales; then for each
-// vector of both halves' columns, which is read from start to end, its lines of codes in bytes.
+// A block of panels of 6 bits that is multiplied as codes. A group consists of its scales and then,
+// for each vector of both halves' columns, its lines of codes in bytes. Each vector's lines are
+// read from start to end.
 template <class Codes>
 struct AsCodes {
   static constexpr int kBits = Codes::kBits;
   static constexpr bool kInMemory = false;
   static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
-  static constexpr int64_t kStride = 2 * kLanes;  // from a line to the next
+  static constexpr int64_t kStride = 2 * kLanes;  // words from one line to the next
 
   static const int32_t* lines(const int32_t* group, int64_t column, int64_t line) {
     return group + kScaleWords + 2 * column * kGroupWords + line * kStride;

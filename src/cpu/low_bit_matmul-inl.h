@@ -1,11 +1,10 @@
 // Products with weights of 6 and 4 bits for one instruction set (see kernels.h, packed_matrix.h).
 // Highway includes this file once per target.
 //
-// Codes become the unsigned bytes of int8 panels, and from there on nothing differs from
-// int8_matmul-inl.h; or they are multiplied as they are (code_matmul-inl.h), which gives the same
-// integers. So results do not differ either. With few rows codes are unpacked in registers, each
-// time that a word is multiplied: memory is the limit. With many, a block of panels is written into
-// memory that stays in cache.
+// Codes become the unsigned bytes of int8 panels, which are multiplied as in int8_matmul-inl.h, or
+// they are multiplied directly (code_matmul-inl.h). Both give the same integers, so results do not
+// differ. With few rows, memory is the limit, and codes are unpacked in registers each time that a
+// word is multiplied. With many rows, a block of panels is written into memory that stays in cache.
 
 #if defined(NEURONMM_CPU_LOW_BIT_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_LOW_BIT_MATMUL_INL_H_
@@ -23,11 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// Vectors of lines that are expanded at once; each is two of sums.
+// The number of vectors of lines that are expanded together. Each yields two vectors of sums.
 constexpr int lines_at_once(int rows) { return vectors_at_once(rows) / 2; }
 
-// products <- one group of A, `count` words per row, times P vectors of words at `column` of a
-// line, as the sums of int8 weights are.
+// Sets `products` to one group of A (`count` words per row) times P vectors of words at `column` of
+// a line, in the same form as for int8 weights.
 template <int R, int P, class Codes, class Dot>
 HWY_INLINE void dot_bytes(const int32_t* HWY_RESTRICT a, int64_t count,
                           const int32_t* const (&group)[P], const int64_t (&column)[P],
@@ -63,7 +62,7 @@ HWY_INLINE void dot_bytes(const int32_t* HWY_RESTRICT a, int64_t count,
   }
 }
 
-// sums += the same, scaled.
+// Adds the scaled products of one group to `sums`.
 template <int R, int P, class Codes, class Dot>
 HWY_INLINE void add_low_bit_group(const int32_t* HWY_RESTRICT a, int64_t count,
                                   const int32_t* const (&group)[P], const int64_t (&column)[P],
@@ -84,7 +83,7 @@ HWY_INLINE void add_low_bit_group(const int32_t* HWY_RESTRICT a, int64_t count,
   }
 }
 
-// P vectors of lines, counted over all panels of a tile, from `first` on.
+// Multiplies P vectors of lines, counted over all panels of a tile, from vector `first` on.
 template <int R, int P, class Codes, class Dot>
 HWY_INLINE void multiply_lines(const Tile<Dot>& tile, int64_t k, int64_t first) {
   Vector sums[R][2 * P];
@@ -105,7 +104,7 @@ HWY_INLINE void multiply_lines(const Tile<Dot>& tile, int64_t k, int64_t first) 
       sums[r][v] = init == nullptr ? hn::Zero(Floats()) : hn::LoadU(Floats(), init + y_column[v]);
     }
   }
-  for (; k >= kQuantGroup; k -= kQuantGroup) {  // a constant number of words
+  for (; k >= kQuantGroup; k -= kQuantGroup) {  // with a constant number of words
     add_low_bit_group<R, P, Codes, Dot>(a, kGroupWords, w, column, sums);
     a += R * (kHeaderWords + kGroupWords);
     for (int p = 0; p < P; ++p) w[p] += Codes::kWordsOfGroup;
@@ -131,7 +130,7 @@ void multiply_low_bit_rows(const Tile<Dot>& tile, int64_t k) {
   for (; first < lines; first += kRest) multiply_lines<R, kRest, Codes, Dot>(tile, k, first);
 }
 
-// For few rows: the counterpart of Int8Product that expands in registers.
+// The counterpart of Int8Product for few rows: it expands codes in registers.
 template <class Codes, class ByteDot>
 struct LowBitProduct : InPlace {
   using Dot = ByteDot;
@@ -144,7 +143,7 @@ struct LowBitProduct : InPlace {
     (std::make_index_sequence<kTileRows>());
     kByRows[static_cast<size_t>(a.tile_rows(t) - 1)](
         {.a = a.words + a.int8_offset(t, first_k),
-         .count = 0,  // of each group its own
+         .count = 0,  // each group has its own count
          .panels = reinterpret_cast<const int32_t*>(w.words),
          .panel_words = w.panel_words,
          .columns = w.count * kPanel,
@@ -153,8 +152,8 @@ struct LowBitProduct : InPlace {
   }
 };
 
-// For many rows: Product of panels that are expanded to Form, once per block of K, in memory of the
-// thread.
+// The variant for many rows: Product runs on panels that are expanded to Form once per block of K,
+// in memory of the thread.
 template <class Codes, class Form, class Product>
 struct ExpandedProduct : Product {
   static Panels block(const PackedMatrix& w, const ProductPart& part, int64_t first_k,
@@ -176,17 +175,17 @@ struct ExpandedProduct : Product {
   }
 };
 
-// From so many tiles of rows on writing the bytes once costs less than expanding them for each
-// tile. Measured on Zen 4, one core, in cache, as shares of int8's speed: 4 bits in registers 0.88
-// to 0.92 at 16 to 36 rows, expanded 0.94 at 48, 0.95 at 64 and 0.97 at 128. Of codes that are
-// multiplied as they are 6 bits gain (Zen 3, products per cycle: 26 -> 30 at 24 rows, 32 at 128),
-// and 4 bits do not: 28 either way.
+// From this many tiles of rows on, writing the bytes once costs less than expanding codes for each
+// tile. Measured on Zen 4 (one core, in cache): 4 bits reach nine tenths of int8's speed if they
+// are expanded in registers. From 48 rows on they reach 94 % or more if their bytes are written.
+// Multiplying codes directly makes 6 bits a seventh faster on Zen 3 and leaves 4 bits as fast as
+// they are.
 inline constexpr int64_t kExpandedTiles = 4;
 
-// Up to so many tiles of AMX expand each group for themselves, in time (amx_int8_matmul-inl.h).
-// Measured on an Intel CPU with AMX, two cores, weights in memory, 4 bits: 48 rows take 1.39 ms in
-// one block and 1.11 to 1.18 so, 64 rows 1.33 to 1.47 and 1.26 to 1.35, 128 rows 2.0 to 2.3 and
-// 2.3 to 2.4.
+// Up to this many tiles of AMX, each expands its groups itself, one group ahead
+// (amx_int8_matmul-inl.h). Measured on an Intel CPU with AMX (two cores, weights in memory, 4
+// bits): 48 rows take a sixth less time than with one expanded block. With 64 rows the gain is
+// smaller, and 128 rows would take longer.
 inline constexpr int64_t kTilesAhead = 2;
 
 template <class Codes, class ByteProduct>

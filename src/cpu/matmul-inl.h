@@ -1,8 +1,8 @@
-// Register-tiled matrix multiplication for one instruction set (see kernels.h). No include guard of
-// the usual kind: Highway includes this file once per target.
+// Register-tiled matrix multiplication for one instruction set (see kernels.h). The include guard
+// is unusual because Highway includes this file once per target.
 //
 // A tile is R rows x V vectors of neighbouring columns. All R · V sums stay in registers while k
-// advances, word of the weights by word: a word holds one fp32, two bf16 or four bytes, of as many
+// advances, word by word of the weights. A word holds one fp32, two bf16 or four bytes of
 // neighbouring k and one column.
 
 #if defined(NEURONMM_CPU_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -31,30 +31,33 @@ using Vector = hn::Vec<Floats>;
 inline constexpr int64_t kLanes = hn::MaxLanes(Floats());
 inline constexpr int64_t kPanelVectors = kPanel / kLanes;
 
-// 12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of the 32 registers of AVX-512 and NEON;
-// 6 x 2 + 2 + 1 fill 15 of the 16 that the older x86 sets have.
+// The largest tiles that fit into the registers:
+//   AVX-512 and NEON   12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of 32
+//   older x86          6 x 2 sums + 2 weights + 1 activation fill 15 of 16
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 inline constexpr int kRegisters = 32, kTileRows = 12;
 #else
 inline constexpr int kRegisters = 16, kTileRows = 6;
 #endif
 
-// Few rows need many vectors at once, or the latency of the multiply-add would be the limit: 8
-// independent sums (latency 4, two per cycle), unless they leave no registers for what is added.
+// Returns how many vectors of columns a tile has. With few rows many vectors are needed, because
+// otherwise the latency of the multiply-add would be the limit. Eight independent sums (latency 4,
+// two per cycle) are enough, if registers are left for the operands.
 constexpr int vectors_at_once(int rows) {
   return rows == 1 ? 8 : 4 * rows + 8 <= kRegisters ? 4 : 2;
 }
 
-// How far ahead R rows ask for the weights, in words; from a Dot's kPrefetchRows on everywhere,
-// with fewer where the CPU gains by it (see prefetch.h), and never for one row.
+// Returns how far ahead products of R rows prefetch weights, in words. From a Dot's kPrefetchRows
+// on they always prefetch. With fewer rows they only prefetch if the CPU gains by it (see
+// prefetch.h). With one row they never do.
 template <int R, class Dot>
 HWY_INLINE int64_t words_ahead() {
   return R >= Dot::kPrefetchRows ? kPrefetchWords : few_rows_prefetch_words();
 }
 
-// The sum, in its register. Where all 16 registers are in use GCC would move sums, store some of
-// them, or add up products before they reach their sum. On Zen 3, one core, in cache, six rows of
-// bf16: 34 -> 51 of 52 multiply-adds per ns.
+// Keeps a sum in its register. With all 16 registers in use, GCC would otherwise move sums, spill
+// some of them, or add products before they reach their sum. Measured on Zen 3 (one core, in
+// cache): six rows of bf16 become 1.5 times as fast, nearly the CPU's peak.
 template <class V>
 HWY_INLINE V in_place(V sum) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4 && HWY_TARGET > HWY_AVX3
@@ -63,8 +66,8 @@ HWY_INLINE V in_place(V sum) {
   return sum;
 }
 
-// sum + w · x, rounded once. GCC takes NEON's intrinsic for a function that reads memory, and would
-// store every sum at every step; of its own operators it makes the same instruction.
+// Returns sum + w · x, rounded once. GCC believes that NEON's intrinsic reads memory and would
+// store every sum at every step; from its own operators it makes the same instruction.
 HWY_INLINE Vector multiply_add(Vector sum, Vector w, Vector x) {
 #if HWY_TARGET == HWY_NEON
   return Vector(sum.raw + w.raw * x.raw);
@@ -74,7 +77,7 @@ HWY_INLINE Vector multiply_add(Vector sum, Vector w, Vector x) {
 }
 
 // How a vector of words is multiplied with rows of A. A word of the weights holds kDepth
-// neighbouring k; it is used in kParts parts, each of which takes one word X of each row of A.
+// neighbouring k. It is used in kParts parts, each of which takes one word X of each row of A.
 struct Fp32Dot {
   using Word = float;
   using X = float;
@@ -87,7 +90,7 @@ struct Fp32Dot {
   static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return multiply_add(sum, w, x); }
 };
 
-// bf16 weights widened to fp32: first those of even k, then those of odd k.
+// Widens bf16 weights to fp32, first those of even k, then those of odd k.
 struct WidenedBf16Dot {
   using Word = uint32_t;
   using X = float;
@@ -105,9 +108,9 @@ struct WidenedBf16Dot {
   static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return multiply_add(sum, w, x); }
 };
 
-// The instruction for sum + w[0] · x[0] + w[1] · x[1] on pairs of bf16, as assembly: Highway does
-// not ask the compiler for AVX512-BF16 or NEON's. Only called on CPUs that have it (see
-// kernels.cc).
+// The instruction for sum + w[0] · x[0] + w[1] · x[1] on pairs of bf16. It is assembly because
+// Highway does not ask the compiler for AVX512-BF16 or NEON's counterpart. Only called on CPUs that
+// have it (see kernels.cc).
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 struct PairBf16Dot {
   using Word = int32_t;
@@ -135,7 +138,7 @@ struct PairBf16Dot {
 using PairBf16Dot = WidenedBf16Dot;
 #endif
 
-// Where word i of a row of a tile of R rows and `count` words per row lies.
+// Returns where word i of a row lies, in a tile of R rows with `count` words per row.
 struct Interleaved {
   template <int R>
   static constexpr int64_t offset(int row, int64_t i, int64_t count) {
@@ -151,7 +154,8 @@ struct RowMajor {
   }
 };
 
-// What one tile of rows times some panels adds to: init (nullptr: 0), and where it goes.
+// The sums of one tile of rows and some panels: their initial values (0 if `init` is null), and
+// where the results go.
 struct Sums {
   const float* init;
   int64_t init_stride;
@@ -162,7 +166,7 @@ struct Sums {
 // Neighbouring panels of weights in memory, from some k on.
 struct Panels {
   const uint32_t* words;
-  int64_t panel_words;  // from one to the next
+  int64_t panel_words;  // from one panel to the next
   int64_t count;
 
   Panels range(int64_t first, int64_t panels) const {
@@ -170,9 +174,9 @@ struct Panels {
   }
 };
 
-// Products that read the weights where they lie.
+// Products that read the packed weights directly.
 struct InPlace {
-  // The panels of a part, for k in [first_k, first_k + count).
+  // Returns the panels of a part, for k in [first_k, first_k + count).
   static Panels block(const PackedMatrix& w, const ProductPart& part, int64_t first_k,
                       int64_t /*count*/) {
     return {w.panel(part.first_panel) + w.words_before(first_k), w.panel_words(), part.panels};
@@ -180,16 +184,18 @@ struct InPlace {
 };
 
 template <class Dot>
+// A tile of rows of A, the panels that it is multiplied with, and the sums.
 struct Tile {
   const typename Dot::X* a;
   int64_t count;  // words per row of A
   const typename Dot::Word* panels;
   int64_t panel_words;  // from one panel to the next
-  int64_t columns;      // whole panels
+  int64_t columns;      // a whole number of panels
   Sums sums;
 };
 
-// Fewer than a vector of columns: element by element, so that nothing outside of the row is read.
+// Loads a vector. If fewer columns are left, it is filled element by element, so that nothing
+// outside the row is read.
 HWY_INLINE Vector load_columns(const float* from, int64_t count) {
   if (count >= kLanes) return hn::LoadU(Floats(), from);
   HWY_ALIGN float lanes[kLanes] = {};
@@ -207,7 +213,7 @@ HWY_INLINE void store_columns(Vector values, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
-// sums <- `from`, or 0, for V vectors of columns.
+// Loads the initial sums, or 0, for V vectors of columns.
 template <int R, int V>
 HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]) {
   for (int r = 0; r < R; ++r) {
@@ -220,7 +226,7 @@ HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]
   }
 }
 
-// Only vectors: ragged columns go through multiply_ragged.
+// Stores whole vectors; partial panels go through multiply_ragged.
 template <int R, int V>
 HWY_INLINE void store_sums(const Vector (&sums)[R][V], int64_t column, const Sums& to) {
   for (int r = 0; r < R; ++r) {
@@ -230,7 +236,7 @@ HWY_INLINE void store_sums(const Vector (&sums)[R][V], int64_t column, const Sum
   }
 }
 
-// w[v] <- the first word of V vectors of columns.
+// Sets w[v] to the first word of each of V vectors of columns.
 template <int V, class Word>
 HWY_INLINE void find_vectors(const Word* panels, int64_t panel_words, int64_t first,
                              const Word* HWY_RESTRICT (&w)[V]) {
@@ -240,16 +246,17 @@ HWY_INLINE void find_vectors(const Word* panels, int64_t panel_words, int64_t fi
   }
 }
 
-// Words that are used in two parts are read twice where there are no registers to keep them: the
-// compiler does not know that it is the same pointer.
+// Words that are used in two parts are read twice if there are no registers to keep them. The asm
+// hides from the compiler that the pointer is the same.
 template <int kPart, class Word>
 HWY_INLINE const Word* read_again(const Word* words) {
   if constexpr (kPart > 0 && kRegisters == 16) asm("" : "+r"(words));
   return words;
 }
 
-// One part of one step: sums += part of the words at w[v] + step times word i of each row of A.
-// With one row vectors come one by one; with more they are kept in registers, and rows come so.
+// Performs one part of one step: adds that part of the words at w[v] + step times word i of each
+// row of A to `sums`. With one row, the vectors of weights are loaded one after the other. With
+// more rows, they are kept in registers and the rows' words are loaded one after the other.
 template <int kPart, int R, int V, class Dot, class Rows>
 HWY_INLINE void add_part(const typename Dot::X* HWY_RESTRICT a, int64_t i, int64_t count,
                          const typename Dot::Word* HWY_RESTRICT const (&w)[V], int64_t step,
@@ -274,8 +281,8 @@ HWY_INLINE void add_part(const typename Dot::X* HWY_RESTRICT a, int64_t i, int64
   }
 }
 
-// sums += the `count` words of each row of A times V vectors of columns.
-// `count` is in words of A: with two parts per word of the weights, an odd count leaves one part.
+// Adds the `count` words of each row of A times V vectors of columns to `sums`. `count` is in words
+// of A. If a word of the weights has two parts, an odd count leaves one part at the end.
 template <int R, int V, class Dot, class Rows>
 HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
                            const typename Dot::Word* HWY_RESTRICT const (&w)[V],
@@ -306,7 +313,7 @@ HWY_INLINE void multiply_vectors(const Tile<Dot>& tile, int64_t first) {
   store_sums(sums, first * kLanes, tile.sums);
 }
 
-// Calls multiply(vectors at once as a constant, first vector) for all vectors of columns.
+// Calls multiply(number of vectors as a constant, first vector) for all vectors of columns.
 template <int R, class Multiply>
 HWY_INLINE void for_each_vectors(int64_t columns, const Multiply& multiply) {
   constexpr int kAtOnce = vectors_at_once(R), kRest = std::min<int>(kAtOnce, kPanelVectors);
@@ -325,8 +332,8 @@ void multiply_rows(const Tile<Dot>& tile) {
   });
 }
 
-// multiply_rows for a height known at run time, 1 ... kTileRows: a table of functions, one per
-// height, since only sums of a constant number of rows are registers.
+// Calls multiply_rows for a height known at run time, 1 ... kTileRows. A table has one function per
+// height, because sums only stay in registers if the number of rows is constant.
 template <class Dot, class Rows>
 void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
   using Function = void (*)(const Tile<Dot>&);
@@ -337,13 +344,14 @@ void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
   kByRows[static_cast<size_t>(rows - 1)](tile);
 }
 
-// Weights of fp32 and bf16.
+// Products with weights of fp32 and bf16.
 template <class Dot>
 struct FloatProduct : InPlace {
   using Word = typename Dot::Word;
-  static constexpr bool kRowsInSteps = false;  // see packed_rows.h
+  static constexpr bool kRowsInSteps = false;  // the layout of rows, see packed_rows.h
   static constexpr int64_t kMostRows = kTileRows;
-  // Tile t of A times these panels, for k in [first_k, first_k + count), one block of A.
+  // Multiplies tile t of A with these panels, for k in [first_k, first_k + count), which is one
+  // block of A.
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
     Tile<Dot> tile = {.a = nullptr,
@@ -363,7 +371,7 @@ struct FloatProduct : InPlace {
   }
 };
 
-// product.multiply of a panel of which y has only the first `columns` columns.
+// Calls product.multiply for a panel of which y has only the first `columns` columns.
 template <class Product>
 void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t first_k,
                      int64_t count, const Panels& panel, int64_t columns, const Sums& sums) {
@@ -383,9 +391,9 @@ void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t f
   }
 }
 
-// One thread's part of Y, block of K by block of K. The first block starts from the bias, 0, or
-// what y holds; the others go on from y. The order of the additions to an element is k = 0, 1, ...
-// whatever the part.
+// Computes one thread's part of Y, one block of K after the other. The first block starts from the
+// bias, from 0, or from what y holds; later blocks continue from y. Whatever the part, an element's
+// products are added in the order k = 0, 1, ...
 template <class Product>
 void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y) {

@@ -7,15 +7,15 @@
 namespace neuronmm::cpu {
 namespace {
 
-// How much of K is multiplied before the next tile of rows, so that what a thread reads again stays
-// in its second-level cache: 4 panels of it are 260 KiB (int8, and what int6 and int4 are expanded
-// to) or 512 KiB (bf16, fp32). Longer
-// blocks would pass over Y less often.
+// Returns how much of K is multiplied before the next tile of rows. The part of the weights that a
+// thread reads again must stay in its second-level cache. For 4 panels it takes 260 KiB in int8, to
+// which int6 and int4 are expanded, or 512 KiB in bf16 and fp32. Longer blocks would pass over Y
+// less often.
 int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
 constexpr int64_t kGroupPanels = 4;
 
-// Panels are handed out in groups, smaller ones where few groups would leave a thread waiting for
-// another that has just begun one.
+// Returns how many panels a task takes. The groups are smaller if few groups would leave a thread
+// waiting for another that has just begun one.
 int64_t group_panels(int64_t panels) {
   constexpr int64_t kGroupsPerThread = 8;
   int64_t group = kGroupPanels;
@@ -23,27 +23,27 @@ int64_t group_panels(int64_t panels) {
   return group;
 }
 
-// The unit of for_each_task, which decides how many threads a loop is worth.
+// Returns the work in the unit of for_each_task, which decides whether a loop is worth several
+// threads.
 int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
-// Into how many shares the rows of products are cut, beside the panels of the weights. With many
-// rows each thread has rows of its own, which stay in its caches from one product to the next; it
-// then reads all weights, for at least so many rows (assumed). Measured on an Intel CPU with AMX,
-// where this pays most: SmolLM2 in bf16, prefill of 512 tokens on two cores, see
-// docs/benchmarks.md.
+// Returns into how many shares the rows of products are divided, in addition to the panels of the
+// weights. With many rows each thread has rows of its own, which stay in its caches from one
+// product to the next. It then reads all weights, for at least kLeastRows rows. kLeastRows is
+// assumed; docs/benchmarks.md has measurements on an Intel CPU with AMX, where shares gain most.
 int64_t row_shares(int64_t rows) {
   constexpr int64_t kLeastRows = 128;
   return std::clamp<int64_t>(rows / kLeastRows, 1, num_threads());
 }
 
-// The tiles of a share of the rows.
+// Returns the first tile of a share of the rows, and the first tile after it.
 std::pair<int64_t, int64_t> tiles_of_share(const PackedRows& a, int64_t share, int64_t shares) {
   return {a.tiles * share / shares, a.tiles * (share + 1) / shares};
 }
 
-// The rows of gate and up whose silu(gate) * up is made at once. A few tiles at a time: with 96
-// rows the sums, 96 KiB, stay in the second-level cache beside the panels that they are sums of.
-// Where the types of weights differ, and so do the tiles, all rows are one step.
+// The steps in which silu(gate) * up is made, a few tiles of rows at a time. With 96 rows the sums
+// take 96 KiB and stay in the second-level cache together with the panels of weights. If gate, up
+// and hidden have different tiles, all rows are one step.
 class RowSteps {
  public:
   RowSteps(const PackedRows& gate, const PackedRows& up, const PackedRows& hidden)
@@ -53,9 +53,10 @@ class RowSteps {
         rows_(alike_ ? kRowsAtOnce : up.rows) {}
 
   int64_t shares() const { return shares_; }
-  int64_t tiles() const { return tiles_; }  // at most, of a step
-  int64_t rows() const { return rows_; }    // at most
-  // A part in `a` that begins with the tile `first` and ends before `end`, which are tiles of up.
+  int64_t tiles() const { return tiles_; }  // the largest number of tiles of a step
+  int64_t rows() const { return rows_; }    // the largest number of rows of a step
+  // Returns the part of one step in the tiles of `a`. The step begins with tile `first` and ends
+  // before tile `end`, which are tiles of up.
   ProductPart of(const PackedRows& a, int64_t first, int64_t end, ProductPart part) const {
     part.first_tile = alike_ ? first : 0;
     part.tiles = alike_ ? std::min(tiles_, end - first) : a.tiles;
@@ -92,7 +93,8 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
   const int64_t row_words = int8_   ? rows_.int8_row_words()
                             : bf16_ ? rows_.bf16_row_words()
                                     : rows_.k;
-  // Memory for whole rows in the layout of the weights' type; fp32 and words have the same size.
+  // The memory holds whole rows in the layout of the weights' type; an fp32 and a word have the
+  // same size.
   packed_ = storage.reserve(rows * row_words + kRowPadding);
   rows_.data = packed_;
   rows_.words = reinterpret_cast<const int32_t*>(packed_);
@@ -124,7 +126,7 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
                      Buffer<float>& storage) {
   const RowPacker packer(kernels, x.rows, x.columns, weights, storage);
   PackedRows a = packer.rows();
-  // One row of fp32 is packed as it lies.
+  // A single row of fp32 is its own packing.
   if (x.rows == 1 && packer.is_fp32()) {
     a.data = x.data;
     return a;
@@ -135,9 +137,9 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
   return a;
 }
 
-// For each share of the rows the panels of all products are numbered in one row, group by group, so
-// that one loop shares them out. A group belongs to one product: each product's last group may be
-// short.
+// For each share of the rows, the panels of all products are numbered consecutively in groups, so
+// that one loop covers them all. A group belongs to one product, so each product's last group may
+// be smaller.
 void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t panels = 0, work = 0;
   int64_t shares = num_threads();
@@ -150,7 +152,7 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t groups = 0;
   for (const Product& p : products) groups += (p.w->panels() + group - 1) / group;
   for_each_task(shares * groups, work, [&](int64_t task) {
-    // From the number of the task to its rows, its product and its first panel there.
+    // The task's number gives its rows, its product and its first panel there.
     const Product* p = products.data();
     int64_t first = task % groups * group;
     for (; first >= p->w->panels(); ++p) first -= (p->w->panels() + group - 1) / group * group;
@@ -169,8 +171,8 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
   const RowSteps steps(gate.a, a, hidden.rows());
-  // Hidden columns are quantized in groups of 128 with a scale each, and a group must not be shared
-  // by two threads.
+  // Hidden columns are quantized in groups of 128 with a scale each, and two threads must not share
+  // a group.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
   const int64_t groups = (panels + group - 1) / group;
   const int64_t own_sums = steps.rows() * kGroupColumns;

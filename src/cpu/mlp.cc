@@ -5,9 +5,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// For a block of rows: X is packed once; the strips of gate and up are one parallel loop; gate, up,
-// silu(gate) * up and its packing are a second; down reads the hidden rows while they are in cache.
-// Pivots that gate and up share are a product before all of that.
+// A block of rows takes these steps. X is packed once. The strips of gate and up are one parallel
+// loop. Gate, up, silu(gate) * up and its packing are a second one. Down reads the hidden rows
+// while they are in cache. Pivots that gate and up share are a product before all of these.
 class CpuMlp : public ops::Mlp {
  public:
   CpuMlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
@@ -34,7 +34,7 @@ class CpuMlp : public ops::Mlp {
   }
 
  private:
-  // What gate and up read.
+  // Returns the input of gate and up.
   ConstMatrixView narrow_input(ConstMatrixView x) const {
     if (in_.empty()) return x;
     const MutableMatrixView t(scratch_->narrow.reserve(x.rows * in_.rank()), x.rows, in_.rank());
@@ -43,7 +43,8 @@ class CpuMlp : public ops::Mlp {
     return t;
   }
 
-  // The packed input; of no rows where pivots gather it.
+  // Returns the packed input, or no rows if the layer has input pivots, which gather their columns
+  // themselves.
   PackedRows packed_input(const PackedLinear& linear, ConstMatrixView x,
                           Buffer<float>& storage) const {
     if (!linear.in().empty()) return {};
@@ -79,7 +80,7 @@ class CpuMlp : public ops::Mlp {
       up_rows = pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows);
     }
 
-    // The packed hidden rows are the only trace of gate and up: neither is ever a whole matrix.
+    // Gate and up are never stored as whole matrices; only the packed hidden rows are.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
     multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), s.gate_up,
                      hidden);

@@ -1,5 +1,6 @@
 #pragma once
-// The SwiGLU MLP as one object, whichever of its three projections are low-rank.
+// The SwiGLU MLP of the CPU backend. Each of its three projections may be dense, low-rank or
+// pivoted.
 
 #include <memory>
 
@@ -7,6 +8,7 @@
 
 namespace neuronmm::cpu {
 
+// Packs the weights of an MLP. The result shares `scratch` with the backend's other layers.
 std::unique_ptr<ops::Mlp> make_mlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
                                    const ops::MlpWeight& weight);
 

@@ -1,4 +1,4 @@
-// Activations into packed tiles for one instruction set (see kernels.h, packed_rows.h). Highway
+// Packs activations into tiles for one instruction set (see kernels.h, packed_rows.h). Highway
 // includes this file once per target.
 
 #if defined(NEURONMM_CPU_PACK_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// to[i * rows + r] = load(r, i), lane by lane from i = 0, for the `rows` rows of one quad; i is a
-// multiple of a vector's lanes, and `lanes` of them are stored.
+// Sets to[i * rows + r] = load(r, i) lane by lane from i = 0, for the `rows` rows of one quad. One
+// vector of each row is stored.
 template <class D, class Load>
 HWY_INLINE void interleave(D d, int64_t rows, const Load& load, hn::TFromD<D>* to) {
   switch (rows) {
@@ -34,7 +34,7 @@ HWY_INLINE void interleave(D d, int64_t rows, const Load& load, hn::TFromD<D>* t
   }
 }
 
-// `count` columns of one quad: to[k * n + r] = scale · rows[r][first + k].
+// Packs `count` columns of one quad: to[k * n + r] = scale · rows[r][first + k].
 inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
                       float scale, float* to) {
   const Floats d;
@@ -49,9 +49,9 @@ inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_
   }
 }
 
-// A tile is packed block of K by block of K, in the order in which multiply_part reads it. For the
-// part of each block that lies in `columns`: pack(block's first k, its count, the part's first k,
-// its count).
+// A tile is packed one block of K after the other, in the order in which multiply_part reads it.
+// For the part of each block that lies in `columns`, this calls pack(block's first k, its count,
+// the part's first k, its count).
 template <class Pack>
 HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& columns,
                                const Pack& pack) {
@@ -65,7 +65,7 @@ HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& colu
   }
 }
 
-// Rows four by four (a quad): word k of the four lie together, where one load each broadcasts them.
+// Packs rows in quads: word k of four rows lie together, where one load each broadcasts them.
 inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                       float scale, const float* const* rows, float* packed) {
   const int64_t height = layout.tile_rows(tile);
@@ -79,9 +79,9 @@ inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange&
   });
 }
 
-// bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN.
-// Adding 0x7FFF, and one more if the last kept bit is odd, carries into the kept bits exactly where
-// rounding to nearest even rounds up.
+// Returns bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN. Adding 0x7FFF, and
+// one more if the last kept bit is odd, carries into the kept bits exactly where rounding to
+// nearest even rounds up.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
   const hn::RebindToUnsigned<Floats> words;
   const auto bits = hn::BitCast(words, x);
@@ -91,7 +91,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
   return hn::IfThenElse(is_nan, hn::Set(words, 0x7FC00000u), rounded);
 }
 
-// kLanes words from 2 · kLanes floats.
+// Makes kLanes words of 2 · kLanes floats.
 HWY_INLINE WordVector to_bf16(const float* x) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> words;
@@ -101,8 +101,8 @@ HWY_INLINE WordVector to_bf16(const float* x) {
   return hn::BitCast(Words(), hn::Or(hn::ShiftRight<16>(round_to_bf16(even)), high));
 }
 
-// `count` columns of one quad: to[i * n + r] = rows[r][first + {2 i, 2 i + 1}]. `words`: of each
-// row, with zeros beyond the last column.
+// Packs `count` columns of one quad: to[i * n + r] = rows[r][first + {2 i, 2 i + 1}]. `words` is
+// the number of words of each row, which are zeros beyond the last column.
 inline void pack_bf16_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
                            int64_t words, int32_t* to) {
   const Words d;
@@ -137,8 +137,8 @@ inline void pack_bf16_quads(const PackedRows& layout, int64_t tile, const Column
   });
 }
 
-// The same in steps of 32 columns, in which the rows lie one after the other, for AMX. `columns`
-// begins with a whole step.
+// Packs bf16 rows for AMX, in steps of 32 columns, in which the rows lie one after the other.
+// `columns` begins with a whole step.
 inline void pack_bf16_steps(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                             const float* const* rows, int32_t* packed) {
   constexpr int64_t kColumns = 2 * kBf16StepWords;
@@ -168,7 +168,8 @@ void pack_bf16_tile(const PackedRows& layout, int64_t tile, const ColumnRange& c
   }
 }
 
-// The vectors of x[0, count), count <= kQuantGroup, zeros beyond. kWhole: count = kQuantGroup.
+// Returns vector i of x[0, count), count <= kQuantGroup, with zeros beyond the end. kWhole means
+// count = kQuantGroup.
 template <bool kWhole>
 HWY_INLINE Vector group_vector(const float* x, int64_t i, int64_t count) {
   const int64_t first = i * kLanes;
@@ -179,7 +180,7 @@ HWY_INLINE Vector group_vector(const float* x, int64_t i, int64_t count) {
 inline constexpr int64_t kGroupVectors = kQuantGroup / kLanes;
 inline constexpr float kLargestByte = 127.0f;
 
-// max |x|, which NaN and infinity turn into NaN.
+// Returns max |x|, or NaN if a value is NaN or infinite.
 template <bool kWhole>
 HWY_INLINE float largest_of_group(const float* x, int64_t count) {
   const Floats d;
@@ -192,8 +193,8 @@ HWY_INLINE float largest_of_group(const float* x, int64_t count) {
   return hn::GetLane(hn::Add(hn::MaxOfLanes(d, largest), hn::SumOfLanes(d, not_finite)));
 }
 
-// bytes[0, kQuantGroup) <- x / max · kLargestByte rounded to nearest, so that the largest value of
-// a group becomes 127.
+// Sets bytes[0, kQuantGroup) to x / max · kLargestByte rounded to nearest, so that the largest
+// value of a group becomes 127.
 template <bool kWhole>
 HWY_INLINE void quantize_group(const float* x, int64_t count, float max, int8_t* bytes) {
   const Floats d;
@@ -201,14 +202,14 @@ HWY_INLINE void quantize_group(const float* x, int64_t count, float max, int8_t*
   const Vector inverse = hn::Set(d, max > 0 ? kLargestByte / max : 0.0f);
   const Vector limit = hn::Set(d, kLargestByte);
   for (int64_t i = 0; i < kGroupVectors; ++i) {
-    // A denormal maximum has an infinite inverse; clamping keeps its bytes in range.
+    // A denormal maximum has an infinite inverse; clamping keeps the bytes in range.
     const Vector scaled = hn::Mul(group_vector<kWhole>(x, i, count), inverse);
     const WordVector nearest = hn::NearestInt(hn::Clamp(scaled, hn::Neg(limit), limit));
     hn::StoreU(hn::DemoteTo(bytes_d, nearest), bytes_d, bytes + i * kLanes);
   }
 }
 
-// The sum of 16 bytes, of which each + 128 fits into the low half of 16 bits.
+// Returns the sum of 16 bytes. Each byte + 128 is at most 255, so 16-bit fields hold their sums.
 HWY_INLINE int32_t sum_of_16(const int8_t* bytes) {
   constexpr uint64_t kOffsets = 0x8080808080808080, kEven = 0x00FF00FF00FF00FF;
   uint64_t sums = 0;
@@ -221,7 +222,8 @@ HWY_INLINE int32_t sum_of_16(const int8_t* bytes) {
   return static_cast<int32_t>(sums * 0x0001000100010001 >> 48) - 16 * 128;
 }
 
-// A row's words of sums (see packed_rows.h), `stride` apart. Returns the sum of all bytes.
+// Computes a row's words of sums (see packed_rows.h), which are `stride` apart. Returns the sum of
+// all bytes.
 HWY_INLINE int32_t sum_group(const int8_t* bytes, int64_t stride, int32_t* words) {
   int32_t sum = 0;
   for (int64_t i = 0; i < kSumWords; ++i) {
@@ -232,7 +234,7 @@ HWY_INLINE int32_t sum_group(const int8_t* bytes, int64_t stride, int32_t* words
   return sum;
 }
 
-// Beside the last column of a row the group is taken for zeros, as it is when it is packed.
+// Beyond the last column of a row the group is filled with zeros, as it is when the row is packed.
 inline void quantization_rest(const float* x, int64_t count, float* rest) {
   HWY_ALIGN float group[kQuantGroup] = {};
   HWY_ALIGN int8_t bytes[kQuantGroup];
@@ -247,8 +249,8 @@ inline void quantization_rest(const float* x, int64_t count, float* rest) {
   }
 }
 
-// Scales, corrections, sums and bytes of one group of a tile. All maxima first: each is a long
-// chain of dependent instructions, and chains of several rows overlap.
+// Computes scales, corrections, sums and bytes of one group of a tile. All maxima come first: each
+// is a long chain of dependent instructions, and the chains of several rows overlap.
 template <bool kWhole>
 void quantize_rows(const float* const* rows, int64_t height, int64_t first, int64_t count,
                    int32_t* group, int8_t* bytes) {
@@ -261,12 +263,12 @@ void quantize_rows(const float* const* rows, int64_t height, int64_t first, int6
     quantize_group<kWhole>(rows[r] + first, count, largest[r], row);
     const float scale = largest[r] / kLargestByte;
     hwy::CopyBytes<sizeof(float)>(&scale, group + r);
-    // Weights are packed as w + 128: sum over k of (w + 128) x = sum of w x + 128 sum of x.
+    // Weights are packed as w + 128, and the sum over k of (w + 128) x = sum of w x + 128 sum of x.
     group[height + r] = -128 * sum_group(row, height, group + 2 * height + r);
   }
 }
 
-// The words of one group and one quad, from rows of kQuantGroup bytes: to[k * n + r].
+// Packs the words of one group and one quad, from rows of kQuantGroup bytes, to to[k * n + r].
 inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int32_t* to) {
   constexpr int64_t kRowWords = kQuantGroup / kWordBytes;
   const Words d;
@@ -280,8 +282,8 @@ inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int3
   }
 }
 
-// Tiles that AMX takes lie row by row, all others in quads (see packed_rows.h). Only the ragged
-// last group of K needs the checks for its end.
+// Tiles that AMX multiplies are stored row by row, all others in quads (see packed_rows.h). Only a
+// partial last group of K needs the checks for its end.
 template <class Product>
 void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                    const float* const* rows, int32_t* packed) {

@@ -12,14 +12,13 @@
 namespace neuronmm::cpu {
 namespace {
 
-// Elements of one checkpoint row that are moved at a time: 32 rows x 64 x 4 bytes of the panel stay
-// in the first-level cache while they are written column by column.
+// The number of elements of one checkpoint row that are moved together. 32 columns x 64 x 4 bytes
+// of the panel stay in the first-level cache while they are written column by column.
 constexpr int64_t kChunk = 64;
 
 // Calls visit(panel, column in panel, first k, count) for all of W, `chunk` elements of a column at
-// a time, panels in parallel.
-// The checkpoint's rows are W's columns. Each is read along its row and written down a column of a
-// panel.
+// a time, with the panels in parallel. The checkpoint's rows are W's columns: each is read along
+// its row and written down a column of a panel.
 template <typename Visit>
 void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
   parallel_for((n + kPanel - 1) / kPanel, [&](int64_t panel) {
@@ -39,8 +38,8 @@ WeightType type_of(const ops::WeightView& w_t) {
                                 : WeightType::kInt4;
 }
 
-// The scale of a row and group of w_t to its half of a word: columns c and c + kHalfPanel share
-// one, and the first is written before the second, which must not lose it.
+// Writes the scale of a row and group of w_t to its half of a word. Columns c and c + kHalfPanel
+// share a word, and the first is written before the second, which must keep it.
 void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t* scales) {
   const int64_t column = row % kPanel;
   float scale = 0;
@@ -50,13 +49,13 @@ void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t
   pair = column < kHalfPanel ? bits : pair | bits << 16;
 }
 
-// A column's codes of a group as they are stored, with zeros behind the last.
+// A column's codes of a group in their stored form, with zeros after the last.
 template <int kBits>
 struct StoredGroup {
   static constexpr int64_t kPerByte = 8 / kBits;
 
   StoredGroup(const uint8_t* from, int64_t count) {
-    if (count == kQuantGroup) {  // as nearly all: a constant number of bytes
+    if (count == kQuantGroup) {  // almost always; the number of bytes is a constant
       std::memcpy(bytes.data(), from, bytes.size());
       return;
     }
@@ -67,7 +66,7 @@ struct StoredGroup {
           static_cast<uint8_t>((1 << count % kPerByte * kBits) - 1);
     }
   }
-  // Those of LowBitLayout::kRows rows.
+  // Returns the codes of LowBitLayout::kRows rows.
   uint32_t of_rows(int64_t i) const {
     constexpr size_t kBytes = LowBitLayout::kRows / kPerByte;
     uint32_t codes = 0;
@@ -78,8 +77,8 @@ struct StoredGroup {
   std::array<uint8_t, kQuantGroup / kPerByte> bytes;
 };
 
-// The codes of the row's column and, if there is one, of the column kHalfPanel behind it into the
-// words that they share of a group's lines.
+// Writes the codes of the row's column, and of the column kHalfPanel after it if there is one, into
+// the words of a group's lines that the two share.
 void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t count,
                 int64_t lines_words, uint32_t* word) {
   const int64_t k = w_t.columns(), row_bytes = ops::stored_row_bytes(w_t.format, k);
@@ -108,7 +107,7 @@ void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t 
 
 }  // namespace
 
-// The type follows the checkpoint: nothing is rounded by packing.
+// The type follows the checkpoint, so packing rounds no weight.
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
     : k_(w_t.columns()),
       n_(w_t.rows()),
@@ -131,12 +130,13 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
   }
 }
 
-// Rows of bytes are zeros up to a multiple of 32 or, for tiles of AMX, 64 columns, and what they
-// are multiplied with there is read although it does not matter: of the last panel up to 15 words
-// of each column.
+// The number of words after the last panel that may be read. Packed activations are zeros up to a
+// multiple of 32 columns, or 64 for AMX's tiles. The weights they are multiplied with there do not
+// matter, but they are read: up to 15 words of each column of the last panel.
 constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 
-// Zeros only where the last panel's missing columns are, and the last words of every panel.
+// Allocates the panels. Only the last panel, if it lacks columns, and the last `padding_words`
+// words of every panel are set to zero.
 void PackedMatrix::allocate(int64_t padding_words) {
   words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
   const auto clear = [&](int64_t panel, int64_t words) {
@@ -169,8 +169,8 @@ LowBitLayout PackedMatrix::low_bit_layout() const {
   return type_ == WeightType::kInt6 ? kLayoutOfInt6 : layout_of_int4(multiplier_rows_);
 }
 
-// Two neighbouring k of a column are one word, the even one in its low half: they are already
-// neighbours in the checkpoint, and are moved together.
+// Two neighbouring k of a column are one word, with the even one in its low half. They are
+// neighbours in the checkpoint, too, and are moved together.
 void PackedMatrix::pack_bf16(const TensorView& w_t) {
   allocate((bf16_words(k_) - k_ / 2) * kPanel);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
@@ -199,7 +199,7 @@ void PackedMatrix::pack_fp32(const TensorView& w_t) {
 // column c + kHalfPanel in the high half. Then come the bytes, four neighbouring k to a word.
 void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
-  constexpr uint32_t kOffsets = 0x80808080;  // each byte: what is signed becomes itself + 128
+  constexpr uint32_t kOffsets = 0x80808080;  // adds 128 to each signed byte
   const int64_t groups = (k_ + kQuantGroup - 1) / kQuantGroup;
   NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ && w_t.scales.columns() == groups);
   allocate(0);

@@ -1,29 +1,30 @@
 #pragma once
-// A weight W[K,N] in the order in which the kernels read it: panels of 32 columns, each panel K
-// rows of 32 weights one after the other, the last panel padded with zeros. The order is the same
+// A weight W[K,N] in the order in which the kernels read it. It consists of panels of 32 columns; a
+// panel has K rows of 32 weights, and the last panel is padded with zeros. The order is the same
 // for every instruction set.
 //
-//   fp32: row k of a panel holds its columns 0 ... 31.
-//   bf16: for every 2 rows k 32 words of 32 bits; word j holds (k, j) in its low and (k + 1, j) in
-//         its high half: what instructions for dot products of bf16 take, and others widen to fp32
-//         by one shift and one mask. Zeros up to a multiple of 32 rows.
-//   int8: for each group of kQuantGroup rows, the 32 columns' scales in bf16 as 16 words, word j
-//         with column j in its low and column j + 16 in its high half; then for every 4 rows k 32
-//         words; word j holds the bytes (k, j) ... (k + 3, j), each + 128. Products of unsigned
-//         weights and signed activations are what x86 has; the sum is corrected by -128 times that
-//         of the activations.
-//   int4: for each group of kQuantGroup rows the scales as above; then its multipliers and zero
-//         points (ops::GroupOf4Bits), for every 16 or 32 rows 16 pairs of bytes, pair j of columns
-//         j and j + 16; then for every 4 rows k a line of 16 words: byte i of word j holds the code
-//         of (k + i, j) in its low and of (k + i, j + 16) in its high half.
-//   int6: the scales; then for every 8 rows k two such lines of the codes' low 4 bits and one of
-//         their high 2: byte i of word j holds those of (k + i, j), (k + i, j + 16), (k + 4 + i, j)
-//         and (k + 4 + i, j + 16), the first in its lowest bits.
+//   fp32: Row k of a panel holds its columns 0 ... 31.
+//   bf16: For every 2 rows k there are 32 words of 32 bits. Word j holds (k, j) in its low half and
+//         (k + 1, j) in its high half. Instructions for dot products of bf16 take this form; others
+//         widen it to fp32 by one shift and one mask. Zeros follow up to a multiple of 32 rows.
+//   int8: Each group of kQuantGroup rows begins with the 32 columns' scales in bf16, as 16 words:
+//         word j has column j in its low half and column j + 16 in its high half. Then there are 32
+//         words for every 4 rows k: word j holds the bytes (k, j) ... (k + 3, j), each + 128,
+//         because x86 multiplies unsigned with signed bytes. Adding -128 times the sum of the
+//         activations corrects the result.
+//   int4: Each group of kQuantGroup rows begins with the scales as above. Its multipliers and zero
+//         points (ops::GroupOf4Bits) follow: 16 pairs of bytes for every 16 or 32 rows, pair j for
+//         columns j and j + 16. Then there is a line of 16 words for every 4 rows k: byte i of word
+//         j holds the code of (k + i, j) in its low half and of (k + i, j + 16) in its high half.
+//   int6: Each group begins with the scales. Then there are, for every 8 rows k, two such lines
+//         of the codes' low 4 bits and one of their high 2 bits. Byte i of word j of the last line
+//         holds those of (k + i, j), (k + i, j + 16), (k + 4 + i, j) and (k + 4 + i, j + 16), the
+//         first in its lowest bits.
 //
-// int4 and int6 are expanded to what int8 holds (low_bit_matmul-inl.h) and take the same rows;
-// their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, quantized ones have as
-// many bits as there (scales are rounded to bf16, which is what `quantize` writes); every other
-// dtype becomes fp32.
+// int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and take the same packed
+// activations; their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, and
+// quantized ones keep their bits. Scales are rounded to bf16, which is what `quantize` writes.
+// Every other dtype becomes fp32.
 
 #include <cstdint>
 
@@ -38,7 +39,7 @@ inline constexpr int64_t kHalfPanel = kPanel / 2;  // columns of a vector of 512
 
 enum class WeightType { kFp32, kBf16, kInt8, kInt6, kInt4 };
 
-// The type of weights that takes rows packed in the same way.
+// Returns the type of weights that takes rows packed in the same way.
 inline WeightType rows_for(WeightType weights) {
   const bool low = weights == WeightType::kInt6 || weights == WeightType::kInt4;
   return low ? WeightType::kInt8 : weights;
@@ -46,12 +47,13 @@ inline WeightType rows_for(WeightType weights) {
 
 inline constexpr int64_t kLineWords = kHalfPanel;
 
-// A group of kQuantGroup rows in a panel of int6 or int4, in words.
+// The layout of a group of kQuantGroup rows in a panel of int6 or int4, in words.
 struct LowBitLayout {
-  static constexpr int64_t kRows = 8;  // two lines, and of int6 one of high bits
+  // Rows of two lines (for int6 they share one line of high bits).
+  static constexpr int64_t kRows = 8;
 
-  int64_t multiplier_words = 0;  // after the scales; int6: 0
-  int64_t lines_words = 0;       // of kRows
+  int64_t multiplier_words = 0;  // words of multipliers after the scales; 0 for int6
+  int64_t lines_words = 0;       // words of kRows rows
   constexpr int64_t first_line() const { return kHalfPanel + multiplier_words; }
   constexpr int64_t words(int64_t rows) const {
     return first_line() + (rows + kRows - 1) / kRows * lines_words;
@@ -62,10 +64,11 @@ constexpr LowBitLayout layout_of_int4(int64_t multiplier_rows) {
 }
 inline constexpr LowBitLayout kLayoutOfInt6 = {0, 3 * kHalfPanel};
 
+// A packed weight matrix. Packing runs on all threads.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  explicit PackedMatrix(const ops::WeightView& w_t);  // [N, K], as checkpoints hold it
+  explicit PackedMatrix(const ops::WeightView& w_t);  // w_t is [N, K], as checkpoints hold it
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
@@ -74,10 +77,11 @@ class PackedMatrix {
   WeightType type() const { return type_; }
   int64_t size_bytes() const { return panels() * panel_words() * 4; }
   int64_t panel_words() const { return words_before(k_); }
-  LowBitLayout low_bit_layout() const;                          // of int6 and int4
-  int64_t multiplier_rows() const { return multiplier_rows_; }  // of int4: 16 or 32
+  LowBitLayout low_bit_layout() const;                          // for int6 and int4
+  int64_t multiplier_rows() const { return multiplier_rows_; }  // for int4: 16 or 32
   const uint32_t* panel(int64_t i) const { return words_.data() + i * panel_words(); }
-  // Words of a panel before row k, a multiple of kQuantGroup or all rows.
+  // Returns the number of words of a panel before row k, which is a multiple of kQuantGroup or the
+  // number of all rows.
   int64_t words_before(int64_t k) const;
 
  private:

@@ -7,8 +7,8 @@
 namespace neuronmm::cpu {
 namespace {
 
-// An element that is moved by its index costs about as much as this many multiply-adds of the unit
-// of for_each_task. Assumed.
+// The cost of an element that is moved by its index, in multiply-adds (the unit of for_each_task).
+// Assumed.
 constexpr int64_t kMoveWork = 8;
 
 void gather(const float* from, const std::vector<int32_t>& index, float* to) {
@@ -29,7 +29,8 @@ PackedPivots::PackedPivots(const ops::Pivots& pivots) {
   NMM_CHECK(map_.k() == rank() || map_.n() == rank());
 }
 
-// A tile of rows at a time: its gathered columns are packed while they are in the first cache.
+// Works on a tile of rows at a time, whose gathered columns are packed while they are in the
+// first-level cache.
 Product PackedPivots::narrow(const Kernels& kernels, ConstMatrixView x, Buffer<float>& storage,
                              MutableMatrixView t) const {
   NMM_CHECK(x.columns == features() && t.rows == x.rows && t.columns == rank());

@@ -1,7 +1,7 @@
 #pragma once
-// The pivots of a narrow input or output (ops/weights.h), packed: one product with their map, and
-// the gather or scatter beside it. No kernel of its own is needed: on the way in the product adds
-// to the pivots' columns, on the way out its left factor is part of the result.
+// The packed pivots of a narrow input or output (ops/weights.h): one product with their map, and
+// the gathering or scattering of columns. No kernel is needed. For an input, the product adds to
+// the pivots' columns. For an output, its left factor is a part of the result.
 
 #include <cstdint>
 #include <vector>
@@ -10,6 +10,7 @@
 
 namespace neuronmm::cpu {
 
+// The pivots of one layer's input or output.
 class PackedPivots {
  public:
   PackedPivots() = default;
@@ -20,11 +21,11 @@ class PackedPivots {
   int64_t features() const { return rank() + std::ssize(others_); }
   const PackedMatrix& map() const { return map_; }
 
-  // What is left to compute of t [M, r] = x[pivots] + x[others] · map for x [M, n]: t holds the
-  // first term, `storage` the others' columns, packed.
+  // Begins t [M, r] = x[pivots] + x[others] · map for x [M, n] and returns the product that
+  // completes it. `t` gets the first term, `storage` the packed columns of the others.
   Product narrow(const Kernels& kernels, ConstMatrixView x, Buffer<float>& storage,
                  MutableMatrixView t) const;
-  // y [M, n] from z [M, r], the pivots' columns, and rest [M, n - r], the others'.
+  // Assembles y [M, n] from z [M, r], the pivots' columns, and rest [M, n - r], the other columns.
   void widen(ConstMatrixView z, ConstMatrixView rest, MutableMatrixView y) const;
 
  private:

@@ -8,21 +8,22 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr int64_t kSinCosWork = 2000;  // one of each in fp64, in multiply-adds (see for_each_task)
+// a sine and a cosine in fp64, in multiply-adds (see for_each_task).
+constexpr int64_t kSinCosWork = 2000;
 
 }  // namespace
 
-// All layers of a forward pass use the same angles: they are computed by the first and found here
-// by the others.
+// The first layer of a forward pass computes the angles, and the others find them here.
 void RotaryAngles::update(std::span<const int64_t> positions, const ops::RotaryEmbedding& rotary) {
   if (std::ranges::equal(positions, positions_) && rotary == rotary_) return;
-  positions_.clear();  // until all angles are there: a loop may throw
+  positions_.clear();  // empty until all angles are computed, because a loop may throw
   rotary_ = rotary;
   const int64_t rows = std::ssize(positions);
   values_.resize(static_cast<size_t>(2 * rows * half()));
   for_each_task(rows, rows * half() * kSinCosWork, [&](int64_t i) {
     float* const row = values_.data() + 2 * i * half();
-    for (int64_t j = 0; j < half(); ++j) {  // fp64: at position 100,000 fp32 is off by 0.004
+    // In fp64, because at position 100,000 fp32 is off by 0.004.
+    for (int64_t j = 0; j < half(); ++j) {
       const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
                            static_cast<double>(rotary_.inverse_frequencies[static_cast<size_t>(j)]);
       const double scale = rotary_.attention_factor;

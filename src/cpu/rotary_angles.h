@@ -1,6 +1,6 @@
 #pragma once
 // The sines and cosines of RoPE (see ops::Backend::rope). Queries and keys of all layers turn by
-// the same angles, so they are computed once per forward pass.
+// the same angles, so the CPU backend computes them once per forward pass.
 
 #include <cstdint>
 #include <span>
@@ -10,12 +10,13 @@
 
 namespace neuronmm::cpu {
 
+// The table of one forward pass.
 class RotaryAngles {
  public:
-  // Computes the table of these positions, unless it is there already.
+  // Computes the table for these positions, unless it holds them already.
   void update(std::span<const int64_t> positions, const ops::RotaryEmbedding& rotary);
 
-  // [head_dim / 2] of row i, times the attention factor.
+  // Return [head_dim / 2] values for row i, multiplied by the attention factor.
   const float* cos(int64_t i) const { return values_.data() + 2 * i * half(); }
   const float* sin(int64_t i) const { return cos(i) + half(); }
 

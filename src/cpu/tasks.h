@@ -1,6 +1,6 @@
 #pragma once
-// Parallel loops that stay on the calling thread when the work is too small to pay for waking the
-// others.
+// Parallel loops that stay on the calling thread if the work is too small to pay for waking the
+// others. All loops of the CPU backend use them.
 
 #include <cstdint>
 
@@ -8,11 +8,12 @@
 
 namespace neuronmm::cpu {
 
-// A parallel region costs some 2 us, in which one core does about this many multiply-adds on data
-// in cache.
+// Starting a parallel loop costs about 2 us, in which one core does about this many multiply-adds
+// on data in cache.
 inline constexpr int64_t kSerialWork = 100'000;
 
-// body(i), or body(i, thread), for i in [0, count); `work` multiply-adds in all.
+// Runs body(i) or body(i, thread) for i in [0, count). `work` is the number of multiply-adds of all
+// iterations together.
 template <typename Body>
 void for_each_task(int64_t count, int64_t work, const Body& body) {
   if (work > kSerialWork) {

@@ -18,9 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// exp(x) to 1 ulp (Highway's bound) for x <= kLargestExponent, which is just below log(FLT_MAX).
-// Highway gives 0 below -104, and for NaN too; here NaN stays, so that a broken model is seen to be
-// broken. Infinity and NaN are kept from its conversion to integers.
+// Returns exp(x) with an error of 1 ulp (Highway's bound) for x <= kLargestExponent, which is just
+// below log(FLT_MAX). Highway gives 0 below -104, and for NaN, too. Here NaN stays NaN, so that a
+// broken model is noticed. Infinity and NaN never reach Highway's conversion to integers.
 inline constexpr float kLargestExponent = 88.0f;
 inline constexpr float kBelowSmallestExponent = -105.0f;
 HWY_INLINE Vector exponential(Vector x) {
@@ -30,7 +30,7 @@ HWY_INLINE Vector exponential(Vector x) {
   return hn::IfThenElse(is_nan, x, hn::Exp(d, finite));
 }
 
-// z / (1 + e^-z), with the exponent limited to where e^-z is finite.
+// Returns z / (1 + e^-z), with the exponent limited to values for which e^-z is finite.
 HWY_INLINE Vector silu(Vector z) {
   const Floats d;
   const Vector exponent = hn::Min(hn::Neg(z), hn::Set(d, kLargestExponent));
@@ -53,7 +53,8 @@ inline void add(const float* x, float* y, int64_t count) {
   }
 }
 
-// Four sums: the latency of the multiply-add does not limit, and rounding errors grow more slowly.
+// Four sums keep the latency of the multiply-add from being the limit, and rounding errors grow
+// more slowly.
 inline float sum_of_squares(const float* x, int64_t count) {
   const Floats d;
   Vector sums[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
@@ -68,7 +69,7 @@ inline float sum_of_squares(const float* x, int64_t count) {
       hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }
 
-// y = x / sqrt(mean(x^2) + eps) * weight.
+// Computes y = x / sqrt(mean(x^2) + eps) * weight.
 inline void rms_norm(const float* x, const float* weight, float eps, float* y, int64_t count) {
   const Floats d;
   const float mean = sum_of_squares(x, count) / static_cast<float>(count);
@@ -80,7 +81,7 @@ inline void rms_norm(const float* x, const float* weight, float eps, float* y, i
   }
 }
 
-// A rotation by the angle of each pair: (x, y) to (x cos - y sin, y cos + x sin).
+// Rotates each pair by its angle: (x, y) becomes (x cos - y sin, y cos + x sin).
 inline void rotate(const float* cos, const float* sin, float* low, float* high, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t lanes = count - i;

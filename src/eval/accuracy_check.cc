@@ -14,7 +14,7 @@ namespace {
 using text::TokenId;
 using Logits = std::span<const float>;
 
-// The first of the largest logits; NaN never is.
+// Returns the first of the largest logits. A NaN is never the largest, unless all are NaN.
 TokenId greedy_token(Logits logits) {
   TokenId best = 0;
   for (size_t i = 1; i < logits.size(); ++i) {
@@ -23,13 +23,14 @@ TokenId greedy_token(Logits logits) {
   return best;
 }
 
-// A difference that is no number is larger than any tolerance.
+// Returns the difference. One that is not finite counts as infinite, so that it exceeds any
+// tolerance.
 double deviation(float reference, float model) {
   const double difference = std::abs(static_cast<double>(model) - reference);
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
-// Compares position after position and keeps the report.
+// Compares one position after the other and collects the report.
 class Comparison {
  public:
   Comparison(const AccuracyOptions& options, int64_t vocab_size)
@@ -68,8 +69,8 @@ class Comparison {
     }
   }
 
-  // The model's own choice is compared, not only its logits: two tokens may be nearly tied, and
-  // then another choice is allowed as long as the gap is small.
+  // Compares the chosen tokens, not only the logits. If two tokens are nearly tied, another choice
+  // is allowed as long as the gap is small.
   void check_tokens(Logits reference, Logits model) {
     const TokenId expected = greedy_token(reference), found = greedy_token(model);
     if (expected == found) return;
@@ -80,13 +81,14 @@ class Comparison {
     }
     if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
       fail_here(fmt::format("token {} instead of {}", found, expected));
-    } else if (!(gap <= options_.divergence_tol)) {  // true also of a gap of NaN
+    } else if (!(gap <= options_.divergence_tol)) {  // a NaN gap fails, too
       fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
                             found, expected, gap, options_.divergence_tol));
     }
   }
 
-  // Tolerances are for the k largest reference logits; one partial sort serves all k.
+  // Checks every tolerance, each over the k largest reference logits. One partial sort serves all
+  // k.
   void check_logits(Logits reference, Logits model) {
     std::iota(by_reference_.begin(), by_reference_.end(), 0);
     std::partial_sort(by_reference_.begin(), by_reference_.begin() + largest_top_k_,
@@ -110,7 +112,7 @@ class Comparison {
     fail_here(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
   }
 
-  // The first reason is kept; later ones mostly follow from it.
+  // Keeps the first reason only, because later ones mostly follow from it.
   void fail_here(const std::string& why) {
     if (!report_.first_failure.empty()) return;
     report_.first_failure = fmt::format("sequence {}, position {}: {}", sequence_, position_, why);
@@ -119,7 +121,8 @@ class Comparison {
   const AccuracyOptions& options_;
   ToleranceMap tolerances_;
   int64_t largest_top_k_ = 0;
-  std::vector<TokenId> by_reference_;  // ids, the largest_top_k_ largest reference logits first
+  // Ids with the largest reference logits first, sorted up to largest_top_k_.
+  std::vector<TokenId> by_reference_;
   int64_t sequence_ = 0, position_ = 0;
   AccuracyReport report_;
 };

@@ -109,7 +109,7 @@ DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {
       window_dense_loss += token.dense_loss;
       window_loss += token.loss;
     }
-    // Window by window, as perplexity() adds them: the same bits.
+    // Losses are added window by window, as perplexity() does, so that the bits are the same.
     dense_loss += window_dense_loss;
     loss += window_loss;
   }

@@ -1,6 +1,7 @@
 #pragma once
-// How far a model's predictions have moved from those of the model it was made of: token by token,
-// on the same sequences.
+// How far a model's predictions have moved from those of the dense model that it was made from.
+// Both models predict every token of the same sequences. `eval`, `perplexity` and `compress` report
+// these values.
 
 #include <span>
 #include <vector>
@@ -12,57 +13,60 @@
 
 namespace neuronmm::eval {
 
-// The two predictions of one token, in nats. Not finite where a model's logits are not.
+// The predictions of one token by both models, in nats. Values are not finite if a model's logits
+// are not.
 struct TokenDivergence {
   double divergence = 0.0;   // KL(p_dense || p_other) over the whole vocabulary, in fp64
-  double dense_loss = 0.0;   // -log p_dense(token), the bits that a perplexity is made of
+  double dense_loss = 0.0;   // -log p_dense(token), bit for bit what perplexity() adds up
   double loss = 0.0;         // -log p_other(token)
-  bool same_choice = false;  // the likeliest token of both is the same (of equals the first)
+  bool same_choice = false;  // both models' most likely token is the same (the first among equals)
 };
-using SequenceDivergence = std::vector<TokenDivergence>;  // of every token but the first
+// One entry for every token except the first.
+using SequenceDivergence = std::vector<TokenDivergence>;
 
-// Of two rows of logits of one vocabulary.
+// Compares two rows of logits over one vocabulary that predict `target`.
 TokenDivergence compare_predictions(std::span<const float> dense, std::span<const float> other,
                                     text::TokenId target);
 
-// Two models that can be compared on sequences of up to `longest` tokens. Errors: vocabularies of
-// different sizes, longer sequences than one of them takes.
+// Checks that two models can be compared on sequences of up to `longest` tokens. Errors:
+// vocabularies of different sizes, or sequences longer than one of the models takes.
 Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,
                         int64_t longest);
 
-// The same for one sequence; an error, too, for less than two tokens and for ids outside the
-// vocabulary.
+// Checks the same for one sequence. Fewer than two tokens and ids outside the vocabulary are
+// errors, too.
 Status check_sequence(const io::ModelConfig& dense, const io::ModelConfig& other,
                       std::span<const text::TokenId> sequence);
 
-// Tokens per forward call: the logits of both models take 0.3 GB at a vocabulary of 152 thousand.
+// Tokens per forward call. The logits of both models take 0.3 GB with a vocabulary of 152 thousand.
 inline constexpr int64_t kDivergencePiece = 256;
 
-// One sequence, a fresh context. In memory at a time: both models' logits of one piece and their
-// keys and values. `other_seconds`, if any, grows by what the other model takes on its backend's
-// clock. Errors: what check_sequence finds, an interrupt.
+// Compares two models on one sequence, in a fresh context. Memory holds both models' logits of one
+// piece and their keys and values. If `other_seconds` is given, it grows by the time that the other
+// model takes on its backend's clock. Errors: what check_sequence() finds, an interrupt.
 Result<SequenceDivergence> sequence_divergence(const model::Transformer& dense,
                                                const model::Transformer& other,
                                                std::span<const text::TokenId> sequence,
                                                double* other_seconds = nullptr);
 
-// All of them; what is wrong with any is found before the first is computed.
+// Compares two models on all sequences. All sequences are checked before the first is computed.
 Result<std::vector<SequenceDivergence>> token_divergences(
     const model::Transformer& dense, const model::Transformer& other,
     std::span<const std::vector<text::TokenId>> sequences, Progress& progress);
 
-// Means per token; their standard errors are those of windows (interval.h), here the sequences.
+// Means per token. The samples of their standard errors are the sequences (interval.h).
 struct DivergenceSummary {
   int64_t tokens = 0;
   Estimate divergence;  // KL(dense || other), nats
-  Estimate agreement;   // share of the tokens where both models choose the same
-  Estimate added_loss;  // loss - dense_loss, paired token by token, nats
+  Estimate agreement;   // share of the tokens for which both models choose the same
+  Estimate added_loss;  // loss - dense_loss in nats, paired token by token
   double dense_perplexity = 0.0, perplexity = 0.0;
 
-  // perplexity / dense_perplexity; its interval is exp of added_loss's.
+  // Returns perplexity / dense_perplexity. The bounds of its interval are exp of those of
+  // added_loss.
   double perplexity_ratio() const;
 };
-// There is at least one token.
+// Averages over all tokens of all sequences. There must be at least one token.
 DivergenceSummary summarize(std::span<const SequenceDivergence> sequences);
 
 }  // namespace neuronmm::eval

@@ -9,8 +9,8 @@ namespace {
 
 using text::TokenId;
 
-// An empty context: one BOS or EOS, unless the continuation begins with it. The first token needs
-// something to be predicted after.
+// Encodes a continuation whose context is empty. The context becomes one BOS (or EOS), after which
+// the first token is predicted, unless the continuation begins with that token.
 Status encode_alone(const text::Tokenizer& tokenizer, const std::string& continuation,
                     std::vector<TokenId>& tokens, size_t& context_tokens) {
   const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
@@ -34,7 +34,7 @@ Result<EncodedRequest> encode_request(const text::Tokenizer& tokenizer, const Re
     NMM_ASSIGN(const auto context, tokenizer.encode(rstrip(request.context), options));
     context_tokens = context.size();
     NMM_ASSIGN(whole, tokenizer.encode(request.context + request.continuation, options));
-    // Where a token spans the border, the context keeps its own encoding.
+    // If a token spans the border, the context keeps its own encoding.
     std::copy_n(context.begin(), std::min(context_tokens, whole.size()), whole.begin());
   }
   if (context_tokens == 0) return fail("expected a context with tokens, found none");
@@ -46,14 +46,13 @@ Result<EncodedRequest> encode_request(const text::Tokenizer& tokenizer, const Re
     return fail("a choice has {} tokens, more than max_position_embeddings {}",
                 encoded.targets.size(), rules.max_length);
   }
-  // The last token is never read: it is a target only.
+  // The last token is a target only; the model never reads it.
   const int64_t length = std::min(std::ssize(whole) - 1, rules.max_length);
   encoded.inputs.assign(whole.end() - 1 - length, whole.end() - 1);
   encoded.truncated = length < std::ssize(whole) - 1;
   return encoded;
 }
 
-// What all choices of an item begin with, up to the first token that is scored, is computed once.
 int64_t EncodedItem::shared_tokens() const {
   const std::vector<TokenId>& first = requests.front().inputs;
   int64_t shared = std::ssize(first);

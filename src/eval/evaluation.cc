@@ -10,13 +10,14 @@ namespace {
 
 using text::TokenId;
 
-// One data set as tokens.
+// A data set as tokens: a text's tokens or a task's items.
 struct EncodedTask {
   std::vector<TokenId> tokens;
   std::vector<EncodedItem> items;
 };
 
-// A text shorter than one chunk has no perplexity by this definition.
+// Encodes a text, cut to `max_chunks` chunks (0 for all). A text shorter than one chunk is an error
+// because it has no perplexity by this definition.
 Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const TaskData& data,
                                          int64_t context, int64_t max_chunks) {
   auto encoded = tokenizer.encode(data.text);
@@ -26,13 +27,12 @@ Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const
     return fail("{}: the text has {} tokens, fewer than the {} of one chunk", data.file.string(),
                 tokens.size(), context);
   }
-  // With a limit on chunks the text is cut before the model sees it.
   const int64_t chunks = std::ssize(tokens) / context;
   if (max_chunks > 0 && max_chunks < chunks) tokens.resize(max_chunks * context);
   return tokens;
 }
 
-// A text is scored in chunks; every other task is items with choices.
+// Encodes a data set: a text as one sequence of tokens, every other task as items with choices.
 Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& data,
                            const io::ModelConfig& config, const EvaluationSettings& settings) {
   EncodedTask encoded;
@@ -46,7 +46,7 @@ Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& dat
   return encoded;
 }
 
-// Before the first task runs, not before the text that it concerns.
+// Checks the reference for one text. evaluate() calls it for all texts before the first task runs.
 Status check_reference(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                        const TaskData& data, const Reference& reference) {
   NMM_TRY(check_comparable(reference.model.config(), transformer.config(),
@@ -55,15 +55,15 @@ Status check_reference(const model::Transformer& transformer, const text::Tokeni
                            transformer.checkpoint().folder().string(), data.text);
 }
 
-// Items of which at least one request lost the begin of its context: their score may be worse for
-// it.
+// Counts items with at least one request that lost the start of its context, which may lower their
+// score.
 int64_t count_truncated(const std::vector<EncodedItem>& items) {
   return std::ranges::count_if(items, [](const EncodedItem& item) {
     return std::ranges::any_of(item.requests, &EncodedRequest::truncated);
   });
 }
 
-// The model's part of a task: everything that could be wrong with its data has been found before.
+// Runs the model on one task. Errors in its data have been found before.
 Result<TaskResult> run(const model::Transformer& transformer, const TaskData& data,
                        const EncodedTask& encoded, Progress& progress, const Reference* reference) {
   TaskResult result;
@@ -93,8 +93,8 @@ Result<TaskResult> run(const model::Transformer& transformer, const TaskData& da
 
 }  // namespace
 
-// All files are read and parsed before the model is loaded, so that a typing error costs seconds
-// and not minutes.
+// The caller reads all files before it loads the model, so that a wrong path costs seconds, not
+// minutes.
 Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
                                          const EvaluationSettings& settings) {
   std::vector<TaskData> all;
@@ -114,8 +114,8 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
   return all;
 }
 
-// All of the input is encoded before the model computes anything: a bad line in the last file is
-// found at once. An interrupt keeps the tasks that are done.
+// All input is encoded before the model computes anything, so that a bad line in the last file is
+// found at once. After an interrupt the finished tasks are kept.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                             const std::vector<TaskData>& data, const EvaluationSettings& settings,
                             Progress& progress, const Reference* reference) {
@@ -134,8 +134,9 @@ Result<Evaluation> evaluate(const model::Transformer& transformer, const text::T
       evaluation.results.push_back(std::move(result).value());
       continue;
     }
-    // A failure of one task ends the evaluation, since a mean over fewer tasks would pass for the
-    // whole. An interrupt is no failure: what is finished is reported as such.
+    // A failure of one task ends the evaluation, because a mean over fewer tasks could be mistaken
+    // for the whole. An interrupt is not a failure: the finished tasks are reported, and the report
+    // says that it is incomplete.
     const Error& error = result.error();
     const std::string message = fmt::format("{}: {}", data[i].task->name, error.message);
     if (error.kind != Error::Kind::kInterrupted) return Error{message};
@@ -146,7 +147,6 @@ Result<Evaluation> evaluate(const model::Transformer& transformer, const text::T
   return evaluation;
 }
 
-// Of the tasks that have an accuracy; a perplexity has no place in the mean.
 std::optional<MeanAccuracy> mean_accuracy(const std::vector<TaskResult>& results) {
   MeanAccuracy mean;
   for (const TaskResult& result : results) {

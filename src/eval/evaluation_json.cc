@@ -12,18 +12,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The names that the harness gives them.
+// Adds an accuracy under the harness's names.
 void add_accuracy(Json& json, const std::string& name, const Accuracy& accuracy) {
   json[name] = accuracy.value;
   json[name + "_stderr"] = accuracy.standard_error;  // NaN becomes null
 }
 
-// Bytes that are no UTF-8, which a data set may have, become U+FFFD instead of an exception.
+// Serialises JSON. Data sets may hold bytes that are not UTF-8; they become U+FFFD instead of an
+// exception.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// One line per item, with what it takes to compare with the harness's own log.
+// Returns one item with everything that a comparison with the harness's own log needs.
 Json sample(const TaskResult& result, size_t index) {
   const TaskItem& item = result.items[index];
   const std::vector<double>& log_likelihoods = result.likelihoods.items[index];
@@ -43,7 +44,8 @@ Json sample(const TaskResult& result, size_t index) {
   return json;
 }
 
-// A perplexity has chunks where accuracies have items.
+// Returns the values of one task. A text has chunks and a perplexity; other tasks have items and
+// accuracies.
 Json task_json(const TaskResult& result, const ReferenceResults* reference) {
   Json json = {{"file", result.file.string()}};
   if (result.perplexity) {
@@ -89,7 +91,7 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
                {"complete", evaluation.stopped.empty()},
                {"results", std::move(results)}};
   if (reference != nullptr) json["reference"] = reference->name;
-  // Absent instead of null without a task that has an accuracy.
+  // Without a multiple-choice task the keys are absent, not null.
   if (const auto mean = mean_accuracy(evaluation.results)) {
     json["mean_acc"] = mean->value;
     json["mean_acc_tasks"] = mean->tasks;

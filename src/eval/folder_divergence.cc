@@ -27,6 +27,7 @@ Result<OpenedModel> open_model(const fs::path& folder) {
   return OpenedModel{std::move(config), std::move(checkpoint)};
 }
 
+// Computes both models' hidden states layer by layer, then compares their predictions.
 class FolderComparison {
  public:
   FolderComparison(const OpenedModel& dense, const OpenedModel& other, Sequences sequences,
@@ -51,7 +52,7 @@ class FolderComparison {
     std::vector<SequenceDivergence> result;
     int64_t first = 0;
     for (const auto& sequence : sequences_) {
-      const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
+      const int64_t inputs = std::ssize(sequence) - 1;  // the last token is a target only
       SequenceDivergence& tokens = result.emplace_back(static_cast<size_t>(inputs));
       for (int64_t at = 0; at < inputs; at += kDivergencePiece) {
         const int64_t count = std::min(kDivergencePiece, inputs - at);
@@ -82,7 +83,7 @@ class FolderComparison {
   }
   Result<model::LmHead> head_of(const OpenedModel& model) const {
     auto head = model::LmHead::load(model.checkpoint, model.config, backend_);
-    model.checkpoint.release_pages();  // else what is packed would be in memory twice
+    model.checkpoint.release_pages();  // otherwise packed weights would be in memory twice
     return head;
   }
 
@@ -93,7 +94,8 @@ class FolderComparison {
   int64_t done_ = 0;
 };
 
-// Weights that hold NaN, or that overflowed when they were rounded to the dtype of their folder.
+// Finds predictions that are not finite. They come from weights that hold NaN, or that overflowed
+// when they were rounded to the dtype of their folder.
 Status check_finite(const fs::path& dense, const SequenceDivergence& sequence) {
   for (const TokenDivergence& token : sequence) {
     if (!std::isfinite(token.dense_loss)) {

@@ -1,6 +1,6 @@
 #pragma once
-// The divergence (divergence.h) of two model folders, for models that are large for the machine:
-// neither is ever in memory as a whole.
+// Computes the divergence (divergence.h) of two model folders that are large compared with the
+// machine's memory. Neither model is ever in memory as a whole.
 
 #include <filesystem>
 #include <span>
@@ -14,9 +14,13 @@
 
 namespace neuronmm::eval {
 
-// There is at least one sequence. The same values as token_divergences finds. In memory: a layer of
-// one of them, then both LM heads and 256 tokens' logits of both; 8·H bytes per token of each.
-// Errors: what token_divergences finds, and what cannot be loaded; predictions of NaN or infinity.
+// Returns the values that token_divergences() and summarize() give. There must be at least one
+// sequence.
+//
+// Memory holds one layer of one model at a time, then both LM heads and both models' logits of 256
+// tokens. The hidden states of both models take 8·H bytes per token together (H: hidden_size).
+// Errors: what token_divergences() finds, folders that cannot be loaded, and predictions that are
+// NaN or infinite.
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
                                             const std::filesystem::path& other,
                                             std::span<const std::vector<text::TokenId>> sequences,

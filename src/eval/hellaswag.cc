@@ -6,7 +6,7 @@
 namespace neuronmm::eval {
 namespace {
 
-// Python's str.replace: from left to right, what was put in is not looked at again.
+// Python's str.replace: it goes from left to right and does not look at the inserted text again.
 std::string replace(std::string_view text, std::string_view what, std::string_view by) {
   std::string out;
   for (size_t at = text.find(what); at != std::string_view::npos; at = text.find(what)) {
@@ -16,7 +16,7 @@ std::string replace(std::string_view text, std::string_view what, std::string_vi
   return out.append(text);
 }
 
-// re.sub(r"\[.*?\]", "", text): from a '[' to the next ']' on the same line.
+// re.sub(r"\[.*?\]", "", text): removes everything from a '[' to the next ']' on the same line.
 std::string without_brackets(std::string_view text) {
   std::string out;
   while (true) {
@@ -31,7 +31,7 @@ std::string without_brackets(std::string_view text) {
 
 }  // namespace
 
-// The order matters: "[title]" is replaced before brackets are dropped.
+// The order matters: "[title]" must be replaced before brackets are removed.
 std::string clean_hellaswag(std::string_view text) {
   const std::string titled = replace(strip(text), " [title]", ". ");
   return replace(without_brackets(titled), "  ", " ");

@@ -1,16 +1,18 @@
 #pragma once
-// lm-evaluation-harness's clean-up of HellaSwag (lm_eval/tasks/hellaswag/utils.py), byte for byte.
+// The clean-up of HellaSwag's texts, equal byte for byte to that of lm-evaluation-harness
+// (lm_eval/tasks/hellaswag/utils.py). eval/task_item.cc uses it when it reads the task.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm::eval {
 
-// White space at both ends goes; " [title]" becomes ". "; what stands in brackets on one line goes
-// (artifacts of WikiHow); two spaces become one, in a single pass.
+// Removes white space at both ends, replaces " [title]" by ". ", removes brackets with their
+// content if they close on the same line (artifacts of WikiHow), and replaces two spaces by one in
+// a single pass.
 std::string clean_hellaswag(std::string_view text);
 
-// clean("{activity}: {ctx_a} {capitalize(ctx_b)}").
+// Returns clean_hellaswag("{activity}: {ctx_a} {capitalize(ctx_b)}").
 std::string hellaswag_context(std::string_view activity, std::string_view ctx_a,
                               std::string_view ctx_b);
 

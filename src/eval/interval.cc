@@ -5,8 +5,8 @@
 
 namespace neuronmm::eval {
 
-// The Cornish-Fisher expansion in 1 / degrees of freedom (Abramowitz and Stegun 26.7.5), which is
-// within 0.001 from five degrees on; below, the quantiles themselves.
+// The Cornish-Fisher expansion in 1 / degrees of freedom (Abramowitz and Stegun 26.7.5) has an
+// error below 0.001 from five degrees of freedom on. For fewer, the table holds the quantiles.
 double interval_factor(int64_t samples) {
   constexpr double kQuantiles[] = {12.7062, 4.3027, 3.1824, 2.7764};
   if (samples < 2) return std::numeric_limits<double>::quiet_NaN();
@@ -33,7 +33,8 @@ Estimate mean_over_windows(std::span<const WindowSum> windows) {
     const double residual = window.sum - mean.value * static_cast<double>(window.tokens);
     squares += residual * residual;
   }
-  // Not left to 0 / 0: a fused multiply-add makes the residual of a single window other than 0.
+  // A single window is a case of its own, because a fused multiply-add may make its residual differ
+  // from 0.
   const auto count = static_cast<double>(windows.size());
   mean.standard_error = windows.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
                                            : std::sqrt(count * squares / (count - 1.0)) / tokens;

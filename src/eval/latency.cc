@@ -13,7 +13,7 @@ namespace {
 using model::Transformer;
 using text::TokenId;
 
-// Before anything is timed: both models must take the lengths.
+// Checks that all models accept these lengths, before anything is timed.
 Status check_settings(std::span<const Transformer* const> models, const LatencySettings& settings) {
   if (settings.prompt_tokens < 1) {
     return fail("prompt_tokens: expected at least 1, found {}", settings.prompt_tokens);
@@ -40,8 +40,8 @@ Status check_settings(std::span<const Transformer* const> models, const LatencyS
 
 using Prompts = std::vector<std::vector<TokenId>>;
 
-// Ids that all models have, so that all get the same prompts. Modulo instead of
-// std::uniform_int_distribution, whose draws differ between standard libraries.
+// Returns prompts of ids that every model has, so that all models get the same prompts. The modulo
+// replaces std::uniform_int_distribution, whose draws differ between standard libraries.
 Prompts random_prompts(std::span<const Transformer* const> models,
                        const LatencySettings& settings) {
   int64_t vocab_size = std::numeric_limits<TokenId>::max();
@@ -59,7 +59,7 @@ Prompts random_prompts(std::span<const Transformer* const> models,
   return prompts;
 }
 
-// Wall time of one generation for the whole batch, and its parts.
+// Runs one generation for the whole batch and returns its time and the times of its parts.
 Result<RunLatency> time_run(const Transformer& transformer, const Prompts& prompts,
                             int64_t new_tokens) {
   model::GenerateOptions options;
@@ -72,13 +72,13 @@ Result<RunLatency> time_run(const Transformer& transformer, const Prompts& promp
       return interrupted_error("no run was finished");
     }
     run.context_encoding = std::max(run.context_encoding, generation.time_to_first_token_s);
-    // Of a decode call, the last sequence has waited for all others' tokens.
+    // The last sequence's time includes all other sequences' tokens of the same decode call.
     run.token_generation = std::move(generation.decode_latencies_s);
   }
   return run;
 }
 
-// One run of every model: what disturbs the machine then disturbs all of them alike.
+// Runs every model once. A disturbance of the machine is then likely to affect all models alike.
 Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
                                            const Prompts& prompts, int64_t new_tokens,
                                            bool backwards) {
@@ -100,10 +100,11 @@ Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> m
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());
   progress.start("runs", settings.runs + 1);
-  // Run 0 warms up: pages are read, buffers grow, clocks rise. Of an interrupted measurement the
+  // Run 0 warms up: it reads pages, grows buffers and raises clock rates. After an interrupt the
   // finished runs are reported.
   for (int64_t run = 0; run <= settings.runs; ++run) {
-    // Every other round in the other order: no model always runs behind the same one.
+    // Every second round runs in the opposite order, so that no model always follows the same other
+    // one.
     Result<std::vector<RunLatency>> round =
         time_round(models, prompts, settings.new_tokens, run % 2 == 1);
     if (!round) {

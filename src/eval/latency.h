@@ -1,7 +1,8 @@
 #pragma once
-// How long a model takes to answer: whole generations, timed. Several models are measured in turns
-// (A B, B A, ...), so that the noise of a shared machine hits all of them and none always follows
-// another. The clock is the backend's.
+// Measures how long a model takes to answer, over whole generations, for `bench`, `compare` and the
+// choice of sizes in fit. Several models are measured in turns (A B, B A, ...). The noise of a
+// shared machine then affects all of them, and no model always follows the same other one. Times
+// come from the backend's clock.
 
 #include <span>
 #include <vector>
@@ -12,29 +13,34 @@
 
 namespace neuronmm::eval {
 
-// The reference system's benchmark warms up once and times 11 runs.
+// The settings of a measurement. Like the reference system's benchmark, it warms up once and then
+// times 11 runs by default.
 struct LatencySettings {
   int64_t prompt_tokens = 128;  // random ids, the same in every run and for every model
-  int64_t new_tokens = 64;      // >= 2: the first one comes out of the prompt's prefill
-  int64_t batch = 1;            // sequences that are generated together, each of its own prompt
+  int64_t new_tokens = 64;      // at least 2, because the first one comes from the prompt's prefill
+  int64_t batch = 1;  // sequences that are generated together, each with a prompt of its own
   int64_t runs = 11;
   uint64_t seed = 0;
 };
 
-// One generation of greedy tokens for the whole batch, in seconds.
+// The times of one greedy generation for the whole batch, in seconds.
 struct RunLatency {
   double end_to_end = 0.0;
-  double context_encoding = 0.0;         // prefills, until every sequence has its first token
-  std::vector<double> token_generation;  // the decode call of each later token: new_tokens - 1
+  double context_encoding = 0.0;  // all prefills, until every sequence has its first token
+  // One decode call for each later token: new_tokens - 1 values.
+  std::vector<double> token_generation;
 };
 
+// The times of all runs of all models.
 struct LatencyMeasurement {
-  std::vector<std::vector<RunLatency>> models;  // [model][run], as many runs for each model
-  bool interrupted = false;                     // then these are the runs finished before
+  // [model][run]; every model has the same number of runs.
+  std::vector<std::vector<RunLatency>> models;
+  // The measurement was interrupted, and `models` has the runs that were finished.
+  bool interrupted = false;
 };
 
-// Errors: settings that do not fit a model's max_position_embeddings, an interrupt before the first
-// run of every model is finished.
+// Measures all models. Errors: settings that do not fit a model's max_position_embeddings, or an
+// interrupt before the first timed run of every model is finished.
 Result<LatencyMeasurement> measure_latency(std::span<const model::Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress);
 

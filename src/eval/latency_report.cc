@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMsPerSecond = 1e3;
 
-// Latencies: how many times as long a takes as b. Throughput the other way, so that more than 1 is
-// always "b is faster".
+// Divides a's latencies by b's and b's throughput by a's, so that a value above 1 always means that
+// b is faster.
 LatencyStatistics statistics_ratio(const LatencyStatistics& a, const LatencyStatistics& b) {
   return {a.p50 / b.p50,
           a.p90 / b.p90,
@@ -25,14 +25,14 @@ LatencyStatistics statistics_ratio(const LatencyStatistics& a, const LatencyStat
           b.throughput / a.throughput};
 }
 
-// The keys that the reference's own report has, so that both can be compared by one script.
+// The keys of the reference's own report, so that one script can compare both.
 Json reference_keys(const LatencyStatistics& s) {
   return {{"latency_ms_p50", s.p50},   {"latency_ms_p90", s.p90},   {"latency_ms_p95", s.p95},
           {"latency_ms_p99", s.p99},   {"latency_ms_p100", s.p100}, {"latency_ms_avg", s.average},
           {"throughput", s.throughput}};
 }
 
-// The names that serving systems use, beside the reference's.
+// The names that serving systems use, in addition to the reference's.
 Json serving_keys(const LatencyStatistics& s, const std::string& unit) {
   return {{"mean" + unit, s.average}, {"p50" + unit, s.p50}, {"p99" + unit, s.p99}};
 }
@@ -49,7 +49,7 @@ Json report_keys(const LatencyReport& report, const std::string& unit) {
           {"generated_tokens_per_s", report.generated_tokens_per_s}};
 }
 
-// What must be equal for two reports to be comparable.
+// The settings, which must be equal for two reports to be comparable.
 Json settings_keys(const LatencyContext& context, int64_t runs) {
   Json json = {{"model", context.model}};
   if (!context.against.empty()) json["against"] = context.against;
@@ -69,7 +69,7 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-// Linear between the two nearest samples, as numpy.percentile has it by default.
+// Interpolates linearly between the two nearest samples, which is numpy.percentile's default.
 double percentile(std::span<const double> values, double percent) {
   NMM_CHECK(!values.empty() && percent >= 0.0 && percent <= 100.0);
   std::vector<double> sorted(values.begin(), values.end());
@@ -80,7 +80,7 @@ double percentile(std::span<const double> values, double percent) {
   return std::lerp(sorted[below], sorted[above], rank - static_cast<double>(below));
 }
 
-// Throughput is of the mean: it is the tokens of all samples over the time of all samples.
+// The throughput uses the mean: it is the tokens of all samples over the time of all samples.
 LatencyStatistics latency_statistics(std::span<const double> seconds, double tokens_per_sample) {
   const auto ms = [&](double percent) { return kMsPerSecond * percentile(seconds, percent); };
   const double mean =
@@ -92,7 +92,8 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   NMM_CHECK(!runs.empty() && !runs[0].token_generation.empty());
   std::vector<double> end_to_end, context_encoding, token_generation, time_per_output_token;
   for (const RunLatency& run : runs) {
-    // Every decode call is a sample of its own; a run's mean is one of "time per output token".
+    // Every decode call is a sample of token_generation. The mean over a run's calls is a sample of
+    // time_per_output_token.
     const std::vector<double>& calls = run.token_generation;
     end_to_end.push_back(run.end_to_end);
     context_encoding.push_back(run.context_encoding);
@@ -102,7 +103,7 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   }
   const auto batch = static_cast<double>(settings.batch);
   const auto prompt = batch * static_cast<double>(settings.prompt_tokens);
-  // A run's decode calls make all tokens but the first.
+  // The decode calls of a run make all tokens except the first.
   const auto generated = batch * static_cast<double>(runs[0].token_generation.size() + 1);
   LatencyReport report;
   report.runs = std::ssize(runs);
@@ -114,7 +115,7 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   return report;
 }
 
-// Every statistic by itself: the ratio of two medians is not the median of ratios.
+// Every statistic is divided separately: the ratio of two medians is not the median of ratios.
 LatencyReport speedup(const LatencyReport& a, const LatencyReport& b) {
   return {std::min(a.runs, b.runs),
           statistics_ratio(a.end_to_end, b.end_to_end),

@@ -16,20 +16,22 @@ namespace {
 using model::Transformer;
 using text::TokenId;
 
-// Items that go through the model together, each with a cache: more of them make the products of
-// matrices no faster.
+// The largest number of items that go through the model together, each with a cache. More items do
+// not make matrix products faster.
 constexpr size_t kGroupItems = 16;
-constexpr int64_t kGroupTokens = 1024;  // of what their choices share
-// Rows of logits at a time: 0.3 GB at a vocabulary of 152 thousand (Qwen).
+constexpr int64_t kGroupTokens = 1024;  // the same bound in tokens that their choices share
+// The largest number of rows of logits at a time. They take 0.3 GB with Qwen's vocabulary of 152
+// thousand.
 constexpr int64_t kPassTokens = 512;
 
-// Some of an item's inputs, which these of its choices read.
+// A span of an item's input tokens, which the choices [first_choice, end_choice) have in common.
 struct Piece {
   size_t item = 0;
   size_t first_choice = 0, end_choice = 0;
   int64_t first = 0, count = 0;
 };
 
+// Scores all items, group by group.
 class Scorer {
  public:
   Scorer(const Transformer& transformer, const std::vector<EncodedItem>& items)
@@ -42,16 +44,16 @@ class Scorer {
         longest = std::max(longest, std::ssize(request.inputs));
       }
     }
-    // Made once, for the longest request, and used by one group after the other.
+    // The caches have space for the longest request; all groups use the same ones.
     for (size_t i = 0; i < std::min(kGroupItems, items.size()); ++i) {
       caches_.push_back(transformer.make_cache(longest, DType::kF32));
     }
   }
 
-  // Scores the items from `first` on that make one group; returns the first of the next.
-  // What an item's choices share is computed once, for all items of the group in one pass. Then
-  // come the first choices of all items, then the second ones, and so on: items differ, so that
-  // each has a cache to itself, and every choice begins where the shared part of its item ends.
+  // Scores one group of items, beginning with item `first`, and returns the first item of the next
+  // group. One pass computes what each item's choices share, for all items of the group. Then come
+  // the first choices of all items, then the second ones, and so on. Each item has a cache, and
+  // every choice begins where the shared part of its item ends.
   size_t score_group(size_t first) {
     first_ = end_ = first;
     size_t choices = 0;
@@ -65,7 +67,7 @@ class Scorer {
       if (item.shared_tokens() == 0) continue;
       shared.push_back({end_, 0, item.requests.size(), 0, item.shared_tokens()});
     }
-    // The last token that is shared predicts the first of every choice: only its row is wanted.
+    // The last shared token predicts the first token of every choice, so only its row is needed.
     run(shared, Transformer::Logits::kLast);
     for (size_t choice = 0; choice < choices; ++choice) score_choice(choice);
     return end_;
@@ -76,14 +78,16 @@ class Scorer {
  private:
   ops::KvCache& cache(size_t item) { return *caches_[item - first_]; }
 
-  // What the choice of this number, of every item of the group, does not share with the others.
+  // Scores choice number `choice` of every item of the group, from where it differs from the item's
+  // other choices.
   void score_choice(size_t choice) {
     std::vector<Piece> pass;
     int64_t room = kPassTokens;
     for (size_t i = first_; i < end_; ++i) {
       const EncodedItem& item = items_[i];
       if (choice >= item.requests.size()) continue;
-      // Back to the end of the shared part: the former choice's keys and values are overwritten.
+      // The cache goes back to the end of the shared part, and the previous choice's keys and
+      // values are overwritten.
       cache(i).set_length(item.shared_tokens());
       const int64_t length = std::ssize(item.requests[choice].inputs);
       for (int64_t first = item.shared_tokens(); first < length;) {
@@ -100,7 +104,7 @@ class Scorer {
     run(pass, Transformer::Logits::kAll);
   }
 
-  // One pass of the model over these pieces, and the log-probabilities that its logits give.
+  // Runs the model once over these pieces and adds the log-probabilities that the logits give.
   void run(const std::vector<Piece>& pass, Transformer::Logits which) {
     if (pass.empty()) return;
     std::vector<model::SequenceTokens> batch;
@@ -125,13 +129,13 @@ class Scorer {
   }
 
   struct Prediction {
-    int64_t row;  // of the logits
+    int64_t row;  // the row of the logits
     TokenId target;
     double* sum;
     double value;
   };
 
-  // Of rows first_row ... of the logits, what these predictions look at.
+  // Returns which logits of the rows from first_row on these predictions need.
   static std::vector<ops::WantedLogits> wanted_for(std::span<const Prediction> predictions,
                                                    int64_t first_row, int64_t rows) {
     std::vector<ops::WantedLogits> wanted(static_cast<size_t>(rows), {.all = false});
@@ -143,13 +147,14 @@ class Scorer {
     return wanted;
   }
 
-  // The rows first_row ... of the logits follow the last `rows` tokens of the piece.
+  // Lists the predictions that a piece yields. The rows from first_row on follow the last `rows`
+  // tokens of the piece.
   void append_predictions(const Piece& piece, int64_t first_row, int64_t rows,
                           std::vector<Prediction>& predictions) {
     const int64_t first = piece.first + piece.count - rows;
     for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
       const EncodedRequest& request = items_[piece.item].requests[choice];
-      // Rows of the context predict tokens of the context, which are not scored.
+      // Rows that predict the context's own tokens are not scored.
       const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
       for (int64_t i = unscored; i < rows; ++i) {
         const TokenId target = request.targets[first + i - request.first_prediction()];
@@ -161,7 +166,7 @@ class Scorer {
   const Transformer& transformer_;
   const std::vector<EncodedItem>& items_;
   std::vector<std::unique_ptr<ops::KvCache>> caches_;
-  size_t first_ = 0, end_ = 0;  // the group
+  size_t first_ = 0, end_ = 0;  // the current group
   LogLikelihoods result_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// The log-likelihoods of all choices of all items. What the choices of an item have in common is
-// computed once; several items go through the model together. Neither changes what a choice gets.
+// Computes the log-likelihoods of all choices of all items. The common beginning of an item's
+// choices is computed once, and several items go through the model together. Neither changes a
+// choice's value.
 
 #include <vector>
 
@@ -11,15 +12,16 @@
 
 namespace neuronmm::eval {
 
+// The values of all choices, and the work that they took.
 struct LogLikelihoods {
-  std::vector<std::vector<double>> items;  // [item][choice]: the sum over its tokens
-  int64_t tokens = 0;                      // that the requests read, each for itself
-  int64_t computed_tokens = 0;             // that the model computed
+  std::vector<std::vector<double>> items;  // [item][choice]: the sum over the choice's tokens
+  int64_t tokens = 0;  // tokens that the requests read, counted for each request separately
+  int64_t computed_tokens = 0;  // tokens that the model computed
   double seconds = 0.0;
 };
 
-// Errors: ids outside the vocabulary, a likelihood that is NaN or infinite (with its item, counted
-// from 1), an interrupt (with the number of items that were done).
+// Scores all items. Errors: ids outside the vocabulary, a likelihood that is NaN or infinite (with
+// its item, counted from 1), an interrupt (with the number of items that were done).
 Result<LogLikelihoods> log_likelihoods(const model::Transformer& transformer,
                                        const std::vector<EncodedItem>& items, Progress& progress);
 

@@ -6,8 +6,8 @@
 namespace neuronmm::eval {
 namespace {
 
-// A choice is not preferred for being short. The division is by characters, not tokens, so that
-// tokenizers compare.
+// Divides by the length, so that short choices have no advantage. Lengths are in characters, not
+// tokens, so that different tokenizers can be compared.
 std::vector<double> per_code_point(std::vector<double> values,
                                    const std::vector<int64_t>& lengths) {
   for (size_t i = 0; i < values.size(); ++i) values[i] /= static_cast<double>(lengths[i]);
@@ -16,7 +16,7 @@ std::vector<double> per_code_point(std::vector<double> values,
 
 }  // namespace
 
-// The first of equal ones, as numpy's argmax.
+// Like numpy's argmax.
 int64_t chosen(const std::vector<double>& log_likelihoods) {
   return std::ranges::max_element(log_likelihoods) - log_likelihoods.begin();
 }
@@ -24,7 +24,7 @@ int64_t chosen(const std::vector<double>& log_likelihoods) {
 Accuracy accuracy(const std::vector<bool>& correct) {
   const auto n = static_cast<double>(correct.size());
   const double mean = static_cast<double>(std::ranges::count(correct, true)) / n;
-  // Of values 0 and 1 the sample variance is n/(n-1) mean (1 - mean).
+  // The sample variance of zeros and ones is n/(n-1) mean (1 - mean).
   return {mean, std::sqrt(mean * (1.0 - mean) / (n - 1.0))};
 }
 

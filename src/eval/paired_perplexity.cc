@@ -21,7 +21,8 @@ Error unfinished(int64_t done, int64_t chunks, std::span<const SequenceDivergenc
   return interrupted_error(fmt::format("{} of {} chunks done{}", done, chunks, so_far));
 }
 
-// A sum of losses with what is not a number in it, or its place.
+// Returns the sum of the other model's losses, or an error with the first position that has a value
+// that is not finite.
 Result<double> sum_of_losses(const SequenceDivergence& sequence) {
   double sum = 0.0;
   for (size_t i = 0; i < sequence.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
-// A model's perplexity beside the dense model that it was made of, on the same chunks: what the
-// compression has changed, without what makes a text hard for both.
+// Measures a model's perplexity together with that of the dense model it was made from, on the same
+// chunks. The difference shows what compression has changed, without what makes a text hard for
+// both.
 
 #include "eval/divergence.h"
 #include "eval/perplexity.h"
@@ -8,20 +9,21 @@
 
 namespace neuronmm::eval {
 
-// Two models whose predictions mean the same: every id is the same piece of text, and `text` has
-// the same tokens. Errors name the first that differs; `dense_name` and `other_name` are what they
-// call the tokenizers.
+// Checks that the predictions of two models mean the same: every id is the same piece of text, and
+// both tokenizers encode `text` equally. Errors name the first difference. `dense_name` and
+// `other_name` name the tokenizers in messages.
 Status check_same_tokens(const text::Tokenizer& dense, const std::string& dense_name,
                          const text::Tokenizer& other, const std::string& other_name,
                          std::string_view text);
 
+// The perplexity of a model and its divergence from the dense model.
 struct PairedPerplexity {
-  PerplexityReport report;       // of the other model: the bits that perplexity() gives
-  DivergenceSummary divergence;  // from the dense one; its windows are the chunks
+  PerplexityReport report;       // of the other model: the same bits as perplexity() gives
+  DivergenceSummary divergence;  // from the dense model; its windows are the chunks
 };
 
-// Chunk by chunk; `seconds` of the report are the other model's alone. Errors: those of
-// perplexity() and of check_comparable, a divergence that is not finite.
+// Compares both models chunk by chunk. The report's `seconds` are those of the other model alone.
+// Errors: those of perplexity() and of check_comparable(), and a divergence that is not finite.
 Result<PairedPerplexity> paired_perplexity(const model::Transformer& dense,
                                            const model::Transformer& other,
                                            std::span<const text::TokenId> tokens, int64_t context,

@@ -14,17 +14,16 @@ namespace {
 using text::TokenId;
 
 constexpr int64_t kPublishedContext = 2048;
-// Tokens per forward call: their logits take 0.3 GB at a vocabulary of 152 thousand (Qwen), where a
-// whole chunk of 2048 would take 1.2 GB.
+// Tokens per forward call. Their logits take 0.3 GB with Qwen's vocabulary of 152 thousand.
 constexpr int64_t kPieceTokens = 512;
 
-// The sum of one chunk's losses, each in nats. Its errors are completed by the caller, who knows
-// the chunk.
+// Returns the sum of one chunk's losses in nats. The caller, who knows the chunk's number,
+// completes the error messages.
 Result<double> chunk_loss(const model::Transformer& transformer, std::span<const TokenId> chunk,
                           ops::KvCache& cache) {
   cache.set_length(0);
   double sum = 0.0;
-  const int64_t inputs = std::ssize(chunk) - 1;  // the last token is only a target
+  const int64_t inputs = std::ssize(chunk) - 1;  // the last token is a target only
   for (int64_t first = 0; first < inputs; first += kPieceTokens) {
     if (interrupted()) return interrupted_error("");
     const int64_t count = std::min(kPieceTokens, inputs - first);
@@ -34,7 +33,8 @@ Result<double> chunk_loss(const model::Transformer& transformer, std::span<const
       piece.wanted.push_back({.all = false, .named = {chunk[first + i + 1]}, .log_sum = true});
     }
     const model::Predictions predictions = transformer.predict(std::span(&piece, 1));
-    // Losses side by side, their sum in order: it does not depend on the number of threads.
+    // Losses are computed in parallel but added in order, so that the sum does not depend on the
+    // number of threads.
     std::vector<double> losses(count);
     parallel_for(count, [&](int64_t i) {
       losses[i] =
@@ -69,7 +69,7 @@ Status check_chunks(const io::ModelConfig& config, std::span<const TokenId> toke
   return model::check_token_ids(tokens, config);
 }
 
-// Whole pieces and the last, shorter one.
+// Prepares for whole pieces and for the last piece, which may be shorter.
 Status prepare_chunks(const model::Transformer& transformer, int64_t context, int64_t piece) {
   const int64_t inputs = context - 1, last = inputs % piece;
   if (inputs >= piece) NMM_TRY(transformer.backend().prepare(piece));
@@ -87,7 +87,7 @@ PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t 
   for (const double loss : chunk_losses) windows.push_back({loss, context - 1});
   const Estimate mean = mean_over_windows(windows);
   report.perplexity = std::exp(mean.value);
-  report.standard_error = report.perplexity * mean.standard_error;  // exp has itself as its slope
+  report.standard_error = report.perplexity * mean.standard_error;  // the derivative of exp is exp
   return report;
 }
 
@@ -98,8 +98,8 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   NMM_TRY(prepare_chunks(transformer, context, kPieceTokens));
   const int64_t chunks = std::ssize(tokens) / context;
   const double start = transformer.backend().clock_seconds();
-  // An fp32 cache, whatever the model's dtype: perplexities of a model then do not depend on the
-  // cache.
+  // The cache is in fp32 whatever the model's dtype, so that perplexities do not depend on the
+  // cache's rounding.
   const auto cache = transformer.make_cache(context, DType::kF32);
   progress.start("perplexity", chunks);
   std::vector<double> losses;

@@ -1,8 +1,8 @@
 #pragma once
-// Perplexity by the convention of GPTQ and SVD-LLM, so that figures compare with published ones:
-// the text is encoded once (with the special tokens that its tokenizer adds), cut into
-// floor(tokens / context) chunks that do not overlap, the tail is dropped, every chunk is a fresh
-// context, and
+// Perplexity by the convention of GPTQ and SVD-LLM, so that values can be compared with published
+// ones. The text is encoded once, with the special tokens that its tokenizer adds. It is cut into
+// floor(tokens / context) chunks that do not overlap, and the rest is dropped. Every chunk is a
+// fresh context, and
 //   perplexity = exp(sum of -log p(token i | tokens before it in its chunk), i = 1 ... context - 1,
 //                    over chunks * (context - 1)).
 // Chunks after the first begin without BOS.
@@ -17,40 +17,42 @@
 
 namespace neuronmm::eval {
 
+// A perplexity and how it was measured.
 struct PerplexityReport {
   std::string device;  // the backend's name
   double perplexity = 0.0;
-  // Of the perplexity, from the spread of the chunks' mean losses: how much another text of the
-  // same kind would give another value. NaN with one chunk.
+  // The standard error of the perplexity, from the spread of the chunks' mean losses: how much the
+  // value would differ for another text of the same kind. NaN with one chunk.
   double standard_error = 0.0;
-  // Half of the 95 % interval, by Student's t.
+  // Half the width of the 95 % interval, by Student's t.
   double half_interval() const { return interval_factor(chunks) * standard_error; }
   int64_t context = 0;
-  int64_t tokens = 0;  // of the whole text, the dropped tail included
+  int64_t tokens = 0;  // tokens of the whole text, including the dropped rest
   int64_t chunks = 0;
   int64_t scored_tokens = 0;  // chunks * (context - 1)
-  double seconds = 0.0;  // model and losses on the backend's clock, without loading and encoding
+  // Time of the model and the losses on the backend's clock, without loading and encoding.
+  double seconds = 0.0;
 };
 
-// The published 2048, or max_position_embeddings where that is less.
+// Returns the published context of 2048, or max_position_embeddings if that is smaller.
 int64_t default_context(const io::ModelConfig& config);
 
-// Chunks are the samples of the standard error (interval.h). What perplexity() finds wrong with its
-// input: a context outside 2 ... max_position_embeddings, fewer tokens than one chunk, ids outside
-// the vocabulary.
+// Checks the input of perplexity(). Errors: a context outside 2 ... max_position_embeddings, fewer
+// tokens than one chunk, ids outside the vocabulary.
 Status check_chunks(const io::ModelConfig& config, std::span<const text::TokenId> tokens,
                     int64_t context);
 
-// A simulated device prepares its kernels for the sizes that will come: pieces of a chunk of at
-// most `piece` tokens each.
+// Lets a simulated device prepare its kernels for the sizes that will come: a chunk is computed in
+// pieces of at most `piece` tokens.
 Status prepare_chunks(const model::Transformer& transformer, int64_t context, int64_t piece);
 
-// The report on `tokens` tokens whose chunks have these sums of losses, without time and device.
+// Makes the report of a text with `tokens` tokens from the sums of its chunks' losses, without time
+// and device. The chunks are the samples of the standard error (interval.h).
 PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t context,
                                   int64_t tokens);
 
-// Errors: what check_chunks finds, a loss that is NaN or infinite (with its chunk), an interrupt
-// (with the perplexity so far).
+// Measures the perplexity of a text. Errors: what check_chunks() finds, a loss that is NaN or
+// infinite (with its chunk), an interrupt (with the perplexity so far).
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const text::TokenId> tokens, int64_t context,
                                     Progress& progress);

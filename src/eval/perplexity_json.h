@@ -1,5 +1,6 @@
 #pragma once
-// Perplexities and divergences as JSON. What is not a number (the error of a single chunk) is null.
+// Perplexities and divergences as JSON, for the reports of `perplexity`, `eval` and `compare`.
+// Values that are not a number (the error of a single chunk) become null.
 
 #include <string>
 
@@ -10,11 +11,11 @@
 
 namespace neuronmm::eval {
 
-// NAME, NAME_stderr and NAME_interval [low, high], the 95 % one.
+// Adds NAME, NAME_stderr and NAME_interval, which is the 95 % interval [low, high].
 void add_estimate(nlohmann::ordered_json& json, const std::string& name, const Estimate& estimate);
 
-// "kl", "top1_agreement" and "nll_difference" (nats per token, positive where the other model is
-// worse) so, "perplexity_ratio" with its interval, "reference_perplexity".
+// Returns the estimates "kl", "top1_agreement" and "nll_difference" (nats per token, positive if
+// the other model is worse), "perplexity_ratio" with its interval, and "reference_perplexity".
 nlohmann::ordered_json divergence_json(const DivergenceSummary& summary);
 
 nlohmann::ordered_json perplexity_json(const PerplexityReport& report);

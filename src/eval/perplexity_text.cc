@@ -10,10 +10,11 @@
 namespace neuronmm::eval {
 namespace {
 
-// SVD-LLM and GPTQ take so many.
+// Documented: SVD-LLM and GPTQ take this many documents.
 constexpr int64_t kC4Documents = 2000;
 
-// As the Hugging Face data set has its rows: a line with its newline, or nothing for a blank line.
+// Returns a row as the Hugging Face data set has it: a line with its newline, or nothing for a
+// blank line.
 Result<std::string> wikitext_row(std::string_view line, const std::string&) {
   return strip(line).empty() ? std::string() : std::string(line) + "\n";
 }
@@ -37,7 +38,7 @@ Result<PerplexityText> read_perplexity_text(const Task& task, const TaskFiles& f
     const size_t end = rest.find('\n');
     const std::string source = fmt::format("{}:{}", files.items.string(), row + 1);
     NMM_ASSIGN(const std::string joined, row_of(rest.substr(0, end), source));
-    // Between rows, not after the last.
+    // Rows are separated; nothing follows the last.
     if (row > 0) text += "\n\n";
     text += joined;
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);

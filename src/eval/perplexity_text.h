@@ -1,6 +1,6 @@
 #pragma once
-// The texts of the published perplexities, joined from their files as SVD-LLM joins the rows of the
-// Hugging Face data sets: with "\n\n" between them.
+// The texts of published perplexities. They are joined from their files as SVD-LLM joins the rows
+// of the Hugging Face data sets: with "\n\n" between the rows.
 //   WikiText-2  the test split; a row is a line with its newline, or nothing for a blank line
 //   PTB         the test split; a row is a line without the white space at its ends
 //   C4          the first 2000 documents of the first validation shard
@@ -12,11 +12,13 @@
 
 namespace neuronmm::eval {
 
+// A text and the checksum of its file.
 struct PerplexityText {
   std::string text;
-  std::string checksum;  // of the file as it is: what a compression record calls it by
+  // Checksum of the unchanged file, by which a compression record names a text.
+  std::string checksum;
 };
-// Errors name the file, and for C4 the line.
+// Reads the text of a task. Errors name the file, and for C4 the line.
 Result<PerplexityText> read_perplexity_text(const Task& task, const TaskFiles& files);
 
 }  // namespace neuronmm::eval

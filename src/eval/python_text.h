@@ -1,5 +1,6 @@
 #pragma once
-// White space as Python's str methods see it, since the rules we follow are written in Python.
+// Stripping of white space as Python's str methods do it, because the rules that this folder
+// follows are written in Python.
 
 #include <string_view>
 

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 using text::TokenId;
 
-// Ids are checked against this model: a recording of another vocabulary would compare unrelated
-// logits.
+// Ids are checked against this model, because a recording with another vocabulary would compare
+// unrelated logits.
 Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string& where,
                                             const io::ModelConfig& config) {
   if (!json.is_array() || json.empty()) {
@@ -39,8 +39,8 @@ Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string&
   return tokens;
 }
 
-// One logit per token of the vocabulary. A file may hold numbers that fp32 does not: they are
-// refused, not turned into infinity.
+// Reads one logit per token of the vocabulary. Numbers that do not fit into fp32 are refused
+// instead of turned into infinity.
 Status parse_row(const Json& json, const std::string& where, std::span<float> row) {
   if (!json.is_array() || json.size() != row.size()) {
     return fail("{}: expected {} numbers (the model's vocab_size), found {}", where, row.size(),
@@ -59,7 +59,7 @@ Status parse_row(const Json& json, const std::string& where, std::span<float> ro
   return {};
 }
 
-// A row per token: row i predicts token i + 1.
+// Reads one row per token; row i predicts token i + 1.
 Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t positions,
                             int64_t vocab_size) {
   if (!json.is_array() || std::ssize(json) != positions) {
@@ -74,7 +74,8 @@ Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t 
   return logits;
 }
 
-// Before anything is computed: a prompt that is too long would be found after minutes otherwise.
+// Checks all prompts before anything is computed. Otherwise a prompt that is too long would be
+// found after minutes.
 Status check_prompts(const io::ModelConfig& config, std::span<const std::vector<TokenId>> prompts,
                      int64_t new_tokens) {
   const int64_t limit = config.max_position_embeddings;
@@ -91,8 +92,8 @@ Status check_prompts(const io::ModelConfig& config, std::span<const std::vector<
   return {};
 }
 
-// Logits of the reference that are not finite would make every comparison fail for the wrong
-// reason.
+// Refuses reference logits that are not finite, which would make every comparison fail for the
+// wrong reason.
 Status check_finite(const ReferenceSequence& sequence) {
   const Matrix& logits = sequence.logits;
   for (int64_t i = 0; i < logits.rows(); ++i) {
@@ -108,18 +109,18 @@ Status check_finite(const ReferenceSequence& sequence) {
 
 }  // namespace
 
-// The KV cache holds fp32 whatever the model's dtype: rounding keys and values would add an error
-// that is not the model's.
+// The KV cache holds fp32 whatever the model's dtype, because rounding keys and values would add an
+// error that is not the model's.
 Matrix position_logits(const model::Transformer& transformer, std::span<const TokenId> tokens,
                        int64_t first_position) {
   using Logits = model::Transformer::Logits;
   const auto cache = transformer.make_cache(std::ssize(tokens), DType::kF32);
-  // Positions before the first that is wanted only fill the cache.
+  // Positions before the first wanted one only fill the cache.
   if (first_position > 0) transformer.forward(tokens.first(first_position), *cache, Logits::kNone);
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);
 }
 
-// A recording of another program. It is somebody's data, so that every error says where it is.
+// The text was recorded by another program, so every error names the place in it.
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {
@@ -149,7 +150,8 @@ Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
   return reference;
 }
 
-// Greedy tokens of the reference, then all of its logits in one pass with these tokens given.
+// Generates the greedy tokens first and then computes all logits in one pass with these tokens
+// given.
 Result<ReferenceLogits> record_reference_logits(const model::Transformer& reference,
                                                 std::span<const std::vector<TokenId>> prompts,
                                                 int64_t new_tokens, Progress& progress) {
@@ -165,7 +167,7 @@ Result<ReferenceLogits> record_reference_logits(const model::Transformer& refere
     sequence.first_position = std::ssize(prompt) - 1;
     sequence.tokens = prompt;
     sequence.tokens.insert(sequence.tokens.end(), generation.tokens.begin(),
-                           generation.tokens.end() - 1);  // the last one predicts nothing
+                           generation.tokens.end() - 1);  // the last token predicts nothing
     sequence.logits = position_logits(reference, sequence.tokens, sequence.first_position);
     NMM_TRY(check_finite(sequence));
     recorded.push_back(std::move(sequence));

@@ -66,7 +66,7 @@ bool is_json(TaskFormat format) {
 
 std::string_view extension(const Task& task) { return is_json(task.format) ? ".jsonl" : ".txt"; }
 
-// What lies in `folder`, by alphabet; nothing where it cannot be read.
+// Returns the entries of `folder` in alphabetical order, or nothing if it cannot be read.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code ignored;
   std::vector<fs::path> all;
@@ -77,7 +77,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return all;
 }
 
-// The one file called "piqa_*.jsonl", if there is one.
+// Returns the only file with a name like "piqa_*.jsonl", if there is one.
 Result<std::optional<fs::path>> find_variant(const Task& task, const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code ignored;

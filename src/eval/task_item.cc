@@ -20,7 +20,7 @@ using io::JsonFields;
 using nlohmann::json;
 using Strings = std::vector<std::string>;
 
-// A question with its answers, before the harness's format.
+// A question with its answers, before it is formatted as the harness does.
 struct Question {
   std::string text;
   Strings choices;
@@ -33,7 +33,8 @@ Result<std::string> required_string(const JsonFields& fields, const std::string&
   return *std::move(value);
 }
 
-// Absent and malformed fields are different errors: the first often means another file.
+// An absent field and a malformed field are different errors, because an absent one often means
+// that the file is another one.
 Result<Strings> string_array(const JsonFields& fields, const std::string& key) {
   const json* value = fields.find(key);
   if (value == nullptr) return fields.missing(key);
@@ -51,7 +52,8 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
-// A number or its digits in quotes, first ... first + count - 1; returned as an index from 0.
+// Reads a number, or a string of its digits, between `first` and first + count - 1. Returns it as
+// an index from 0.
 Result<int64_t> index_field(const JsonFields& fields, const std::string& key, int64_t first,
                             int64_t count) {
   const json* value = fields.find(key);
@@ -64,8 +66,8 @@ Result<int64_t> index_field(const JsonFields& fields, const std::string& key, in
   return *number - first;
 }
 
-// [{"text", "label"}, ...] as published, or {"text": [...], "label": [...]} as Hugging Face
-// exports.
+// Reads the choices as published, [{"text", "label"}, ...], or as Hugging Face exports them,
+// {"text": [...], "label": [...]}.
 Result<std::pair<Strings, Strings>> labelled_choices(const JsonFields& fields) {
   const json* value = fields.find("choices");
   if (value == nullptr) return fields.missing("choices");
@@ -88,7 +90,8 @@ Result<std::pair<Strings, Strings>> labelled_choices(const JsonFields& fields) {
   return std::pair(texts, labels);
 }
 
-// {"query", "choices", "gold"}: formatted by another harness, with these words around the question.
+// Reads {"query", "choices", "gold"}, which another harness has formatted with `prefix` and
+// `suffix` around the question.
 Result<Question> preformatted(const JsonFields& fields, std::string_view prefix,
                               std::string_view suffix) {
   Question question;
@@ -106,9 +109,9 @@ Result<Question> preformatted(const JsonFields& fields, std::string_view prefix,
   return question;
 }
 
-// {"question": {"stem", "choices"}, "answerKey"} as published; on Hugging Face the question is a
-// string, "question" (ARC) or "question_stem" (OpenBookQA), beside "choices".
-// Both published forms are read, since a data folder may hold either.
+// Reads {"question": {"stem", "choices"}, "answerKey"} as published. On Hugging Face the question
+// is a string, "question" (ARC) or "question_stem" (OpenBookQA), next to "choices". A data folder
+// may hold either form.
 Result<Question> labelled_question(const json& object, const JsonFields& fields) {
   Question question;
   const json* nested = fields.find("question");
@@ -130,7 +133,7 @@ Result<Question> labelled_question(const json& object, const JsonFields& fields)
   return question;
 }
 
-// The label is the item's own field, or a line of the labels file.
+// Reads a PIQA item. Its label is the item's own field or a line of the labels file.
 Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> label) {
   Question question;
   NMM_ASSIGN(question.text, required_string(fields, "goal"));
@@ -148,7 +151,8 @@ Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> 
   return question;
 }
 
-// HellaSwag's context is put together from three fields and cleaned of markup, as the harness does.
+// Reads a HellaSwag item. The context is put together from three fields and cleaned of markup, as
+// the harness does.
 Result<Question> endings(const JsonFields& fields) {
   if (fields.find("query") != nullptr) return preformatted(fields, "", "");
   Question question;
@@ -171,8 +175,8 @@ Result<Question> read_question(const Task& task, const json& object, const JsonF
   return labelled_question(object, fields);
 }
 
-// Partial scoring: the two contexts end in the options, and the rest of the sentence, which is the
-// same, is what gets a likelihood.
+// Reads a WinoGrande item for partial scoring. The two contexts end in the two options. The rest of
+// the sentence is the same for both and is the scored continuation.
 Result<TaskItem> blank(const JsonFields& fields) {
   TaskItem item;
   NMM_ASSIGN(const std::string sentence, required_string(fields, "sentence"));
@@ -187,7 +191,7 @@ Result<TaskItem> blank(const JsonFields& fields) {
   return item;
 }
 
-// Lines with their numbers kept: an empty line counts, since labels and messages go by line.
+// Returns all lines, including empty ones, because labels and messages go by line number.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -213,7 +217,7 @@ Result<TaskItem> parse_item(const Task& task, std::string_view json,
   }
   TaskItem item;
   item.gold = question.gold;
-  // A choice is scored as the continuation of its context, one space before it.
+  // A choice is scored as the continuation of its context, with one space before it.
   const std::string context =
       fmt::format("{}{}{}", task.prompt_prefix, question.text, task.prompt_suffix);
   for (const std::string& choice : question.choices) {

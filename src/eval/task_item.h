@@ -1,7 +1,8 @@
 #pragma once
-// One example of a multiple-choice task as the requests that lm-evaluation-harness makes of it.
-// Read from the JSON lines that the data sets' authors publish, from an export of the Hugging Face
-// data set, and from the form {"query", "choices", "gold"} of other harnesses (docs/evaluation.md).
+// Reads the items of a multiple-choice task and makes the requests that lm-evaluation-harness makes
+// from them. Three forms are read: the JSON lines that the data sets' authors publish, an export of
+// the Hugging Face data set, and the form {"query", "choices", "gold"} of other harnesses
+// (docs/evaluation.md).
 
 #include <cstdint>
 #include <optional>
@@ -14,23 +15,26 @@
 
 namespace neuronmm::eval {
 
-// What is scored: the log-likelihood of the continuation after the context.
+// A context and the continuation whose log-likelihood after it is scored.
 struct Request {
   std::string context, continuation;
 };
 
+// An example of a task.
 struct TaskItem {
-  int64_t line = 0;                     // in its file, from 1
-  std::vector<Request> requests;        // one per choice
-  std::vector<int64_t> choice_lengths;  // code points, by which acc_norm divides; WinoGrande: none
-  int64_t gold = 0;                     // the right choice
+  int64_t line = 0;               // its line in the file, from 1
+  std::vector<Request> requests;  // one per choice
+  // In code points; acc_norm divides by them; empty for WinoGrande.
+  std::vector<int64_t> choice_lengths;
+  int64_t gold = 0;  // the number of the right choice, from 0
 };
 
-// `label` is the item's line of a labels file. Errors begin with `source`.
+// Reads one item. `label` is the item's line of a labels file. Errors begin with `source`.
 Result<TaskItem> parse_item(const Task& task, std::string_view json,
                             std::optional<std::string_view> label, const std::string& source);
 
-// The first `limit` items (0: all). Empty lines are skipped. Errors name the file and line.
+// Reads the first `limit` items (0 for all). Empty lines are skipped. Errors name the file and
+// line.
 Result<std::vector<TaskItem>> read_items(const Task& task, const TaskFiles& files, int64_t limit);
 
 }  // namespace neuronmm::eval

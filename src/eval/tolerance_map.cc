@@ -10,7 +10,7 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Recursive descent over
+// A recursive-descent parser for this grammar:
 //   map: '{' entry {',' entry} [','] '}'   entry: key ':' pair   pair: '(' x ',' x [','] ')', or []
 class Parser {
  public:
@@ -20,9 +20,9 @@ class Parser {
     ToleranceMap tolerances;
     if (!take('{')) return expected("'{'");
     do {
-      if (!tolerances.empty() && peek() == '}') break;  // the comma after the last entry
+      if (!tolerances.empty() && peek() == '}') break;  // a comma may follow the last entry
       NMM_ASSIGN(Tolerance tolerance, entry());
-      // Two tolerances for the same k would contradict each other; which one counts is not guessed.
+      // Two tolerances for the same k would contradict each other, so they are an error.
       for (const Tolerance& earlier : tolerances) {
         if (earlier.top_k != tolerance.top_k) continue;
         return fail("{} appears twice",
@@ -36,7 +36,7 @@ class Parser {
   }
 
  private:
-  // A pair in parentheses or brackets, as Python and JSON write it.
+  // Reads a pair in parentheses (Python) or brackets (JSON).
   Result<Tolerance> entry() {
     Tolerance tolerance;
     NMM_ASSIGN(tolerance.top_k, key());
@@ -51,7 +51,7 @@ class Parser {
     return tolerance;
   }
 
-  // None or null stands for all logits; keys of JSON are in quotes.
+  // Reads a key. None or null stands for all logits; JSON's keys are in quotes.
   Result<std::optional<int64_t>> key() {
     const char quote = peek();
     const bool quoted = quote == '"' || quote == '\'';
@@ -77,7 +77,7 @@ class Parser {
     double value = 0.0;
     const char* const begin = text_.data() + position_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    // signbit instead of < 0, so that -0 is refused, too: a sign is a typing error here.
+    // signbit instead of < 0 also refuses -0: a sign is a typing error here.
     if (error != std::errc() || !std::isfinite(value) || std::signbit(value)) {
       return expected("a number >= 0");
     }
@@ -85,7 +85,7 @@ class Parser {
     return value;
   }
 
-  // The next character that is not space; 0 at the end.
+  // Skips white space and returns the next character, or 0 at the end.
   char peek() {
     while (position_ < text_.size() && is_space(text_[position_])) ++position_;
     return position_ < text_.size() ? text_[position_] : '\0';
@@ -100,7 +100,7 @@ class Parser {
     position_ += word.size();
     return true;
   }
-  // The message shows where, and a dozen of the characters that are there.
+  // Returns an error that shows the place and up to twelve of the characters found there.
   Error expected(std::string_view what) {
     const bool at_end = peek() == '\0' && position_ >= text_.size();
     return fail("expected {} at character {}, found {}", what, position_ + 1,

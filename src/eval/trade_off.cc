@@ -9,8 +9,8 @@ bool is_right(const TaskResult& result, size_t item) {
   return chosen(result.likelihoods.items[item]) == result.items[item].gold;
 }
 
-// The mean of what every item has, with its sample standard deviation (n - 1) over sqrt(n): that of
-// windows of one token each.
+// Returns the mean over items, with the sample standard deviation (n - 1) over sqrt(n) as its
+// error. Each item is a window of one token.
 Estimate mean_over_items(const std::vector<double>& values) {
   std::vector<WindowSum> items;
   for (const double value : values) items.push_back({value, 1});
@@ -50,7 +50,6 @@ std::optional<AccuracyLoss> accuracy_loss(const std::vector<TaskResult>& dense,
   return loss;
 }
 
-// Accuracy lost per unit of speed-up gained. Without a speed-up there is nothing to weigh against.
 std::optional<double> gamma(double dense_accuracy, double accuracy, double speedup) {
   if (!(speedup > 1.0)) return {};
   return (dense_accuracy - accuracy) / (speedup - 1.0);

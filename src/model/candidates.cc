@@ -13,9 +13,9 @@ double total_weight(std::span<const Candidate> candidates) {
   return total;
 }
 
-// Keeps the most likely candidates (ties: the smaller id) until there are `count` or their weights
-// reach `mass`; at least one. A heap orders only as many as are kept: with 128k tokens and a usual
-// top_p that is a small share.
+// Keeps the most likely candidates until there are `count` of them or their weights reach `mass`,
+// but at least one. Among equal candidates the smaller id comes first. A heap only orders the
+// candidates that are kept: a small share of a vocabulary of 128k tokens with a usual top_p.
 void keep_most_likely(std::vector<Candidate>& candidates, size_t count, double mass) {
   const auto less_likely = [](const Candidate& a, const Candidate& b) {
     return a.weight != b.weight ? a.weight < b.weight : a.id > b.id;
@@ -34,13 +34,14 @@ void keep_most_likely(std::vector<Candidate>& candidates, size_t count, double m
 
 }  // namespace
 
-// Relative to the largest, weights cannot overflow, and only their ratios matter.
+// Weights relative to the largest one cannot overflow, and only their ratios matter.
 std::vector<Candidate> softmax_weights(std::span<const double> logits, double temperature) {
   const double largest = *std::ranges::max_element(logits);
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());
   for (const double logit : logits) {
-    // The largest gets 1 even when it is infinite, where the difference would be NaN.
+    // The largest logit gets weight 1 even if it is infinite, because infinity minus infinity is
+    // NaN.
     const double weight = logit == largest ? 1.0 : std::exp((logit - largest) / temperature);
     candidates.push_back({static_cast<TokenId>(candidates.size()), weight});
   }
@@ -69,7 +70,7 @@ TokenId draw(std::span<const Candidate> candidates, double uniform) {
     if (left < candidate.weight) return candidate.id;
     left -= candidate.weight;
   }
-  return last_possible;  // rounding left a crumb beyond the last
+  return last_possible;  // the sum was rounded, so that a little is left after the last candidate
 }
 
 }  // namespace neuronmm::model

@@ -1,5 +1,6 @@
 #pragma once
-// The tokens that may be drawn, and what makes them fewer.
+// The tokens among which the sampler draws, with their weights, and the filters (top-k, top-p,
+// min-p) that remove candidates. Sampler applies them; all functions need at least one candidate.
 
 #include <span>
 #include <vector>
@@ -15,20 +16,22 @@ struct Candidate {
   double weight;  // proportional to its probability; the most likely candidate has 1
 };
 
-// exp(l / temperature) of every logit, relative to that of the largest.
+// Returns one candidate per logit, in the order of their ids, with weight exp((logit - largest) /
+// temperature).
 std::vector<Candidate> softmax_weights(std::span<const double> logits, double temperature);
 
-// The `count` most likely; of equal ones those with smaller ids.
+// Keeps the `count` most likely candidates. Among equally likely ones the smaller ids stay.
 void keep_top_k(std::vector<Candidate>& candidates, size_t count);
 
-// The smallest set of most likely candidates whose probability reaches `probability`; at least one
-// (arXiv 1904.09751).
+// Keeps the smallest set of most likely candidates whose summed probability reaches `probability`,
+// but at least one (arXiv 1904.09751).
 void keep_top_p(std::vector<Candidate>& candidates, double probability);
 
-// Those at least `share` times as likely as the most likely one (arXiv 2407.01082).
+// Keeps the candidates that are at least `share` times as likely as the most likely one (arXiv
+// 2407.01082). Needs weights as softmax_weights() makes them.
 void keep_min_p(std::vector<Candidate>& candidates, double share);
 
-// The candidate at `uniform`, in [0, 1), of the cumulated probabilities.
+// Returns the candidate at which the cumulated probability passes `uniform`, a number in [0, 1).
 TokenId draw(std::span<const Candidate> candidates, double uniform);
 
 }  // namespace neuronmm::model

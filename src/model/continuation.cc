@@ -27,8 +27,9 @@ Continuation::Continuation(std::vector<TokenId> prompt, GenerateOptions options,
       constraint_(std::move(constraint)),
       sampler_(options_.sampling) {}
 
-// A named token's logit may be changed: it is looked at however small it is, and the best of the
-// others are those that it is compared with.
+// Biases and penalties may change the logits of some tokens. These tokens are named, so that their
+// logits are there however small they are. `best` adds the largest of the remaining logits, which
+// compete with them.
 ops::WantedLogits Continuation::wanted() const {
   const SamplingOptions& sampling = options_.sampling;
   const bool draws = sampling.temperature > 0.0;
@@ -51,7 +52,7 @@ ops::WantedLogits Continuation::wanted() const {
 Result<Step> Continuation::extend(std::span<const float> logits,
                                   const std::optional<ops::LogSum>& log_sum) {
   NMM_TRY(check_finite(logits, tokens_.size()));
-  // A constraint may allow nothing at all to begin with.
+  // A constraint may be complete before the first token.
   if (constraint_ && constraint_->must_end()) return Step{.stop = Stop::kComplete};
   const TokenId token =
       sampler_.sample(logits, prompt(), generated(), allowed_tokens(logits.size()));
@@ -64,8 +65,7 @@ Result<Step> Continuation::extend(std::span<const float> logits,
   return step;
 }
 
-// Stopped by the room in the model's context or by what was asked for: the caller reports them
-// differently.
+// Tells a full context from a limit that was asked for, because callers report them differently.
 std::optional<Stop> Continuation::stop_after_token() const {
   if (constraint_ && constraint_->must_end()) return Stop::kComplete;
   if (std::ssize(generated()) < limit_) return std::nullopt;
@@ -76,8 +76,9 @@ bool Continuation::may_stop() const {
   return std::ssize(generated()) >= options_.min_new_tokens || options_.stop_tokens.empty();
 }
 
-// All, where nothing forbids any. Where a constraint leaves stop tokens alone they are not too
-// early: the answer is complete.
+// Returns an empty set, which stands for all tokens, if nothing is forbidden. Before min_new_tokens
+// the stop tokens are removed, unless a constraint allows only stop tokens: then the answer is
+// complete and may end early.
 TokenSet Continuation::allowed_tokens(size_t vocabulary) {
   if (may_stop() && !constraint_) return {};
   allowed_.assign((vocabulary + 63) / 64, constraint_ ? 0 : ~uint64_t{0});

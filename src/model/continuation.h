@@ -1,6 +1,8 @@
 #pragma once
-// What is made of the logits after a prompt: token after token, until one of them ends it. Nothing
-// here knows who computes the logits: generate() for itself, the serving engine for many at once.
+// How one sequence goes on after its prompt: the caller hands in the logits after the last token,
+// and a Continuation chooses the next token and says when the sequence ends. It does not know who
+// computes the logits: generate() uses it for a few sequences, the serving engine for many at once.
+// Logits that are not finite are an error.
 
 #include <memory>
 #include <optional>
@@ -18,40 +20,53 @@ namespace neuronmm::model {
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
   SamplingOptions sampling = {};
-  std::vector<TokenId> stop_tokens = {};  // generation ends before such a token is emitted
-  std::optional<int64_t> logprobs = {};   // of every token, and of so many likely ones beside it
-  int64_t min_new_tokens = 0;             // no stop token is chosen before so many
+  // The sequence ends before such a token, which is not emitted.
+  std::vector<TokenId> stop_tokens = {};
+  // With a value, every step tells its token's log-probability and those of this many of the most
+  // likely tokens.
+  std::optional<int64_t> logprobs = {};
+  // Stop tokens cannot be chosen before the answer has this many tokens.
+  int64_t min_new_tokens = 0;
 };
 
-// Why a sequence ended. kComplete: its constraint lets nothing follow.
+// Why a sequence ended:
+//   kStopToken    the model chose one of GenerateOptions::stop_tokens
+//   kComplete     the constraint lets nothing follow
+//   kLimit        max_new_tokens tokens were generated
+//   kContextFull  the model's context has no space for another token
+//   kInterrupted  the user asked the program to stop
+//   kCaller       the caller's on_token returned false
 enum class Stop { kStopToken, kComplete, kLimit, kContextFull, kInterrupted, kCaller };
 
-// What a step added to the sequence, and whether it ends there.
+// The token that a step added to the sequence, if any, and the reason if the sequence ends here.
 struct Step {
   std::optional<TokenId> token = {};
-  std::optional<TokenLogprobs> logprobs = {};  // of the token, where the options ask for them
+  std::optional<TokenLogprobs> logprobs = {};  // of the token, if the options ask for them
   std::optional<Stop> stop = {};
-  std::optional<TokenId> stop_token = {};  // which one ended it; it is no part of the sequence
+  // The stop token that ended the sequence; it is not part of it.
+  std::optional<TokenId> stop_token = {};
 };
 
+// A sequence while it is generated: its tokens, its sampler and its constraint.
 class Continuation {
  public:
-  // Of the options' max_new_tokens no more than `room` fit. Answers of other seeds than the
-  // options' say theirs.
+  // At most `room` new tokens are generated, even if the options' max_new_tokens allows more.
   Continuation(std::vector<TokenId> prompt, GenerateOptions options, int64_t room,
                std::unique_ptr<TokenConstraint> constraint = nullptr);
 
-  std::span<const TokenId> tokens() const { return tokens_; }  // the prompt, then what was made
+  // The prompt, then the generated tokens.
+  std::span<const TokenId> tokens() const { return tokens_; }
   std::span<const TokenId> prompt() const { return tokens().first(prompt_length_); }
   std::span<const TokenId> generated() const { return tokens().subspan(prompt_length_); }
-  int64_t limit() const { return limit_; }  // new tokens at most; 0 or less: none can be made
+  // The largest number of new tokens; 0 or less if none can be made.
+  int64_t limit() const { return limit_; }
 
-  // What extend() looks at, next time. To draw from all tokens, or from those that a constraint
-  // allows, takes all logits.
+  // Returns which logits extend() will look at next time. Drawing among all tokens, or among those
+  // that a constraint allows, needs all logits.
   ops::WantedLogits wanted() const;
-  // Takes the token that follows all tokens so far. Logits that are not finite are an error: one
-  // would win every comparison or poison the softmax, and generate text that looks merely odd.
-  // Without a log sum all logits are there.
+  // Chooses the token that follows all tokens so far. Logits that are not finite are an error,
+  // because they would win every comparison or spoil the softmax and produce text that looks merely
+  // odd. Without `log_sum`, `logits` must hold every logit.
   Result<Step> extend(std::span<const float> logits,
                       const std::optional<ops::LogSum>& log_sum = {});
 

@@ -8,9 +8,9 @@
 namespace neuronmm::model {
 namespace {
 
-// Prompts run in pieces of at most so many tokens, several short ones in one piece: this bounds the
-// memory of activations and lets Ctrl-C act between pieces; 512 rows are enough for a matrix
-// product to run at its full speed.
+// The largest number of prompt tokens in one pass; several short prompts share a pass. The bound
+// limits the memory of activations and lets Ctrl-C act between passes. Assumed: with 512 rows a
+// matrix product reaches its full speed.
 constexpr int64_t kPrefillTokens = 512;
 
 Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& config) {
@@ -24,11 +24,12 @@ Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& conf
   return check_token_ids(prompt, config);
 }
 
-// A sequence so far, and the keys and values of its tokens. Those that the cache lacks still have
-// to run: a prompt, or the last token made.
+// A sequence and the cache with the keys and values of its tokens. Tokens that the cache lacks are
+// pending: they still have to run. At first these are the prompt's, later the last token made.
 class Sequence {
  public:
-  // `room` new tokens fit the model's context. Without `kept` the sequence has a cache of its own.
+  // `room` is the number of new tokens that fit into the model's context. If `kept` is null, the
+  // sequence makes a cache of its own.
   Sequence(const Transformer& transformer, std::span<const TokenId> prompt,
            const GenerateOptions& options, int64_t room, PromptCache* kept)
       : continuation_({prompt.begin(), prompt.end()}, options, room),
@@ -37,7 +38,7 @@ class Sequence {
         kept_(kept),
         cache_(kept ? &kept->reuse(prompt) : own_cache_.get()) {
     generation_.reused_tokens = cache_->length();
-    // No room for a single token: done before it has begun.
+    // If not a single token fits, the sequence is done before it has begun.
     if (continuation_.limit() <= 0) finish(Stop::kLimit);
   }
 
@@ -48,8 +49,10 @@ class Sequence {
   bool prefilling() const { return pending().size() > 1 || generation_.tokens.empty(); }
   ops::KvCache& cache() { return *cache_; }
 
-  // Takes the token that follows all tokens so far; nothing if that is a stop token.
+  // Returns which logits the next call of extend() needs.
   ops::WantedLogits wanted() const { return continuation_.wanted(); }
+  // Chooses the token that follows all tokens so far and returns it. Returns nothing if it is a
+  // stop token.
   Result<std::optional<TokenId>> extend(const Predictions& predictions, int64_t row) {
     NMM_ASSIGN(Step step, continuation_.extend(predictions.row(row), predictions.log_sum(row)));
     if (step.token) generation_.tokens.push_back(*step.token);
@@ -74,9 +77,9 @@ class Sequence {
   bool done_ = false;
 };
 
-// Runs a piece of the prompts as long as there are any, then one decode step after the other, until
-// all sequences are done. Prefilling comes first, so that every decode step has as many sequences
-// as possible to read the weights for.
+// Generates all answers of one call. While any prompt is unfinished it runs passes over prompts,
+// then decode steps, until all sequences are done. Prefilling comes first so that every decode step
+// reads the weights for as many sequences as possible.
 class Run {
  public:
   Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token)
@@ -94,7 +97,7 @@ class Run {
 
   Result<std::vector<Generation>> all() {
     while (std::ranges::any_of(sequences_, [](const Sequence& s) { return !s.done(); })) {
-      // Between steps only; what has been generated so far is a result.
+      // An interrupt takes effect between steps, and what has been generated so far is a result.
       if (interrupted()) {
         for (Sequence& s : sequences_) {
           if (!s.done()) s.finish(Stop::kInterrupted);
@@ -109,14 +112,15 @@ class Run {
   }
 
  private:
-  // One pass over the weights: as many tokens of unfinished prompts as fit, or the last token of
-  // every sequence.
+  // Runs one pass over the weights, with as many tokens of unfinished prompts as fit, or with the
+  // last token of every sequence.
   Status step() {
     const double start = now();
     const bool prefilling = std::ranges::any_of(
         sequences_, [](const Sequence& s) { return !s.done() && s.prefilling(); });
     std::vector<SequenceTokens> batch;
-    std::vector<size_t> complete;  // whose tokens are all in the batch: the next one is wanted
+    // Sequences with all pending tokens in this batch, which get a next token.
+    std::vector<size_t> complete;
     const int64_t most = prefilling ? kPrefillTokens : std::ssize(sequences_);
     int64_t rows = 0;
     for (size_t i = 0; i < sequences_.size() && rows < most; ++i) {
@@ -130,8 +134,8 @@ class Run {
       if (all) complete.push_back(i);
       rows += std::ssize(tokens);
     }
-    // A simulated device chooses and times its kernels for this number of rows here, where it can
-    // fail.
+    // A simulated device chooses and times its kernels for this number of rows here, where an error
+    // can be returned.
     NMM_TRY(transformer_.backend().prepare(rows));
     const Predictions predictions = transformer_.predict(batch);
     std::vector<Result<std::optional<TokenId>>> next(complete.size(), std::optional<TokenId>());
@@ -143,8 +147,8 @@ class Run {
     return {};
   }
 
-  // Times are those of the backend's clock: wall time on the CPU, predicted time on a simulated
-  // device.
+  // Records how long the step took and tells the caller the token. Times come from the backend's
+  // clock: wall time on the CPU, predicted time on a simulated device.
   Status tell(size_t i, const Result<std::optional<TokenId>>& next, double step_start) {
     NMM_ASSIGN(const std::optional<TokenId> token, next);
     Sequence& s = sequences_[i];

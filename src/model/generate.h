@@ -1,6 +1,7 @@
 #pragma once
-// Autoregressive generation: prefill the prompt, then decode token by token until a stop token, the
-// limit, or an interrupt.
+// Autoregressive generation for the command line, evaluation and calibration: runs the prompt
+// through the model (prefill), then decodes token by token until a stop token, the limit, a full
+// context or an interrupt. The server does not use it: it schedules sequences itself.
 
 #include <functional>
 #include <optional>
@@ -15,40 +16,50 @@
 
 namespace neuronmm::model {
 
+// The answer to one prompt, and the times that it took on the backend's clock.
 struct Generation {
   using Stop = model::Stop;
   std::vector<TokenId> tokens;
-  std::vector<TokenLogprobs> logprobs;  // one per token where the options ask for them
+  std::vector<TokenLogprobs> logprobs;  // one per token if the options ask for them
   Stop stop = Stop::kLimit;
-  int64_t reused_tokens = 0;               // of the prompt, those that its cache had already
-  double time_to_first_token_s = 0.0;      // since the call: prefills and the first sample
-  std::vector<double> decode_latencies_s;  // one per decode call (tokens after the first)
+  int64_t reused_tokens = 0;  // the number of the prompt's tokens that the PromptCache already held
+  // Since the call of generate(): all prefills and the first sample.
+  double time_to_first_token_s = 0.0;
+  std::vector<double> decode_latencies_s;  // one per decode call, so one per token after the first
 };
 
-// on_token is called for every token as it is made; false ends the generation after that token
-// (Stop::kCaller). Errors (of generate_batch too): an empty prompt, a prompt that leaves no room in
-// max_position_embeddings (both lengths in the message), ids outside the vocabulary (also those of
-// logit_bias), logits that are NaN or infinite. With a `cache` only that part of the prompt is
-// computed which the cache's tokens do not begin with; the result is the same.
+// Generates the answer to one prompt. `on_token` is called for every token as soon as it is made;
+// if it returns false, generation ends after that token (Stop::kCaller). With a `cache`, the part
+// of the prompt that the cache already holds is not computed again; the result is the same.
+//
+// Errors, for generate_batch too:
+// - an empty prompt;
+// - a prompt that leaves no space for an answer in max_position_embeddings (the message has both
+//   lengths);
+// - ids outside the vocabulary, in the prompt or in logit_bias;
+// - logits that are NaN or infinite.
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
                             const std::function<bool(TokenId)>& on_token = {},
                             PromptCache* cache = nullptr);
 
-// Several prompts, decoded together: each decode call reads the weights once for all sequences that
-// are not done. Sequence i samples with seed + i and is otherwise what generate() makes of its
-// prompt. on_token(i, token); false ends sequence i alone.
+// Generates the answers to several prompts together: each decode call reads the weights once for
+// all sequences that are not done. Sequence i samples with seed + i; apart from that, its answer is
+// the one that generate() gives. `on_token` gets the number of the sequence and the token; false
+// ends that sequence alone.
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
     const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token = {});
 
-// What generation_config.json says of the options, as transformers reads it: without do_sample it
-// is greedy whatever the temperature, with it the temperature is 1 unless it says another. What it
-// does not say stays as it is; stop tokens are left to stop_tokens_of.
+// Takes over what generation_config.json says about the options, as transformers reads it. Without
+// do_sample, generation is greedy whatever the temperature; with do_sample, the temperature is 1
+// unless the file gives another. Options that the file does not mention keep their values. Stop
+// tokens come from stop_tokens_of() instead.
 void apply(const io::GenerationConfig& generation_config, GenerateOptions& options);
 
-// eos_token_id of generation_config.json, else of config.json: the former is newer and lists all
-// tokens that end a turn, where the latter has the end of text alone.
+// Returns eos_token_id of generation_config.json, or that of config.json if the former has none.
+// The former is newer and lists all tokens that end a turn; the latter often has the end-of-text
+// token only.
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
                                     const io::ModelConfig& config);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A model that runs with one layer's weights in memory at a time: for whoever compares models that
-// would not find room beside one another.
+// Runs a model with the weights of one layer in memory at a time. The comparison of two model
+// folders (eval/folder_divergence.h) uses it for models that do not fit into memory together.
 
 #include <functional>
 #include <span>
@@ -15,11 +15,13 @@
 
 namespace neuronmm::model {
 
-// What the LM head reads of every token (LmHead, before its norm): [tokens, H], sequence after
-// sequence, each a context of its own. The same bits as in a Transformer with caches in fp32.
-// `layer_done` is called behind every layer and may end the run with an error. In memory: one
-// layer, 8·H bytes per token and the keys and values of the longest sequence. Errors: what a
-// Transformer would not load.
+// Returns the hidden states after the last layer, which the LM head reads (LmHead, before its
+// norm): [tokens, H] in fp32, sequence after sequence. Every sequence is a context of its own. The
+// result has the same bits as in a Transformer whose caches are in fp32.
+//
+// `layer_done` is called after every layer and may end the run with an error. Memory holds the
+// weights of one layer, the hidden states of all tokens, and the keys and values of the longest
+// sequence. Errors: everything that Transformer::load refuses.
 Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                                   std::span<const std::vector<text::TokenId>> sequences,
                                   const ops::Backend& backend,

@@ -1,4 +1,3 @@
-// From the tensor names of Hugging Face checkpoints to LayerWeights.
 
 #include "model/layer_weights.h"
 
@@ -12,8 +11,8 @@
 namespace neuronmm::model {
 namespace {
 
-// Reads the tensors of one layer and remembers which it has read, so that what is left over is
-// found.
+// Reads the tensors of one layer and remembers their names, so that refuse_unread() finds those
+// that nobody read.
 class LayerReader {
  public:
   LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config, int64_t layer)
@@ -71,8 +70,9 @@ class LayerReader {
     return weight;
   }
 
-  // A weight that the config does not speak of would be dropped silently and the model be wrong.
-  // Old Llama exports store the rotary frequencies, which the config already defines.
+  // Refuses float tensors of the layer that nobody read: without their weights the model would
+  // silently be wrong. The exception is the rotary frequencies that old Llama exports store, which
+  // the config defines already.
   Status refuse_unread() const {
     const auto& tensors = checkpoint_.tensors();
     for (auto it = tensors.lower_bound(prefix_);
@@ -94,7 +94,7 @@ class LayerReader {
     read_.insert(prefix_ + name);
     return checkpoint_.require(prefix_ + name, shape);
   }
-  // Scales and groups of a rounded weight count as read, too.
+  // The scales of a rounded weight count as read, too.
   Result<ops::WeightView> require_matrix(const std::string& name, const Shape& shape) {
     NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
     read_.insert(prefix_ + name);
@@ -112,7 +112,7 @@ class LayerReader {
 
 }  // namespace
 
-// Some exports leave out "model." in front of every name.
+// Some exports omit "model." at the start of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {
   return checkpoint.has("embed_tokens.weight") ? "" : "model.";
 }
@@ -129,7 +129,8 @@ Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& confi
   if (!has_head) return {};
   const std::string table_name = tensor_prefix(checkpoint) + "embed_tokens.weight";
   const TensorView head = checkpoint.tensors().at("lm_head.weight");
-  if (!is_float(head.dtype)) return {};  // rounded from a folder that was checked
+  // `quantize` made this folder from one that passed this check
+  if (!is_float(head.dtype)) return {};
   const Shape shape = {config.vocab_size, config.hidden_size};
   NMM_TRY(checkpoint.require("lm_head.weight", shape));
   NMM_ASSIGN(const TensorView table, checkpoint.require(table_name, shape));

@@ -1,7 +1,6 @@
 #pragma once
-// The weights of one decoder layer, found in a checkpoint by the tensor names of Hugging Face.
-//
-// Letters: H hidden_size.
+// The weights of one decoder layer, found in a checkpoint by Hugging Face's tensor names. Errors
+// name the tensor, the expected shape and the shape found.
 
 #include <string>
 
@@ -13,17 +12,19 @@
 
 namespace neuronmm::model {
 
-// What the names of all tensors but lm_head.weight begin with: "model.", or "" in folders exported
-// without it.
+// Returns the prefix of all tensor names except lm_head.weight: "model.", or "" in folders that
+// were exported without it.
 std::string tensor_prefix(const io::Checkpoint& checkpoint);
 
-// An error where config.json ties the LM head to the embedding table and the checkpoint has a float
-// lm_head.weight of other values: versions of transformers read such folders differently (4 takes
-// the table, 5 the tensor). Also where it does not and there is no lm_head.weight.
+// Checks that the LM head is unambiguous. An error is:
+// - an untied model without lm_head.weight;
+// - a model whose config.json ties the LM head to the embedding table, but whose checkpoint has a
+//   float lm_head.weight with other values. Versions of transformers read such a folder
+//   differently: 4 takes the table, 5 the tensor.
 Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
-// The weights of one layer in the checkpoint, with their names and shapes checked. A checkpoint
-// that has more weights in the layer than the config describes (an unknown bias, say) is refused.
+// The weights of one layer. Names and shapes have been checked. A checkpoint with more weights in
+// the layer than the config describes (an unknown bias, for example) is refused.
 struct LayerWeights {
   TensorView input_norm, post_attention_norm;  // [H]
   TensorView q_norm, k_norm;                   // [head_dim]; empty without qk_norm

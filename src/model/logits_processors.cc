@@ -32,8 +32,8 @@ void add_biases(std::span<double> logits, std::span<const LogitBias> biases) {
   }
 }
 
-// A penalty makes a logit smaller whatever its sign, so that positive ones are divided and negative
-// ones multiplied.
+// The penalty has to make a logit smaller whatever its sign, so positive logits are divided and
+// negative ones multiplied.
 void penalise_repetition(std::span<double> logits, std::span<const TokenId> prompt,
                          std::span<const TokenId> generated, double penalty) {
   std::vector<TokenId> seen(prompt.begin(), prompt.end());

@@ -1,5 +1,6 @@
 #pragma once
-// What changes logits before one of them is chosen. All leave out ids that the logits do not have.
+// Biases and penalties that change logits before the sampler chooses a token. They ignore ids that
+// have no logit.
 
 #include <span>
 
@@ -10,27 +11,30 @@ namespace neuronmm::model {
 
 using text::TokenId;
 
+// A number that is added to the logit of one token.
 struct LogitBias {
   TokenId id = 0;
   double bias = 0.0;
 };
 
-// An error that names the first id outside [0, vocab_size).
+// Returns an error that names the first id outside [0, vocab_size), if there is one.
 Status check_biases(std::span<const LogitBias> biases, int64_t vocab_size);
 
-// logits[id] += bias; biases of one id add up (OpenAI's logit_bias).
+// Adds every bias to its token's logit. Several biases of one id add up (OpenAI's logit_bias).
 void add_biases(std::span<double> logits, std::span<const LogitBias> biases);
 
-// Of every token of the prompt or the answer, once however often it is there: l > 0 ? l / p : l * p
-// (CTRL, arXiv 1909.05858, section 4.1).
+// Changes the logit l of every token that the prompt or the answer contains to l > 0 ? l / penalty
+// : l * penalty. Repeated tokens count once (CTRL, arXiv 1909.05858, section 4.1).
 void penalise_repetition(std::span<double> logits, std::span<const TokenId> prompt,
                          std::span<const TokenId> generated, double penalty);
 
-// l - penalty, for every time that the token was generated (OpenAI's frequency_penalty).
+// Subtracts `penalty` from a token's logit for every time that the token was generated (OpenAI's
+// frequency_penalty).
 void penalise_frequency(std::span<double> logits, std::span<const TokenId> generated,
                         double penalty);
 
-// l - penalty, if the token was generated at all (OpenAI's presence_penalty).
+// Subtracts `penalty` once from the logit of every token that was generated (OpenAI's
+// presence_penalty).
 void penalise_presence(std::span<double> logits, std::span<const TokenId> generated,
                        double penalty);
 

@@ -25,7 +25,8 @@ Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
   return mlp;
 }
 
-// In one form. Two at once would leave it open which one the model is.
+// Reads one matrix. A checkpoint with two forms of it is refused, because it does not say which of
+// them the model is.
 Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in, int64_t out) {
   const std::string dense = which + "_proj.weight", own = which + "_pivots";
   const std::string first = which + "_v_proj.weight", second = which + "_u_proj.weight";
@@ -55,8 +56,8 @@ Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in
   return linear;
 }
 
-// The rank is not in config.json of every such folder (the reference system writes none); the
-// tensors' shapes say it, and both must agree.
+// The rank is read from the tensors' shapes, because config.json need not have it (the reference
+// system writes none). Both factors must agree on the rank.
 Result<ops::LinearWeight> MlpReader::factors(const std::string& which, int64_t in, int64_t out) {
   const std::string first = which + "_v_proj.weight", second = which + "_u_proj.weight";
   if (!has(first) || !has(second)) {
@@ -66,7 +67,8 @@ Result<ops::LinearWeight> MlpReader::factors(const std::string& which, int64_t i
   const Shape& u_shape = checkpoint_.tensors().at(prefix_ + first).shape;
   const TensorView& v = checkpoint_.tensors().at(prefix_ + second);
   const Shape& v_shape = v.shape;
-  const bool packed = v.dtype == DType::kU8;  // then its columns are no ranks, but seen to below
+  // Stored columns are bytes, not ranks; weight() below checks them.
+  const bool packed = v.dtype == DType::kU8;
   if (u_shape.size() != 2 || v_shape.size() != 2 || u_shape[0] == 0 ||
       (!packed && u_shape[0] != v_shape[1])) {
     return fail("{}: expected {} [r, {}] and {} [{}, r] with one rank r > 0, found {} and {}",
@@ -79,8 +81,8 @@ Result<ops::LinearWeight> MlpReader::factors(const std::string& which, int64_t i
   return linear;
 }
 
-// A pivot out of range would read another program's memory, a repeated one leave an element of the
-// output undefined.
+// Reads and checks pivots. A pivot out of range would make a kernel read memory outside the
+// activations, and a repeated one would leave an element of the output undefined.
 Result<ops::Pivots> MlpReader::pivots(const std::string& which, int64_t features, bool of_input) {
   const std::string name = which + "_pivots";
   const TensorView& tensor = checkpoint_.tensors().at(prefix_ + name);
@@ -108,7 +110,7 @@ Result<ops::Pivots> MlpReader::pivots(const std::string& which, int64_t features
   return pivots;
 }
 
-// Scales and groups of a rounded weight count as read, too.
+// The scales of a rounded weight count as read, too.
 Result<ops::WeightView> MlpReader::weight(const std::string& name, const Shape& shape) {
   NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
   names_.insert(prefix_ + name);

@@ -1,15 +1,18 @@
 #pragma once
-// The MLP of one layer, in whichever form it was written, found by tensor names.
+// Reads the MLP of one layer from a checkpoint, in whichever form it was stored, by tensor names.
+// layer_weights() is its caller.
 //
-// Letters: H hidden_size, I neurons, r a rank. Of gate, up and down each is
-//   dense      X_proj.weight
-//   U·V        X_v_proj.weight [r, in], applied FIRST, our U^T; X_u_proj.weight [out, r], our V^T:
-//              the reference system's names, which are crossed
-//   pivoted    X_pivots I32 [r], X_pivot_proj.weight, X_proj.weight. Gate and up have pivots of
-//              their input: X_pivot_proj [r, H - r], X_proj [I, r]; down of its output: [H - r, r],
-//              X_proj [r, I]
-// and gate and up may share pivots of their input, with the name "input": input_pivots [r],
-// input_pivot_proj.weight [r, H - r]; gate and up are then [I, r].
+// Letters: H hidden_size, I neurons, r a rank. Each matrix X of gate, up and down has one of these
+// forms:
+//   dense      X_proj.weight [out, in]
+//   U·V        X_v_proj.weight [r, in], which is applied FIRST and is our U^T;
+//              X_u_proj.weight [out, r], which is our V^T. The crossed names are those of the
+//              reference system.
+//   pivoted    X_pivots I32 [r], X_pivot_proj.weight and X_proj.weight.
+//              Gate and up have pivots of their input: X_pivot_proj [r, H - r], X_proj [I, r].
+//              Down has pivots of its output: X_pivot_proj [H - r, r], X_proj [r, I].
+// Gate and up may also share pivots of their input, under the name "input": input_pivots [r] and
+// input_pivot_proj.weight [r, H - r]. Gate and up are then [I, r].
 
 #include <set>
 #include <string>
@@ -21,16 +24,19 @@
 
 namespace neuronmm::model {
 
+// A reader for one layer's MLP, used once.
 class MlpReader {
  public:
-  // `prefix`: what all names begin with, "model.layers.0.mlp.". All arguments must outlive it.
+  // `prefix` is the start of all names, for example "model.layers.0.mlp.". The checkpoint and the
+  // config must outlive the reader.
   MlpReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config, std::string prefix)
       : checkpoint_(checkpoint), config_(config), prefix_(std::move(prefix)) {}
 
-  // Shapes are checked against the config, pivots for being ascending and in range. Where sizes are
-  // recorded, tensors that differ come from another model and are refused.
+  // Reads the MLP. Shapes are checked against the config, and pivots must be ascending and in
+  // range. `recorded` are the sizes in config.json: tensors of other sizes come from another model
+  // and are refused.
   Result<ops::MlpWeight> read(const io::MlpShape* recorded = nullptr);
-  // Of the tensors read so far.
+  // Returns the full names of the tensors read so far.
   const std::set<std::string>& names() const { return names_; }
 
  private:

@@ -7,8 +7,8 @@ namespace neuronmm::model {
 PromptCache::PromptCache(const Transformer& transformer)
     : cache_(transformer.make_cache(transformer.config().max_position_embeddings)) {}
 
-// The tokens are forgotten along with their keys: should the run that follows fail, the cache holds
-// at least what it says.
+// The tokens are forgotten together with their keys. If the run that follows fails, the cache still
+// holds at least the tokens that it claims to hold.
 ops::KvCache& PromptCache::reuse(std::span<const TokenId> prompt) {
   const size_t limit = std::min(tokens_.size(), prompt.size() - 1);
   size_t common = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTurn = 2.0 * std::numbers::pi;
 
-// One pair of elements of a head, and how far it turns per position without scaling.
+// A pair of elements of a head, and its frequency without scaling in radians per position.
 struct Pair {
   double index, frequency;
   double theta, head_dim;
@@ -25,12 +25,12 @@ double scaled(const Pair& pair, const io::LongRopeScaling& longrope) {
   return pair.frequency / longrope.short_factor[static_cast<size_t>(pair.index)];
 }
 
-// Wavelengths longer than the original context / low_freq_factor are stretched by `factor`, those
-// shorter than context / high_freq_factor are kept, and in between the two are blended.
+// Stretches wavelengths longer than original context / low_freq_factor by `factor`, keeps those
+// shorter than original context / high_freq_factor, and blends the two in between.
 double scaled(const Pair& pair, const io::Llama3RopeScaling& llama3) {
   const double wavelength = kTurn / pair.frequency;
-  // How many turns the angle makes over the context that the model was first trained on. The
-  // factors of the config are in turns.
+  // The number of turns that the angle makes over the context that the model was first trained on.
+  // The config's low_freq_factor and high_freq_factor are numbers of turns, too.
   const double turns = llama3.original_max_position_embeddings / wavelength;
   if (turns < llama3.low_freq_factor) return pair.frequency / llama3.factor;
   if (turns > llama3.high_freq_factor) return pair.frequency;
@@ -39,8 +39,9 @@ double scaled(const Pair& pair, const io::Llama3RopeScaling& llama3) {
   return (1.0 - kept_share) * pair.frequency / llama3.factor + kept_share * pair.frequency;
 }
 
-// The ends are not always in order: contexts of a few tokens, or of more turns than any pair makes,
-// put them on one side of all pairs. transformers' formula is followed there, too.
+// The two ends of the blend are not always in order. With contexts of a few tokens, or with betas
+// of more turns than any pair makes, both lie on one side of all pairs. The result follows
+// transformers' formula in these cases, too.
 double scaled(const Pair& pair, const io::YarnRopeScaling& yarn) {
   const auto index_of = [&](double turns) {
     return pair.head_dim * std::log(yarn.original_max_position_embeddings / (turns * kTurn)) /
@@ -59,7 +60,8 @@ double scaled(const Pair& pair, const io::YarnRopeScaling& yarn) {
   return stretched_share * pair.frequency / yarn.factor + (1.0 - stretched_share) * pair.frequency;
 }
 
-// Turned pairs are made longer where attention over a longer context would else be less decided.
+// Scaling variants that stretch the context also scale queries and keys, because attention over a
+// longer context would otherwise be less sharp. All other variants use 1.
 double attention_factor(const auto&) { return 1.0; }
 
 double attention_factor(const io::YarnRopeScaling& yarn) {

@@ -1,23 +1,26 @@
 #pragma once
-// The frequencies of rotary position embeddings (RoPE), by the config's variant.
+// The frequencies of rotary position embeddings (RoPE) for every scaling variant that a config may
+// name. Transformer computes them once when it opens a model.
 
 #include "io/model_config.h"
 #include "ops/backend.h"
 
 namespace neuronmm::model {
 
-// f[j] = theta^(-2j / head_dim), j < head_dim / 2, changed by the config's scaling as transformers'
-// modeling_rope_utils.py does it, for sequences up to max_position_embeddings:
+// Returns one frequency per pair of a head's elements. Without scaling, f[j] = theta^(-2j /
+// head_dim) for j < head_dim / 2. The config's scaling changes f[j] as transformers'
+// modeling_rope_utils.py does for sequences up to max_position_embeddings:
 //   linear    f[j] / factor
-//   dynamic   f[j]; it would change beyond max_position_embeddings only
+//   dynamic   f[j], because dynamic scaling acts beyond max_position_embeddings only
 //   llama3    f[j] / factor for long wavelengths, f[j] for short ones, a blend in between
-//   yarn      the same by the pair's number: with d(t) = head_dim log(original / (2 pi t)) /
-//             (2 log theta), the pair that turns t times over the original context, blended between
-//             d(beta_fast) and d(beta_slow).
-//             attention_factor = 1 + 0.1 log(factor), or the quotient of that with mscale and with
-//             mscale_all_dim before the logarithms
+//   yarn      f[j] for j <= d(beta_fast), f[j] / factor for j >= d(beta_slow), a blend in between.
+//             d(t) = head_dim log(original / (2 pi t)) / (2 log theta) is the index of the pair
+//             that makes t turns over the original context. attention_factor = 1 + 0.1 log(factor);
+//             with mscale and mscale_all_dim it is (1 + 0.1 mscale log(factor)) / (1 + 0.1
+//             mscale_all_dim log(factor))
 //   longrope  f[j] / short_factor[j]; attention_factor = sqrt(1 + log(factor) / log(original))
-// An attention_factor of the config comes before those. Computed in fp64, stored once.
+// An attention_factor in the config replaces the computed one. Frequencies are computed in fp64 and
+// rounded to fp32 once.
 ops::RotaryEmbedding rotary_embedding(const io::ModelConfig& config);
 
 }  // namespace neuronmm::model

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
-// NaN counts as impossible, so that one bad logit cannot decide anything.
+// Widens the logits and treats NaN as impossible, so that one bad logit cannot decide the choice.
 std::vector<double> readable(std::span<const float> logits) {
   std::vector<double> values(logits.begin(), logits.end());
   for (double& value : values) value = std::isnan(value) ? kImpossible : value;
@@ -33,9 +33,9 @@ bool leaves_logits_alone(const SamplingOptions& options) {
          options.frequency_penalty == 0.0 && options.presence_penalty == 0.0;
 }
 
-// The first of the largest, and 0 where all are NaN. Compilers make vector instructions of lanes
-// of maxima, which no NaN enters; within the best block the first of the largest is then looked
-// for.
+// Returns the index of the first largest logit, or 0 if all are NaN. The maxima are kept per lane,
+// which compilers turn into vector instructions; a NaN never enters a maximum. The first occurrence
+// is then searched in the best block only.
 TokenId most_likely(std::span<const float> logits) {
   constexpr size_t kBlock = 1024, kLanes = 16;
   float best = -std::numeric_limits<float>::infinity();
@@ -105,7 +105,8 @@ TokenId Sampler::sample(std::span<const float> logits, std::span<const TokenId> 
     const std::vector<double> values = processed(logits, prompt, generated, allowed);
     return static_cast<TokenId>(std::ranges::max_element(values) - values.begin());
   }
-  // 53 random bits: the same double in [0, 1) on every platform, unlike std's distributions.
+  // Takes 53 random bits, which give the same double in [0, 1) on every platform, unlike the
+  // distributions of the standard library.
   return draw(candidates(logits, prompt, generated, allowed),
               static_cast<double>(random_() >> 11) * 0x1p-53);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The next token from logits: the most likely one, or one that is drawn.
+// Chooses the next token from logits: the most likely one (temperature 0), or one drawn at random.
+// Continuation owns a Sampler per sequence. Its random numbers do not depend on the platform.
 
 #include <cstdint>
 #include <random>
@@ -11,31 +12,34 @@
 
 namespace neuronmm::model {
 
-// Applied in this order: biases and penalties as in vLLM, then temperature, top-k, top-p and min-p
-// as in transformers.
+// How a token is chosen. Biases and penalties are applied first, as in vLLM; temperature, top-k,
+// top-p and min-p follow in this order, as in transformers.
 struct SamplingOptions {
-  double temperature = 0.0;         // 0: greedy (the largest logit; ties: the smallest id)
-  int64_t top_k = 0;                // 0: off
-  double top_p = 1.0;               // 1: off
-  double min_p = 0.0;               // 0: off
-  double repetition_penalty = 1.0;  // 1: off
-  double frequency_penalty = 0.0;   // 0: off
-  double presence_penalty = 0.0;    // 0: off
+  double temperature = 0.0;  // 0 is greedy: the largest logit, and the smallest id among equal ones
+  int64_t top_k = 0;         // 0 turns it off
+  double top_p = 1.0;        // 1 turns it off
+  double min_p = 0.0;        // 0 turns it off
+  double repetition_penalty = 1.0;  // 1 turns it off
+  double frequency_penalty = 0.0;   // 0 turns it off
+  double presence_penalty = 0.0;    // 0 turns it off
   std::vector<LogitBias> logit_bias = {};
   uint64_t seed = 0;
 };
 
-// Tokens, as bits: token id is bit id % 64 of word id / 64. An empty span stands for all tokens.
+// A set of tokens as bits: token id is bit id % 64 of word id / 64. An empty span stands for all
+// tokens.
 using TokenSet = std::span<const uint64_t>;
 
+// The state of one sequence's random choices.
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
-  // What the penalties look at: the tokens of the prompt, and those generated so far. Tokens that
-  // are not allowed are as if the vocabulary did not have them; at least one is.
+  // Returns the chosen token. `prompt` and `generated` are what the penalties look at. Tokens
+  // outside `allowed` are treated as if the vocabulary did not have them; at least one token must
+  // be allowed.
   TokenId sample(std::span<const float> logits, std::span<const TokenId> prompt,
                  std::span<const TokenId> generated = {}, TokenSet allowed = {});
-  // What sample() draws from where the temperature is not 0.
+  // Returns the candidates from which sample() draws if the temperature is not 0.
   std::vector<Candidate> candidates(std::span<const float> logits, std::span<const TokenId> prompt,
                                     std::span<const TokenId> generated,
                                     TokenSet allowed = {}) const;

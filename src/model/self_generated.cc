@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Sequences = std::vector<std::vector<TokenId>>;
 
-constexpr int64_t kTogether = 16;  // sequences that are decoded side by side
+constexpr int64_t kTogether = 16;  // the number of sequences that are decoded together
 constexpr const char* kTokensName = "tokens";
 
 Result<TokenId> start_token(const fs::path& folder, const io::ModelConfig& config) {
@@ -34,7 +34,7 @@ Result<TokenId> start_token(const fs::path& folder, const io::ModelConfig& confi
               folder.string());
 }
 
-// Sequences [first, first + count), one after the other in I32 [count, length].
+// Writes one batch as I32 [count, length], one sequence per row.
 Status write_batch(const fs::path& path, const Sequences& sequences) {
   const Shape shape = {std::ssize(sequences), std::ssize(sequences.front())};
   NMM_ASSIGN(auto writer,
@@ -46,7 +46,8 @@ Status write_batch(const fs::path& path, const Sequences& sequences) {
 }
 static_assert(sizeof(TokenId) == sizeof(int32_t));
 
-// None where the file is absent or does not hold what is wanted: it is made again.
+// Returns nothing if the file is absent or does not hold what is wanted; the batch is then made
+// again.
 std::optional<Sequences> read_batch(const fs::path& path, int64_t count, int64_t length) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
@@ -63,6 +64,7 @@ std::optional<Sequences> read_batch(const fs::path& path, int64_t count, int64_t
   return sequences;
 }
 
+// Generates batches of sequences and reports progress.
 class TextWriter {
  public:
   TextWriter(const SelfGeneration& wanted, const Transformer& transformer, TokenId start,
@@ -71,6 +73,7 @@ class TextWriter {
 
   int64_t total() const { return (wanted_.tokens + wanted_.length - 1) / wanted_.length; }
 
+  // Generates sequences [first, first + count). The result does not depend on the other batches.
   Result<Sequences> batch(int64_t first, int64_t count) {
     const Sequences prompts(static_cast<size_t>(count), {start_});
     GenerateOptions options;

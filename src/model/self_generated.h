@@ -1,6 +1,6 @@
 #pragma once
-// Text that a model writes itself: what it would say is what a smaller copy of it should be good
-// at, whatever texts are at hand.
+// Text that a model writes itself, as data for compression and fine-tuning: a smaller copy should
+// be good at what the original model would say, whatever texts are available.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,18 +12,22 @@
 
 namespace neuronmm::model {
 
+// How much text a model is to write.
 struct SelfGeneration {
+  // The model's folder.
   std::filesystem::path model;
-  int64_t tokens = 0;  // at least so many
-  int64_t length = 0;  // of a sequence, begin-of-text included
+  int64_t tokens = 0;  // the smallest total number of tokens
+  int64_t length = 0;  // tokens of one sequence, including the begin-of-text token
   uint64_t seed = 0;
 };
 
-// Sequences of `length` tokens, each sampled at temperature 1 after a begin-of-text token (or,
-// where the model has none, an end-of-text token); an end of text within is followed by more. They
-// are kept in the folder `work`, a batch of them per file; those that are there are not written
-// again. Errors: a model that has neither token; an interrupt, which keeps the batches that are
-// done.
+// Returns sequences of `length` tokens. Each is sampled at temperature 1 after a begin-of-text
+// token, or after an end-of-text token if the model has no other. An end-of-text token within a
+// sequence does not end it.
+//
+// The sequences are stored in the folder `work`, one file per batch. Batches that are already there
+// are read and not generated again. Errors: a model that has neither token; an interrupt, after
+// which the finished batches stay.
 Result<std::vector<std::vector<TokenId>>> self_generated(const SelfGeneration& wanted,
                                                          const std::filesystem::path& work,
                                                          const ops::Backend& backend,

@@ -18,9 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPieceElements = int64_t{1} << 22;  // made and written at once: 8-16 MB
+// Elements made and written together: 8 or 16 MiB.
+constexpr int64_t kPieceElements = int64_t{1} << 22;
 
-// SplitMix64 (Steele, Lea, Flood 2014) as a function of the position in its stream.
+// SplitMix64 (Steele, Lea, Flood 2014) as a function of the position in its stream: word i of
+// stream `key` is mix(key + (i + 1) * kGamma).
 constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
 uint64_t mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
@@ -28,7 +30,7 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// x with P(standard normal < x) = p, by bisection.
+// Returns x with P(standard normal < x) = p, found by bisection.
 double normal_quantile(double p) {
   double low = -10.0, high = 10.0;
   for (int i = 0; i < 52; ++i) {
@@ -38,8 +40,9 @@ double normal_quantile(double p) {
   return 0.5 * (low + high);
 }
 
-// Normal values at random positions: value i of 2^16 equally likely quantiles, already in the bits
-// of the dtype. 16 random bits make one weight, so that writing and not arithmetic sets the speed.
+// Normally distributed values from a table of equally likely quantiles, stored in the bits of the
+// dtype. Each weight takes 16 random bits, which select one of the 2^16 quantiles, so that writing
+// to the disk sets the speed, not arithmetic.
 class NormalTable {
  public:
   NormalTable(DType dtype, double standard_deviation) {
@@ -53,9 +56,9 @@ class NormalTable {
     append_rounded(dtype, values.data(), kSize, bits_);
   }
 
-  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t). Each takes
-  // 16 random bits, four of them a word: the element at a position does not depend on the piece or
-  // the thread that makes it.
+  // Writes elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t). Four
+  // elements share the 64 random bits of a word. An element depends on its position only, not on
+  // the piece or the thread that makes it.
   template <typename Bits>
   void fill(uint64_t key, int64_t first, int64_t count, std::byte* out) const {
     NMM_CHECK(bits_.size() == kSize * sizeof(Bits));
@@ -76,7 +79,8 @@ class NormalTable {
   std::vector<std::byte> bits_;
 };
 
-// Tensor by tensor, each with a random stream of its own, derived from the seed and its number.
+// Writes the tensors of a model. Each tensor has a random stream of its own, derived from the seed
+// and the tensor's number.
 class Synthesizer {
  public:
   Synthesizer(const io::ModelConfig& config, uint64_t seed, Progress& progress)
@@ -108,7 +112,7 @@ class Synthesizer {
     return {};
   }
 
-  // Evenly spread over the elements of a hidden state.
+  // Writes pivots that are spread evenly over the elements of a hidden state.
   Status write_pivots(io::SafetensorsWriter& writer, const io::TensorSpec& spec) {
     std::vector<int32_t> index;
     for (int64_t i = 0; i < spec.shape[0]; ++i) {
@@ -119,7 +123,8 @@ class Synthesizer {
     return {};
   }
 
-  // Norms are ones: with random gains the activations would grow or vanish from layer to layer.
+  // Norms are ones, because with random gains the activations would grow or vanish from layer to
+  // layer.
   void make_piece(uint64_t key, int64_t first, int64_t count, bool norm) {
     piece_.clear();
     if (norm) return append_rounded(dtype_, std::vector<float>(count, 1.0f).data(), count, piece_);
@@ -136,11 +141,11 @@ class Synthesizer {
   NormalTable table_;
   Progress& progress_;
   std::vector<std::byte> piece_;
-  int64_t tensors_ = 0;  // begun so far
+  int64_t tensors_ = 0;  // tensors begun so far
 };
 
-// Weights first, config.json last: a folder without it is no model, should the process be killed
-// here.
+// Writes config.json last. If the process is killed before that, the folder has no config.json and
+// no program takes it for a model.
 Status write_folder(const io::ModelConfig& config, const std::string& config_text,
                     const fs::path& folder, uint64_t seed, Progress& progress) {
   const std::vector<io::TensorSpec> specs = tensor_specs(config);
@@ -173,7 +178,7 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
   NMM_ASSIGN(FolderWriter writer, FolderWriter::create(out, if_exists));
   const Status written = write_folder(config, config_text, writer.staging(), seed, progress);
   if (written.ok()) return writer.commit();
-  const Status discarded = writer.discard();  // what cannot be, the next run clears away
+  const Status discarded = writer.discard();  // if this fails, the next run removes the rest
   return written;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A model folder with random weights of a real shape: what speed depends on, without a download.
+// Writes a model folder with random weights for a given config. Speed depends on shapes only, so
+// benchmarks and tests can use such a folder without a download. `neuronmm synthesize` calls it.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,10 +11,11 @@
 
 namespace neuronmm::model {
 
-// Writes `out` as a Hugging Face folder: config_json copied, weights in the config's dtype, sharded
-// like Hugging Face's. Matrices and biases are normal(0, initializer_range), norms are ones. The
-// same seed gives the same bytes with any number of threads. `config` is what `config_json` holds;
-// `force` replaces an existing model folder. Interrupted or failed, it leaves nothing behind.
+// Writes `out` as a Hugging Face folder: a copy of config_json, and weights in the config's dtype,
+// sharded like Hugging Face's. Matrices and biases are normal(0, initializer_range); norms are
+// ones. The same seed gives the same bytes with any number of threads. `config` is the content of
+// `config_json`. `force` replaces an existing model folder. If the function fails or is
+// interrupted, it leaves nothing behind.
 Status synthesize(const io::ModelConfig& config, const std::filesystem::path& config_json,
                   const std::filesystem::path& out, bool force, uint64_t seed, Progress& progress);
 

@@ -9,7 +9,7 @@
 namespace neuronmm::model {
 namespace {
 
-// Appends specs of one dtype.
+// Collects tensor specs of one dtype.
 class SpecList {
  public:
   explicit SpecList(DType dtype) : dtype_(dtype) {}
@@ -19,14 +19,14 @@ class SpecList {
     specs_.push_back({name + ".weight", dtype_, {out, in}});
     if (bias) vector(name + ".bias", out);
   }
-  // `which`: gate, up or down; rank 0 is dense.
+  // `which` is gate, up or down. Rank 0 stands for a dense matrix.
   void mlp_factors(const std::string& mlp, std::string_view which, int64_t out, int64_t in,
                    int64_t rank) {
     if (rank == 0) return linear(fmt::format("{}.{}_proj", mlp, which), out, in);
     linear(fmt::format("{}.{}_v_proj", mlp, which), rank, in);
     linear(fmt::format("{}.{}_u_proj", mlp, which), out, rank);
   }
-  // `which`: input, gate, up or down.
+  // `which` is input, gate, up or down.
   void pivots(const std::string& mlp, std::string_view which, int64_t rank, int64_t out,
               int64_t in) {
     specs_.push_back({fmt::format("{}.{}_pivots", mlp, which), DType::kI32, {rank}});
@@ -51,7 +51,6 @@ void add_pivoted_mlp(SpecList& specs, const std::string& mlp, const io::MlpShape
   if (shape.down > 0) specs.pivots(mlp, "down", shape.down, hidden - shape.down, shape.down);
 }
 
-// In the order in which a forward pass reads them.
 void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const std::string layer = fmt::format("model.layers.{}", index);
   const std::string attention = layer + ".self_attn", mlp = layer + ".mlp";
@@ -82,8 +81,6 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
 
 }  // namespace
 
-// The names and shapes of Hugging Face's Llama and Qwen models, which compress and synthesize
-// write.
 std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   SpecList specs(config.dtype);
   specs.linear("model.embed_tokens", config.vocab_size, config.hidden_size);
@@ -93,10 +90,9 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   return specs.take();
 }
 
-// By the endings that Hugging Face's models have.
+// Norms are recognised by the ending that they have in Hugging Face's models.
 bool is_norm(std::string_view tensor_name) { return tensor_name.ends_with("norm.weight"); }
 
-// Where embeddings are tied, the embedding table is the vocabulary's matrix as well.
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
   return tensor_name.ends_with("_proj.weight") || tensor_name == "lm_head.weight" ||
          (config.tie_word_embeddings && tensor_name.ends_with("embed_tokens.weight"));

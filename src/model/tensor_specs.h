@@ -1,5 +1,7 @@
 #pragma once
-// The tensors that a Hugging Face folder of a config holds: names, shapes, and the config's dtype.
+// The names, shapes and dtypes of the tensors that a Hugging Face folder with a given config holds.
+// `synthesize`, `compress` and the conversions from and to GGUF write or check tensors by this
+// list.
 
 #include <string_view>
 #include <vector>
@@ -9,16 +11,17 @@
 
 namespace neuronmm::model {
 
-// In the order of the computation. Matrices are "out x in". A tied LM head has no tensor. MLP
-// matrices with a rank in the compression record are two factors: *_v_proj [r, in] and *_u_proj
-// [out, r].
+// Returns the tensors in the order in which a forward pass reads them. Matrices are "out x in", and
+// a tied LM head has no tensor. An MLP matrix with a rank in the compression record is two factors:
+// *_v_proj [r, in] and *_u_proj [out, r]. Pivoted MLPs have the tensors that model/mlp_reader.h
+// lists.
 std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config);
 
-// Whether the tensor is the gain of a norm.
+// Returns whether the tensor is the gain of a norm.
 bool is_norm(std::string_view tensor_name);
 
-// Whether a linear layer multiplies by the tensor: a projection, a factor, the LM head (which is
-// the embedding table where the two are tied).
+// Returns whether a linear layer multiplies by the tensor: a projection, a factor, or the LM head.
+// A tied LM head is the embedding table.
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config);
 
 }  // namespace neuronmm::model

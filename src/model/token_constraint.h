@@ -1,5 +1,7 @@
 #pragma once
-// Which tokens may come next, where an answer must have a shape (a JSON document of a schema).
+// The interface of a rule that limits which tokens may come next, for answers that must follow a
+// grammar (for example a JSON schema). The server's grammars implement it, and Continuation asks it
+// before every token.
 
 #include <cstdint>
 #include <span>
@@ -8,17 +10,17 @@
 
 namespace neuronmm::model {
 
-// Of one sequence; it moves on with every token of the answer.
+// The constraint of one sequence. Its state advances with every token of the answer.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
-  // Sets bit (id % 64) of word (id / 64) of every token that may come next, and clears all others.
-  // `allowed` has room for the whole vocabulary. A token that ends the sequence is allowed where
-  // what was generated so far is complete. At least one token is allowed.
+  // Sets bit (id % 64) of word (id / 64) for every token that may come next, and clears all other
+  // bits. `allowed` covers the whole vocabulary. A token that ends the sequence is allowed if the
+  // answer so far is complete. At least one token is allowed.
   virtual void allowed_tokens(std::span<uint64_t> allowed) = 0;
-  // `token` was generated; it was allowed.
+  // Records that `token` was generated. It must be an allowed token.
   virtual void advance(text::TokenId token) = 0;
-  // Nothing may follow but the end: the answer is complete and cannot go on.
+  // Returns whether the answer is complete and cannot go on.
   virtual bool must_end() const = 0;
 };
 

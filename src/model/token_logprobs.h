@@ -1,5 +1,6 @@
 #pragma once
-// How likely the model found a token, and what it found likelier.
+// Log-probabilities of tokens: how likely the model found the chosen token, and which tokens it
+// found more likely. Generation, the server and evaluation report them.
 
 #include <optional>
 #include <span>
@@ -12,21 +13,23 @@ namespace neuronmm::model {
 
 struct TokenLogprob {
   text::TokenId id = 0;
-  double logprob = 0.0;  // natural logarithm of its probability
+  double logprob = 0.0;  // natural logarithm of the token's probability
 };
 
 struct TokenLogprobs {
   TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  // the most likely first; of equal ones the smaller id
+  std::vector<TokenLogprob> top;  // the most likely first; among equal ones the smaller id first
 };
 
-// log softmax(logits) of `chosen` and of the `count` most likely tokens. These are the model's own
-// probabilities, before any penalty, temperature or filter (vLLM's raw_logprobs). The logits are
-// finite; with their log sum, all but those tokens' may be missing.
+// Returns log softmax(logits) of `chosen` and of the `count` most likely tokens. These are the
+// model's own probabilities, before any penalty, temperature or filter (vLLM's raw_logprobs). The
+// logits must be finite. If `log_sum` is given, only the logits of the returned tokens need to be
+// in `logits`.
 TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count,
                              const std::optional<ops::LogSum>& log_sum = {});
 
-// The same of one token. NaN where any logit is NaN, and where the largest is infinite.
+// Returns the log-probability of one token. It is NaN if any logit is NaN or if the largest is
+// infinite.
 double log_probability(std::span<const float> logits, text::TokenId token,
                        const std::optional<ops::LogSum>& log_sum = {});
 

@@ -16,8 +16,9 @@ std::vector<float> to_vector(const TensorView& tensor) {
   return values;
 }
 
-// A tied head multiplies by the embedding table: it has no tensor of its own. Its input is rounded
-// finely: it was two fifths of what SmolLM2 lost in int8 by a text (docs/low_bit.md).
+// Returns the weight of the LM head, which is the embedding table if the two are tied. Backends
+// round its input twice (fine_input), because one rounding of it caused two fifths of SmolLM2's
+// loss in int8 (docs/low_bit.md).
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
@@ -32,9 +33,9 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
   return weight;
 }
 
-// The rows whose logits are wanted move to the front; returns how many they are. Of a prompt only
-// the last position predicts something new: the vocabulary's matrix is the largest of the model,
-// and its product with all rows would be wasted.
+// Moves the rows that need logits to the front and returns their number. Only the last position of
+// a prompt predicts something new. The vocabulary's matrix is the largest of the model, so
+// multiplying all rows by it would be wasted.
 int64_t move_wanted_rows(std::span<const SequenceTokens> batch, MutableMatrixView hidden) {
   int64_t wanted = 0, end = 0;
   for (const SequenceTokens& sequence : batch) {
@@ -49,7 +50,8 @@ int64_t move_wanted_rows(std::span<const SequenceTokens> batch, MutableMatrixVie
   return wanted;
 }
 
-// Of the rows whose logits are wanted; empty where all of all of them are.
+// Returns which logits each row that move_wanted_rows() keeps needs. The result is empty if every
+// row needs all of them.
 std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) {
   std::vector<ops::WantedLogits> wanted;
   bool all = true;
@@ -66,8 +68,8 @@ std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) 
   return wanted;
 }
 
-// Rotary embedding needs the position within the sequence, not within the batch.
-// The position of every row: sequences of different lengths run in one batch.
+// Returns every row's position within its sequence, which rotary embedding needs. Sequences of
+// different lengths share a batch.
 std::vector<int64_t> positions_of(ops::Batch batch) {
   std::vector<int64_t> positions;
   for (const auto& [cache, rows] : batch) {
@@ -83,7 +85,7 @@ ops::AttentionShape attention_shape(const io::ModelConfig& config) {
           config.sliding_window};
 }
 
-// Norm gains are a few thousand floats and are copied; matrices are packed by the backend.
+// Norm gains are a few thousand floats and are copied. The backend packs the matrices.
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            const LayerWeights& weights, const ops::Backend& backend)
     : config_(config),
@@ -104,7 +106,7 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            config.quantization.has_value())),
       mlp_(backend.make_mlp(weights.mlp)) {}
 
-// Residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
+// Adds the two residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
 void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                            ops::Batch batch, MlpObserver* observer) const {
   attention_half(hidden, rotary, batch);
@@ -112,12 +114,12 @@ void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding&
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
   mlp_->apply(normed.view(), output.view());
-  // Calibration sees what the MLP reads and what it makes of it, before the residual is added.
+  // The observer sees the MLP's input and its output before the residual is added.
   if (observer != nullptr) observer->on_mlp(index_, normed.view(), output.view());
   backend_.add(output.view(), hidden);
 }
 
-// A half of its own because compression runs it without the MLP that it replaces.
+// Compression runs this half without the MLP, which it replaces.
 void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                                   ops::Batch batch) const {
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
@@ -133,9 +135,9 @@ void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary,
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
   const ops::Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
   const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
-  // One packing of x and one parallel loop for all three, where the backend can.
+  // The backend may pack x once and run one parallel loop for all three projections.
   backend_.apply_together(projections, x, projected);
-  if (config_.qk_norm) {  // every head is a row of its own
+  if (config_.qk_norm) {  // every head of every token is a row
     const auto eps = static_cast<float>(config_.rms_norm_eps);
     const MutableMatrixView q_heads(q.data(), x.rows * heads, head_dim);
     const MutableMatrixView k_heads(k.data(), x.rows * kv_heads, head_dim);
@@ -143,7 +145,7 @@ void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary,
     backend_.rms_norm(k_heads, k_norm_, eps, k_heads);
   }
   const std::vector<int64_t> positions = positions_of(batch);
-  // Only queries and keys are rotated: positions enter through their product.
+  // Only queries and keys are rotated, because positions enter attention through their product.
   backend_.rope(q.view(), head_dim, positions, rotary);
   backend_.rope(k.view(), head_dim, positions, rotary);
   Matrix mixed(x.rows, q.columns());
@@ -167,7 +169,6 @@ Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpo
   return layers;
 }
 
-// Also for programs that hold one layer at a time and need the head by itself.
 Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                             const ops::Backend& backend) {
   const std::string prefix = tensor_prefix(checkpoint);
@@ -221,7 +222,7 @@ Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint che
   return model;
 }
 
-// With counterparts, all succeed or none does.
+// If other processes compute parts of the model, loading succeeds in all of them or in none.
 Status Transformer::open() {
   NMM_ASSIGN(counterparts_, backend_->open_counterparts(checkpoint_->folder().string()));
   const Status packed = pack();
@@ -236,7 +237,7 @@ Status Transformer::pack() {
   NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, *backend_));
   rotary_ = rotary_embedding(config);
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, *backend_));
-  checkpoint_->release_pages();  // else what is packed would be in memory twice
+  checkpoint_->release_pages();  // otherwise packed weights would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     layers_.emplace_back(config, static_cast<int64_t>(layer), layers[layer], *backend_);
     checkpoint_->release_pages();
@@ -244,8 +245,8 @@ Status Transformer::pack() {
   return {};
 }
 
-// The cache holds what the weights were made for. An int8 model was made from a bf16 or fp32 one,
-// whose dtype config.json still says.
+// The cache's dtype is the one that the weights were trained for. A quantized model was made from a
+// bf16 or fp32 one, whose dtype is still in config.json.
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
   const DType dtype = embedding_.quantized() ? config_->dtype : embedding_.dtype;
   return make_cache(capacity_tokens, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
@@ -266,7 +267,8 @@ void Transformer::copy_block(const ops::KvCache& from, const ops::KvCache& to,
   if (counterparts_ != nullptr) counterparts_->block_copied(source, target);
 }
 
-// The blocks that the new tokens go to are made before the others are told which they are.
+// Blocks for the new tokens are allocated first, because the other processes are told which blocks
+// the tokens use.
 void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const {
   std::vector<ops::Counterparts::Sequence> told;
   for (const SequenceTokens& sequence : batch) {
@@ -277,14 +279,15 @@ void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const
   counterparts_->begin_pass(told);
 }
 
-// Whatever a sequence wants, it gets all.
+// forward() returns all logits of a row whatever `wanted` says.
 Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
   std::vector<SequenceTokens> whole(batch.begin(), batch.end());
   for (SequenceTokens& sequence : whole) sequence.wanted.clear();
   return predict(whole, observer).logits;
 }
 
-// The counterparts wait for the whole of a pass that they have begun.
+// Other processes wait until a pass that they have begun is complete. An exception in the middle of
+// it therefore makes the model unusable.
 Predictions Transformer::predict(std::span<const SequenceTokens> batch,
                                  MlpObserver* observer) const {
   if (counterparts_ == nullptr) return compute(batch, observer);
@@ -318,7 +321,7 @@ Predictions Transformer::compute(std::span<const SequenceTokens> batch,
     first += count;
   }
   for (const DecoderLayer& layer : layers_) layer.forward(hidden.view(), rotary_, rows, observer);
-  // Layers append behind the old length; it moves when all of them have.
+  // Layers write after the old length, which advances when all layers are done.
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
   const int64_t wanted = move_wanted_rows(batch, hidden.view());
   if (wanted == 0) return {};

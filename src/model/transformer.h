@@ -1,7 +1,7 @@
 #pragma once
 // The decoder-only transformer: embeddings, layers of attention and SwiGLU MLP with RMS norms and
-// residuals, LM head. Llama, Mistral, Qwen2 (q/k/v bias) and Qwen3 (q/k norm) are one code with the
-// config's switches.
+// residuals, and the LM head. One implementation covers Llama, Mistral, Qwen2 (q/k/v bias) and
+// Qwen3 (q/k norm); the config switches the differences. A Backend computes all operations.
 //
 // Letters: M tokens, H hidden_size, I intermediate_size.
 
@@ -24,22 +24,24 @@ namespace neuronmm::model {
 
 using text::TokenId;
 
-// Sees the activations that calibration needs. Rows are tokens.
+// An observer that sees every MLP's input [M, H] and output [M, H] (before the residual is added)
+// during a forward pass. Calibration uses it. Rows are tokens.
 class MlpObserver {
  public:
   virtual ~MlpObserver() = default;
   virtual void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView output) = 0;
 };
 
-// One layer on a backend. Owns packed weights and norm gains, nothing of the sequence.
+// A decoder layer on a backend. It owns packed weights and norm gains, but no state of a sequence.
 class DecoderLayer {
  public:
   DecoderLayer(const io::ModelConfig& config, int64_t index, const LayerWeights& weights,
                const ops::Backend& backend);
-  // hidden[M,H] of the batch's new tokens becomes this layer's output, in place.
+  // Replaces `hidden` [M, H], the rows of the batch's new tokens, by this layer's output.
   void forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary, ops::Batch batch,
                MlpObserver* observer = nullptr) const;
-  // Its first half alone, up to the residual that the MLP reads.
+  // Computes only the first half of the layer: attention and its residual. The result is what the
+  // MLP's norm reads.
   void attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                       ops::Batch batch) const;
 
@@ -50,48 +52,52 @@ class DecoderLayer {
   const io::ModelConfig& config_;
   int64_t index_;
   const ops::Backend& backend_;
-  ops::AttentionShape heads_;  // those that the backend computes
+  ops::AttentionShape heads_;  // the heads that the backend computes in this process
   std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
   std::unique_ptr<ops::Linear> q_, k_, v_, o_;
   std::unique_ptr<ops::Mlp> mlp_;
 };
 
-// After which tokens of a sequence the logits are wanted.
+// The tokens of a sequence after which logits are wanted: none, the last one, or all.
 enum class Logits { kNone, kLast, kAll };
 
-// The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
+// The next tokens of one sequence (at least one, ids < vocab_size), and the cache that holds the
 // tokens before them.
 struct SequenceTokens {
   std::span<const TokenId> tokens;
   ops::KvCache* cache = nullptr;
   Logits logits = Logits::kLast;
-  // What predict() is to tell of each row of logits; empty: all.
+  // The logits of each row that predict() must return. An empty vector asks for all of them.
   std::vector<ops::WantedLogits> wanted = {};
 };
 
-// Logits [rows, vocab_size], of which nothing is left out that was wanted.
+// The result of predict(): logits [rows, vocab_size]. Logits that nobody wanted may be
+// ops::kUnwantedLogit.
 struct Predictions {
   Matrix logits;
-  std::vector<std::optional<ops::LogSum>> log_sums;  // ops::Linear::apply_wanted
+  std::vector<std::optional<ops::LogSum>> log_sums;  // as returned by ops::Linear::apply_wanted
 
   std::span<const float> row(int64_t i) const {
     return {logits.row(i), static_cast<size_t>(logits.columns())};
   }
-  // Nothing where the row tells it.
+  // Returns nothing if the row holds all of its logits, from which the log sum can be computed.
   std::optional<ops::LogSum> log_sum(int64_t i) const {
     return log_sums.empty() ? std::nullopt : log_sums[static_cast<size_t>(i)];
   }
 };
 
-// What follows the last layer: the final norm and the projection to the vocabulary.
+// The final norm and the projection to the vocabulary, which follow the last layer.
 class LmHead {
  public:
+  // Also for programs that hold one layer at a time and need the head by itself.
   static Result<LmHead> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                              const ops::Backend& backend);
-  // The logits [M, vocab_size] after hidden [M, H], which becomes its norm in place.
+  // Returns the logits [M, vocab_size] of `hidden` [M, H]. Overwrites `hidden` by its norm.
   Matrix logits(MutableMatrixView hidden) const;
+  // Computes at least the logits in `wanted` (one entry per row; empty for all logits). Overwrites
+  // `hidden`, too.
   Predictions predict(MutableMatrixView hidden, std::span<const ops::WantedLogits> wanted) const;
-  // With another projection in the place of its own.
+  // Computes logits with `projection` in place of the head's own projection.
   Matrix logits(MutableMatrixView hidden, const ops::Linear& projection) const;
 
  private:
@@ -104,18 +110,22 @@ class LmHead {
   std::unique_ptr<ops::Linear> projection_;
 };
 
-// All attention heads of a model.
+// Returns the shape of the model's attention, with all heads.
 ops::AttentionShape attention_shape(const io::ModelConfig& config);
 
-// The weights of all layers. Their names, shapes and forms are checked, and that the backend knows
-// them, before anything is packed: a wrong shape in the last layer is found before minutes of it.
+// Returns the weights of all layers, not yet packed. Their names, shapes and forms are checked, and
+// the backend is asked whether it supports them. A wrong shape in the last layer is therefore found
+// before minutes are spent on packing.
 Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpoint,
                                                    const io::ModelConfig& config,
                                                    const ops::Backend& backend);
 
+// A model that is loaded on a backend. The state of each sequence is in its KvCache.
 class Transformer {
  public:
   // Opens the folder's config and weights and packs all layers. `backend` must outlive the model.
+  // Errors: files that are missing or broken, tensors that do not fit the config, or forms that the
+  // backend does not support.
   static Result<Transformer> load(const std::filesystem::path& folder, const ops::Backend& backend);
   static Result<Transformer> load(io::ModelConfig config, io::Checkpoint checkpoint,
                                   const ops::Backend& backend);
@@ -123,24 +133,27 @@ class Transformer {
   const io::ModelConfig& config() const { return *config_; }
   const io::Checkpoint& checkpoint() const { return *checkpoint_; }
   const ops::Backend& backend() const { return *backend_; }
-  // A cache whose keys and values may be rounded to `dtype` (kBF16 or kF32); in the first form to
-  // bf16 for a bf16 model (or an int8 one made from it), as other frameworks do.
+  // Makes an empty cache whose keys and values may be rounded to `dtype` (kBF16 or kF32). Without
+  // `dtype` they are rounded to bf16 for a bf16 model or one that was quantized from it, as other
+  // frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
-  // Copies a block of one cache of this model to another's, wherever its parts are computed.
+  // Copies block `index` of one cache to block `index` of another cache of this model, in every
+  // process that computes a part of the model.
   void copy_block(const ops::KvCache& from, const ops::KvCache& to, int64_t index) const;
 
   using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
-  // that each of them wants, sequence by sequence: [rows, vocab_size]. What a sequence gets depends
-  // neither on the others nor on how its tokens were cut into passes. Throws WorkersLost where the
-  // model's parts in other processes are lost, or wait for the rest of a pass that failed here.
+  // that the sequences want, sequence by sequence: [rows, vocab_size]. A sequence's logits depend
+  // neither on the other sequences nor on how its tokens were divided into passes. Throws
+  // WorkersLost if processes that compute parts of the model are lost, or if the pass fails here
+  // while they wait for the rest of it.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
-  // The same for one sequence.
+  // As above, for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
-  // The same where little is looked at of the logits. What is left out costs nothing on the way
-  // from other processes.
+  // As forward(), for callers that look at few of the logits. Unwanted logits are not sent between
+  // processes.
   Predictions predict(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
 
  private:
@@ -150,20 +163,21 @@ class Transformer {
   void tell_counterparts(std::span<const SequenceTokens> batch) const;
   Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
-  std::unique_ptr<io::ModelConfig> config_;  // layers point at it
+  std::unique_ptr<io::ModelConfig> config_;  // on the heap because layers keep a reference to it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
   ops::RotaryEmbedding rotary_;
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
-  std::unique_ptr<ops::Counterparts> counterparts_;  // null: this process is all there is
+  // Null if this process computes the whole model.
+  std::unique_ptr<ops::Counterparts> counterparts_;
 };
 
-// An error that names the first id outside [0, vocab_size).
+// Returns an error that names the first id outside [0, vocab_size), if there is one.
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config);
 
-// Rows of the embedding table. out[M,H].
+// Writes row tokens[i] of the embedding table to row i of `out` [M, H], as fp32.
 void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out);
 
 }  // namespace neuronmm::model

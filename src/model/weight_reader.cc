@@ -21,8 +21,8 @@ Error wrong(const io::Checkpoint& checkpoint, const std::string& name, std::stri
               expected, found);
 }
 
-// The scales of a rounded weight: [rows, groups]. All are looked at: one negative or infinite
-// scale would turn into wrong text without any other sign.
+// Returns the scales [rows, groups] of a rounded weight. All of them are checked, because a single
+// negative or infinite scale would produce wrong text without any other sign.
 Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::string& name,
                                   int64_t rows, int64_t groups) {
   NMM_ASSIGN(const TensorView scales, checkpoint.require(name, {rows, groups}));
@@ -42,7 +42,7 @@ Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::s
   return scales;
 }
 
-// The tensor of bytes `name` of exactly this dtype and shape.
+// Returns the tensor `name` if it has exactly this integer dtype and shape.
 Result<TensorView> require_bytes(const io::Checkpoint& checkpoint, const std::string& name,
                                  DType dtype, const Shape& shape) {
   const auto found = checkpoint.tensors().find(name);
@@ -58,7 +58,8 @@ Result<TensorView> require_bytes(const io::Checkpoint& checkpoint, const std::st
   return wrong(checkpoint, name, text(dtype, shape), text(tensor.dtype, tensor.shape));
 }
 
-// A group of which a code stands for a byte beyond ±127 would be another weight in each kernel.
+// Returns the groups of a 4-bit weight. Refuses a group with a code whose value lies outside ±127,
+// because kernels would disagree about it.
 Result<TensorView> require_groups(const io::Checkpoint& checkpoint, const std::string& name,
                                   int64_t rows, int64_t per_row) {
   NMM_ASSIGN(const TensorView groups, require_bytes(checkpoint, name, DType::kU8, {rows, per_row}));
@@ -73,7 +74,8 @@ Result<TensorView> require_groups(const io::Checkpoint& checkpoint, const std::s
                            (bad - stored) / per_row, (bad - stored) % per_row));
 }
 
-// The code 0 of 6 bits would be the byte -32, of which no kernel has the negative.
+// Refuses the code 0 of 6 bits. It stands for the byte -32, and the format's bytes range from -31
+// to 31.
 Status check_codes_of_6bits(const io::Checkpoint& checkpoint, const std::string& name,
                             const ops::WeightView& weight) {
   const int64_t columns = weight.columns();
@@ -112,8 +114,8 @@ Result<ops::WeightView> require_quantized(const io::Checkpoint& checkpoint, cons
 
 }  // namespace
 
-// A weight of bytes is read only in a folder that declares such weights, and as what it declares:
-// other programs store other formats as I8 and U8, with other scales.
+// Tensors of dtype I8 and U8 are read only in a folder that declares rounded weights, and only in
+// the declared format. Other programs store other formats under these dtypes, with other scales.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,
                                        const Shape& shape) {

@@ -1,5 +1,6 @@
 #pragma once
-// One weight of a checkpoint, of a float dtype or of 8, 6 or 4 bits.
+// Finds one weight of a checkpoint, stored in a float dtype or rounded to 8, 6 or 4 bits, and
+// checks it. All readers of model folders use it.
 
 #include <string>
 
@@ -10,10 +11,15 @@
 
 namespace neuronmm::model {
 
-// The weight of this name, of a float dtype, or as config.quantization says with its scales and
-// groups (io/quantization.h). Errors like Checkpoint::require's, and about scales and groups:
-// missing, of another dtype or shape; scales that are not finite; values beyond those of the
-// format.
+// Returns the weight `name` with exactly this shape. It has a float dtype, or the rounded format
+// that config.quantization gives it, with scales and groups (io/quantization.h). The result points
+// into the checkpoint.
+//
+// Errors are those of Checkpoint::require, and for rounded weights:
+// - values, scales or groups that are missing or have another dtype or shape;
+// - scales that are negative or not finite;
+// - values outside those of the format;
+// - rounded values in a folder whose config.json declares none.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,
                                        const Shape& shape);

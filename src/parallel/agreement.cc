@@ -28,7 +28,7 @@ Status agree(Communicator& communicator, std::span<const Fact> facts) {
   return {};
 }
 
-// An error's text is never empty: it begins with a letter of its own.
+// The "!" makes the text of an error non-empty even if its message is empty.
 Status agree(Communicator& communicator, const Status& status) {
   const std::vector<std::string> errors =
       texts_of_all(communicator, status.ok() ? "" : "!" + status.error().message);

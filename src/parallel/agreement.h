@@ -1,5 +1,6 @@
 #pragma once
-// What all processes must have in common before they work together.
+// Checks that all processes of a run agree on versions, flags and files before they work together,
+// so that they do not wait for each other with different work.
 
 #include <span>
 #include <string>
@@ -9,17 +10,19 @@
 
 namespace neuronmm::parallel {
 
+// Something that must be equal in all processes.
 struct Fact {
-  std::string name;   // "the version", as in a message
+  std::string name;   // its name in messages, "the version"
   std::string value;  // any text; compared byte by byte
 };
 
-// Of every process the same facts in the same order; the same result everywhere. Error: the first
-// fact in which a process differs from process 0, with both values.
+// Compares facts, of which every process passes the same ones in the same order. All processes get
+// the same result. The error names the first fact in which a process differs from process 0, with
+// both values.
 Status agree(Communicator& communicator, std::span<const Fact> facts);
 
-// ok if all are; else the error of the lowest process that has one, which it names unless it is
-// process 0.
+// Returns ok if the status of every process is ok. Otherwise returns the error of the lowest
+// process that has one; the message names the process unless it is process 0.
 Status agree(Communicator& communicator, const Status& status);
 
 }  // namespace neuronmm::parallel

@@ -5,8 +5,8 @@
 
 namespace neuronmm::parallel {
 
-// Slurm sets SLURM_NTASKS in a batch script too, which is no process of several; PMIX_RANK only in
-// what srun started.
+// Slurm sets SLURM_NTASKS in a batch script, too, which is a single process. PMIX_RANK is only set
+// in what srun has started.
 int launched_processes() {
   const auto count = [](const char* name) {
     const char* const text = std::getenv(name);

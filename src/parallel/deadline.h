@@ -1,5 +1,6 @@
 #pragma once
-// For calls that cannot be asked whether they still wait for somebody.
+// Ends waiting in calls that cannot be asked whether they still wait for somebody, such as MPI's.
+// connect() and the communicator's destructor use it.
 
 #include <chrono>
 #include <condition_variable>
@@ -9,7 +10,7 @@
 
 namespace neuronmm::parallel {
 
-// Calls `over` in a thread of its own if this still lives after the time.
+// Calls `over` in a thread of its own if the object still exists after `seconds`.
 class Deadline {
  public:
   Deadline(double seconds, std::function<void()> over)
@@ -33,7 +34,7 @@ class Deadline {
   std::mutex mutex_;
   std::condition_variable met_;
   bool is_met_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because the thread uses the other members
 };
 
 }  // namespace neuronmm::parallel

@@ -9,7 +9,8 @@
 namespace neuronmm::parallel {
 namespace {
 
-// Four signs per second, and at least eight within the time limit: a late thread is no lost one.
+// Four signs per second, and at least eight within the time limit, so that a thread that is late
+// does not count as lost.
 constexpr double kPeriod_s = 0.25;
 constexpr double kSignsWithinTimeout = 8;
 
@@ -78,8 +79,8 @@ void Heartbeat::run() {
   }
 }
 
-// After a pause of this process itself (stopped by a debugger, a laptop's sleep) the others'
-// silence is its own: their time begins anew.
+// If this process itself was paused (by a debugger, or a laptop's sleep), it could not hear the
+// others. Their time then begins anew.
 void Heartbeat::tick(Clock::time_point now) {
   if (now - last_tick_ > timeout_ / 2) {
     for (Peer& peer : peers_) peer.heard = now;
@@ -93,7 +94,8 @@ void Heartbeat::tick(Clock::time_point now) {
   }
 }
 
-// A sign that is still on its way is not followed by another: a stalled link must not fill up.
+// No new sign is sent while the previous one is still on its way, because a stalled link must not
+// fill up.
 void Heartbeat::send() {
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (static_cast<int>(i) == process_) continue;

@@ -1,7 +1,7 @@
 #pragma once
-// Signs of life: a thread beside the work tells the other processes a few times per second that
-// this one lives, and notices which of them have fallen silent. A process that computes for an hour
-// is alive; one that was killed or stopped, or whose machine or cable is gone, is not.
+// Signs of life: a thread tells the other processes a few times per second that this one lives, and
+// notices which of them have become silent. A process that computes for an hour counts as alive. A
+// process that was killed or stopped, or whose machine or cable failed, counts as lost.
 
 #include <atomic>
 #include <chrono>
@@ -16,23 +16,27 @@
 
 namespace neuronmm::parallel {
 
+// The thread of one process and what it knows about the others.
 class Heartbeat {
  public:
-  // `peers`: what messages call every process, "process 1 on node7". `pids`: those of processes on
-  // this host whose end can be seen at once, 0 for others.
+  // `peers` are the names of all processes in messages, such as "process 1 on node7". `pids` has
+  // the process id of every process on this host whose end can be seen at once, and 0 for the
+  // others.
   Heartbeat(MPI_Comm comm, double timeout_s, std::vector<std::string> peers,
             std::vector<pid_t> pids);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // What has happened to a process that is lost, or nothing.
+  // Returns what has happened to a process that is lost, or an empty string.
   std::string lost() const;
-  // Throws ProcessLost when a process is lost.
+  // Throws ProcessLost if a process is lost.
   void check() const;
-  // No more signs from here. Those of the others have to be received before MPI may end: how many
-  // each of them got from this process.
+  // Stops sending signs and returns how many signs each process got from this one. MPI may only end
+  // after all signs are received.
   std::vector<int64_t> stop();
+  // Receives the signs that are still on their way, given how many each process has sent to this
+  // one.
   void receive_rest(const std::vector<int64_t>& sent_to_this);
 
  private:
@@ -58,7 +62,7 @@ class Heartbeat {
   char sign_ = 0;
   Clock::time_point last_tick_;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // protects the members below
   std::condition_variable wake_;
   bool stopping_ = false;
   std::string lost_;

@@ -9,10 +9,10 @@
 namespace neuronmm::parallel {
 namespace {
 
-// MPI counts in int.
+// MPI counts bytes in int, so longer messages are split.
 constexpr int64_t kLongestMessage = int64_t{1} << 30;
 
-// What values are on the wire: themselves, or bf16.
+// Values are sent unchanged, or as bf16.
 template <typename T>
 T encoded(T value, T /*as*/) {
   return value;
@@ -41,8 +41,8 @@ std::span<const std::byte> part(const std::vector<Element>& elements, const Shar
                                                    static_cast<size_t>(share.count)));
 }
 
-// sums = what process 0 has, then += what process 1 has, ...: the same bits whoever adds.
-// theirs[i]: those of process i.
+// Sets `sums` to the sum of theirs[0], theirs[1], ... (theirs[i] are the values of process i),
+// added in this order. The bits are the same whichever process adds.
 template <typename Element, typename T>
 void add_up(const std::vector<std::vector<Element>>& theirs, std::span<T> sums) {
   decode(theirs[0].data(), sums);
@@ -71,7 +71,7 @@ void MessageLink::receive(std::span<std::byte> bytes, int from) {
   }
 }
 
-// Of all that was sent and is to be received.
+// Waits until everything that was begun is sent and received.
 void MessageLink::wait() {
   Patience patience;
   for (;;) {
@@ -93,8 +93,8 @@ int64_t MessageLink::sum(std::span<float> values, Wire wire) {
 }
 int64_t MessageLink::sum(std::span<double> values) { return sum_as<double>(values); }
 
-// With two processes each sends everything and both add. With more, each adds up its share of the
-// values, which it gets from all, and sends the sums to all.
+// With two processes, each sends all its values and both add. With more, each process receives
+// everybody's values of its share, adds them up, and sends the sums to all.
 template <typename Element, typename T>
 int64_t MessageLink::sum_as(std::span<T> values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -164,7 +164,7 @@ int64_t MessageLink::all_gather_as(std::span<const float> mine, std::span<const 
   return sent * static_cast<int64_t>(sizeof(Element));
 }
 
-// Lengths go first, and nobody waits for long bytes to be taken before all know how long they are.
+// Lengths are exchanged first. Nobody sends long bytes before all know how long they are.
 int64_t MessageLink::exchange(std::span<const std::byte> mine, std::span<const int> to,
                               std::span<const int> from, std::vector<Communicator::Bytes>& all) {
   const int64_t size = std::ssize(mine);

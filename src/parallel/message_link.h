@@ -1,7 +1,8 @@
 #pragma once
-// The collectives of a communicator in messages from every process to every other. Nobody passes on
-// what others sent: a sum is on its way twice at most (to who adds it up and back) whatever the
-// number of processes, and who waits knows for whom.
+// The collectives of a communicator as MPI messages from every process to every other one.
+// Processes do not pass on each other's messages. A sum therefore takes two steps at most (to the
+// process that adds it up, and back) whatever the number of processes, and a waiting process knows
+// whom it waits for. MpiCommunicator uses this class between hosts.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +15,11 @@
 
 namespace neuronmm::parallel {
 
-// Each function returns the bytes that this process sent.
+// The message form of the collectives. Each function returns the number of bytes that this process
+// sent.
 class MessageLink {
  public:
-  // `give_up` is asked while it waits long; it throws when there is nothing to wait for.
+  // `give_up` is called while the link waits long; it throws if there is nothing left to wait for.
   MessageLink(MPI_Comm comm, int process, int processes, std::function<void()> give_up)
       : comm_(comm), process_(process), processes_(processes), give_up_(std::move(give_up)) {}
 
@@ -25,8 +27,8 @@ class MessageLink {
   int64_t sum(std::span<double> values);
   int64_t all_gather(std::span<const float> mine, std::span<const int64_t> counts,
                      std::span<float> all, Wire wire);
-  // `mine` goes to the processes that `to` names, and all[i] becomes what process i sends here, for
-  // i in `from`. This process may be among both.
+  // Sends `mine` to the processes in `to`, and sets all[i] to what process i sends here, for every
+  // i in `from`. This process may be in both lists.
   int64_t exchange(std::span<const std::byte> mine, std::span<const int> to,
                    std::span<const int> from, std::vector<Communicator::Bytes>& all);
 

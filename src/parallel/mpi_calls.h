@@ -1,8 +1,8 @@
 #pragma once
-// What the files that use MPI share: its one header, and the lock around every call. Included by
-// them alone.
+// The parts that all files with MPI calls share: MPI's header, the lock around every call, the
+// message tags, and the check of return codes. No other files include it.
 
-// Open MPI's old C++ classes are not wanted.
+// Leaves out Open MPI's and MPICH's old C++ classes.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mutex>
@@ -14,16 +14,17 @@
 
 namespace neuronmm::parallel {
 
-// MPI is asked for MPI_THREAD_SERIALIZED: the work's thread and that of the signs of life take
-// turns.
+// MPI runs with MPI_THREAD_SERIALIZED: only one thread may call it at a time. The work's thread and
+// the heartbeat's thread therefore take this lock around each call.
 inline std::mutex& mpi_lock() {
   static std::mutex lock;
   return lock;
 }
 
-// The tags of messages: of the work, and of signs of life.
+// The tags of messages: one for the work, one for signs of life.
 inline constexpr int kWorkTag = 1, kLifeTag = 2;
 
+// Throws ProcessLost if a call of MPI has failed.
 inline void check_mpi(int code) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};

@@ -1,4 +1,4 @@
-// The communicator of processes that a launcher of MPI has started.
+// The communicator of processes that an MPI launcher has started.
 
 #include <algorithm>
 #include <cerrno>
@@ -24,15 +24,16 @@
 namespace neuronmm::parallel {
 namespace {
 
-// For the launcher to be told that all are to end. Assumed; Open MPI kills after one second.
+// The time in which MPI_Abort tells the launcher that all processes are to end. Assumed; Open MPI
+// kills after one second.
 constexpr std::chrono::milliseconds kAbortTime{250};
 
-// What is told of a process before anything else.
+// The first message of every process to all others.
 struct Introduction {
   char host[MPI_MAX_PROCESSOR_NAME] = {};
   pid_t pid = 0;
-  ino_t pid_namespace = 0;  // that the number is of: containers of one host have their own
-  int32_t host_leader = 0;  // the lowest process of its host
+  ino_t pid_namespace = 0;  // the namespace of `pid`; containers on one host have their own
+  int32_t host_leader = 0;  // the lowest process on its host
 };
 
 ino_t pid_namespace() {
@@ -40,7 +41,7 @@ ino_t pid_namespace() {
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-// The processes that share memory with this one.
+// The processes on this host, which can share memory with this one.
 class Host {
  public:
   explicit Host(MPI_Comm all) {
@@ -53,13 +54,15 @@ class Host {
     check_mpi(MPI_Allreduce(&process, &lowest, 1, MPI_INT, MPI_MIN, comm_));
     return lowest;
   }
-  // Memory of `bytes` per process, zeroed, which all of them see; it begins a cache line.
+  // Allocates `bytes` of zeroed memory per process, which all processes see and which begins at a
+  // cache line.
   void allocate(int64_t bytes) {
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // a part on pages of its own
+    // Each process's part gets pages of its own.
+    MPI_Info_set(info, "alloc_shared_noncontig", "true");
     void* own = nullptr;
-    const int64_t all = bytes + int64_t{kCacheLine};  // whatever the first byte's address is
+    const int64_t all = bytes + int64_t{kCacheLine};  // room to align the first byte
     check_mpi(MPI_Win_allocate_shared(all, 1, info, comm_, static_cast<void*>(&own), &window_));
     MPI_Info_free(&info);
     std::memset(own, 0, static_cast<size_t>(all));
@@ -70,8 +73,8 @@ class Host {
     int unit = 0;
     void* base = nullptr;
     check_mpi(MPI_Win_shared_query(window_, process, &bytes, &unit, static_cast<void*>(&base)));
-    // Open MPI may begin a part anywhere. Processes map the memory at pages, so that the same bytes
-    // are skipped in all of them.
+    // Open MPI may begin a part anywhere. All processes map the memory at page boundaries, so that
+    // all of them skip the same bytes.
     const uintptr_t past = reinterpret_cast<uintptr_t>(base) % kCacheLine;
     return static_cast<std::byte*>(base) + (past > 0 ? kCacheLine - past : 0);
   }
@@ -147,7 +150,7 @@ class MpiCommunicator : public Communicator {
     exchange(sign, all_, all_);
   }
   std::string lost() const override { return heartbeat_->lost(); }
-  // A launcher that is about to end all does not answer.
+  // If MPI_Abort does not return, the thread ends this process.
   void end_all(int code) override {
     std::thread([code] {
       std::this_thread::sleep_for(kAbortTime);
@@ -158,7 +161,8 @@ class MpiCommunicator : public Communicator {
   }
 
  private:
-  // Of the values, in both links; `shared` bytes go nowhere, messages to others.
+  // Counts one collective and the bytes of its values. Bytes in shared memory and bytes in messages
+  // are counted separately.
   void count(int64_t bytes) {
     ++traffic_.collectives;
     (shared_ ? traffic_.bytes_shared : traffic_.bytes_sent) += bytes;
@@ -181,7 +185,8 @@ class MpiCommunicator : public Communicator {
   std::optional<SharedLink> shared_;
 };
 
-// The end of a process on this host is seen by its pid, unless it has a namespace of its own.
+// Tells the heartbeat which processes it can watch by their pid: those on this host, except
+// processes in another pid namespace.
 void MpiCommunicator::start_heartbeat(double timeout_s) {
   Introduction own;
   int length = 0;
@@ -217,7 +222,8 @@ void MpiCommunicator::start_sharing() {
   shared_.emplace(process(), processes(), std::move(rounds));
 }
 
-// All meet before they part: who leaves first would seem lost to the others.
+// All processes meet before they disconnect. Otherwise the first to leave would seem lost to the
+// others.
 MpiCommunicator::~MpiCommunicator() {
   try {
     barrier();

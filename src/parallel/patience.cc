@@ -8,12 +8,13 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Assumed. An exchange through shared memory takes 1 to 3 us, one over a fast network 10 to 30.
+// Assumed. An exchange through shared memory takes 1 to 3 us; one over a fast network takes 10 to
+// 30 us.
 constexpr microseconds kSpin{20};
-// Assumed: about a time slice of the scheduler, so that a process that only lost its core for one
-// finds this one awake.
+// Assumed: about a time slice of the scheduler. A process that loses its core for one time slice
+// then finds this one awake.
 constexpr microseconds kYield{2000};
-// A sleep is a sixteenth of the wait so far: it prolongs no wait by more than that.
+// A sleep lasts a sixteenth of the wait so far, so it prolongs a wait by no more than that.
 constexpr microseconds kLongestSleep{1000};
 
 }  // namespace

@@ -1,18 +1,20 @@
 #pragma once
-// Waiting for another process.
+// A loop's way to wait for another process without wasting a core: it spins, then yields, then
+// sleeps. The links of this folder use it.
 
 #include <chrono>
 
 namespace neuronmm::parallel {
 
-// pause() between two looks at what is waited for. In a forward pass the others come within
-// microseconds, so it spins at first; then it gives its core away, because on an oversubscribed
-// machine the other needs it; then it sleeps, ever longer, so that who waits for hours costs
-// nothing.
+// The state of one wait. pause() is called between two looks at the condition. In a forward pass
+// the other processes arrive within microseconds, so pause() spins at first. Then it yields the
+// core, which the other process may need on an oversubscribed machine. Then it sleeps for longer
+// and longer times, so that a wait of hours costs nothing.
 class Patience {
  public:
   void pause();
-  // Whether it has waited so long that it is worth asking if the other still lives.
+  // Returns whether the wait is so long that the caller should check whether the other process
+  // still lives.
   bool is_long() const { return sleeping_; }
 
  private:

@@ -6,9 +6,9 @@
 namespace neuronmm::parallel {
 namespace {
 
-// Up to here everybody adds up all values, in one round; above, its share of them in a first and
-// all take the sums in a second, which reads 2 n instead of p n values. Assumed: a round costs
-// about as much as reading this.
+// Up to this size every process adds up all values, in one round. Above it, each adds up its share
+// in a first round and all read the sums in a second one, which reads 2 n instead of p n values.
+// Assumed: a round costs about as much as reading this many bytes.
 constexpr int64_t kOneRoundBytes = int64_t{64} << 10;
 
 }  // namespace
@@ -29,7 +29,7 @@ int64_t SharedLink::sum(std::span<T> values) {
 template int64_t SharedLink::sum(std::span<float> values);
 template int64_t SharedLink::sum(std::span<double> values);
 
-// In the order of the processes, so that all get the same bits.
+// Adds in the order of the processes, so that all get the same bits.
 template <typename T>
 int64_t SharedLink::sum_slots(std::span<T> values) {
   std::memcpy(rounds_.slot(), values.data(), values.size_bytes());
@@ -97,7 +97,7 @@ int64_t SharedLink::all_gather(std::span<const float> mine, std::span<const int6
   return static_cast<int64_t>(mine.size_bytes());
 }
 
-// The first round says how long everything is, so that all know how many rounds there are.
+// The first round also exchanges the lengths, so that all processes know how many rounds follow.
 int64_t SharedLink::exchange(std::span<const std::byte> mine, std::span<const int> wanted,
                              std::vector<Communicator::Bytes>& all) {
   std::vector<int64_t> sizes(static_cast<size_t>(processes_));

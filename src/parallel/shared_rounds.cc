@@ -21,7 +21,7 @@ std::byte* SharedRounds::slot_of(int i) {
   return memory_(i) + sizeof(Header) + static_cast<int64_t>(round_ % 2) * kSlotBytes;
 }
 
-// What was written before is seen by whoever sees the count.
+// The release order lets every process that sees the count see the slot's data.
 void SharedRounds::arrive() {
   header(process_).rounds.store(round_ + 1, std::memory_order_release);
 }

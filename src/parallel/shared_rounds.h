@@ -1,10 +1,11 @@
 #pragma once
 // Exchanges between the processes of one host, through memory that all of them map. In a round each
-// process writes its slot, says so, and reads the others' slots when all have said so.
+// process writes its slot, announces this, and reads the others' slots after they have announced
+// theirs. SharedLink builds the collectives from rounds.
 //
 // There are two slots per process, used in turn. A process that writes in round n has seen all
-// others begin round n - 1, so that nobody reads round n - 2's slot any more: one wait per round is
-// enough.
+// others begin round n - 1, so nobody reads a slot of round n - 2 any more. One wait per round is
+// therefore enough.
 
 #include <atomic>
 #include <cstddef>
@@ -13,25 +14,31 @@
 
 namespace neuronmm::parallel {
 
+// The view that one process has of the shared memory.
 class SharedRounds {
  public:
-  // Bytes of a slot: what goes around in one round. 64 rows of 2048 fp32 values; of those that are
-  // read, two processes' fit into a second-level cache. Assumed.
+  // The size of a slot in bytes, which bounds what is exchanged in one round: 64 rows of 2048 fp32
+  // values. Assumed: the slots of two processes, which are read together, fit into a second-level
+  // cache.
   static constexpr int64_t kSlotBytes = int64_t{512} << 10;
 
-  // Of the memory that each process contributes; zeros before the first round.
+  // Returns how many bytes of memory each process contributes. They must be zero before the first
+  // round.
   static int64_t bytes_of_process();
 
-  // memory(i): where this process sees process i's, at the beginning of a cache line. `give_up` is
-  // asked while it waits long; it throws when there is nothing to wait for.
+  // memory(i) returns where this process sees the memory of process i, which begins at a cache
+  // line. `give_up` is called while this process waits long; it throws if there is nothing left to
+  // wait for.
   SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
                std::function<void()> give_up);
 
-  std::byte* slot() { return slot_of(process_); }  // this process's, before its arrive()
-  void arrive();                                   // the slot is written
-  // After arrive(): process i's slot of this round, once it has arrived.
+  // The slot of this process, to be written before arrive().
+  std::byte* slot() { return slot_of(process_); }
+  void arrive();  // announces that the slot is written
+  // Waits until process i has arrived and returns its slot of this round. To be called after
+  // arrive().
   const std::byte* await(int i);
-  // Waits for all: the next round may begin.
+  // Waits until all have arrived; then the next round may begin.
   void finish();
 
  private:

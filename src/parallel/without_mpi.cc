@@ -1,4 +1,4 @@
-// In the place of mpi_communicator.cc where MPI was not found when the build was configured.
+// Replaces mpi_communicator.cc if CMake did not find MPI.
 
 #include "parallel/connect.h"
 

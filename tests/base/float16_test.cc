@@ -1,3 +1,6 @@
+// This test checks bf16 and binary16 against their definitions, for all bit patterns and between
+// neighbouring values.
+
 #include "base/float16.h"
 
 #include <bit>
@@ -11,7 +14,7 @@
 namespace neuronmm {
 namespace {
 
-// The value of a binary float by its definition, in fp64.
+// Returns the value of a binary float by its definition, in fp64.
 double decode(uint16_t bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
@@ -23,7 +26,8 @@ double decode(uint16_t bits, int exponent_bits, int fraction_bits) {
   return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
 
-// Every pattern widens to its defined value and narrows back to itself (NaNs: to some NaN).
+// Checks that every pattern widens to its defined value and narrows back to itself (a NaN to some
+// NaN).
 template <typename Float>
 void check_all_patterns(int exponent_bits, int fraction_bits) {
   for (uint32_t pattern = 0; pattern <= 0xFFFF; ++pattern) {
@@ -45,14 +49,16 @@ void check_all_patterns(int exponent_bits, int fraction_bits) {
 TEST(Bf16, EveryPatternIsExact) { check_all_patterns<bf16>(8, 7); }
 TEST(F16, EveryPatternIsExact) { check_all_patterns<f16>(5, 10); }
 
-// Between neighbouring finite values: below the middle rounds down, above it up, on it to even.
+// Checks the rounding between neighbouring finite values: below the middle down, above it up, and
+// in the middle to even.
 template <typename Float>
 void check_rounding(uint16_t largest_finite) {
   for (uint16_t bits = 0; bits < largest_finite; ++bits) {
     const auto above_bits = static_cast<uint16_t>(bits + 1);
     const double low = Float{bits}.to_float(), high = Float{above_bits}.to_float();
     const auto middle = static_cast<float>(0.5 * (low + high));
-    if (static_cast<double>(middle) != 0.5 * (low + high)) continue;  // finer than fp32 holds
+    // The middle is finer than fp32 holds.
+    if (static_cast<double>(middle) != 0.5 * (low + high)) continue;
     const float below = std::nextafter(middle, 0.0f);
     const float above = std::nextafter(middle, std::numeric_limits<float>::infinity());
     const uint16_t even = bits % 2 == 0 ? bits : above_bits;
@@ -84,12 +90,12 @@ TEST(Bf16, NanStaysNan) {
 
 #if defined(__FLT16_MAX__)
 #if defined(__aarch64__)
-using Float16 = __fp16;  // g++ 12 has no _Float16 there
+using Float16 = __fp16;  // g++ 12 has no _Float16 on this CPU
 #else
 using Float16 = _Float16;
 #endif
 
-TEST(F16, NarrowsAsTheCompilersFloat16) {
+TEST(F16, NarrowsLikeTheCompilersFloat16) {
   constexpr uint32_t kSeed = 1;
   std::mt19937 random(kSeed);
   for (int i = 0; i < 2'000'000; ++i) {

@@ -1,3 +1,5 @@
+// This test raises signals and checks what the handlers do with them.
+
 #include "base/interrupt.h"
 
 #include <csignal>
@@ -30,8 +32,9 @@ TEST(InterruptDeathTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(raise_twice(), testing::KilledBySignal(SIGTERM), "");
 }
 
-// Twice the same: the second Ctrl-C would end the process had the first not been taken back.
-TEST(Interrupt, WhatIsTakenBackNeverWas) {
+// The loop runs twice, because the second Ctrl-C would end the process if the first had not been
+// taken back.
+TEST(Interrupt, AfterTakingBackAnInterruptTheNextIsTheFirst) {
   install_interrupt_handler();
   for (int i = 0; i < 2; ++i) {
     std::raise(SIGINT);
@@ -50,7 +53,7 @@ void terminate_and_take_back() {
   _exit(!taken && interrupted() ? 7 : 1);
 }
 
-TEST(InterruptDeathTest, TerminationStays) {
+TEST(InterruptDeathTest, SigtermCannotBeTakenBack) {
   EXPECT_EXIT(terminate_and_take_back(), testing::ExitedWithCode(7), "");
 }
 

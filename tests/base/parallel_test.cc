@@ -1,3 +1,6 @@
+// This test checks parallel loops: that every iteration runs once, nesting, concurrent callers,
+// exceptions and stopping.
+
 #include "base/parallel.h"
 
 #include <algorithm>
@@ -46,8 +49,8 @@ TEST_F(Parallel, RangesCoverEveryIndexOnce) {
   }
 }
 
-// Each iteration sees what the loops before it wrote, whichever threads ran them.
-TEST_F(Parallel, LoopsFollowOneAnother) {
+// Iterations read what earlier loops wrote, whichever threads ran them.
+TEST_F(Parallel, EachLoopSeesWhatEarlierLoopsWrote) {
   set_num_threads(4);
   std::vector<int64_t> values(64, 0), next(64, 0);
   for (int64_t round = 0; round < 20'000; ++round) {
@@ -60,7 +63,7 @@ TEST_F(Parallel, LoopsFollowOneAnother) {
 TEST_F(Parallel, SleepingThreadsWakeUp) {
   set_num_threads(2);
   std::atomic<int> waiting = 0;
-  const auto meet = [&](int64_t) {  // returns only when two threads are in it at once
+  const auto meet = [&](int64_t) {  // returns only when two threads are in it at the same time
     ++waiting;
     while (waiting < 2) std::this_thread::yield();
   };
@@ -83,7 +86,7 @@ TEST_F(Parallel, NoThreadRunsTwoIterationsAtOnce) {
   EXPECT_FALSE(shared);
 }
 
-TEST_F(Parallel, LoopsInsideLoopsOfTheTeamRunAlone) {
+TEST_F(Parallel, InnerLoopsRunOnTheirCallersThread) {
   set_num_threads(3);
   std::atomic<int> pairs = 0;
   parallel_for(30, [&](int64_t) {
@@ -95,9 +98,9 @@ TEST_F(Parallel, LoopsInsideLoopsOfTheTeamRunAlone) {
   EXPECT_EQ(pairs, 600);
 }
 
-// Three of four callers find the team at work and run their loops alone. The loops inside those may
-// find it free again, so that nothing is said about which thread runs them.
-TEST_F(Parallel, LoopsBesideEachOtherVisitEveryIndexOnce) {
+// Three of the four callers find the team busy and run their loops alone. The loops inside those
+// loops may find the team free again, so the test does not check which thread runs them.
+TEST_F(Parallel, ConcurrentLoopsVisitEveryIndexOnce) {
   set_num_threads(3);
   const auto count_pairs = [] {
     std::atomic<int64_t> pairs = 0;
@@ -116,7 +119,7 @@ TEST_F(Parallel, LoopsBesideEachOtherVisitEveryIndexOnce) {
   EXPECT_EQ(found, std::vector<int64_t>(4, 600));
 }
 
-TEST_F(Parallel, WhatAnIterationThrowsIsThrownToTheCaller) {
+TEST_F(Parallel, ExceptionsOfIterationsReachTheCaller) {
   for (const int threads : {1, 3}) {
     set_num_threads(threads);
     const auto fails_at = [](int64_t bad) {
@@ -125,13 +128,13 @@ TEST_F(Parallel, WhatAnIterationThrowsIsThrownToTheCaller) {
       });
     };
     for (const int64_t bad : {0, 57, 99}) EXPECT_THROW(fails_at(bad), std::bad_alloc);
-    std::atomic<int> done = 0;  // and the team goes on working
+    std::atomic<int> done = 0;  // the team continues to work
     parallel_for(100, [&](int64_t) { ++done; });
     EXPECT_EQ(done, 100);
   }
 }
 
-TEST_F(Parallel, StoppableLoopsOfAThreadEndOnceTheyAreTold) {
+TEST_F(Parallel, StoppableLoopsThrowOnceStopIsSet) {
   set_num_threads(2);
   std::atomic<bool> stop = false;
   std::atomic<int> done = 0;
@@ -141,7 +144,7 @@ TEST_F(Parallel, StoppableLoopsOfAThreadEndOnceTheyAreTold) {
     loop();
     stop = true;
     EXPECT_THROW(loop(), LoopsStopped);
-    std::thread(loop).join();  // another thread's are none
+    std::thread(loop).join();  // loops of another thread do not stop
     {
       const WholeLoops whole;
       loop();
@@ -156,7 +159,7 @@ TEST_F(Parallel, StoppableLoopsOfAThreadEndOnceTheyAreTold) {
   EXPECT_EQ(done, 50);
 }
 
-TEST(Threads, AllTasksEndBeforeOnesErrorIsThrown) {
+TEST(Threads, AllTasksEndBeforeAnErrorIsThrown) {
   std::atomic<int> done = 0;
   const auto tasks = [&] {
     run_on_threads(4, [&](int64_t i) {

@@ -1,3 +1,5 @@
+// This test checks which characters of a name reach the terminal.
+
 #include "base/printable.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +7,7 @@
 namespace neuronmm {
 namespace {
 
-TEST(Printable, TextStaysAndControlsAreNamed) {
+TEST(Printable, TextStaysAndControlCharactersAreEscaped) {
   EXPECT_EQ(printable("model-00001.safetensors: \"größer\" 模型\n\tend"),
             "model-00001.safetensors: \"größer\" 模型\n\tend");
   EXPECT_EQ(printable("\x1b[31mred\x07\x7f\r"), "\\x1b[31mred\\x07\\x7f\\x0d");
@@ -17,7 +19,7 @@ TEST(Printable, TextStaysAndControlsAreNamed) {
       << "a C1 control";
 }
 
-TEST(Printable, BytesThatAreNotUtf8AreNamed) {
+TEST(Printable, BytesThatAreNotUtf8AreEscaped) {
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");
   EXPECT_EQ(printable(""), "");

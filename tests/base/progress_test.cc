@@ -1,3 +1,5 @@
+// This test checks what a progress report writes to a pipe, and that a silent one writes nothing.
+
 #include "base/progress.h"
 
 #include <cstdio>
@@ -30,7 +32,7 @@ TEST(Progress, PipeGetsFewWholeLinesAndNoControlCharacters) {
     for (int i = 1; i <= 1000; ++i) progress.update(i, "gate");
     progress.print("a line");
   }
-  // Far less than the interval has passed, so that only the last step is reported.
+  // The interval has not passed yet, so only the last step is reported.
   EXPECT_EQ(contents(stream), "layers 1000/1000  gate\na line\n");
 }
 

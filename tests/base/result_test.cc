@@ -1,3 +1,5 @@
+// This test checks Result, Status and the macros that pass errors on.
+
 #include "base/result.h"
 
 #include <memory>

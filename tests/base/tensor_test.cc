@@ -1,3 +1,5 @@
+// This test checks the dtypes' names and sizes, conversions between dtypes, and matrix views.
+
 #include "base/tensor.h"
 
 #include <array>
@@ -35,7 +37,7 @@ TEST(DType, UnknownNamesAreErrors) {
   }
 }
 
-TEST(TensorView, SizesAndShapeStrings) {
+TEST(TensorView, ReportsSizesAndShapeStrings) {
   EXPECT_EQ((TensorView{DType::kF16, {3, 5}, nullptr}.size_bytes()), 30);
   EXPECT_EQ((TensorView{DType::kF32, {}, nullptr}.size()), 1);  // a scalar
   EXPECT_EQ((TensorView{DType::kF32, {4, 0}, nullptr}.size()), 0);
@@ -51,8 +53,7 @@ constexpr std::array kFloatFormats = {FloatFormat{DType::kF64, 53}, FloatFormat{
                                       FloatFormat{DType::kF16, 11}, FloatFormat{DType::kBF16, 8}};
 
 // Values of magnitude 1 to 2 are rounded with an error of at most half a unit in the last place,
-// 2^-precision, and what is stored reads back unchanged, from unaligned memory and from any
-// element.
+// 2^-precision. Stored values read back unchanged, from unaligned memory and from any element.
 TEST(TensorConversion, RoundsWithinHalfAUnitAndReadsBackUnaligned) {
   constexpr uint32_t kSeed = 2;
   SCOPED_TRACE(kSeed);
@@ -106,7 +107,7 @@ TEST(TensorConversion, KnownBytesAreLittleEndian) {
   EXPECT_EQ(bytes, expected);
 }
 
-// Not the values of any shorter path: fp64 -> fp32 -> bf16 would round this one twice, to 1.
+// Rounding fp64 to fp32 and then to bf16 would round this value twice, to 1.
 TEST(TensorConversion, NarrowsDoublesOnce) {
   const double just_above_middle = 1.0 + 0x1p-8 + 0x1p-40;
   std::vector<std::byte> bytes;
@@ -116,7 +117,7 @@ TEST(TensorConversion, NarrowsDoublesOnce) {
   EXPECT_EQ(read, 1.0 + 0x1p-7);
 }
 
-TEST(Matrix, ViewsShareMemoryAndStrides) {
+TEST(Matrix, ViewsShareItsMemoryAndStride) {
   Matrix matrix(4, 3);
   EXPECT_EQ(matrix.row(3)[2], 0.0f);
   matrix.view().row_range(2, 2).row(1)[2] = 5.0f;

@@ -1,6 +1,6 @@
-// Products with AMX, emulated: of int8 the bits of every other instruction, of bf16 those of a CPU
-// that has it. That they are right to the errors of their types is linear_test.cc's and
-// mlp_test.cc's part, which run with it too.
+// This test compares products on emulated AMX tiles: int8 products with the bits of all other
+// instructions, and bf16 products with those of a CPU that has AMX. linear_test.cc and mlp_test.cc
+// run with emulated AMX, too, and check that results are right.
 
 #include "cpu/amx.h"
 
@@ -25,7 +25,7 @@ class EmulatedAmx : public OnEveryTarget {
     const OwnedTensor w(DType::kF32, {rows, columns}, random_values(rows * columns, random_));
     return ops::quantize(w.view());
   }
-  // On the emulated tiles and on the best kernels of the same target.
+  // Compares the emulated tiles with the best kernels of the same target.
   void expect_same_bits(const ops::LinearWeight& weight, int64_t m) {
     SCOPED_TRACE(testing::Message()
                  << "seed " << kAmxSeed << ", M " << m << ", K " << weight.in_features() << ", r "
@@ -43,20 +43,20 @@ class EmulatedAmx : public OnEveryTarget {
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedAmx, testing::ValuesIn(emulated_amx_sets()),
                          instruction_set_name);
 
-TEST_P(EmulatedAmx, BitsOfEveryNumberOfRows) {
+TEST_P(EmulatedAmx, MatchesOtherInstructionsForEveryNumberOfRows) {
   const ops::QuantizedWeight w = weight(70, 300);
   for (int64_t m = 1; m <= 40; ++m) expect_same_bits({.w_t = w.view()}, m);
   for (const int64_t m : {240, 250, 301}) expect_same_bits({.w_t = w.view()}, m);
 }
 
-TEST_P(EmulatedAmx, BitsOfEveryDepth) {
+TEST_P(EmulatedAmx, MatchesOtherInstructionsForEveryDepth) {
   for (const int64_t k : {1, 64, 127, 128, 129, 192, 256, 1000, 2048, 2049, 2176, 4100}) {
     const ops::QuantizedWeight w = weight(40, k);
     for (const int64_t m : {12, 19}) expect_same_bits({.w_t = w.view()}, m);
   }
 }
 
-TEST_P(EmulatedAmx, BitsOfEveryWidth) {
+TEST_P(EmulatedAmx, MatchesOtherInstructionsForEveryWidth) {
   for (int64_t n = 1; n <= 66; ++n) {
     const ops::QuantizedWeight w = weight(n, 133);
     expect_same_bits({.w_t = w.view()}, 11);
@@ -65,7 +65,7 @@ TEST_P(EmulatedAmx, BitsOfEveryWidth) {
   expect_same_bits({.w_t = wide.view()}, 24);
 }
 
-TEST_P(EmulatedAmx, BitsOfFactorsAndBias) {
+TEST_P(EmulatedAmx, MatchesOtherInstructionsForFactorsAndBias) {
   const OwnedTensor bias(DType::kF32, {90}, random_values(90, random_, 10.0f));
   for (const int64_t rank : {64, 128, 320}) {
     const ops::QuantizedWeight u = weight(rank, 260), v = weight(90, rank);
@@ -78,8 +78,8 @@ TEST_P(EmulatedAmx, BitsOfFactorsAndBias) {
 class AmxOfTheCpu : public EmulatedAmx {};
 NMM_WITH_EMULATED_AMX(AmxOfTheCpu);
 
-// Values of all sizes, denormals among them, which the instruction takes for zeros.
-TEST_P(AmxOfTheCpu, Bf16BitsOfTheEmulation) {
+// The values have all magnitudes, including denormals, which the instruction treats as zeros.
+TEST_P(AmxOfTheCpu, Bf16ProductsMatchTheEmulation) {
   const Kernels& of_cpu = best_kernels({.most_dot_products = DotProducts::kInt8AndBf16});
   if (!of_cpu.amx) GTEST_SKIP() << "this CPU has no AMX";
   std::uniform_int_distribution<int> exponent(-70, 3);
@@ -119,8 +119,8 @@ void multiply_wrongly(const PackedRows& a, const PackedMatrix& w, const ProductP
   if (a.rows == kMaxTileRows) y.row(kMaxTileRows - 1)[0] *= 1.0000002f;
 }
 
-// What current_kernels() does before it uses AMX. One wrong element is enough to refuse it.
-TEST_P(EmulatedAmx, IsComparedBeforeItIsUsed) {
+// The kernels are compared like this before AMX is used. One wrong element is enough to refuse AMX.
+TEST_P(EmulatedAmx, OneWrongElementIsEnoughToRefuseIt) {
   EXPECT_TRUE(multiply_alike(current_kernels(), kernels_));
   right_kernels = &kernels_;
   Kernels wrong = kernels_;

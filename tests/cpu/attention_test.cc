@@ -1,4 +1,4 @@
-// Attention and the KV cache against the fp64 reference backend.
+// This test compares attention and the KV cache with the fp64 reference backend.
 
 #include <cmath>
 #include <cstring>
@@ -39,15 +39,14 @@ double largest_value(ConstMatrixView x) {
   return largest;
 }
 
-// Values that bf16 can hold, so that a bf16 cache changes nothing and fp32's tolerance holds for
-// it.
+// Rounds values to bf16, so that a bf16 cache changes nothing and fp32's tolerance applies.
 void round_to_bf16(Matrix& x) {
   for (int64_t i = 0; i < x.rows() * x.columns(); ++i) {
     x.data()[i] = bf16::from_float(x.data()[i]).to_float();
   }
 }
 
-// A sequence of tokens for one attention layer.
+// Random queries, keys and values of a sequence for one attention layer.
 struct Tokens {
   Tokens(const ops::AttentionShape& s, int64_t count, std::mt19937_64& random,
          DType dtype_of_cache = DType::kF32)
@@ -62,8 +61,8 @@ struct Tokens {
     }
   }
 
-  // An error of a score by e changes a probability by a factor of exp(+-2e); scores are sums of
-  // head_dim products and have their maximum subtracted; exp is right to 1 ulp.
+  // An error e of a score changes a probability by a factor of exp(+-2e). Scores are sums of
+  // head_dim products, from which their maximum is subtracted. exp has an error of 1 ulp.
   double tolerance() const {
     const double dim = static_cast<double>(shape.head_dim);
     const double score = largest_norm(q.view(), shape.head_dim) *
@@ -80,7 +79,7 @@ struct Tokens {
                       k.view().row_range(first, count), v.view().row_range(first, count), batch,
                       y.view().row_range(first, count));
   }
-  // All of them, `pieces` tokens at a time.
+  // Runs all tokens, `piece` tokens at a time.
   Matrix run_all(const ops::Backend& backend, int64_t piece) const {
     const auto cache = backend.make_kv_cache(
         {1, shape.num_key_value_heads, shape.head_dim, std::max<int64_t>(q.rows(), 1), dtype});
@@ -148,8 +147,8 @@ TEST_P(Attention, EveryLength) {
   expect_right({2, 1, 16, 150}, 300, {300, 64});
 }
 
-// Decoding at a long context splits the positions over tasks and adds the parts up.
-TEST_P(Attention, LongContextIsSplit) {
+// Decoding with a long context divides the positions among tasks and adds the parts up.
+TEST_P(Attention, ALongContextIsSplitAndAddedUp) {
   for (const auto& [window, dtype] : {std::pair{0, DType::kF32}, {800, DType::kBF16}}) {
     const ops::AttentionShape shape = {4, 2, 16, window};
     const Tokens t(shape, 1300, random_, dtype);
@@ -177,9 +176,9 @@ TEST_P(Attention, ABf16CacheRoundsToNearestEven) {
   EXPECT_EQ(std::memcmp(y.data(), rounded.data(), sizeof(float) * 150 * 160), 0);
 }
 
-// Sequences of different lengths, some new, some with a past, one long enough to be split: together
-// they give the bits that each gives alone.
-TEST_P(Attention, ABatchIsItsSequences) {
+// Sequences have different lengths: some are new, some have a past, and one is long enough to be
+// split. Together they give the bits that each gives alone.
+TEST_P(Attention, ABatchHasTheBitsOfItsSequencesAlone) {
   const ops::AttentionShape shape = {4, 2, 16, 0};
   const std::vector<std::pair<int64_t, int64_t>> past_and_new = {
       {0, 5}, {70, 1}, {1200, 1}, {3, 90}};
@@ -214,8 +213,8 @@ TEST_P(Attention, ABatchIsItsSequences) {
       << "seed " << kAttentionSeed;
 }
 
-// A token's result is the same bits whether it comes alone, with its neighbours, or as one of many,
-// also beyond the positions that are added up apart.
+// A token's result has the same bits whether it comes alone, with its neighbours, or as one of
+// many. This holds beyond the positions that are added up separately, too.
 TEST_P(Attention, BitsDoNotDependOnPieces) {
   for (const int64_t window : {0, 300}) {
     const Tokens t({2, 1, 16, window}, 2300, random_, DType::kBF16);
@@ -232,7 +231,7 @@ TEST(CpuKvCache, GrowsWithTheSequence) {
   CpuKvCache cache({2, 3, 20, 100'000, DType::kBF16});
   EXPECT_EQ(cache.size_bytes(), 0);
   cache.grow(1);
-  // 20 features of keys and, padded, 32 of values.
+  // Keys have 20 features, and values are padded to 32.
   EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (20 + 32) * 2);
   cache.grow(kKeyBlock);
   EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (20 + 32) * 2);
@@ -240,7 +239,7 @@ TEST(CpuKvCache, GrowsWithTheSequence) {
   EXPECT_EQ(cache.size_bytes(), 2 * 2 * 3 * kKeyBlock * (20 + 32) * 2);
 }
 
-TEST_P(Attention, NoTokensAreNothing) {
+TEST_P(Attention, AcceptsNoTokens) {
   const Tokens t({2, 1, 8, 0}, 0, random_);
   EXPECT_EQ(t.run_all(*backend_, 1).rows(), 0);
 }
@@ -259,7 +258,7 @@ TEST_P(Attention, LayersDoNotShareTheirKeys) {
   expect_near(b.run_all(*reference_, 5), yb, b.tolerance());
 }
 
-// Tokens that were forgotten leave no trace, even if they were NaN.
+// Forgotten tokens leave no trace, even if they were NaN.
 TEST_P(Attention, ForgottenTokensLeaveNoTrace) {
   const ops::AttentionShape shape = {2, 1, 8, 0};
   const Tokens t(shape, 50, random_);
@@ -282,8 +281,8 @@ TEST_P(Attention, ForgottenTokensLeaveNoTrace) {
   }
 }
 
-// Scores of +-1000 overflow exp unless the maximum is subtracted.
-TEST_P(Attention, LargeScores) {
+// Scores of +-1000 would overflow exp if the maximum were not subtracted.
+TEST_P(Attention, LargeScoresDoNotOverflow) {
   Tokens t({1, 1, 4, 0}, 200, random_);
   for (int64_t i = 0; i < 200 * 4; ++i) t.q.data()[i] *= 500.0f;
   expect_near(t.run_all(*reference_, 200), t.run_all(*backend_, 200), t.tolerance());

@@ -1,4 +1,4 @@
-// Which instruction set a backend runs on.
+// This test checks which instruction set a backend runs on.
 
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 using Dispatch = OnEveryTarget;
 NMM_ON_EVERY_TARGET(Dispatch);
 
-// The name is compiled into each table beside the kernels of its instruction set.
+// The name is compiled into each table together with the kernels of its instruction set.
 TEST_P(Dispatch, TakesTheForcedInstructionSet) {
   set_num_threads(3);
   EXPECT_EQ(make_backend(current_kernels())->name(),
@@ -39,7 +39,7 @@ TEST(Kernels, AreSeparateFunctionsForEachInstructionSet) {
   EXPECT_EQ(std::adjacent_find(multiply.begin(), multiply.end()), multiply.end());
 }
 
-TEST(Kernels, RoundNoActivationsUnlessTold) {
+TEST(Kernels, DoNotRoundActivationsByDefault) {
   EXPECT_NE(best_kernels().dot_products, DotProducts::kInt8AndBf16);
 }
 

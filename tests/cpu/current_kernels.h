@@ -1,5 +1,5 @@
 #pragma once
-// The kernels that the running test is about: on_every_target.h chooses them.
+// The kernels that the running test is about. on_every_target.h chooses them before each test.
 
 #include "cpu/kernels.h"
 
@@ -8,7 +8,7 @@ namespace neuronmm::cpu {
 inline KernelChoice current_choice;
 inline const Kernels& current_kernels() { return best_kernels(current_choice); }
 
-// Whether rows that meet bf16 weights are rounded to bf16, as the kernels of the running test do.
+// Whether the kernels of the running test round rows that meet bf16 weights to bf16.
 inline bool current_rounds_to_bf16 = false;
 
 }  // namespace neuronmm::cpu

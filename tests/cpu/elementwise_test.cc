@@ -1,4 +1,4 @@
-// Norms, rotary embeddings, sums and silu against fp64.
+// This test compares norms, rotary embeddings, sums and silu with fp64.
 
 #include <cmath>
 #include <limits>
@@ -91,14 +91,15 @@ TEST_P(Elementwise, AddTouchesOnlyItsColumns) {
   }
 }
 
-TEST_P(Elementwise, NoRowsAreNothing) {
+TEST_P(Elementwise, AcceptsNoRows) {
   Matrix x(0, 8);
   backend_->rms_norm(x.view(), std::vector<float>(8), 1e-5f, x.view());
   backend_->rope(x.view(), 4, {}, {{0.0f, 0.0f}});
   backend_->add(x.view(), x.view());
 }
 
-// exp to 1 ulp (2 roundings), 1 + e, the division and the multiplication by 1: within 6 roundings.
+// exp has an error of 1 ulp (2 roundings). With 1 + e, the division and the multiplication by 1,
+// the error stays within 6 roundings.
 TEST_P(Elementwise, SiluOverItsWholeRange) {
   const Kernels& kernels = current_kernels();
   ASSERT_EQ(kernels.target, GetParam().name());
@@ -112,13 +113,13 @@ TEST_P(Elementwise, SiluOverItsWholeRange) {
   }
 }
 
-TEST_P(Elementwise, SiluOfExtremes) {
+TEST_P(Elementwise, SiluHandlesExtremeInputs) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> gate = {-200.0f, -1e30f, 0.0f, 1e30f, infinity, std::nanf("")};
   std::vector<float> up(gate.size(), 1.0f);
   current_kernels().silu_multiply(gate.data(), up.data(), std::ssize(gate));
   EXPECT_NEAR(up[0], 0.0f, 1e-35f);
-  EXPECT_NEAR(up[1], 0.0f, 1e-7f);  // -1e30 / exp(88)
+  EXPECT_NEAR(up[1], 0.0f, 1e-7f);  // about -1e30 / exp(88)
   EXPECT_EQ(up[2], 0.0f);
   EXPECT_EQ(up[3], 1e30f);
   EXPECT_EQ(up[4], infinity);

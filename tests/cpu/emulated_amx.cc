@@ -70,7 +70,7 @@ HWY_EXPORT(emulated);
 }  // namespace
 
 const Kernels& emulated_amx() {
-  current_kernels();  // chooses what is dispatched to
+  current_kernels();  // chooses the target that is dispatched to
   return *HWY_DYNAMIC_DISPATCH(emulated)();
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// The kernels as they are with AMX, on tiles that are emulated.
+// The kernels that use AMX, on tiles that are emulated, for tests on CPUs without AMX.
 
 #include "cpu/kernels.h"
 
 namespace neuronmm::cpu {
 
-// Those of current_kernels(), with others for products of int8 and of bf16 rows. They call
-// current_kernels() for the rest, so it must not change while they are used.
+// Returns current_kernels() with other functions for products of int8 and bf16 rows. These call
+// current_kernels() for the rest, so current_kernels() must not change while they are used.
 const Kernels& emulated_amx();
 
 }  // namespace neuronmm::cpu

@@ -1,7 +1,7 @@
 #pragma once
-// The instructions of cpu/amx_tiles-inl.h in plain C++, one method each, written from the
+// The instructions of cpu/amx_tiles-inl.h in plain C++, one method each. They were written from the
 // operations in Intel's Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TILESTORED,
-// TILEZERO, TILERELEASE, TDPBSUD, TDPBF16PS). What faults there fails here.
+// TILEZERO, TILERELEASE, TDPBSUD, TDPBF16PS). Where the CPU would fault, an NMM_CHECK fails.
 
 #include <array>
 #include <bit>
@@ -17,8 +17,8 @@ namespace neuronmm::cpu {
 
 class EmulatedTiles {
  public:
-  // From the 64 bytes as the manual numbers them: 0 palette, 1 start_row, 16 ... bytes of a row of
-  // each tile, 48 ... rows, the others reserved.
+  // Reads the 64 bytes as the manual numbers them: 0 is the palette, 1 is start_row, bytes of a row
+  // of each tile begin at 16, rows begin at 48, and the others are reserved.
   static void configure(const TileConfig& config) {
     uint8_t bytes[64];
     std::memcpy(bytes, &config, sizeof(bytes));
@@ -37,7 +37,7 @@ class EmulatedTiles {
   }
   static void release() { state() = {}; }
 
-  // Of the calling thread.
+  // The state of the calling thread's tiles.
   static bool configured() { return state().configured; }
   static int64_t& products() {
     static thread_local int64_t count = 0;
@@ -82,8 +82,8 @@ class EmulatedTiles {
     });
   }
 
-  // TDPBF16PS C, A, B: sums of the products of even and of odd columns of A, each a chain of
-  // multiply-adds rounded once, and denormals are zeros.
+  // TDPBF16PS C, A, B: adds the sums of the products of even and of odd columns of A. Each is a
+  // chain of multiply-adds that are rounded once. Denormals are zeros.
   template <int kC, int kA, int kB>
   static void dot_bf16() {
     for_each_sum<float, kC, kA, kB>([](float& sum, size_t row_bytes, size_t m, size_t n) {
@@ -92,7 +92,7 @@ class EmulatedTiles {
       for (size_t k = 0; k < row_bytes; k += 2) {
         const float x = bf16_at(&tiles[kA][m][k]), w = bf16_at(&tiles[kB][k / 4][n + k % 4]);
         float& of_parity = of_pairs[k / 2 % 2];
-        // The product of two bf16 has 16 bits: unless it is tiny, it is exact.
+        // The product of two bf16 has 16 bits and is exact unless it is tiny.
         const float product = x * w;
         of_parity =
             normal(std::abs(product) >= FLT_MIN ? of_parity + product : std::fma(x, w, of_parity));
@@ -102,7 +102,7 @@ class EmulatedTiles {
   }
 
  private:
-  static constexpr int kTiles = 8, kRows = 16, kRowBytes = 64;  // of palette 1
+  static constexpr int kTiles = 8, kRows = 16, kRowBytes = 64;  // the limits of palette 1
   using Data = std::array<std::array<uint8_t, kRowBytes>, kRows>;
   struct Shape {
     int rows, row_bytes;
@@ -117,11 +117,11 @@ class EmulatedTiles {
     static thread_local State state = {};
     return state;
   }
-  // add(the sum, bytes of a row of A, its row m, the byte of its column in a row of B) for all of
-  // C.
+  // Calls add(the sum, bytes of a row of A, its row m, the byte of its column in a row of B) for
+  // all of C.
   template <class Sum, int kC, int kA, int kB, class Add>
   static void for_each_sum(const Add& add) {
-    static_assert(kC != kA && kC != kB && kA != kB);  // else #UD, as the next ones
+    static_assert(kC != kA && kC != kB && kA != kB);  // otherwise #UD, like the next checks
     const Shape c = shape(kC), a = shape(kA), b = shape(kB);
     NMM_CHECK(c.rows == a.rows && c.row_bytes == b.row_bytes && a.row_bytes == 4 * b.rows);
     NMM_CHECK(c.row_bytes % 4 == 0 && a.row_bytes % 4 == 0);

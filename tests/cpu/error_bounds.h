@@ -1,9 +1,10 @@
 #pragma once
-// Naive fp64 products that carry along how far an fp32 computation of the same may be off.
+// Naive fp64 products that carry along a bound on the error of the same computation in fp32. Tests
+// of the CPU kernels compare with them.
 //
-// A sum of n products computed in fp32 in any order is off by about sqrt(n) roundings of its
-// absolute sum, which the product of the norms bounds: |error| <= c · sqrt(n) · u · |x| · |w| with
-// u = 2^-24. By Higham and Mary (SIAM J. Sci. Comput. 41, 2019) c = 6 fails with a probability
+// A sum of n products computed in fp32 in any order has an error of about sqrt(n) roundings of its
+// absolute sum. The product of the norms bounds that sum: |error| <= c · sqrt(n) · u · |x| · |w|
+// with u = 2^-24. By Higham and Mary (SIAM J. Sci. Comput. 41, 2019) c = 6 fails with a probability
 // below 1e-7 per element for random data.
 
 #include <algorithm>
@@ -44,8 +45,8 @@ struct Bounded {
   std::vector<double> value, error;
 };
 
-// With bf16 weights and an instruction for products of bf16, x is rounded too, by up to 2^-8 of
-// it. Where x is known exactly, so is what it is rounded to.
+// With bf16 weights and an instruction for products of bf16, x is rounded, too, by up to 2^-8 of
+// its value. If x is known exactly, its rounded value is, too.
 inline Bounded rounded_to_bf16(Bounded x) {
   for (size_t i = 0; i < x.value.size(); ++i) {
     if (x.error[i] == 0) {
@@ -81,10 +82,10 @@ inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
   return y;
 }
 
-// With an int8 weight, x is rounded too: in each group to multiples of max |x| / 127 of the group,
-// so by up to half of that (and the rounding of the scale and of its inverse, 127 · 4 of them at
-// most). The sums over groups are of (groups + 3) roundings. Of a fine input what is left is
-// rounded as well, and summed over as many groups; taking it from x is a rounding of x.
+// With an int8 weight, x is rounded, too. In each group it becomes multiples of max |x| / 127, so
+// the error is at most half of that. The rounding of the scale and of its inverse adds at most 127
+// · 4 roundings. Sums over groups have (groups + 3) roundings. For a fine input the rest is rounded
+// as well and summed over as many groups, and subtracting it from x rounds x once.
 inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t, bool fine = false) {
   const int64_t k = x.columns, n = w_t.rows(), group = ops::kQuantGroup;
   Bounded y(x.rows, n);
@@ -118,7 +119,7 @@ inline Bounded multiply(const Bounded& x, const ops::WeightView& w_t) {
   return w_t.quantized() ? multiply_int8(x, w_t) : multiply(x, static_cast<const TensorView&>(w_t));
 }
 
-// The columns of x that are pivots, or the others.
+// Returns the columns of x that are pivots, or the others.
 inline Bounded columns_of(const Bounded& x, const ops::Pivots& pivots, bool of_pivots) {
   std::vector<int64_t> columns;
   for (int32_t j = 0; j < x.columns; ++j) {
@@ -134,7 +135,7 @@ inline Bounded columns_of(const Bounded& x, const ops::Pivots& pivots, bool of_p
   return out;
 }
 
-// The pivots are where the sum over the others starts, so each rounding may be of a pivot more; of
+// The sum over the others starts with the pivots, so each rounding may be of one pivot more. With
 // int8 maps there is a rounding per group.
 inline Bounded narrow_input(const Bounded& x, const ops::Pivots& pivots) {
   if (pivots.empty()) return x;
@@ -176,7 +177,7 @@ inline Bounded multiply(const Bounded& x, const ops::LinearWeight& weight) {
   to_doubles(weight.bias, 0, y.columns, bias.data());
   for (int64_t i = 0; i < y.rows; ++i) {
     for (int64_t j = 0; j < y.columns; ++j) {
-      // The bias is where the sum starts, so each rounding may be of |bias| more.
+      // The sum starts with the bias, so each rounding may be of |bias| more.
       const double b = bias[static_cast<size_t>(j)];
       y.at(y.value, i, j) += b;
       y.at(y.error, i, j) +=
@@ -186,8 +187,8 @@ inline Bounded multiply(const Bounded& x, const ops::LinearWeight& weight) {
   return y;
 }
 
-// silu(gate) * up. silu is Lipschitz with constant 1.1; exp to 1 ulp, an addition, a division and a
-// multiplication leave it within 6 roundings.
+// Returns silu(gate) * up. silu is Lipschitz with constant 1.1. exp with an error of 1 ulp, an
+// addition, a division and a multiplication stay within 6 roundings.
 inline Bounded silu_multiply(const Bounded& gate, const Bounded& up) {
   Bounded y(up.rows, up.columns);
   for (size_t i = 0; i < y.value.size(); ++i) {

@@ -1,4 +1,5 @@
-// Linear layers against naive fp64 products, for all small shapes and every way to store a weight.
+// This test compares linear layers with naive fp64 products, for all small shapes and every storage
+// of a weight.
 
 #include <bit>
 #include <cstring>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kLinearSeed = 7;
 
-// A window on a wider matrix whose other elements must stay as they are.
+// A window on a wider matrix whose other elements must not change.
 struct Strided {
   Strided(int64_t rows, int64_t columns, int64_t stride) : storage(rows + 1, stride) {
     std::fill_n(storage.data(), storage.rows() * stride, kGuard);
@@ -99,7 +100,7 @@ TEST_P(Linear, MoreThanOneBlockOfRows) {
   for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w_t.view()}, m);
 }
 
-// On one thread these are enough panels to be handed out in groups, the last one smaller.
+// On one thread there are enough panels for groups, and the last group is smaller.
 TEST_P(Linear, PanelsInGroups) {
   set_num_threads(1);
   const OwnedTensor w_t = tensor(DType::kBF16, 1100, 40);
@@ -126,7 +127,7 @@ TEST_P(Linear, FactorsOfDifferentDTypes) {
   for (const int64_t m : {1, 4}) expect_right({.u_t = u_t.view(), .v_t = v_t.view()}, m);
 }
 
-TEST_P(Linear, Bias) {
+TEST_P(Linear, AddsTheBias) {
   for (const int64_t n : {1, 17, 50, 96}) {
     const OwnedTensor bias(DType::kBF16, {n}, random_values(n, random_, 10.0f));
     const OwnedTensor w_t = tensor(DType::kF32, n, 600);
@@ -138,7 +139,8 @@ TEST_P(Linear, Bias) {
   }
 }
 
-// Small integers: every product and sum is exact, so any order must give exactly the same.
+// The values are small integers, so every product and sum is exact, and any order gives the same
+// result.
 TEST_P(Linear, IntegersAreExact) {
   std::uniform_int_distribution<int> digit(-9, 9);
   const int64_t m = 19, k = 700, n = 77;
@@ -160,7 +162,7 @@ TEST_P(Linear, IntegersAreExact) {
   }
 }
 
-// Each row's result is the same bits however many rows there are, and on any number of threads.
+// The result of a row has the same bits whatever the number of rows and threads.
 TEST_P(Linear, BitsDependNeitherOnThreadsNorOnTheOtherRows) {
   const int64_t m = 61, k = 530, r = 70, n = 1100;
   const OwnedTensor w_t = tensor(DType::kBF16, n, k);
@@ -220,8 +222,8 @@ TEST_P(Linear, Int8OfEveryNumberOfRowsAndColumns) {
   for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w.view()}, m);
 }
 
-// Rounded in two terms: 254 times as near.
-TEST_P(Linear, FineInputs) {
+// Inputs are rounded in two terms, which makes the error 254 times as small.
+TEST_P(Linear, FineInputsAreRoundedTwice) {
   const OwnedTensor bias(DType::kF32, {70}, random_values(70, random_, 10.0f));
   for (const int64_t k : {1, 5, 127, 128, 129, 300, 2049}) {
     const OwnedTensor w = tensor(DType::kF32, 70, k);
@@ -249,8 +251,8 @@ TEST_P(Linear, Int8Factors) {
   }
 }
 
-// Rows of integers with a largest one of 127 are their own quantization, so with a scale of 1 the
-// result is exact: the largest bytes, and sums that would overflow 16 bits.
+// Rows of integers whose largest magnitude is 127 are their own quantization. With a scale of 1 the
+// result is exact, even with the largest bytes and with sums that would overflow 16 bits.
 TEST_P(Linear, Int8OfExtremeBytesIsExact) {
   const int64_t m = 5, k = 261, n = 40;
   ops::QuantizedWeight w = {n, k, {}, {}};
@@ -275,8 +277,8 @@ TEST_P(Linear, Int8OfExtremeBytesIsExact) {
   }
 }
 
-// A row of zeros gives zeros; NaN and infinity are not rounded away.
-TEST_P(Linear, Int8OfZerosAndBrokenRows) {
+// A row of zeros gives zeros. NaN and infinity do not disappear by rounding.
+TEST_P(Linear, Int8KeepsZerosAndNonFiniteRows) {
   const ops::QuantizedWeight w = quantized(33, 150);
   const auto linear = backend_->make_linear({.w_t = w.view()});
   Matrix x(3, 150), y(3, 33);
@@ -290,13 +292,13 @@ TEST_P(Linear, Int8OfZerosAndBrokenRows) {
   }
 }
 
-TEST_P(Linear, Bf16OfBrokenRows) {
+TEST_P(Linear, Bf16KeepsNonFiniteRows) {
   const OwnedTensor w_t = tensor(DType::kBF16, 33, 151);
   const auto linear = backend_->make_linear({.w_t = w_t.view()});
   Matrix x(4, 151), y(4, 33);
   x.row(1)[140] = std::numeric_limits<float>::quiet_NaN();
   x.row(2)[3] = std::numeric_limits<float>::infinity();
-  x.row(3)[150] = std::bit_cast<float>(0xFFFFFFFFu);  // a NaN that rounding up would make a zero
+  x.row(3)[150] = std::bit_cast<float>(0xFFFFFFFFu);  // a NaN that rounding up would turn into zero
   linear->apply(x.view(), y.view());
   for (int64_t j = 0; j < 33; ++j) {
     EXPECT_EQ(y.row(0)[j], 0.0f);
@@ -306,8 +308,9 @@ TEST_P(Linear, Bf16OfBrokenRows) {
   }
 }
 
-// Layers of one input, as q, k and v: the bits of each alone, whatever the others are.
-TEST_P(Linear, TogetherAsAlone) {
+// Layers with one input, like q, k and v, give the bits that each gives alone, whatever the others
+// are.
+TEST_P(Linear, LayersRunTogetherHaveTheirOwnBits) {
   const int64_t k = 150;
   const OwnedTensor q = tensor(DType::kBF16, 330, k), v = tensor(DType::kBF16, 33, k);
   const OwnedTensor bias = tensor(DType::kF32, 1, 330), other = tensor(DType::kF32, 40, k);

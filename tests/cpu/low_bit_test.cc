@@ -1,5 +1,6 @@
-// Weights of 6 and 4 bits: the bits that int8 weights of the same bytes give, for every instruction
-// set, number of rows and shape. That those are right is linear_test.cc's and mlp_test.cc's part.
+// This test compares weights of 6 and 4 bits with int8 weights of the same bytes: the bits must be
+// equal for every instruction set, number of rows and shape. linear_test.cc and mlp_test.cc check
+// that the int8 results are right.
 
 #include "ops/low_bit.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr uint64_t kLowBitSeed = 17;
 const LowBitFormat kLowBitFormats[] = {{6, 128}, {4, 32}, {4, 16}};
 
-// A weight of any codes that the format allows, and its bytes as an int8 weight.
+// A random weight with all codes that the format allows, and the same bytes as an int8 weight.
 class BothWays {
  public:
   BothWays(const LowBitFormat& format, int64_t rows, int64_t columns, std::mt19937_64& random)
@@ -55,7 +56,7 @@ class LowBit : public OnEveryTarget {
  protected:
   BothWays weight(int64_t rows, int64_t columns) { return {format_, rows, columns, random_}; }
 
-  // body(whether of few bits) makes a weight, for every format.
+  // Calls body() once per format. weight() then makes weights of that format.
   template <typename Body>
   void for_every_format(const Body& body) {
     for (const LowBitFormat& format : kLowBitFormats) {
@@ -75,7 +76,7 @@ class LowBit : public OnEveryTarget {
     const size_t bytes = static_cast<size_t>(m * n) * sizeof(float);
     EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0);
   }
-  // make(low) gives the layer's weight.
+  // Compares layers. make(low) returns the layer's weight in few bits or in int8.
   template <typename Make>
   void expect_same_linear(const Make& make, const std::vector<int64_t>& rows) {
     const auto low = backend_->make_linear(make(true)), int8 = backend_->make_linear(make(false));
@@ -98,7 +99,7 @@ std::vector<int64_t> up_to(int64_t most) {
   return all;
 }
 
-TEST_P(LowBit, BitsOfEveryNumberOfRows) {
+TEST_P(LowBit, MatchesInt8ForEveryNumberOfRows) {
   for_every_format([&] {
     const BothWays w = weight(70, 300);
     std::vector<int64_t> rows = up_to(100);
@@ -107,7 +108,7 @@ TEST_P(LowBit, BitsOfEveryNumberOfRows) {
   });
 }
 
-TEST_P(LowBit, BitsOfEveryDepth) {
+TEST_P(LowBit, MatchesInt8ForEveryDepth) {
   for_every_format([&] {
     std::vector<int64_t> depths = up_to(40);
     depths.insert(depths.end(),
@@ -120,7 +121,7 @@ TEST_P(LowBit, BitsOfEveryDepth) {
   });
 }
 
-TEST_P(LowBit, BitsOfEveryWidth) {
+TEST_P(LowBit, MatchesInt8ForEveryWidth) {
   for_every_format([&] {
     for (const int64_t n : {1, 4, 15, 16, 17, 31, 32, 33, 48, 65, 130, 1100}) {
       const BothWays w = weight(n, 133);
@@ -130,7 +131,7 @@ TEST_P(LowBit, BitsOfEveryWidth) {
   });
 }
 
-TEST_P(LowBit, BitsOfFactorsPivotsAndBias) {
+TEST_P(LowBit, MatchesInt8ForFactorsPivotsAndBias) {
   const OwnedTensor bias(DType::kF32, {90}, random_values(90, random_, 10.0f));
   std::vector<int32_t> index;
   for (int32_t i = 0; i < 64; ++i) index.push_back(3 * i + 1);
@@ -156,8 +157,8 @@ TEST_P(LowBit, BitsOfFactorsPivotsAndBias) {
   });
 }
 
-// Gate and up are of one format, down is of another; hidden rows of two blocks of K.
-TEST_P(LowBit, BitsOfTheFusedMlp) {
+// Gate and up have one format and down another; hidden rows have two blocks of K.
+TEST_P(LowBit, MatchesInt8InTheFusedMlp) {
   for_every_format([&] {
     const int64_t h = 140, i = 2085;
     const BothWays gate = weight(i, h), up = weight(i, h);
@@ -171,8 +172,8 @@ TEST_P(LowBit, BitsOfTheFusedMlp) {
   });
 }
 
-// Layers of one input and of several formats share its packing.
-TEST_P(LowBit, TogetherAsAlone) {
+// Layers with one input and with several formats share its packing.
+TEST_P(LowBit, LayersRunTogetherHaveTheirOwnBits) {
   const int64_t k = 150;
   const BothWays q(kLowBitFormats[2], 330, k, random_), v(kLowBitFormats[0], 33, k, random_);
   std::vector<std::unique_ptr<ops::Linear>> linears;

@@ -1,4 +1,5 @@
-// The fused MLP against naive fp64 code, for every mixture of dense and low-rank projections.
+// This test compares the fused MLP with naive fp64 code, for every mixture of dense and low-rank
+// projections.
 
 #include <cstring>
 #include <random>
@@ -37,7 +38,7 @@ struct Projection {
 };
 
 struct Ranks {
-  int64_t gate, up, down;  // 0: dense
+  int64_t gate, up, down;  // 0 for dense
 };
 
 struct Layer {
@@ -77,8 +78,8 @@ TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
   }
 }
 
-// On one thread: 7 + 10 panels of strips and 35 of gate and up, in groups of 4.
-TEST_P(Mlp, PanelsInGroups) {
+// On one thread, 7 + 10 panels of strips and 35 panels of gate and up are processed in groups of 4.
+TEST_P(Mlp, PanelsAreProcessedInGroups) {
   set_num_threads(1);
   for (const Ranks& ranks : {Ranks{200, 310, 0}, Ranks{0, 0, 0}}) {
     const Layer layer(30, 1100, ranks, DType::kBF16, true, random_);
@@ -92,8 +93,8 @@ TEST_P(Mlp, PanelsInGroups) {
   }
 }
 
-// gate int8, up and down half: every pair of packings of X occurs.
-TEST_P(Mlp, Int8AndMixtures) {
+// Gate is int8, and up and down are partly int8, so that every pair of packings of X occurs.
+TEST_P(Mlp, Int8MixedWithOtherDTypes) {
   const int64_t h = 150, i = 270, r = 64;
   const Layer layer(h, i, {r, r, r}, DType::kBF16, true, random_);
   std::vector<ops::QuantizedWeight> kept;
@@ -120,7 +121,7 @@ TEST_P(Mlp, Int8AndMixtures) {
   }
 }
 
-// Hidden rows of more than one block of K, more tiles than are made at once, a ragged last panel.
+// Hidden rows have more than one block of K, more tiles than one step, and a partial last panel.
 TEST_P(Mlp, HiddenRowsOfSeveralBlocks) {
   const int64_t h = 12, i = 2085, m = 103;
   for (const DType dtype : {DType::kBF16, DType::kF32}) {

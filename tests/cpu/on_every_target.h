@@ -1,6 +1,6 @@
 #pragma once
 // A test fixture that runs once per instruction set that this machine has and the library was
-// compiled for.
+// compiled for. The tests of the CPU kernels use it.
 
 #include <algorithm>
 #include <memory>
@@ -21,8 +21,8 @@ namespace neuronmm::cpu {
 enum class Amx { kNone, kOfTheCpu, kEmulated };
 
 struct InstructionSet {
-  int64_t target;    // of Highway
-  DotProducts dots;  // which the CPU has there
+  int64_t target;    // Highway's target
+  DotProducts dots;  // the dot products that the CPU has in this target
   Amx amx;
 
   std::string name() const {  // as in Kernels::target
@@ -32,7 +32,8 @@ struct InstructionSet {
             : amx == Amx::kOfTheCpu ? "+amx"
                                     : "+emulated_amx");
   }
-  // Allows nothing better from now on; the best kernels, or the emulated ones.
+  // Makes this the best instruction set for all later calls. Returns the best kernels, or the
+  // emulated ones.
   const Kernels& force() const {
     hwy::SetSupportedTargetsForTest(target);
     current_choice = {dots, amx == Amx::kOfTheCpu};
@@ -60,7 +61,8 @@ class OnEveryTarget : public testing::TestWithParam<InstructionSet> {
   const int threads_before_ = num_threads();
 };
 
-// Each target once, and once more with each of the dot products that it has there, and with AMX.
+// Returns each target once, and once more with each of the dot products that the CPU has there, and
+// with AMX.
 inline std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -79,7 +81,7 @@ inline std::vector<InstructionSet> instruction_sets() {
   return sets;
 }
 
-// Each target with AMX emulated, the best one first.
+// Returns each target with emulated AMX, the best one first.
 inline std::vector<InstructionSet> emulated_amx_sets() {
   std::vector<InstructionSet> sets;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {

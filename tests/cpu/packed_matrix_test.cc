@@ -1,4 +1,5 @@
-// Where each weight lies in a packed matrix (the order that packed_matrix.h describes).
+// This test checks where each weight lies in a packed matrix (the order that packed_matrix.h
+// describes).
 
 #include "cpu/packed_matrix.h"
 
@@ -11,8 +12,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-// w[n][k] = 1 + n * 100 + k, small enough to be exact in bf16 only for n = 0; so for bf16 the bits
-// are set directly.
+// w[n][k] = 1 + n * 100 + k. Only n = 0 is exact in bf16, so the bf16 test sets the bits directly.
 constexpr int64_t kN = 70, kK = 67;
 
 const uint32_t* word_panel(const PackedMatrix& packed, int64_t i) { return packed.panel(i); }
@@ -79,7 +79,7 @@ TEST(PackedMatrix, Int8GroupsHoldScalesThenWordsOfFourRows) {
   }
 }
 
-// Codes of 4 and 6 bits: where the comment of packed_matrix.h puts them.
+// Codes of 4 and 6 bits lie where the comment of packed_matrix.h describes them.
 TEST(PackedMatrix, GroupsOfFewBitsHoldScalesMultipliersAndLines) {
   constexpr int64_t kLong = 131;
   for (const LowBitFormat& format : {LowBitFormat{4, 16}, LowBitFormat{4, 32}, LowBitFormat{6}}) {

@@ -1,4 +1,4 @@
-// Linear layers and MLPs with pivots against naive fp64 code.
+// This test compares linear layers and MLPs with pivots with naive fp64 code.
 
 #include <cstring>
 #include <numeric>
@@ -26,7 +26,7 @@ constexpr Storage kStorages[] = {{DType::kBF16, DType::kBF16}, {DType::kF32, DTy
                                  {DType::kI8, DType::kI8},     {DType::kBF16, DType::kF32},
                                  {DType::kI8, DType::kBF16},   {DType::kBF16, DType::kI8}};
 
-// Makes random weights and keeps what they look at.
+// Makes random weights and owns the memory that they point to.
 class PivotedWeights {
  public:
   explicit PivotedWeights(std::mt19937_64& random) : random_(random) {}
@@ -53,7 +53,7 @@ class PivotedWeights {
     const int64_t others = features - rank;
     return {all, of_input ? matrix(dtype, rank, others) : matrix(dtype, others, rank)};
   }
-  // `rank` pivots of the input or the output; 0: dense.
+  // Returns a weight with `rank` pivots of the input or the output, or a dense one for rank 0.
   ops::LinearWeight linear(const Storage& storage, int64_t k, int64_t n, int64_t rank,
                            bool of_input) {
     ops::LinearWeight weight;
@@ -68,7 +68,7 @@ class PivotedWeights {
     }
     return weight;
   }
-  // Ranks of the input that gate and up share, or of gate and up; of down; 0: none.
+  // The ranks of the input that gate and up share, of gate, of up, and of down; 0 for none.
   struct Ranks {
     int64_t input, gate, up, down;
   };
@@ -105,7 +105,7 @@ class Pivots : public OnEveryTarget {
     backend_->make_mlp(weight)->apply(x.view(), y.view());
     expect_within(mlp(Bounded(x.view()), weight), y.view());
   }
-  // The bits of `layer` on one thread, on several, and row by row.
+  // Checks that `layer` gives the same bits on one thread, on several, and row by row.
   template <typename Layer>
   void expect_same_bits(const Layer& layer, int64_t m, int64_t in, int64_t out) {
     const Matrix x = random_matrix(m, in, random_);
@@ -143,7 +143,8 @@ TEST_P(Pivots, LinearOfEveryStorage) {
   }
 }
 
-// Two elements with one pivot, and lengths around those of vectors and of groups of scales.
+// The sizes include two elements with one pivot, and lengths around those of vectors and of groups
+// of scales.
 TEST_P(Pivots, LinearOfRaggedSizes) {
   for (const DType dtype : {DType::kBF16, DType::kI8}) {
     for (const int64_t wide : {2, 3, 17, 33, 129, 300, 530}) {
@@ -175,7 +176,8 @@ TEST_P(Pivots, EveryMixtureInAnMlp) {
   }
 }
 
-// More than one block of rows and of the hidden width, and groups of scales that end inside.
+// The sizes need more than one block of rows and of the hidden width, and groups of scales that end
+// inside.
 TEST_P(Pivots, LargerMlps) {
   for (const DType dtype : {DType::kBF16, DType::kF32, DType::kI8}) {
     for (const PivotedWeights::Ranks& ranks :
@@ -189,8 +191,9 @@ TEST_P(Pivots, LargerMlps) {
   }
 }
 
-// A backend's layers share their scratch: a wide one must not leave anything to a narrow one.
-TEST_P(Pivots, LayersOfDifferentFormsInTurn) {
+// A backend's layers share their scratch memory: a wide layer must not leave anything to a narrow
+// one.
+TEST_P(Pivots, LayersOfDifferentFormsShareScratchMemory) {
   const Storage storage = {DType::kBF16, DType::kBF16};
   const auto wide = weights_.mlp(storage, 90, 310, {60, 0, 0, 50});
   const auto dense = weights_.mlp(storage, 90, 83, {0, 0, 0, 0});

@@ -1,3 +1,6 @@
+// This test compares models with their own logits, with recorded ones, and with logits that it
+// changes.
+
 #include "eval/accuracy_check.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@ constexpr AccuracyOptions::Mode kTokenMatching = AccuracyOptions::Mode::kTokenMa
 
 class AccuracyCheck : public EvalTest {
  protected:
-  // What the model itself says about some random tokens; a test then changes it.
+  // Returns the model's own logits for some random tokens; a test then changes them.
   ReferenceLogits own_logits(const model::Transformer& transformer, int64_t first_position = 0) {
     ReferenceLogits reference(2);
     for (size_t s = 0; s < reference.size(); ++s) {
@@ -29,7 +32,7 @@ class AccuracyCheck : public EvalTest {
   }
 };
 
-// Ids from the largest logit of a row to the smallest.
+// Returns ids from the largest logit of a row to the smallest.
 std::vector<TokenId> ranking(const float* row, int64_t count) {
   std::vector<TokenId> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), 0);
@@ -37,7 +40,7 @@ std::vector<TokenId> ranking(const float* row, int64_t count) {
   return ids;
 }
 
-TEST_F(AccuracyCheck, RecordedLogitsOfFourModels) {
+TEST_F(AccuracyCheck, FourModelsMatchTheirRecordedLogits) {
   for (const std::string name : kOracles) {
     SCOPED_TRACE(name);
     NMM_TEST_DATA_OR_SKIP(weights, "oracles/hf-tiny/" + name + ".safetensors");
@@ -79,7 +82,7 @@ TEST_F(AccuracyCheck, AnotherModelFails) {
   EXPECT_FALSE(check(transformer, reference, {.mode = kTokenMatching}).passed);
 }
 
-TEST_F(AccuracyCheck, TheLargestDeviationHasItsPlace) {
+TEST_F(AccuracyCheck, ReportsThePlaceOfTheLargestDeviation) {
   const model::Transformer transformer = random_model(35);
   ReferenceLogits reference = own_logits(transformer, 2);
   reference[0].logits.row(1)[4] -= 0.25f;
@@ -95,13 +98,13 @@ TEST_F(AccuracyCheck, TheLargestDeviationHasItsPlace) {
       << report.first_failure;
 }
 
-TEST_F(AccuracyCheck, ADivergenceHasItsTokensAndGap) {
+TEST_F(AccuracyCheck, ReportsTheTokensAndGapOfADivergence) {
   const model::Transformer transformer = random_model(36);
   ReferenceLogits reference = own_logits(transformer);
   float* const row = reference[1].logits.row(2);
   const std::vector<TokenId> ids = ranking(row, config_.vocab_size);
   const double gap = static_cast<double>(row[ids[0]]) - row[ids[3]];
-  row[ids[3]] = row[ids[0]] + 0.5f;  // the reference prefers what is fourth in the model
+  row[ids[3]] = row[ids[0]] + 0.5f;  // the reference prefers the model's fourth token
 
   AccuracyOptions options = {.divergence_tol = gap * 0.99,
                              .tolerance_map = ToleranceMap{{std::nullopt, 1000.0, 0.0}}};
@@ -133,26 +136,28 @@ TEST_F(AccuracyCheck, TokenMatchingIgnoresLogitsThatChooseTheSame) {
   EXPECT_FALSE(check(transformer, reference).passed);
 }
 
-// Tolerances count from the reference's largest logits, relative to the largest size among them.
+// Tolerances count from the reference's largest logits and are relative to the largest magnitude
+// among them.
 TEST_F(AccuracyCheck, ToleranceMapGoesByTheLargestReferenceLogits) {
   const model::Transformer transformer = random_model(38);
   ReferenceLogits reference = own_logits(transformer);
   float* const row = reference[0].logits.row(4);
   const std::vector<TokenId> ids = ranking(row, config_.vocab_size);
   const double largest = std::max(std::abs(row[ids[0]]), std::abs(row[ids[18]]));
-  row[ids[7]] -= 1e-4f;  // the eighth largest; too little to change ranks by much
+  row[ids[7]] -= 1e-4f;  // the eighth largest; the change is too small to affect ranks much
   const auto passes = [&](ToleranceMap map) {
     return check(transformer, reference, {.tolerance_map = std::move(map)}).passed;
   };
   EXPECT_TRUE(passes({{5, 0.0, 0.0}}));
   EXPECT_FALSE(passes({{10, 0.0, 0.0}}));
   EXPECT_FALSE(passes({{std::nullopt, 0.0, 0.0}}));
-  EXPECT_FALSE(passes({{1000, 0.0, 0.0}}));  // more than the vocabulary: all
+  EXPECT_FALSE(passes({{1000, 0.0, 0.0}}));  // larger than the vocabulary, so it covers all logits
   EXPECT_FALSE(passes({{5, 0.0, 0.0}, {std::nullopt, 0.9e-4, 0.0}}));
   EXPECT_TRUE(passes({{5, 0.0, 0.0}, {std::nullopt, 1.1e-4, 0.0}}));
   EXPECT_FALSE(passes({{std::nullopt, 0.0, 0.9e-4 / largest}}));
   EXPECT_TRUE(passes({{std::nullopt, 0.0, 1.1e-4 / largest}}));
-  EXPECT_TRUE(passes({{std::nullopt, 0.6e-4, 0.6e-4 / largest}}));  // they add up
+  // Absolute and relative tolerance add up.
+  EXPECT_TRUE(passes({{std::nullopt, 0.6e-4, 0.6e-4 / largest}}));
 }
 
 TEST_F(AccuracyCheck, LogitsThatAreNotFiniteFail) {
@@ -167,7 +172,7 @@ TEST_F(AccuracyCheck, LogitsThatAreNotFiniteFail) {
   EXPECT_EQ(report.largest_deviation.token, 6);
 }
 
-TEST_F(AccuracyCheck, Errors) {
+TEST_F(AccuracyCheck, RefusesReferencesThatDoNotFit) {
   const model::Transformer transformer = random_model(41);
   const auto message = [&](const ReferenceLogits& reference) {
     return message_of(check_accuracy(transformer, reference, {}, silent_));

@@ -1,4 +1,5 @@
-// Divergences against a transformer in fp64 and the definition of KL, and against closed forms.
+// This test compares divergences with a transformer in fp64 and the definition of KL, and with
+// closed forms.
 
 #include "eval/divergence.h"
 
@@ -27,7 +28,7 @@ struct Window {
   double sum = 0.0, tokens = 0.0;
 };
 
-// The linearised variance of a ratio of sums, from the means of both.
+// Returns the linearised standard error of a ratio of sums, from the means of both.
 double error_of_ratio(const std::vector<Window>& windows) {
   const auto n = static_cast<double>(windows.size());
   double mean_sum = 0.0, mean_tokens = 0.0, variance = 0.0;
@@ -88,13 +89,14 @@ TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
   EXPECT_NEAR(summary.dense_perplexity / static_cast<double>(std::exp(dense_loss / 103.0L)), 1.0,
               1e-4);
   EXPECT_NEAR(summary.perplexity / static_cast<double>(std::exp(loss / 103.0L)), 1.0, 1e-4);
-  EXPECT_GT(summary.divergence.value, 0.01);  // else the comparison above says little
+  EXPECT_GT(summary.divergence.value, 0.01);  // otherwise the comparison above would mean little
   EXPECT_GT(summary.divergence.standard_error, 1e-3);
   EXPECT_GT(same_choices, 0);
   EXPECT_LT(same_choices, 103);
 }
 
-// More tokens than one forward call takes: cutting a sequence into pieces changes nothing.
+// The sequence has more tokens than one forward call takes. Dividing it into pieces changes
+// nothing.
 TEST_F(DivergenceTest, LongSequencesGoThroughInPieces) {
   config_.max_position_embeddings = 1024;
   const model::TestTensors a = model::random_tensors(config_, 1);
@@ -112,7 +114,7 @@ TEST_F(DivergenceTest, LongSequencesGoThroughInPieces) {
   }
 }
 
-TEST_F(DivergenceTest, OfAModelWithItselfIsZero) {
+TEST_F(DivergenceTest, IsZeroForAModelAndItself) {
   const auto model = random_model(7);
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(30, config_.vocab_size, 8)};
   const DivergenceSummary summary =
@@ -123,7 +125,7 @@ TEST_F(DivergenceTest, OfAModelWithItselfIsZero) {
   EXPECT_EQ(summary.added_loss.value, 0.0);
 }
 
-TEST_F(DivergenceTest, ModelsWithoutFiniteLogitsAreNotTakenForGoodOnes) {
+TEST_F(DivergenceTest, IsNotFiniteIfLogitsAreNotFinite) {
   model::TestTensors wild = model::random_tensors(config_, 1);
   wild.at("lm_head.weight").values[3] = INFINITY;
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
@@ -151,8 +153,8 @@ TEST_F(DivergenceTest, FoldersThatPredictNaNAreNamed) {
   EXPECT_TRUE(has(message(a, b), "the model made of " + a.path().string() + " predicts NaN"));
 }
 
-// Layer by layer, one model behind the other, or both at once: the same bits.
-TEST_F(DivergenceTest, OfFoldersIsThatOfTheirModels) {
+// Running both models layer by layer, one after the other, gives the same bits as loading both.
+TEST_F(DivergenceTest, FolderDivergenceHasTheBitsOfLoadedModels) {
   config_.num_hidden_layers = 3;
   config_.max_position_embeddings = 512;
   const model::TestTensors tensors[] = {model::random_tensors(config_, 1),
@@ -175,7 +177,7 @@ TEST_F(DivergenceTest, OfFoldersIsThatOfTheirModels) {
   EXPECT_EQ(found.agreement.value, of_models.agreement.value);
 }
 
-TEST_F(DivergenceTest, RefusesWhatCannotBeCompared) {
+TEST_F(DivergenceTest, RefusesModelsThatCannotBeCompared) {
   const auto model = random_model(1);
   const auto message = [&](std::vector<TokenId> sequence) {
     return message_of(token_divergences(

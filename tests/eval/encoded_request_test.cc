@@ -1,5 +1,5 @@
-// lm-evaluation-harness's way from a request to tokens, on a tokenizer known by heart: byte b is
-// token b, merge number i makes token 256 + i.
+// This test checks how a request becomes tokens by lm-evaluation-harness's rules. The tokenizer is
+// simple: byte b is token b, and merge number i makes token 256 + i.
 
 #include "eval/encoded_request.h"
 
@@ -12,7 +12,7 @@ namespace neuronmm::eval {
 namespace {
 
 using Tokens = std::vector<TokenId>;
-constexpr TokenId kBos = 258, kEos = 259;  // behind 256 bytes and two merges
+constexpr TokenId kBos = 258, kEos = 259;  // after 256 bytes and two merges
 constexpr TokenId kSpaceA = 256;           // " a"
 
 enum class Specials { kNone, kEosOnly, kBosTemplate };
@@ -56,8 +56,8 @@ TEST(EncodedRequest, TheWholeIsEncodedAndSplitAtTheContext) {
   expect(encode("x", " ab", {true, 100}, Specials::kNone), {'x', kSpaceA}, {kSpaceA, 'b'});
 }
 
-// ":" and " " merge before " a" could: the whole is shorter than its parts, and the context keeps
-// the tokens of its own encoding.
+// ":" and " " merge before " a" could. The whole is therefore shorter than its parts, and the
+// context keeps the tokens of its own encoding.
 TEST(EncodedRequest, ATokenMaySpanTheBorder) {
   nlohmann::json json = text::small_tokenizer({{":", " "}});
   const text::Tokenizer merges = text::parse_or_die(json);
@@ -75,12 +75,12 @@ TEST(EncodedRequest, AnEmptyContextIsOneBosOrEos) {
   expect(encode("", "ab"), {kBos, 'a'}, {'a', 'b'});
   expect(encode("", "ab", {false, 100}), {kBos, 'a'}, {'a', 'b'});
   expect(encode("", "ab", {true, 100}, Specials::kEosOnly), {kEos, 'a'}, {'a', 'b'});
-  expect(encode("", "<bos>ab"), {kBos, 'a'}, {'a', 'b'});  // not twice
+  expect(encode("", "<bos>ab"), {kBos, 'a'}, {'a', 'b'});  // BOS is not added twice
   EXPECT_TRUE(has(message_of(encode_request(tokenizer(Specials::kNone), {"", "ab"}, {true, 100})),
                   "needs a BOS or EOS token"));
 }
 
-TEST(EncodedRequest, ATooLongContextLosesItsBegin) {
+TEST(EncodedRequest, ATooLongContextLosesItsStart) {
   const EncodedRequest fits = encode("xyz", "bc", {true, 5});
   expect(fits, {kBos, 'x', 'y', 'z', 'b'}, {'b', 'c'});
   EXPECT_FALSE(fits.truncated);
@@ -93,7 +93,7 @@ TEST(EncodedRequest, ATooLongContextLosesItsBegin) {
             "a choice has 3 tokens, more than max_position_embeddings 2");
 }
 
-TEST(EncodedRequest, WhatCannotBeScored) {
+TEST(EncodedRequest, RefusesRequestsThatCannotBeScored) {
   const text::Tokenizer plain = tokenizer(Specials::kNone);
   EXPECT_TRUE(has(message_of(encode_request(plain, {" ", "a"}, {true, 100})), "context"));
   EXPECT_TRUE(has(message_of(encode_request(plain, {"x", ""}, {true, 100})), "choice"));
@@ -105,9 +105,9 @@ TEST(EncodedRequest, WhatCannotBeScored) {
 
 TEST(EncodedItem, SharedTokensEndWhereAPredictionIsScored) {
   const EncodedRequest ab = {{1, 2, 3, 4}, {4, 5}, false}, ac = {{1, 2, 3, 4, 6}, {4, 6, 7}, false};
-  EXPECT_EQ((EncodedItem{{ab, ac}}.shared_tokens()), 3);  // 4 is scored after 3
+  EXPECT_EQ((EncodedItem{{ab, ac}}.shared_tokens()), 3);  // token 4 is scored after 3
   const EncodedRequest single = {{1, 2, 3}, {9}, false};
-  EXPECT_EQ((EncodedItem{{ab, single}}.shared_tokens()), 3);  // all that it reads
+  EXPECT_EQ((EncodedItem{{ab, single}}.shared_tokens()), 3);  // all tokens that it reads
   const EncodedRequest other = {{1, 8, 3, 4}, {4, 5}, false};
   EXPECT_EQ((EncodedItem{{ab, other}}.shared_tokens()), 1);
   const EncodedRequest cut = {{2, 3, 4}, {4, 5}, true};

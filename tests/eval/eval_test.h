@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of this folder share: tiny models on a backend that can be watched, and the
-// Hugging Face oracles as model folders.
+// Helpers of this folder's tests: tiny models on a backend that can be watched, and Hugging Face's
+// oracles as model folders.
 
 #include <fstream>
 #include <stdexcept>
@@ -36,7 +36,8 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A one-layer model of vocabulary 19 and 64 positions: a forward call is one attention.
+// A fixture with a one-layer model of vocabulary 19 and 64 positions. A forward call is one call of
+// attention.
 class EvalTest : public testing::Test {
  protected:
   EvalTest() { config_.num_hidden_layers = 1; }
@@ -54,7 +55,7 @@ class EvalTest : public testing::Test {
   Progress silent_;
 };
 
-// A model with logits that Hugging Face transformers (or an fp64 reference) gave for it.
+// A model and the logits that Hugging Face transformers (or an fp64 reference) gave for it.
 struct Oracle {
   model::Transformer transformer;
   std::string logits_json;

@@ -1,4 +1,4 @@
-// The whole way from files to accuracies and perplexities.
+// This test evaluates models from files to accuracies and perplexities.
 
 #include "eval/evaluation.h"
 
@@ -59,9 +59,9 @@ void expect_by_chance(const Accuracy& accuracy, const TaskData& data, uint64_t s
       << data.task->name << ", seed " << seed;
 }
 
-// All items of the six tasks score, and a model that knows nothing is right by chance. By acc_norm
-// where there is one: acc makes such a model choose the shortest answer, which in OpenBookQA is
-// right in 13 % of the items, by nature of the data.
+// All items of the six tasks can be scored, and a random model is right by chance. The test uses
+// acc_norm if there is one. By acc such a model chooses the shortest answer, which in OpenBookQA is
+// right for 13 % of the items.
 TEST_F(EvaluationTest, ARandomModelIsRightByChance) {
   NMM_TEST_DATA_OR_SKIP(data, "tasks");
   constexpr uint64_t kSeed = 1;
@@ -81,7 +81,7 @@ TEST_F(EvaluationTest, ARandomModelIsRightByChance) {
   }
 }
 
-// The gold labels do not prefer a position.
+// The right answers do not prefer a position.
 TEST_F(EvaluationTest, RandomLikelihoodsAreRightByChance) {
   NMM_TEST_DATA_OR_SKIP(data, "tasks");
   constexpr uint64_t kSeed = 2;
@@ -98,7 +98,8 @@ TEST_F(EvaluationTest, RandomLikelihoodsAreRightByChance) {
   }
 }
 
-// Independent of src/eval from the text on: prompts by hand, whole sequences, fp64.
+// The expected values are independent of src/eval: prompts are written out, and whole sequences are
+// computed in fp64.
 TEST_F(EvaluationTest, LikelihoodsOfAFileAgreeWithWholeSequencesInFp64) {
   write_piqa(3);
   const model::TestTensors tensors = model::random_tensors(config_, 3);
@@ -121,7 +122,7 @@ TEST_F(EvaluationTest, LikelihoodsOfAFileAgreeWithWholeSequencesInFp64) {
   }
 }
 
-TEST_F(EvaluationTest, TextsAndTasksTogether) {
+TEST_F(EvaluationTest, EvaluatesTextsAndTasksTogether) {
   write_piqa(4);
   std::string text;
   for (int i = 0; i < 200; ++i) text += " the cat sat on the mat \n";
@@ -130,7 +131,8 @@ TEST_F(EvaluationTest, TextsAndTasksTogether) {
   const Evaluation all = value_of(run(transformer, "piqa,ptb"));
   EXPECT_TRUE(all.stopped.empty());
   ASSERT_EQ(all.results.size(), 2u);
-  EXPECT_EQ(all.results[0].score->acc.value, 0.5);  // the same choice each time, right twice
+  // The model makes the same choice each time and is right twice.
+  EXPECT_EQ(all.results[0].score->acc.value, 0.5);
   EXPECT_EQ(all.results[1].perplexity->context, 64);
   EXPECT_GT(all.results[1].perplexity->chunks, 3);
   EXPECT_EQ(mean_accuracy(all.results)->value, 0.5);
@@ -174,14 +176,14 @@ TEST_F(EvaluationTest, AnInterruptKeepsFinishedTasks) {
   EXPECT_TRUE(evaluation.stopped.starts_with("ptb: interrupted: 0 of ")) << evaluation.stopped;
 }
 
-TEST_F(EvaluationTest, Json) {
+TEST_F(EvaluationTest, JsonHasTheResultsOfEveryTask) {
   write_piqa(1);
   const auto json = nlohmann::json::parse(
       to_json(value_of(run(random_model(8), "piqa")), settings_, "a \"model\""));
   EXPECT_EQ(json["model"], "a \"model\"");
   EXPECT_EQ(json["complete"], true);
   const auto& piqa = json["results"]["piqa"];
-  EXPECT_TRUE(piqa["acc_stderr"].is_null());  // of one item
+  EXPECT_TRUE(piqa["acc_stderr"].is_null());  // null because there is one item
   EXPECT_EQ(piqa["items"], 1);
   EXPECT_EQ(piqa["published_items"], 1838);
   EXPECT_EQ(json["mean_acc"], piqa["acc"]);
@@ -197,7 +199,7 @@ TEST_F(EvaluationTest, SamplesShowWhatWasAskedAndWhatItScored) {
   std::vector<nlohmann::json> samples;
   for (std::string line; std::getline(lines, line);) samples.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(samples.size(), 2u);
-  // Vectors, since nlohmann takes a pair of strings in braces for an object.
+  // Vectors, because nlohmann takes a pair of strings in braces for an object.
   using Pairs = std::vector<std::vector<std::string>>;
   const std::string context = "Question: Find \"é\".\nAnswer:";
   const auto likelihoods = evaluation.results[0].likelihoods.items[0];
@@ -229,7 +231,8 @@ TEST_F(EvaluationTest, MissingDataSetsAreLeftOutWithAReason) {
   EXPECT_TRUE(has(message_of(available_tasks(wanted, folder_.path() / "no")), "no such folder"));
 }
 
-// Two tasks, answers chosen by hand; the errors by the definition, in two passes.
+// Two tasks with chosen answers are compared. The expected errors come from the definition, in two
+// passes.
 TEST(TradeOff, LossesArePairedItemByItem) {
   const auto result_of = [](const std::vector<int>& right) {
     TaskResult result;
@@ -267,12 +270,12 @@ TEST(TradeOff, LossesArePairedItemByItem) {
   EXPECT_TRUE(accuracy_loss(dense_results, dense_results)->is_noise());
   EXPECT_FALSE((AccuracyLoss{0.1, 0.05}).is_noise());
   EXPECT_TRUE((AccuracyLoss{0.1, 0.052}).is_noise());
-  EXPECT_TRUE((AccuracyLoss{0.1, NAN}).is_noise());  // of one item
+  EXPECT_TRUE((AccuracyLoss{0.1, NAN}).is_noise());  // the error of one item
   EXPECT_FALSE(accuracy_loss({}, {}).has_value());
 }
 
-// The published pairs of loss and speed-up at ratio 0.2 and the range of the published gammas.
-TEST(TradeOff, Gamma) {
+// The pairs of loss and speed-up at ratio 0.2, and the range of gammas, are published.
+TEST(TradeOff, GammaMatchesThePublishedRatios) {
   EXPECT_NEAR(*gamma(0.57, 0.50, 1.63), 0.1111, 5e-5);
   EXPECT_NEAR(*gamma(0.60, 0.57, 1.74), 0.0405, 5e-5);
   EXPECT_LT(*gamma(0.50, 0.51, 1.1), 0.0);  // better and faster

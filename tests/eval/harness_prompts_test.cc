@@ -1,5 +1,6 @@
-// The prompts of every published item, byte for byte those of lm-evaluation-harness: hashes of what
-// the task code of its version 0.4.13.dev0 (commit 4e7e0d47) made of the same documents.
+// This test compares the prompts of every published item, byte for byte, with
+// lm-evaluation-harness. The expected values are hashes of what the task code of its version
+// 0.4.13.dev0 (commit 4e7e0d47) made from the same documents.
 
 #include <ostream>
 
@@ -11,7 +12,8 @@
 namespace neuronmm::eval {
 namespace {
 
-// FNV-1a, 64 bits, over "{context}\0{continuation}\0" of every request of every item in order.
+// Returns FNV-1a, 64 bits, over "{context}\0{continuation}\0" of every request of every item in
+// order.
 uint64_t hash_requests(const std::vector<TaskItem>& items) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&](const std::string& text) {
@@ -38,7 +40,7 @@ struct HarnessPrompts {
 
 class HarnessPromptsTest : public testing::TestWithParam<HarnessPrompts> {};
 
-TEST_P(HarnessPromptsTest, AllItems) {
+TEST_P(HarnessPromptsTest, RequestsOfAllItemsMatchTheHarness) {
   NMM_TEST_DATA_OR_SKIP(data, "tasks");
   const Task& task = *value_of(parse_tasks(GetParam().task)).front();
   const auto items = value_of(read_items(task, value_of(find_files(task, data)), 0));

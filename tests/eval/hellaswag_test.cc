@@ -1,3 +1,5 @@
+// This test compares the clean-up of HellaSwag with the harness.
+
 #include "eval/hellaswag.h"
 
 #include <gtest/gtest.h>
@@ -5,23 +7,25 @@
 namespace neuronmm::eval {
 namespace {
 
-// Expected values: the harness's Python, run by hand.
-TEST(HellaSwag, CleanUpRules) {
+// The expected values come from running the harness's Python code.
+TEST(HellaSwag, CleanUpMatchesTheHarness) {
   EXPECT_EQ(clean_hellaswag(""), "");
   EXPECT_EQ(clean_hellaswag(" \t\n a b \xC2\xA0\x1C"), "a b");
   EXPECT_EQ(clean_hellaswag("How to dance [title] Learn"), "How to dance. Learn");
   EXPECT_EQ(clean_hellaswag("Dance. [title] Learn"), "Dance.. Learn");
-  EXPECT_EQ(clean_hellaswag("[title] Learn"), " Learn");  // no space before: brackets like others
+  // Without a space before it, it is a bracket like others.
+  EXPECT_EQ(clean_hellaswag("[title] Learn"), " Learn");
   EXPECT_EQ(clean_hellaswag("a [step] b [substeps] c"), "a b c");
-  EXPECT_EQ(clean_hellaswag("a [x[y] b"), "a b");  // from the first bracket, to the nearest
+  // From the first bracket to the nearest closing one.
+  EXPECT_EQ(clean_hellaswag("a [x[y] b"), "a b");
   EXPECT_EQ(clean_hellaswag("a ]b[ c"), "a ]b[ c");
-  EXPECT_EQ(clean_hellaswag("a [b\nc] d [e] f"), "a [b\nc] d f");  // '.' is no newline
+  EXPECT_EQ(clean_hellaswag("a [b\nc] d [e] f"), "a [b\nc] d f");  // '.' does not match a newline
   EXPECT_EQ(clean_hellaswag("[a\n[b] c"), "[a\n c");
-  EXPECT_EQ(clean_hellaswag("a   b    c"), "a  b  c");  // one pass: three become two
+  EXPECT_EQ(clean_hellaswag("a   b    c"), "a  b  c");  // one pass: three spaces become two
   EXPECT_EQ(clean_hellaswag("a [] b"), "a b");
 }
 
-TEST(HellaSwag, Context) {
+TEST(HellaSwag, ContextMatchesTheHarness) {
   EXPECT_EQ(hellaswag_context("Tango", "A band plays.", "they SING"),
             "Tango: A band plays. They sing");
   EXPECT_EQ(hellaswag_context("Home", "How to cook [title] Boil. [step] Now.", ""),

@@ -1,3 +1,5 @@
+// This test checks the statistics of latencies, and that models are timed in turns.
+
 #include "eval/latency.h"
 
 #include <limits>
@@ -11,9 +13,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-TEST(Percentile, IsNumpys) {
+TEST(Percentile, MatchesNumpy) {
   const std::vector<double> values = {3.1, 0.7, 12.5, 4.4, 4.4, 9.01, 1.25, 6.6, 2.2, 8.8, 5.05};
-  // numpy.percentile(values, p)
+  // The expected values are numpy.percentile(values, p).
   const std::pair<double, double> expected[] = {{0, 0.7},     {37.5, 4.075}, {50, 4.4},  {90, 9.01},
                                                 {95, 10.755}, {99, 12.151},  {100, 12.5}};
   for (const auto& [percent, value] : expected)
@@ -23,13 +25,15 @@ TEST(Percentile, IsNumpys) {
   EXPECT_NEAR(percentile(std::vector{4.0, 1.0, 3.0, 2.0}, 95), 3.85, 1e-12);
 }
 
-// The sample run of the reference system's README: 32 + 32 tokens, dense Llama-3.2-1B.
+// The times are those of the sample run in the reference system's README: 32 + 32 tokens, dense
+// Llama-3.2-1B.
 TEST(LatencyReport, ReproducesThePublishedThroughputs) {
   const std::vector<RunLatency> runs(11, {1.300056, 0.070273, std::vector<double>(31, 0.039088)});
   const LatencyReport report = latency_report(runs, {.prompt_tokens = 32});
   EXPECT_NEAR(report.end_to_end.throughput, 49.23, 0.005);
   EXPECT_NEAR(report.context_encoding.throughput, 455.36, 0.05);
-  // Published: 26.408 = 32 / (31 * 39.088 ms), one token more than was timed.
+  // The published value is 26.408 = 32 / (31 * 39.088 ms), which counts one token more than was
+  // timed.
   EXPECT_NEAR(report.token_generation.throughput * 32 / 31, 26.408, 0.005);
   EXPECT_NEAR(report.token_generation.throughput, 1.0 / 0.039088, 1e-9);
   EXPECT_NEAR(report.generated_tokens_per_s, 32 / 1.300056, 1e-9);
@@ -47,7 +51,8 @@ TEST(LatencyReport, StatisticsAreOverRunsOrOverCalls) {
   EXPECT_NEAR(report.token_generation.p50, 300.0, 1e-9);
   EXPECT_NEAR(report.token_generation.p100, 500.0, 1e-9);
   EXPECT_NEAR(report.token_generation.throughput, 6 / 1.8, 1e-12);
-  EXPECT_NEAR(report.time_per_output_token.p50, 300.0, 1e-9);  // of the runs' means 200 and 400
+  // The median of the runs' means 200 and 400.
+  EXPECT_NEAR(report.time_per_output_token.p50, 300.0, 1e-9);
   EXPECT_NEAR(report.time_per_output_token.p99, 398.0, 1e-9);
   EXPECT_NEAR(report.generated_tokens_per_s, 2 * 4 / 4.0, 1e-12);
 }
@@ -127,7 +132,7 @@ TEST_F(MeasureLatency, TakesTurnsAndTimesEveryCall) {
   const model::Transformer* const models[] = {&a, &b};
   const LatencySettings settings = {.prompt_tokens = 5, .new_tokens = 4, .runs = 3};
   const auto measurement = value_of(measure_latency(models, settings, silent_));
-  // A run is one prefill and three decode calls; one round of warm-up, three timed.
+  // A run is one prefill and three decode calls. One round warms up, and three are timed.
   EXPECT_EQ(order, "AAAABBBBBBBBAAAAAAAABBBBBBBBAAAA");
   EXPECT_FALSE(measurement.interrupted);
   ASSERT_EQ(measurement.models.size(), 2u);
@@ -150,7 +155,8 @@ TEST_F(MeasureLatency, ABatchDecodesTogether) {
   const model::Transformer* const models[] = {&transformer};
   const LatencySettings settings = {.prompt_tokens = 5, .new_tokens = 4, .batch = 3, .runs = 1};
   const auto measurement = value_of(measure_latency(models, settings, silent_));
-  EXPECT_EQ(calls, 2 * 4);  // warm-up and run: one prefill of all prompts, three decode calls
+  // Warm-up and run each have one prefill of all prompts and three decode calls.
+  EXPECT_EQ(calls, 2 * 4);
   EXPECT_EQ(measurement.models[0][0].token_generation.size(), 3u);
 }
 
@@ -166,7 +172,7 @@ TEST_F(MeasureLatency, AnInterruptKeepsTheFinishedRounds) {
   EXPECT_EQ(measurement.models[0].size(), 1u);
   EXPECT_EQ(measurement.models[1].size(), 1u);
 
-  for (const int before_any_run : {1, 4 + 1}) {  // in the warm-up, in the first timed run
+  for (const int before_any_run : {1, 4 + 1}) {  // in the warm-up, and in the first timed run
     set_interrupted(false);
     calls = 0;
     calls_of_b = before_any_run;
@@ -176,7 +182,7 @@ TEST_F(MeasureLatency, AnInterruptKeepsTheFinishedRounds) {
   }
 }
 
-TEST_F(MeasureLatency, SettingsThatDoNotFit) {
+TEST_F(MeasureLatency, RefusesSettingsThatDoNotFit) {
   const model::Transformer transformer = load_on(backend_);
   const model::Transformer* const models[] = {&transformer};
   const auto message = [&](int64_t prompt_tokens, int64_t new_tokens, int64_t runs) {
@@ -191,7 +197,7 @@ TEST_F(MeasureLatency, SettingsThatDoNotFit) {
   EXPECT_TRUE(has(message(4, 2, 0), "runs"));
 }
 
-TEST_F(MeasureLatency, AModelThatGivesNoLogitsIsAnError) {
+TEST_F(MeasureLatency, AModelWithNanLogitsIsAnError) {
   tensors_["model.norm.weight"].values[0] = std::numeric_limits<float>::quiet_NaN();
   const model::Transformer transformer = load_on(backend_);
   const model::Transformer* const models[] = {&transformer};

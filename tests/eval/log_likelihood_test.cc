@@ -1,5 +1,5 @@
-// Log-likelihoods against an independent fp64 transformer that runs every request whole, and
-// accuracies against definitions and against chance.
+// This test compares log-likelihoods with an independent fp64 transformer that runs every request
+// whole, and accuracies with their definitions.
 
 #include "eval/log_likelihood.h"
 
@@ -16,8 +16,8 @@ namespace {
 
 class LogLikelihood : public EvalTest {
  protected:
-  // `choices` requests with `shared` tokens before what differs; targets may begin among the
-  // shared.
+  // Returns an item with `choices` requests that share their first `shared` tokens. Targets may
+  // begin among the shared tokens.
   EncodedItem random_item(std::mt19937_64& random, int64_t choices, int64_t shared,
                           int64_t longest_rest) const {
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
@@ -70,15 +70,18 @@ TEST_F(LogLikelihood, AgreesWithWholeSequencesInFp64) {
     const auto choices = 2 + static_cast<int64_t>(random() % 4);
     items.push_back(random_item(random, choices, 1 + static_cast<int64_t>(random() % 30), 12));
   }
-  items.push_back({{{{1, 2, 3}, {4}, false}, {{1, 2, 3}, {5}, false}}});   // one token each
-  items.push_back({{{{1, 2, 3}, {3, 5}, true}, {{2, 3, 6}, {5}, true}}});  // nothing shared
+  // Choices of one token each.
+  items.push_back({{{{1, 2, 3}, {4}, false}, {{1, 2, 3}, {5}, false}}});
+  // Choices that share nothing.
+  items.push_back({{{{1, 2, 3}, {3, 5}, true}, {{2, 3, 6}, {5}, true}}});
   items.push_back(
-      {{{{1, 2, 3}, {3, 4}, false}, {{1, 2}, {4, 4}, false}}});  // one is the other's begin
+      // One choice's input is the start of the other's.
+      {{{{1, 2, 3}, {3, 4}, false}, {{1, 2}, {4, 4}, false}}});
   expect_naive(items, 2);
 }
 
-// Several passes for one choice, and passes that end inside a choice.
-TEST_F(LogLikelihood, LongContinuations) {
+// A choice takes several passes, and passes end inside a choice.
+TEST_F(LogLikelihood, LongContinuationsAreScoredInSeveralPasses) {
   config_.max_position_embeddings = 1200;
   std::mt19937_64 random(3);
   std::vector<EncodedItem> items;
@@ -96,7 +99,7 @@ TEST_F(LogLikelihood, SharedTokensAreComputedOnce) {
   EXPECT_EQ(result.computed_tokens, 3 + 1 + 2);
 }
 
-TEST_F(LogLikelihood, OtherItemsDoNotMatter) {
+TEST_F(LogLikelihood, DoNotDependOnOtherItems) {
   std::mt19937_64 random(6);
   std::vector<EncodedItem> items;
   for (int i = 0; i < 20; ++i) items.push_back(random_item(random, 3, 10, 10));
@@ -108,7 +111,7 @@ TEST_F(LogLikelihood, OtherItemsDoNotMatter) {
   }
 }
 
-TEST_F(LogLikelihood, WhatCannotBeScored) {
+TEST_F(LogLikelihood, RefusesInputThatCannotBeScored) {
   const EncodedItem good = {{{{1, 2, 3}, {4}, false}, {{1, 2, 3}, {5}, false}}};
   EncodedItem bad = good;
   bad.requests[1].targets[0] = 19;
@@ -123,7 +126,7 @@ TEST_F(LogLikelihood, WhatCannotBeScored) {
             "item 2 has a log-likelihood that is not finite: nan");
 }
 
-TEST_F(LogLikelihood, AnInterruptTellsWhatIsDone) {
+TEST_F(LogLikelihood, AnInterruptReportsFinishedItems) {
   std::mt19937_64 random(10);
   std::vector<EncodedItem> items;
   for (int i = 0; i < 40; ++i) items.push_back(random_item(random, 2, 5, 5));
@@ -133,8 +136,8 @@ TEST_F(LogLikelihood, AnInterruptTellsWhatIsDone) {
   EXPECT_EQ(result.error().kind, Error::Kind::kInterrupted);
 }
 
-TEST(MultipleChoice, AccuraciesAndTheirErrors) {
-  // mean and sample standard deviation / sqrt(n) of 1 0 0 1, by hand
+TEST(MultipleChoice, StandardErrorsMatchTheDefinition) {
+  // The expected values are the mean and the sample standard deviation / sqrt(n) of 1, 0, 0 and 1.
   const Accuracy four = accuracy({true, false, false, true});
   EXPECT_DOUBLE_EQ(four.value, 0.5);
   EXPECT_DOUBLE_EQ(four.standard_error, std::sqrt((4 * 0.25) / 3) / 2);
@@ -142,7 +145,7 @@ TEST(MultipleChoice, AccuraciesAndTheirErrors) {
   EXPECT_EQ(accuracy({true, true}).standard_error, 0.0);
 }
 
-TEST(MultipleChoice, LengthsNormaliseAndTheFirstOfEqualsWins) {
+TEST(MultipleChoice, AccNormDividesByLengthAndTheFirstOfEqualsWins) {
   TaskItem item;
   item.requests.resize(3);
   item.choice_lengths = {1, 4, 2};

@@ -1,4 +1,5 @@
-// A model beside its reference: against perplexity() of each alone, and what is refused.
+// This test compares paired perplexities with perplexity() of each model alone, and checks what is
+// refused.
 
 #include "eval/paired_perplexity.h"
 
@@ -17,8 +18,8 @@ class PairedPerplexityTest : public EvalTest {
   PairedPerplexityTest() { config_.max_position_embeddings = 700; }
 };
 
-// Chunks of more tokens than a forward call of either takes.
-TEST_F(PairedPerplexityTest, GivesTheBitsOfBothPerplexities) {
+// The chunks have more tokens than a forward call of either function takes.
+TEST_F(PairedPerplexityTest, HasTheBitsOfBothSeparatePerplexities) {
   constexpr int64_t kContext = 600;
   const auto dense = random_model(1), other = random_model(2);
   const auto tokens = random_tokens(3 * kContext + 50, config_.vocab_size, 3);
@@ -36,7 +37,7 @@ TEST_F(PairedPerplexityTest, GivesTheBitsOfBothPerplexities) {
   EXPECT_NEAR(paired.divergence.perplexity_ratio(), alone.perplexity / reference.perplexity, 1e-9);
 }
 
-TEST_F(PairedPerplexityTest, OfAModelWithItselfIsNoDifference) {
+TEST_F(PairedPerplexityTest, AModelDoesNotDifferFromItself) {
   const auto model = random_model(4);
   const auto tokens = random_tokens(64, config_.vocab_size, 5);
   const auto paired = value_of(paired_perplexity(model, model, tokens, 16, silent_));
@@ -47,7 +48,7 @@ TEST_F(PairedPerplexityTest, OfAModelWithItselfIsNoDifference) {
   EXPECT_EQ(paired.divergence.perplexity_ratio(), 1.0);
 }
 
-TEST_F(PairedPerplexityTest, RefusesWhatCannotBeCompared) {
+TEST_F(PairedPerplexityTest, RefusesModelsThatCannotBeCompared) {
   const auto dense = random_model(6);
   const auto tokens = random_tokens(64, config_.vocab_size, 7);
   const auto message = [&](const model::Transformer& other, int64_t context) {
@@ -64,10 +65,10 @@ TEST_F(PairedPerplexityTest, RefusesWhatCannotBeCompared) {
                   "at most 700 tokens"));
 }
 
-TEST_F(PairedPerplexityTest, ALossThatIsNotFiniteNamesItsChunkOfEitherModel) {
+TEST_F(PairedPerplexityTest, ALossThatIsNotFiniteIsReportedWithItsChunk) {
   model::TestTensors tensors = model::random_tensors(config_, 9);
   tensors["model.embed_tokens.weight"].values[18 * config_.hidden_size] =
-      std::numeric_limits<float>::quiet_NaN();  // of token 18
+      std::numeric_limits<float>::quiet_NaN();  // in the embedding of token 18
   const auto wild = load(tensors), tame = random_model(10);
   std::vector<TokenId> tokens = random_tokens(40, 18, 10);
   tokens[24] = 18;
@@ -78,11 +79,12 @@ TEST_F(PairedPerplexityTest, ALossThatIsNotFiniteNamesItsChunkOfEitherModel) {
   }
 }
 
-TEST_F(PairedPerplexityTest, AnInterruptTellsWhatIsDone) {
+TEST_F(PairedPerplexityTest, AnInterruptReportsFinishedChunks) {
   const auto dense = random_model(11), other = random_model(12);
   const auto tokens = random_tokens(40, config_.vocab_size, 13);
   int calls = 0;
-  backend_.on_attention = [&] { set_interrupted(++calls == 4); };  // the second chunk's last
+  // In the second chunk's last call.
+  backend_.on_attention = [&] { set_interrupted(++calls == 4); };
   const auto paired = paired_perplexity(dense, other, tokens, 10, silent_);
   EXPECT_TRUE(has(message_of(paired), "interrupted: 2 of 4 chunks done, perplexity so far "));
   EXPECT_EQ(paired.error().kind, Error::Kind::kInterrupted);
@@ -109,7 +111,7 @@ TEST(SameTokens, RefusesAnotherTokenizer) {
   EXPECT_TRUE(has(check(tokenizer_with(R"({"a": 0, "c": 1, "b": 2, "ab": 3, "bc": 4})", "[]"), ""),
                   "found token 1, \"b\" in D and \"c\" in C"));
   const auto other_order = tokenizer_with(vocabulary, R"(["b c", "a b"])");
-  EXPECT_EQ(check(other_order, "ab"), "no error");  // the text does not show it
+  EXPECT_EQ(check(other_order, "ab"), "no error");  // this text does not show the difference
   EXPECT_TRUE(has(check(other_order, "ababc"), "differently from token 1 on"));
 }
 
@@ -117,7 +119,7 @@ TEST(DivergenceJson, HasEveryMeanWithItsInterval) {
   DivergenceSummary summary;
   summary.divergence = {0.5, 0.1, 3};
   summary.agreement = {0.75, 0.0, 3};
-  summary.added_loss = {0.25, 0.01, 1};  // a single window: no interval
+  summary.added_loss = {0.25, 0.01, 1};  // a single window has no interval
   summary.dense_perplexity = 8.0;
   const auto json = nlohmann::json::parse(divergence_json(summary).dump());
   EXPECT_EQ(json["kl"], 0.5);

@@ -1,3 +1,5 @@
+// This test compares perplexities with closed forms, an fp64 transformer and recorded logits.
+
 #include "eval/perplexity.h"
 
 #include <cmath>
@@ -13,7 +15,7 @@ namespace {
 
 class Perplexity : public EvalTest {};
 
-TEST_F(Perplexity, StandardErrorIsThatOfChunksScoredAlone) {
+TEST_F(Perplexity, StandardErrorMatchesSeparatelyScoredChunks) {
   constexpr int64_t kContext = 16, kChunks = 7;
   const auto model = load(model::random_tensors(config_, 8));
   const auto tokens = random_tokens(kContext * kChunks, config_.vocab_size, 9);
@@ -28,12 +30,12 @@ TEST_F(Perplexity, StandardErrorIsThatOfChunksScoredAlone) {
   for (const double value : means) mean += value / kChunks;
   for (const double value : means) variance += (value - mean) * (value - mean) / (kChunks - 1);
   const auto report = value_of(perplexity(model, tokens, kContext, silent_));
-  // Cancellation of squares near 9 in fp64.
+  // The tolerance allows the cancellation of squares near 9 in fp64.
   EXPECT_NEAR(report.standard_error, report.perplexity * std::sqrt(variance / kChunks), 1e-6);
   EXPECT_GT(report.standard_error, 1e-3);
 }
 
-// -log softmax(logits)[target] by the definition.
+// Returns -log softmax(logits)[target] by the definition.
 template <typename Row>
 long double naive_loss(const Row& logits, int64_t count, TokenId target) {
   long double sum = 0.0L;
@@ -53,9 +55,9 @@ TEST_F(Perplexity, UniformLogitsGiveTheVocabularySize) {
   EXPECT_NEAR(report.perplexity, 19.0, 1e-12 * 19.0);
 }
 
-// With attention and MLP switched off, one-hot embeddings and a head that holds log-probabilities,
-// the model is a table of bigrams: its perplexity has a closed form.
-TEST_F(Perplexity, BigramTableInClosedForm) {
+// Attention and MLP are switched off, embeddings are one-hot, and the head holds log-probabilities.
+// The model is then a table of bigrams, whose perplexity has a closed form.
+TEST_F(Perplexity, MatchesTheClosedFormOfABigramModel) {
   constexpr int64_t kVocab = 16, kContext = 9, kChunks = 5;
   config_.vocab_size = config_.hidden_size = kVocab;
   config_.rms_norm_eps = 1e-12;
@@ -70,7 +72,8 @@ TEST_F(Perplexity, BigramTableInClosedForm) {
     double sum = 0.0;
     for (double& weight : log_p[token]) sum += weight = 1.0 + static_cast<double>(random() % 1000);
     tensors["model.embed_tokens.weight"].values[token * kVocab + token] = 1.0f;
-    for (int64_t next = 0; next < kVocab; ++next) {  // RMS norm makes the one-hot sqrt(kVocab) tall
+    // RMS norm scales the one-hot vector to sqrt(kVocab).
+    for (int64_t next = 0; next < kVocab; ++next) {
       log_p[token][next] = std::log(log_p[token][next] / sum);
       tensors["lm_head.weight"].values[next * kVocab + token] =
           static_cast<float>(log_p[token][next] / std::sqrt(double{kVocab}));
@@ -84,7 +87,7 @@ TEST_F(Perplexity, BigramTableInClosedForm) {
   const double expected = exp_mean(sum, kChunks * (kContext - 1));
 
   const auto report = value_of(perplexity(load(tensors), tokens, kContext, silent_));
-  // Logits below 16 in size, rounded to fp32 in the head, the norm and the product.
+  // Logits are below 16 in magnitude and are rounded to fp32 in the head, the norm and the product.
   EXPECT_NEAR(report.perplexity, expected, expected * 3 * 16 * 0x1p-24);
   EXPECT_EQ(report.context, kContext);
   EXPECT_EQ(report.chunks, kChunks);
@@ -92,7 +95,8 @@ TEST_F(Perplexity, BigramTableInClosedForm) {
   EXPECT_EQ(report.tokens, 49);
 }
 
-// An fp64 transformer without cache or chunks, on chunks longer than one forward call.
+// The reference is an fp64 transformer without cache or chunks; chunks are longer than one forward
+// call.
 TEST_F(Perplexity, AgreesWithAnIndependentFp64Model) {
   constexpr int64_t kContext = 600, kChunks = 2;
   config_.max_position_embeddings = 700;
@@ -118,9 +122,10 @@ TEST_F(Perplexity, AgreesWithAnIndependentFp64Model) {
   EXPECT_EQ(report.scored_tokens, kChunks * (kContext - 1));
   EXPECT_EQ(report.tokens, kChunks * kContext + 500);
 
-  tokens.resize(kChunks * kContext);  // the tail does not matter
+  tokens.resize(kChunks * kContext);  // the rest after the last chunk does not matter
   EXPECT_EQ(value(), report.perplexity);
-  std::rotate(tokens.begin(), tokens.begin() + kContext, tokens.end());  // nor the chunks' order
+  // The order of the chunks does not matter.
+  std::rotate(tokens.begin(), tokens.begin() + kContext, tokens.end());
   EXPECT_NEAR(value(), report.perplexity, 1e-12 * report.perplexity);
 }
 
@@ -147,7 +152,7 @@ TEST_F(Perplexity, AgreesWithRecordedLogits) {
   }
 }
 
-TEST_F(Perplexity, InputThatCannotBeScored) {
+TEST_F(Perplexity, RefusesInputThatCannotBeScored) {
   const model::Transformer transformer = random_model(7);
   const auto message = [&](const std::vector<TokenId>& tokens, int64_t context) {
     return message_of(perplexity(transformer, tokens, context, silent_));
@@ -167,22 +172,23 @@ TEST_F(Perplexity, InputThatCannotBeScored) {
   EXPECT_EQ(message(tokens, 63), "no error");
 }
 
-TEST_F(Perplexity, ALossThatIsNotFiniteNamesItsChunk) {
+TEST_F(Perplexity, ALossThatIsNotFiniteIsReportedWithItsChunk) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     model::TestTensors tensors = model::random_tensors(config_, 9);
-    tensors["model.embed_tokens.weight"].values[18 * config_.hidden_size] = bad;  // of token 18
+    // In the embedding of token 18.
+    tensors["model.embed_tokens.weight"].values[18 * config_.hidden_size] = bad;
     const model::Transformer transformer = load(tensors);
     std::vector<TokenId> tokens = random_tokens(40, 18, 10);
     ASSERT_EQ(message_of(perplexity(transformer, tokens, 10, silent_)), "no error");
-    tokens[24] = 18;  // chunk 3: the prediction of the token after it is lost
+    tokens[24] = 18;  // in chunk 3; the prediction after this token is lost
     const std::string message = message_of(perplexity(transformer, tokens, 10, silent_));
     EXPECT_TRUE(has(message, "chunk 3 of 4")) << message;
     EXPECT_TRUE(has(message, "position 5")) << message;
   }
 }
 
-TEST_F(Perplexity, AnInterruptTellsWhatIsDone) {
+TEST_F(Perplexity, AnInterruptReportsFinishedChunks) {
   model::TestTensors tensors = model::random_tensors(config_, 11);
   for (float& value : tensors.at("lm_head.weight").values) value = 0.0f;
   const model::Transformer transformer = load(tensors);
@@ -192,11 +198,11 @@ TEST_F(Perplexity, AnInterruptTellsWhatIsDone) {
   const auto report = perplexity(transformer, tokens, 10, silent_);
   EXPECT_EQ(message_of(report), "interrupted: 2 of 4 chunks done, perplexity so far 19");
   EXPECT_EQ(report.error().kind, Error::Kind::kInterrupted);
-  EXPECT_EQ(message_of(perplexity(transformer, tokens, 10, silent_)),  // the flag is still up
+  EXPECT_EQ(message_of(perplexity(transformer, tokens, 10, silent_)),  // the interrupt is still set
             "interrupted: 0 of 4 chunks done");
 }
 
-TEST(PerplexityReport, DefaultContextIsThePublishedOneWhereItFits) {
+TEST(PerplexityReport, DefaultContextIsThePublishedOneIfItFits) {
   io::ModelConfig config;
   config.max_position_embeddings = 512;
   EXPECT_EQ(default_context(config), 512);
@@ -204,7 +210,7 @@ TEST(PerplexityReport, DefaultContextIsThePublishedOneWhereItFits) {
   EXPECT_EQ(default_context(config), 2048);
 }
 
-TEST(PerplexityReport, Json) {
+TEST(PerplexityReport, JsonHasTheValuesOfTheReport) {
   PerplexityReport report;
   report.device = "cpu";
   report.perplexity = 7.5;

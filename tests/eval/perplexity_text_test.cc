@@ -1,3 +1,5 @@
+// This test checks how texts are joined from the published files.
+
 #include "eval/perplexity_text.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +18,14 @@ class PerplexityText : public testing::Test {
     folder_.write_text("file", content);
     NMM_ASSIGN(const auto text, read_perplexity_text(*value_of(parse_tasks(task)).front(),
                                                      {folder_.path() / "file", {}}));
-    EXPECT_EQ(text.checksum, io::checksum(content));  // of the file, not of the joined text
+    // Checksum of the file, not of the joined text.
+    EXPECT_EQ(text.checksum, io::checksum(content));
     return text.text;
   }
   model::ModelFolder folder_;
 };
 
-// The rows of wikitext-2-raw-v1 are "", " = A = \n", "", " b c \n".
+// The rows of wikitext-2-raw-v1 for this file are "", " = A = \n", "" and " b c \n".
 TEST_F(PerplexityText, WikiTextRowsKeepTheirNewline) {
   EXPECT_EQ(value_of(read("wikitext2", " \n = A = \n \n b c \n")), "\n\n = A = \n\n\n\n\n b c \n");
 }
@@ -32,7 +35,7 @@ TEST_F(PerplexityText, PennTreebankRowsAreStripped) {
             "no it was n't\n\nthe <unk> of N");
 }
 
-TEST_F(PerplexityText, C4IsItsFirst2000Documents) {
+TEST_F(PerplexityText, C4TextIsTheFirst2000Documents) {
   EXPECT_EQ(value_of(read("c4", "{\"text\": \"a\\nb\"}\n{\"text\": \"c\", \"url\": \"u\"}\n")),
             "a\nb\n\nc");
   std::string lines;

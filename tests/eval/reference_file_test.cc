@@ -1,4 +1,4 @@
-// Reference logits as safetensors: there and back, and files that are not what they should be.
+// This test writes and reads reference logits as safetensors, and reads files that are wrong.
 
 #include "eval/reference_file.h"
 
@@ -9,9 +9,9 @@ namespace {
 
 class ReferenceFile : public EvalTest {
  protected:
-  // A file of these tensors, whose values must be whole numbers where the dtype is.
+  // Writes a file of these tensors. Tensors of integer dtypes must have whole numbers as values.
   std::filesystem::path file_of(const model::TestTensors& tensors) const {
-    folder_.write_tensors(tensors);  // model.safetensors
+    folder_.write_tensors(tensors);  // the file is model.safetensors
     return folder_.path() / "model.safetensors";
   }
   std::string error_of(const model::TestTensors& tensors) const {
@@ -21,7 +21,7 @@ class ReferenceFile : public EvalTest {
   model::ModelFolder folder_;
 };
 
-TEST_F(ReferenceFile, GoesThereAndBack) {
+TEST_F(ReferenceFile, WrittenLogitsReadBackUnchanged) {
   const auto model = random_model(3);
   const std::vector<std::vector<TokenId>> prompts = {{1, 2, 3}, {4}};
   const auto written = value_of(record_reference_logits(model, prompts, 5, silent_));
@@ -39,7 +39,7 @@ TEST_F(ReferenceFile, GoesThereAndBack) {
   }
 }
 
-TEST_F(ReferenceFile, OtherFilesAreJson) {
+TEST_F(ReferenceFile, OtherExtensionsAreReadAsJson) {
   config_.vocab_size = 2;
   folder_.write_text("r.json", R"({"sequences": [[1]], "logits": [[[0.5, 2]]]})");
   const auto read = value_of(read_reference_logits(folder_.path() / "r.json", config_));

@@ -1,3 +1,5 @@
+// This test parses recorded logits and records those of a model.
+
 #include "eval/reference_logits.h"
 
 #include "eval/eval_test.h"
@@ -94,7 +96,7 @@ TEST_F(RecordLogits, FollowsTheGreedyContinuation) {
   }
 }
 
-TEST_F(RecordLogits, Errors) {
+TEST_F(RecordLogits, RefusesPromptsThatDoNotFit) {
   const model::Transformer transformer = random_model(32);
   const auto message = [&](std::vector<std::vector<TokenId>> prompts, int64_t new_tokens) {
     return message_of(record_reference_logits(transformer, prompts, new_tokens, silent_));

@@ -1,4 +1,5 @@
-// Prompts byte for byte, from every file format; what is refused, and with which words.
+// This test checks prompts byte for byte from every file format, and the messages for input that is
+// refused.
 
 #include "eval/task_item.h"
 
@@ -52,7 +53,7 @@ TEST(TaskItem, ArcFromEveryFormat) {
                   expected, 0);
 }
 
-// The question alone is the context.
+// OpenBookQA's context is the question without other words.
 TEST(TaskItem, OpenBookQaFromEveryFormat) {
   const std::vector<Request> expected = {{"The sun is", " hot"}, {"The sun is", " a star"}};
   expect_requests(
@@ -68,7 +69,7 @@ TEST(TaskItem, OpenBookQaFromEveryFormat) {
                   expected, 1);
 }
 
-TEST(TaskItem, Piqa) {
+TEST(TaskItem, PiqaFromEveryFormat) {
   const std::vector<Request> expected = {{"Question: dresser\nAnswer:", " use a pin "},
                                          {"Question: dresser\nAnswer:", "  glue  it"}};
   const std::string unlabelled = R"({"goal": "dresser", "sol1": "use a pin ", "sol2": " glue  it")";
@@ -78,7 +79,7 @@ TEST(TaskItem, Piqa) {
   expect_requests(item("piqa", unlabelled + "}", "0"), expected, 0);
 }
 
-TEST(TaskItem, HellaSwag) {
+TEST(TaskItem, HellaSwagFromEveryFormat) {
   const std::string published =
       R"({"ind": 24, "activity_label": "Roof shingle removal", "ctx_a": "A man sits on a roof.",
           "ctx_b": "he SAYS", "ctx": "A man sits on a roof. he SAYS", "split": "val",
@@ -88,7 +89,7 @@ TEST(TaskItem, HellaSwag) {
   const TaskItem read = item("hellaswag", published);
   expect_requests(read, expected, 1);
   EXPECT_EQ(read.choice_lengths, (std::vector<int64_t>{7, 11}));
-  // Hugging Face writes the label as a string; already cleaned text is taken as it is.
+  // Hugging Face writes the label as a string. Text that was cleaned before is used unchanged.
   expect_requests(item("hellaswag", R"({"query": "Roof: [x]", "choices": [" a", "b"], "gold": 0})"),
                   {{"Roof: [x]", "  a"}, {"Roof: [x]", " b"}}, 0);
   const std::string as_text = R"({"activity_label": "Tango", "ctx_a": "They dance.", "ctx_b": "",
@@ -159,7 +160,7 @@ class TaskFiles : public testing::Test {
 
 const char* const kGoal = R"({"goal": "g", "sol1": "a", "sol2": "b"})";
 
-TEST_F(TaskFiles, LinesLabelsAndLimit) {
+TEST_F(TaskFiles, ReadsLinesAndLabelsUpToTheLimit) {
   const std::string items =
       write("items", std::string(kGoal) + "\r\n\n" + kGoal + "\n" + kGoal + "\n");
   const std::string labels = write("labels", "1\n\n0\r\n1");
@@ -183,7 +184,7 @@ TEST_F(TaskFiles, ErrorsNameFileAndLine) {
   EXPECT_EQ(message_of(read(empty)), empty + ": expected items, found none");
 }
 
-TEST_F(TaskFiles, FoundByTheirNames) {
+TEST_F(TaskFiles, FilesAreFoundInOrderOfPreference) {
   const auto find = [&] { return find_files(task("hellaswag"), folder_.path()); };
   const auto found = [&] {
     return std::filesystem::relative(value_of(find()).items, folder_.path()).string();
@@ -192,7 +193,7 @@ TEST_F(TaskFiles, FoundByTheirNames) {
             folder_.path().string() +
                 ": no file for hellaswag: looked there and in its folders for hellaswag.jsonl, "
                 "hellaswag_val.jsonl, hellaswag/hellaswag_val.jsonl, hellaswag_*.jsonl");
-  // Each is preferred to those before.
+  // A file is preferred to the ones created before it.
   std::filesystem::create_directory(folder_.path() / "some");
   write("some/hellaswag_val_1000.jsonl", "");
   EXPECT_EQ(found(), "some/hellaswag_val_1000.jsonl");
@@ -207,7 +208,7 @@ TEST_F(TaskFiles, FoundByTheirNames) {
   EXPECT_TRUE(has(message_of(find_files(task("piqa"), folder_.path() / "none")), "none"));
 }
 
-TEST_F(TaskFiles, TwoThatMatchAlikeAreNamed) {
+TEST_F(TaskFiles, TwoEquallyGoodMatchesAreAnError) {
   write("c4_b.jsonl", "");
   write("c4_a.jsonl", "");
   write("c4_a.txt", "");
@@ -217,7 +218,7 @@ TEST_F(TaskFiles, TwoThatMatchAlikeAreNamed) {
                 "meant c4.jsonl");
 }
 
-TEST_F(TaskFiles, LabelsBesideTheItems) {
+TEST_F(TaskFiles, LabelsAreFoundNextToTheItems) {
   std::filesystem::create_directory(folder_.path() / "piqa");
   write("piqa/valid.jsonl", "");
   EXPECT_TRUE(has(message_of(find_files(task("piqa"), folder_.path())), "piqa/valid-labels.lst"));

@@ -1,3 +1,5 @@
+// This test parses tolerance maps in both notations, and checks the messages for wrong ones.
+
 #include "eval/tolerance_map.h"
 
 #include <string>
@@ -19,7 +21,7 @@ void expect_map(const std::string& text, const ToleranceMap& expected) {
   }
 }
 
-TEST(ToleranceMap, PythonAndJson) {
+TEST(ToleranceMap, ParsesPythonAndJson) {
   const ToleranceMap reference_default = {
       {std::nullopt, 1e-5, 0.05}, {1000, 1e-5, 0.03}, {50, 1e-5, 0.02}, {5, 1e-5, 0.01}};
   expect_map("{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: (1e-5, 0.01)}",

@@ -1,5 +1,6 @@
 #pragma once
-// The reference backend with a hook: a test can count forward calls, or interrupt in the middle.
+// The reference backend with a hook, with which a test can count forward calls or interrupt in the
+// middle of one.
 
 #include <functional>
 
@@ -12,7 +13,7 @@ class WatchedBackend : public ops::ForwardingBackend {
  public:
   WatchedBackend() : ForwardingBackend(ops::make_reference_backend()) {}
 
-  // Called before every attention: once per layer and forward call.
+  // Called before every attention, once per layer and forward call.
   std::function<void()> on_attention = [] {};
 
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,

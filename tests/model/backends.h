@@ -1,5 +1,5 @@
 #pragma once
-// The backends that every test of the transformer runs on.
+// The backends that every test of the transformer runs on, as a parameter of its test suite.
 
 #include <memory>
 #include <string>

@@ -1,3 +1,6 @@
+// This test checks generation on every backend: tokens against whole forward passes, batches,
+// prompt caches, limits and errors.
+
 #include "model/generate.h"
 
 #include <algorithm>
@@ -36,7 +39,7 @@ class GenerateTest : public OnBackend {
 };
 NMM_ON_ALL_BACKENDS(GenerateTest);
 
-TEST_P(GenerateTest, GreedyIsTheArgmaxOfTheWholeSequenceEveryTime) {
+TEST_P(GenerateTest, EveryGreedyTokenIsTheArgmaxOfTheWholeSequence) {
   std::vector<TokenId> streamed, sequence = prompt;
   const auto generation = generate(transformer, prompt, {.max_new_tokens = 12}, [&](TokenId token) {
     streamed.push_back(token);
@@ -127,7 +130,7 @@ TEST_P(GenerateTest, RepetitionPenaltySeesPromptAndAnswer) {
   EXPECT_NE(generation->tokens, unpunished->tokens);
 }
 
-TEST_P(GenerateTest, AnInterruptKeepsWhatWasMade) {
+TEST_P(GenerateTest, AnInterruptKeepsTheTokensSoFar) {
   const auto whole = generate(transformer, prompt, {.max_new_tokens = 12});
   ASSERT_TRUE(whole.ok());
   int made = 0;
@@ -162,8 +165,8 @@ TEST_P(GenerateTest, ACallerMayEndASequence) {
   EXPECT_EQ((*both)[1].tokens, whole->tokens);
 }
 
-TEST_P(GenerateTest, PresencePenaltySeesTheAnswerAlone) {
-  // As much as one token in each step: no token comes twice, but those of the prompt may come.
+TEST_P(GenerateTest, PresencePenaltyIgnoresThePrompt) {
+  // The penalty is so large that no token comes twice; tokens of the prompt may still come.
   const SamplingOptions sampling = {.presence_penalty = 1e6};
   const auto generation =
       generate(transformer, prompt, {.max_new_tokens = 19, .sampling = sampling});
@@ -173,7 +176,7 @@ TEST_P(GenerateTest, PresencePenaltySeesTheAnswerAlone) {
   for (TokenId id = 0; id < 19; ++id) EXPECT_EQ(tokens[static_cast<size_t>(id)], id);
 }
 
-TEST_P(GenerateTest, BiasesForbidAndForce) {
+TEST_P(GenerateTest, LogitBiasesForbidAndForceTokens) {
   const auto forced =
       generate(transformer, prompt, {.max_new_tokens = 3, .sampling = {.logit_bias = {{7, 1e6}}}});
   ASSERT_TRUE(forced.ok()) << forced.error().message;
@@ -186,7 +189,7 @@ TEST_P(GenerateTest, BiasesForbidAndForce) {
   }
 }
 
-TEST_P(GenerateTest, LogprobsAreThoseOfTheModel) {
+TEST_P(GenerateTest, LogprobsAreTheModelsOwnProbabilities) {
   GenerateOptions options = {.max_new_tokens = 6,
                              .sampling = {.temperature = 3.0, .logit_bias = {{2, 1.5}}, .seed = 4},
                              .logprobs = 3};
@@ -211,8 +214,9 @@ TEST_P(GenerateTest, LogprobsAreThoseOfTheModel) {
   EXPECT_TRUE(generate(transformer, prompt, options)->logprobs.empty());
 }
 
-// Prompts shorter and longer than a piece, sequences that end early, one that fills its context.
-TEST_P(GenerateTest, ABatchIsItsPrompts) {
+// The batch has prompts shorter and longer than a piece, sequences that end early, and one that
+// fills its context.
+TEST_P(GenerateTest, ABatchGivesTheTokensOfItsPromptsAlone) {
   config.max_position_embeddings = 706;
   const Transformer model = make_tiny(config, *backend);
   std::vector<std::vector<TokenId>> prompts;
@@ -260,9 +264,10 @@ TEST_P(GenerateTest, ABatchRefusesABadPromptAndMayBeEmpty) {
   EXPECT_FALSE(generate_batch(transformer, prompts, {}).ok());
 }
 
-// Turns that go on, turns that begin anew in their midst, a longer and a shorter prompt, the same
-// one again: each gives what it gives without a cache.
-TEST_P(GenerateTest, APromptCacheChangesNothingButTheWork) {
+// Some turns continue the conversation and some begin again in the middle of it. They have a longer
+// prompt, a shorter one, and the same prompt again. Each gives the tokens that it gives without a
+// cache.
+TEST_P(GenerateTest, APromptCacheDoesNotChangeTheTokens) {
   config.max_position_embeddings = 700;
   const Transformer long_context = make_tiny(config, *backend);
   const std::vector<TokenId> text = random_tokens(640, config.vocab_size, 12);
@@ -270,7 +275,8 @@ TEST_P(GenerateTest, APromptCacheChangesNothingButTheWork) {
   struct Turn {
     int64_t same, other, reused;
   };
-  // Of the cache's tokens the first `same` go on with `other` tokens that were not there.
+  // A turn keeps the first `same` tokens of the cache and continues with `other` tokens that were
+  // not there.
   const Turn turns[] = {{0, 140, 0}, {143, 3, 143}, {145, 400, 145}, {97, 31, 97}, {5, 1, 5}};
   std::vector<TokenId> held;
   for (const Turn& turn : turns) {
@@ -297,7 +303,7 @@ TEST_P(GenerateTest, APromptCacheChangesNothingButTheWork) {
   }
 }
 
-// A run that stops halfway leaves tokens behind that the cache does not count as the new prompt's.
+// An interrupted run leaves tokens behind that the cache does not count as the new prompt's.
 TEST_P(GenerateTest, APromptCacheSurvivesAnInterrupt) {
   config.max_position_embeddings = 1100;
   const Transformer long_context = make_tiny(config, *backend);
@@ -320,7 +326,7 @@ TEST_P(GenerateTest, APromptCacheSurvivesAnInterrupt) {
             generate(long_context, tokens, options)->tokens);
 }
 
-TEST_P(GenerateTest, NothingIsMadeWhenNothingIsAsked) {
+TEST_P(GenerateTest, ZeroNewTokensGenerateNothing) {
   const auto generation = generate(transformer, prompt, {.max_new_tokens = 0});
   ASSERT_TRUE(generation.ok());
   EXPECT_EQ(generation->stop, Stop::kLimit);
@@ -355,7 +361,7 @@ TEST_P(GenerateTest, ReportsLogitsThatAreNotFinite) {
   }
 }
 
-TEST(StopTokens, GenerationConfigComesBeforeConfig) {
+TEST(StopTokens, GenerationConfigOverridesConfig) {
   io::ModelConfig config;
   config.eos_token_ids = {7, 8};
   EXPECT_EQ(stop_tokens_of({}, config), (std::vector<TokenId>{7, 8}));
@@ -369,7 +375,7 @@ GenerateOptions applied(const io::GenerationConfig& config, GenerateOptions opti
   return options;
 }
 
-TEST(GenerationDefaults, DoSampleDecidesWhetherAnythingIsDrawn) {
+TEST(GenerationDefaults, DoSampleDecidesBetweenDrawingAndGreedy) {
   EXPECT_EQ(applied({.do_sample = true}).sampling.temperature, 1.0);
   EXPECT_EQ(applied({.do_sample = true, .temperature = 0.6}).sampling.temperature, 0.6);
   EXPECT_EQ(applied({.do_sample = false, .temperature = 0.6}).sampling.temperature, 0.0);
@@ -378,7 +384,7 @@ TEST(GenerationDefaults, DoSampleDecidesWhetherAnythingIsDrawn) {
   EXPECT_EQ(applied({}, warm).sampling.temperature, 0.5);
 }
 
-TEST(GenerationDefaults, WhatIsNotSaidStays) {
+TEST(GenerationDefaults, MissingFieldsKeepTheirValues) {
   const GenerateOptions all = applied(
       {.top_k = 20, .top_p = 0.8, .min_p = 0.05, .repetition_penalty = 1.1, .max_new_tokens = 9});
   EXPECT_EQ(all.sampling.top_k, 20);

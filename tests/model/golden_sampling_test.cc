@@ -1,5 +1,5 @@
-// Against the probabilities that transformers' processors make of the same logits
-// (make_golden_sampling.py).
+// This test compares the sampler with the probabilities that transformers' processors compute from
+// the same logits (make_golden_sampling.py).
 
 #include <cmath>
 #include <fstream>
@@ -32,7 +32,7 @@ SamplingOptions options_of(const nlohmann::json& json) {
   return options;
 }
 
-TEST(GoldenSampling, HasTheProbabilitiesOfTheReference) {
+TEST(GoldenSampling, ProbabilitiesMatchTheReference) {
   const auto golden = golden_sampling();
   const std::vector<float> logits = golden["logits"];
   const std::vector<TokenId> prompt = golden["prompt"], generated = golden["generated"];
@@ -53,7 +53,7 @@ TEST(GoldenSampling, HasTheProbabilitiesOfTheReference) {
   }
 }
 
-TEST(GoldenSampling, GreedyTakesTheLikeliestOfTheReference) {
+TEST(GoldenSampling, GreedyTakesTheReferencesMostLikelyToken) {
   const auto golden = golden_sampling();
   const std::vector<float> logits = golden["logits"];
   const std::vector<TokenId> prompt = golden["prompt"], generated = golden["generated"];
@@ -67,12 +67,12 @@ TEST(GoldenSampling, GreedyTakesTheLikeliestOfTheReference) {
   }
 }
 
-TEST(GoldenSampling, LogprobsAreTheReferences) {
+TEST(GoldenSampling, LogprobsMatchTheReference) {
   const auto golden = golden_sampling();
   const std::vector<float> logits = golden["logits"];
   const std::vector<double> expected = golden["log_probabilities"];
-  // Exponentials are fp32 (ops/log_sum.h): each is within 2^-23 of itself, and so is what the
-  // rounding of its argument makes of it where it matters.
+  // Exponentials are fp32 (ops/log_sum.h), with a relative error of at most 2^-23. The rounding of
+  // their argument adds at most as much where it matters.
   constexpr double kTolerance = 0x1p-22;
   const auto found = token_logprobs(logits, 5, std::ssize(logits));
   EXPECT_EQ(found.chosen.id, 5);

@@ -1,5 +1,5 @@
-// Models with int8 weights: what their folders must hold, and logits on the CPU, which rounds
-// activations, too, against the reference, which does not.
+// This test checks models with int8 weights: what their folders must hold, and the CPU's logits
+// against the reference's. The CPU rounds activations, too; the reference does not.
 
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 
 using ops::LinearWeight;
 
-// More than one group in every direction, the last one not whole.
+// Every dimension has more than one group, and the last group is not whole.
 io::ModelConfig wide_config(io::Architecture architecture) {
   io::ModelConfig config = tiny_config(architecture);
   config.hidden_size = 160;
@@ -30,7 +30,7 @@ TestTensors wide_tensors(const io::ModelConfig& config, uint64_t seed) {
   TestTensors tensors = random_tensors(config, seed);
   for (auto& [name, tensor] : tensors) {
     if (tensor.shape.size() != 2) continue;
-    for (float& value : tensor.values) value *= 0.3f;  // activations stay near 1
+    for (float& value : tensor.values) value *= 0.3f;  // keeps activations near 1
   }
   return tensors;
 }
@@ -56,7 +56,7 @@ class Int8Folder : public testing::Test {
   TestTensors tensors = quantized_tensors(config, random_tensors(config, 1));
 };
 
-TEST_F(Int8Folder, Loads) {
+TEST_F(Int8Folder, LoadsInt8Weights) {
   EXPECT_EQ(load_error(), "");
   config.tie_word_embeddings = true;
   tensors = quantized_tensors(config, random_tensors(config, 1));
@@ -64,7 +64,7 @@ TEST_F(Int8Folder, Loads) {
   EXPECT_EQ(load_error(), "");
 }
 
-TEST_F(Int8Folder, ScalesMustFit) {
+TEST_F(Int8Folder, RefusesMissingOrWrongScales) {
   const TestTensor scales = tensors.at(kScale);
   tensors.erase(kScale);
   expect_error_naming({kScale, "missing", "[24, 1]"});
@@ -79,7 +79,7 @@ TEST_F(Int8Folder, ScalesMustFit) {
   }
 }
 
-TEST_F(Int8Folder, WeightsMustFit) {
+TEST_F(Int8Folder, RefusesWeightsOfAnotherShapeOrDType) {
   tensors.at(kName).shape = {16, 24};
   expect_error_naming({kName, "expected I8 [24, 16]", "found I8 [16, 24]"});
   tensors = quantized_tensors(config, random_tensors(config, 1));
@@ -87,7 +87,7 @@ TEST_F(Int8Folder, WeightsMustFit) {
   expect_error_naming({"tensor", "I8", "config.json has no neuronmm_quantization"});
 }
 
-// Scales that nobody asks for mean that the folder is not what its config says.
+// Scales without a rounded weight mean that the folder does not match its config.
 TEST_F(Int8Folder, ScalesOfAFloatWeightAreRefused) {
   tensors.at(kName).dtype = DType::kF32;
   expect_error_naming({"mlp.up_proj.weight_scale"});
@@ -99,8 +99,9 @@ TEST_F(Int8Folder, NormsMustBeFloats) {
   expect_error_naming({norm, "float dtype", "I8"});
 }
 
-// The reference on x + δ: every |δ| of a group up to half a step of its int8 rounding, max |x| /
-// 254, at random. What an int8 backend may differ by, from other code.
+// The reference applied to x + δ. Every |δ| of a group is random, up to half a step of the group's
+// int8 rounding, max |x| / 254. An int8 backend may differ from the reference by as much; this code
+// shares nothing with it.
 class PerturbedLinear : public ops::Linear {
  public:
   PerturbedLinear(std::unique_ptr<ops::Linear> first, std::unique_ptr<ops::Linear> second,
@@ -130,7 +131,7 @@ class PerturbedLinear : public ops::Linear {
     return moved;
   }
 
-  std::unique_ptr<ops::Linear> first_, second_;  // second: only when low-rank
+  std::unique_ptr<ops::Linear> first_, second_;  // `second` exists only if the layer is low-rank.
   int64_t rank_;
   std::mt19937_64& random_;
 };
@@ -193,9 +194,9 @@ double root_mean_square_difference(const Matrix& a, const Matrix& b) {
   return std::sqrt(squares / static_cast<double>(count));
 }
 
-// The CPU's roundings differ from the reference by no more than random ones of their size do: over
-// 40 · 19 logits the two root mean squares are within a few per cent of each other; 1.3 is the
-// margin. A forgotten group, scale or correction is off by far more.
+// The CPU's rounding changes the logits by no more than random rounding of the same size does. Over
+// 40 · 19 logits the two root mean squares agree within a few per cent; the margin is 1.3. A
+// forgotten group, scale or correction would change them far more.
 void expect_cpu_near_reference(const io::ModelConfig& config, const TestTensors& tensors) {
   const auto tokens = random_tokens(40, config.vocab_size, 3);
   const auto logits = [&](const ops::Backend& backend) {
@@ -211,10 +212,10 @@ void expect_cpu_near_reference(const io::ModelConfig& config, const TestTensors&
   }
   const double found = root_mean_square_difference(logits(*cpu::make_backend()), expected);
   EXPECT_LE(found, 1.3 * allowed);
-  EXPECT_GE(found, 0.5 * allowed);  // the activations were rounded indeed
+  EXPECT_GE(found, 0.5 * allowed);  // the activations were really rounded
 }
 
-TEST(Int8Model, CpuIsNearReference) {
+TEST(Int8Model, CpuLogitsAreNearTheReference) {
   for (const auto architecture : {io::Architecture::kLlama, io::Architecture::kQwen2}) {
     SCOPED_TRACE(io::architecture_name(architecture));
     const io::ModelConfig config = wide_config(architecture);
@@ -222,7 +223,7 @@ TEST(Int8Model, CpuIsNearReference) {
   }
 }
 
-TEST(Int8Model, CpuIsNearReferenceWithFactorsAndATiedHead) {
+TEST(Int8Model, CpuLogitsAreNearTheReferenceWithFactorsAndATiedHead) {
   io::ModelConfig config = wide_config(io::Architecture::kLlama);
   config.tie_word_embeddings = true;
   TestTensors tensors = wide_tensors(config, 6);
@@ -243,9 +244,9 @@ TEST(Int8Model, CpuIsNearReferenceWithFactorsAndATiedHead) {
   expect_cpu_near_reference(config, quantized_tensors(config, tensors));
 }
 
-// The reference computes with scale · byte and nothing else: the logits of the float model whose
-// weights are those numbers are the same bits.
-TEST(Int8Model, ReferenceIsTheDequantizedModel) {
+// The reference computes with scale · byte and nothing else. Its logits have the same bits as those
+// of a float model with these numbers as weights.
+TEST(Int8Model, ReferenceEqualsTheDequantizedModel) {
   for (const bool tied : {false, true}) {
     io::ModelConfig config = wide_config(io::Architecture::kQwen3);
     config.tie_word_embeddings = tied;

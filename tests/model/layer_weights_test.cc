@@ -1,4 +1,4 @@
-// Checkpoints that do not fit their config: every one is refused with the tensor's name.
+// This test loads checkpoints that do not fit their config: all are refused with the tensor's name.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 class LayerWeightsTest : public testing::Test {
  protected:
-  // The error of loading `tensors`, or "" when they load.
+  // Returns the error of loading `tensors`, or "" if they load.
   std::string load_error() const {
     const auto backend = ops::make_reference_backend();
     const auto transformer = load_tiny(config, tensors, *backend);
@@ -44,7 +44,7 @@ TEST_F(LayerWeightsTest, ReadsWhatTheConfigDescribes) {
   EXPECT_EQ(load_error(), "");
 }
 
-TEST_F(LayerWeightsTest, FactorsKeepThePapersLetters) {
+TEST_F(LayerWeightsTest, VProjIsOurUAndUProjIsOurV) {
   use_factors(4);
   const ModelFolder folder;
   folder.write_tensors(tensors);
@@ -92,7 +92,7 @@ TEST_F(LayerWeightsTest, RefusesFactorsThatDoNotFit) {
   use_factors(4);
   tensors[kMlp + "gate_v_proj.weight"] = zeros({64});
   expect_error_naming({"gate_v_proj", "[64]"});
-  // The crossed names: u and v swapped have the wrong orientation.
+  // The names are crossed: if u and v are swapped, their shapes are wrong.
   use_factors(4);
   std::swap(tensors[kMlp + "gate_v_proj.weight"], tensors[kMlp + "gate_u_proj.weight"]);
   expect_error_naming({"gate_v_proj", "found [24, 4] and [4, 16]"});
@@ -130,7 +130,7 @@ TEST_F(LayerWeightsTest, RefusesAnUntiedModelWithoutLmHead) {
   EXPECT_EQ(load_error(), "");
 }
 
-// transformers 5 would take the tensor, 4 the table.
+// transformers 5 takes the tensor, and transformers 4 takes the table.
 TEST_F(LayerWeightsTest, RefusesATiedHeadOfOtherValues) {
   config.tie_word_embeddings = true;
   expect_error_naming({"tie_word_embeddings", "lm_head.weight", "row 0"});
@@ -147,7 +147,8 @@ TEST_F(LayerWeightsTest, RefusesWeightsThatTheConfigDoesNotDescribe) {
   tensors[kAttention + "q_norm.weight"] = zeros({6});
   expect_error_naming({kAttention + "q_norm.weight"});
   tensors.erase(kAttention + "q_norm.weight");
-  tensors[kAttention + "rotary_emb.inv_freq"] = zeros({3});  // in old exports; harmless
+  // Old exports have it, and it is harmless.
+  tensors[kAttention + "rotary_emb.inv_freq"] = zeros({3});
   EXPECT_EQ(load_error(), "");
 }
 
@@ -158,7 +159,7 @@ TEST_F(LayerWeightsTest, AttentionBiasAndQkNormAreRequiredWhenConfigured) {
   expect_error_naming({"q_norm.weight"});
 }
 
-TEST_F(LayerWeightsTest, LlamasAttentionBiasIncludesO) {
+TEST_F(LayerWeightsTest, LlamasAttentionBiasIncludesTheOutputProjection) {
   config.attention_bias = config.attention_output_bias = true;
   expect_error_naming({"proj.bias"});
   tensors = random_tensors(config, 1);

@@ -18,8 +18,9 @@ std::vector<T> read_values(std::ifstream& file, int64_t count) {
   return values;
 }
 
-// llama2.c rotates neighbours (2j, 2j + 1) of a head, Hugging Face halves (j, j + head_dim/2): row
-// 2j + h of each head of q and k moves to row j + h · head_dim/2.
+// Converts the order of rows. llama2.c rotates neighbours (2j, 2j + 1) of a head, and Hugging Face
+// rotates halves (j, j + head_dim/2). Row 2j + h of each head of q and k therefore moves to row j +
+// h · head_dim/2.
 std::vector<float> to_half_split(const std::vector<float>& w_t, int64_t columns, int64_t head_dim) {
   std::vector<float> moved(w_t.size());
   const int64_t rows = static_cast<int64_t>(w_t.size()) / columns;
@@ -40,7 +41,7 @@ io::ModelConfig config_of(const std::vector<int32_t>& header) {
   config.num_attention_heads = header[3];
   config.num_key_value_heads = header[4];
   config.head_dim = config.hidden_size / config.num_attention_heads;
-  config.vocab_size = header[5];  // a negative size would mean an untied classifier
+  config.vocab_size = header[5];  // a negative size means an untied classifier
   config.max_position_embeddings = header[6];
   config.rms_norm_eps = 1e-5;
   config.rope_theta = 10000.0;
@@ -64,7 +65,7 @@ Llama2c read_llama2c(const std::filesystem::path& bin) {
       DType::kF32,
       {config.vocab_size, hidden},
       read_values<float>(file, config.vocab_size * hidden)};
-  struct Stack {  // one weight of all layers, in the order of the file
+  struct Stack {  // one weight of all layers; stacks are in the order of the file
     std::string name;
     Shape shape;
     bool rotated = false;
@@ -93,9 +94,9 @@ Llama2c read_llama2c(const std::filesystem::path& bin) {
 
 Llama2cTokenizer::Llama2cTokenizer(const std::filesystem::path& tokenizer_bin, int64_t vocab_size) {
   std::ifstream file(tokenizer_bin, std::ios::binary);
-  read_values<int32_t>(file, 1);  // the longest piece
+  read_values<int32_t>(file, 1);  // the length of the longest piece
   for (int64_t id = 0; id < vocab_size; ++id) {
-    read_values<float>(file, 1);  // the score, for encoding
+    read_values<float>(file, 1);  // the score, which only encoding needs
     const std::vector<char> piece = read_values<char>(file, read_values<int32_t>(file, 1)[0]);
     pieces_.emplace_back(piece.begin(), piece.end());
   }

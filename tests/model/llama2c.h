@@ -1,6 +1,6 @@
 #pragma once
-// Models of llama2.c (https://github.com/karpathy/llama2.c), real and small: its version-0 `.bin`
-// and its tokenizer file.
+// Reads models of llama2.c (https://github.com/karpathy/llama2.c) for tests with real, small
+// models: its version-0 `.bin` and its tokenizer file.
 
 #include <filesystem>
 #include <string>
@@ -13,12 +13,12 @@ namespace neuronmm::model {
 
 struct Llama2c {
   io::ModelConfig config;
-  TestTensors tensors;  // Hugging Face's names and row order
+  TestTensors tensors;  // with Hugging Face's names and row order
 };
 Llama2c read_llama2c(const std::filesystem::path& bin);
 
-// The text of tokens after BOS: llama2.c's decode(), which drops the space that its encoder puts
-// before the first word.
+// A tokenizer that only decodes. It returns the text of tokens after BOS like llama2.c's decode(),
+// which drops the space that the encoder puts before the first word.
 class Llama2cTokenizer {
  public:
   Llama2cTokenizer(const std::filesystem::path& tokenizer_bin, int64_t vocab_size);

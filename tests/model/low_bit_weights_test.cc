@@ -1,4 +1,5 @@
-// Model folders with weights of 6 and 4 bits: how they are read, and what is refused.
+// This test checks model folders with weights of 6 and 4 bits: how they are read, and what is
+// refused.
 
 #include <limits>
 
@@ -37,7 +38,7 @@ class LowBitFolder : public testing::Test {
   TestTensors tensors = quantized_tensors(config, floats, kFourAndSix);
 };
 
-TEST_F(LowBitFolder, Loads) {
+TEST_F(LowBitFolder, LoadsRoundedWeights) {
   EXPECT_EQ(load_error(), "");
   EXPECT_EQ(tensors.at(kName).shape, Shape({24, 8}));
   EXPECT_EQ(tensors.at(kGroup).shape, Shape({24, 1}));
@@ -46,7 +47,7 @@ TEST_F(LowBitFolder, Loads) {
   EXPECT_EQ(tensors.at("model.layers.0.self_attn.v_proj.weight").dtype, DType::kI8);
 }
 
-TEST_F(LowBitFolder, TensorsMustFit) {
+TEST_F(LowBitFolder, RefusesTensorsOfAnotherShapeOrDType) {
   const TestTensors right = tensors;
   tensors.at(kName).shape = {12, 16};
   expect_error_naming({kName, "expected U8 [24, 8]", "found U8 [12, 16]"});
@@ -69,26 +70,27 @@ TEST_F(LowBitFolder, TensorsMustFit) {
   expect_error_naming({"tensor", "expected U8"});
 }
 
-TEST_F(LowBitFolder, ValuesMustBeOfTheFormat) {
+TEST_F(LowBitFolder, RefusesValuesOutsideTheFormat) {
   const TestTensors right = tensors;
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -0.5f}) {
     tensors.at(kScale).values[7] = bad;
     expect_error_naming({kScale, "finite", fmt::format("found {} at [7, 0]", bad)});
   }
   tensors = right;
-  tensors.at(kGroup).values[5] = 0x0F;  // 16 · q - 64: up to 176
+  tensors.at(kGroup).values[5] = 0x0F;  // values are 16 · q - 64, up to 176
   expect_error_naming({kGroup, "within ±127", "found -64 to 176 at [5, 0]"});
-  tensors.at(kGroup).values[5] = 0xFF;  // 16 · q - 184
+  tensors.at(kGroup).values[5] = 0xFF;  // values are 16 · q - 184
   expect_error_naming({kGroup, "found -184 to 56 at [5, 0]"});
   tensors = right;
-  TestTensor& head = tensors.at("lm_head.weight");  // [vocabulary, 16]: 8 bytes low, 4 high
-  head.values[12 * 3 + 1] = 0;                      // columns 2 and 3
+  // [vocabulary, 16]: 8 bytes of low bits, then 4 of high bits.
+  TestTensor& head = tensors.at("lm_head.weight");
+  head.values[12 * 3 + 1] = 0;  // the codes of columns 2 and 3
   head.values[12 * 3 + 8] = 0;
   expect_error_naming({"lm_head.weight", "codes of 1 to 63", "found 0 at [3, 2]"});
 }
 
-// Whatever the folder holds, a backend computes with the numbers that the format gives them.
-TEST_F(LowBitFolder, ComputesWithWhatTheFormatGives) {
+// A backend computes with the numbers that the format defines for the stored bytes.
+TEST_F(LowBitFolder, ComputesLikeTheExpandedFloatWeights) {
   for (const io::Quantization& quantization :
        {io::Quantization{{6}}, io::Quantization{{4, 32}}, kFourAndSix}) {
     for (const bool tied : {false, true}) {

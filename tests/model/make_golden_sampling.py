@@ -1,6 +1,7 @@
-"""Writes golden_sampling.json: the probabilities that a token is drawn with, by transformers' logits processors in
-the order of transformers 5.23 (GenerationMixin._get_logits_processor), computed in fp64. It has none for presence and
-frequency: those are the formula of OpenAI's API reference, between repetition penalty and temperature as in vLLM.
+"""Writes golden_sampling.json: the probabilities with which tokens are drawn, computed in fp64 by transformers' logits
+processors in the order of transformers 5.23 (GenerationMixin._get_logits_processor). transformers has no processors
+for presence and frequency. These penalties follow the formula of OpenAI's API reference and come between repetition
+penalty and temperature, as in vLLM.
 pip install torch transformers==4.46.3; python make_golden_sampling.py > golden_sampling.json"""
 
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes rope_golden.json: frequencies and attention factors of RoPE's variants, by transformers' own functions.
+"""Writes rope_golden.json: frequencies and attention factors of RoPE's variants, computed by transformers' functions.
 
   python3 -m venv venv && venv/bin/pip install numpy==2.4.6 transformers==5.23.0
   venv/bin/python tests/model/make_rope_golden.py > tests/model/rope_golden.json
 
-torch is not needed: the functions run on NumPy arrays, in fp64 where torch would have fp32, so that what is frozen is
-their value and not their rounding.
+torch is not needed: the functions run on NumPy arrays in fp64, where torch would use fp32. The file therefore holds their
+values without fp32 rounding.
 """
 
 import json
@@ -48,7 +48,7 @@ def yarn(factor, original=None, **more):
     return scaling if original is None else {**scaling, "original_max_position_embeddings": original}
 
 
-# As Phi-3-mini-128k: 48 factors from 1 to 2 and to 64.
+# Factors like those of Phi-3-mini-128k: 48 of them, from 1 to 2 (short) and from 1 to 64 (long).
 SHORT = [round(1 + j / 47, 3) for j in range(48)]
 LONG = [round(64 ** (j / 47), 3) for j in range(48)]
 LONGROPE = {"rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG}
@@ -87,7 +87,7 @@ CASES = {
 
 
 def longest(case, parameters):
-    """Up to where a sequence's frequencies do not depend on its length."""
+    """Returns the longest sequence whose frequencies do not depend on its length."""
     if parameters["rope_type"] == "longrope" and parameters["short_factor"] != parameters["long_factor"]:
         return parameters["original_max_position_embeddings"]
     if parameters["rope_type"] == "yarn":
@@ -97,7 +97,7 @@ def longest(case, parameters):
 
 
 def golden(case):
-    made = CLASSES[case["architectures"][0]](**json.loads(json.dumps(case)))  # a copy, which it changes
+    made = CLASSES[case["architectures"][0]](**json.loads(json.dumps(case)))  # a copy, because the class changes it
     made.standardize_rope_params()
     function = rope.ROPE_INIT_FUNCTIONS[made.rope_parameters["rope_type"]]
     frequencies, attention_factor = function(made)

@@ -1,5 +1,5 @@
-// MLPs of every form found by tensor names, and folders whose tensors say something else than they
-// should.
+// This test reads MLPs of every form by their tensor names, and folders whose tensors contradict
+// their config.
 
 #include "model/mlp_reader.h"
 
@@ -14,7 +14,7 @@ const std::string kPrefix = "model.layers.1.mlp.";
 
 class MlpReaderTest : public testing::Test {
  protected:
-  // A model whose second layer has this shape, with its tensors.
+  // Makes a model whose second layer has this shape, with its tensors.
   void use(const std::string& form, const io::MlpShape& shape) {
     config.compression = tiny_record(form, {io::MlpShape{}, shape});
     tensors = random_tensors(config, 3);
@@ -57,11 +57,11 @@ class MlpReaderTest : public testing::Test {
 
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);  // H 16, I 24
   TestTensors tensors;
-  std::unique_ptr<io::Checkpoint> checkpoint;  // which weights look at
+  std::unique_ptr<io::Checkpoint> checkpoint;  // the memory that the weights point into
   std::set<std::string> names;
 };
 
-TEST_F(MlpReaderTest, Pivoted) {
+TEST_F(MlpReaderTest, ReadsPivots) {
   use("pivoted", {.gate = 5, .up = 0, .down = 7});
   const auto mlp = read();
   ASSERT_TRUE(mlp.ok()) << mlp.error().message;
@@ -81,7 +81,7 @@ TEST_F(MlpReaderTest, Pivoted) {
   EXPECT_EQ(mlp->down.stored_bytes(), 4 * (9 * 7 + 7 * 24));
 }
 
-TEST_F(MlpReaderTest, NarrowOfFewerNeurons) {
+TEST_F(MlpReaderTest, ReadsSharedPivotsAndFewerNeurons) {
   use("mixed", {.down = 3, .input = 9, .neurons = 20});
   const auto mlp = read();
   ASSERT_TRUE(mlp.ok()) << mlp.error().message;
@@ -95,7 +95,7 @@ TEST_F(MlpReaderTest, NarrowOfFewerNeurons) {
   EXPECT_EQ(mlp->neurons(), 20);
 }
 
-TEST_F(MlpReaderTest, FewerNeuronsAlone) {
+TEST_F(MlpReaderTest, ReadsFewerNeurons) {
   use("neurons", {.neurons = 6});
   const auto mlp = read();
   ASSERT_TRUE(mlp.ok()) << mlp.error().message;
@@ -104,20 +104,20 @@ TEST_F(MlpReaderTest, FewerNeuronsAlone) {
   EXPECT_FALSE(mlp->gate.pivoted() || mlp->down.pivoted());
 }
 
-TEST_F(MlpReaderTest, Int8MapsAndWeights) {
+TEST_F(MlpReaderTest, ReadsInt8MapsAndWeights) {
   use("mixed", {.down = 3, .input = 9});
   config.quantization = io::Quantization{};
   tensors = quantized_tensors(config, tensors);
   const auto mlp = read();
   ASSERT_TRUE(mlp.ok()) << mlp.error().message;
-  EXPECT_EQ(names, mlp_names());  // scales, too
+  EXPECT_EQ(names, mlp_names());  // including the scales
   EXPECT_TRUE(mlp->in.map_t.quantized() && mlp->down.out.map_t.quantized() &&
               mlp->gate.w_t.quantized());
   EXPECT_EQ(mlp->down.stored_bytes(), 3 * 24 + 2 * 3 + 13 * 3 + 2 * 13);
   expect_index(mlp->in, "input_pivots");
 }
 
-// Without a record the tensors say all but the neurons.
+// Without a record the tensors define all sizes except the neurons.
 TEST_F(MlpReaderTest, NeedsNoRecordForPivots) {
   use("pivoted", {.gate = 5, .up = 6, .down = 7});
   const auto mlp = read(false);

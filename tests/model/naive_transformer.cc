@@ -68,8 +68,8 @@ class Naive {
     return widened(prefix + "down", times(prefix + "down_proj.weight", inner));
   }
 
-  // For each of `size` elements: its place among the pivots, or minus one and minus its place among
-  // the others.
+  // Returns for each of `size` elements its place among the pivots, or minus one minus its place
+  // among the others.
   std::vector<int64_t> places(const std::string& which, size_t size) const {
     std::vector<int64_t> place(size, -1);
     const std::vector<float>& pivots = get(which + "_pivots").values;
@@ -82,7 +82,7 @@ class Naive {
     return place;
   }
 
-  // x[pivots] + D·x[others]; x without pivots.
+  // Returns x[pivots] + D·x[others], or x if there are no pivots.
   Vector narrowed(const std::string& which, const Vector& x) const {
     if (!tensors_.contains(which + "_pivots")) return x;
     const std::vector<int64_t> place = places(which, x.size());
@@ -97,7 +97,7 @@ class Naive {
     return t;
   }
 
-  // y[pivots] = z, y[others] = C·z; z without pivots.
+  // Returns y with y[pivots] = z and y[others] = C·z, or z if there are no pivots.
   Vector widened(const std::string& which, const Vector& z) const {
     if (!tensors_.contains(which + "_pivots")) return z;
     const Vector others = times(which + "_pivot_proj.weight", z);
@@ -126,7 +126,7 @@ class Naive {
     return result;
   }
 
-  // x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb writes it.
+  // Returns x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb computes it.
   Vector rotated(const Vector& x, size_t position) const {
     const auto dim = static_cast<size_t>(config_.head_dim);
     const auto* const longrope = std::get_if<io::LongRopeScaling>(&config_.rope_scaling);
@@ -166,7 +166,8 @@ class Naive {
     return y;
   }
 
-  // Rows of x in the place of v, a head's width of them at a time.
+  // Mixes rows of x by a head's attention weights: slices of x take the place of v, a head's width
+  // at a time.
   Vector mixed(const Vector& q, const Rows& k, const Rows& x, size_t position) const {
     const auto dim = static_cast<size_t>(config_.head_dim);
     const size_t head = position % static_cast<size_t>(config_.num_attention_heads);

@@ -1,6 +1,7 @@
 #pragma once
-// An independent transformer to compare with: fp64, the whole sequence at once, no cache, written
-// from Hugging Face's modeling_llama / modeling_qwen3 and sharing nothing with src/ but the config.
+// An independent transformer that tests compare with. It computes in fp64, the whole sequence at
+// once and without a cache. It was written from Hugging Face's modeling_llama / modeling_qwen3 and
+// shares nothing with src/ except the config.
 
 #include <vector>
 
@@ -8,14 +9,15 @@
 
 namespace neuronmm::model {
 
-// logits[position][token]. Dense tensors only.
+// Returns logits[position][token]. Only for dense tensors.
 std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
                                               const TestTensors& tensors,
                                               const std::vector<TokenId>& tokens);
 
-// What every layer's MLP reads and makes, one row per position: its input, gate before silu, up,
-// and the hidden state after the layer; and what its attention reads, the
-// same mixed by the weights of head (position modulo their number), and the heads' outputs.
+// The values around one layer's MLP, one row per position. `input`, `gate` (before silu) and `up`
+// are the MLP's; `hidden` is the hidden state after the layer. `attention` is the attention's
+// input. `mixed` is the same rows mixed by the attention weights of one head: head number position
+// modulo the number of heads. `heads` are the heads' outputs.
 struct NaiveMlpRows {
   std::vector<std::vector<double>> input, gate, up, hidden, attention, mixed, heads;
 };

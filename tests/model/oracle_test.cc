@@ -1,4 +1,5 @@
-// Logits published by other implementations: Hugging Face transformers and fp64 references.
+// This test compares with logits published by other implementations: Hugging Face transformers and
+// fp64 references.
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +16,7 @@
 namespace neuronmm::model {
 namespace {
 
-// The published logits are fp32 or better and of magnitude 5 at most.
+// The published logits are fp32 or better, and at most 5 in magnitude.
 constexpr double kLogitTolerance = 1e-4;
 
 std::string read_file(const std::filesystem::path& path) {
@@ -50,7 +51,7 @@ class HfTiny : public OnBackend {
 };
 NMM_ON_ALL_BACKENDS(HfTiny);
 
-TEST_P(HfTiny, OneFile) {
+TEST_P(HfTiny, LogitsOfModelsInOneFileMatch) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/hf-tiny");
   for (const std::string name : {"tiny_llama", "tiny_qwen2", "tiny_smollm2", "tiny_mistral"}) {
     SCOPED_TRACE(name);
@@ -61,7 +62,7 @@ TEST_P(HfTiny, OneFile) {
   }
 }
 
-TEST_P(HfTiny, Shards) {
+TEST_P(HfTiny, LogitsOfAShardedModelMatch) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/hf-tiny");
   const ModelFolder folder;
   folder.copy_file(data / "tiny_llama_config.json", "config.json");
@@ -74,13 +75,13 @@ TEST_P(HfTiny, Shards) {
 
 class PagedInfer : public OnBackend {
  protected:
-  // The bf16 weights under the config of llama3_scaling_reference.json, with or without its
+  // Loads the bf16 weights with the config of llama3_scaling_reference.json, with or without its
   // scaling.
   Result<Transformer> load(const std::filesystem::path& data, bool scaled) {
     nlohmann::json config = reference(data)["config"];
     config["architectures"] = {"LlamaForCausalLM"};
     config["model_type"] = "llama";
-    if (!scaled) {  // tiny_llama_meta.txt: rope_theta=10000.0
+    if (!scaled) {  // as in tiny_llama_meta.txt
       config.erase("rope_scaling");
       config["rope_theta"] = 10000.0;
     }
@@ -95,11 +96,12 @@ class PagedInfer : public OnBackend {
 };
 NMM_ON_ALL_BACKENDS(PagedInfer);
 
-TEST_P(PagedInfer, GoldenLogits) {
+TEST_P(PagedInfer, LogitsMatchTheGoldenFile) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/paged-infer");
   const auto transformer = load(data, false);
   ASSERT_TRUE(transformer.ok()) << transformer.error().message;
-  // tiny_llama_golden.bin: fp32 [40 positions, 112 tokens], of the tokens of both references.
+  // The file tiny_llama_golden.bin holds fp32 [40 positions, 112 tokens], for the tokens of both
+  // references.
   const std::vector<TokenId> tokens = reference(data)["tokens"];
   const std::string bytes = read_file(data / "tiny_llama_golden.bin");
   const size_t vocab = 112;
@@ -113,11 +115,11 @@ TEST_P(PagedInfer, GoldenLogits) {
   expect_logits(*transformer, tokens, expected);
 }
 
-TEST_P(PagedInfer, GreedyTokensWithLlama3Scaling) {
+TEST_P(PagedInfer, GreedyTokensMatchWithLlama3Scaling) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/paged-infer");
   const auto transformer = load(data, true);
   ASSERT_TRUE(transformer.ok()) << transformer.error().message;
-  // greedy_tokens[i]: the most likely token after tokens[0..i].
+  // In the reference, greedy_tokens[i] is the most likely token after tokens[0..i].
   const std::vector<TokenId> tokens = reference(data)["tokens"];
   const Matrix logits = all_logits(*transformer, tokens);
   std::vector<TokenId> greedy;

@@ -1,3 +1,6 @@
+// This test compares the frequencies of rotary embeddings with their formulas, with transformers,
+// and with published values.
+
 #include "model/rope.h"
 
 #include <cmath>
@@ -43,7 +46,7 @@ TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths)
   }
 }
 
-TEST(RopeInverseFrequencies, LinearScalingDividesAll) {
+TEST(RopeInverseFrequencies, LinearScalingDividesAllFrequencies) {
   io::ModelConfig config;
   config.head_dim = 8;
   config.rope_theta = 10000.0;
@@ -52,8 +55,9 @@ TEST(RopeInverseFrequencies, LinearScalingDividesAll) {
             (std::vector<float>{0.25f, 0.025f, 0.0025f, 0.00025f}));
 }
 
-// rope_golden.json holds what transformers' functions give, in fp64 (make_rope_golden.py).
-TEST(RopeInverseFrequencies, EveryVariantIsThatOfTransformers) {
+// The file rope_golden.json holds the results of transformers' functions in fp64
+// (make_rope_golden.py).
+TEST(RopeInverseFrequencies, EveryVariantMatchesTransformers) {
   std::ifstream file(source_dir() / "tests/model/rope_golden.json");
   const auto golden = nlohmann::json::parse(file);
   ASSERT_GT(golden.size(), 15u);
@@ -66,7 +70,7 @@ TEST(RopeInverseFrequencies, EveryVariantIsThatOfTransformers) {
     EXPECT_FLOAT_EQ(found.attention_factor, expected["attention_factor"].get<float>());
     const std::vector<double> frequencies = expected["inverse_frequencies"];
     ASSERT_EQ(found.inverse_frequencies.size(), frequencies.size());
-    for (size_t j = 0; j < frequencies.size(); ++j) {  // within the rounding to fp32
+    for (size_t j = 0; j < frequencies.size(); ++j) {  // equal except for the rounding to fp32
       EXPECT_NEAR(static_cast<double>(found.inverse_frequencies[j]), frequencies[j],
                   1e-7 * frequencies[j])
           << j;
@@ -74,7 +78,7 @@ TEST(RopeInverseFrequencies, EveryVariantIsThatOfTransformers) {
   }
 }
 
-TEST(RopeInverseFrequencies, MatchTheThirtyTwoPublishedOfLlama32) {
+TEST(RopeInverseFrequencies, MatchThePublishedFrequenciesOfLlama32) {
   NMM_TEST_DATA_OR_SKIP(path, "oracles/paged-infer/llama3_rope_inv_freq.json");
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file);

@@ -1,3 +1,6 @@
+// This test compares the sampler with a naive distribution, and checks ties, NaN, forbidden tokens
+// and seeds.
+
 #include "model/sampler.h"
 
 #include <algorithm>
@@ -20,7 +23,7 @@ TokenId sample_once(const std::vector<float>& logits, const SamplingOptions& opt
   return Sampler(options).sample(logits, seen);
 }
 
-// The distribution that sampler.h describes, by sorting everything.
+// Returns the distribution that sampler.h describes, by sorting all tokens.
 std::vector<double> naive_distribution(const std::vector<float>& logits,
                                        const SamplingOptions& options,
                                        const std::vector<TokenId>& seen) {
@@ -57,8 +60,8 @@ TEST(Sampler, GreedyTakesTheLargestAndTheSmallestIdOfTies) {
   EXPECT_EQ(sample_once({-5}, {}), 0);
 }
 
-// Vocabularies of any size, few values so that there are ties, and some NaN.
-TEST(Sampler, GreedyIsTheFirstOfTheLargest) {
+// Vocabularies have random sizes, few different values so that there are ties, and some NaN.
+TEST(Sampler, GreedyTakesTheFirstOfTheLargestInAnyVocabulary) {
   const auto seed = static_cast<uint32_t>(std::random_device()());
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
@@ -75,8 +78,9 @@ TEST(Sampler, GreedyIsTheFirstOfTheLargest) {
   }
 }
 
-// Of 70 tokens, in two words, some: the same as of a vocabulary that has no others.
-TEST(Sampler, TokensThatAreNotAllowedAreAsIfTheyWereNotThere) {
+// Some of 70 tokens, in two words, are allowed. The choice equals that in a vocabulary without the
+// others.
+TEST(Sampler, ForbiddenTokensDoNotInfluenceTheChoice) {
   const std::vector<TokenId> ids = {0, 5, 17, 63, 64, 69};
   std::vector<uint64_t> allowed(2);
   std::vector<float> logits(70, 9.0f), of_allowed;
@@ -113,10 +117,11 @@ TEST(Sampler, NanAndInfiniteLogitsNeverWinOrCrash) {
 TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogitsOnce) {
   const SamplingOptions penalty = {.repetition_penalty = 2.0};
   EXPECT_EQ(sample_once({3, 2}, penalty), 0);
-  EXPECT_EQ(sample_once({3, 2}, penalty, {0}), 1);           // 1.5 < 2
-  EXPECT_EQ(sample_once({3, 1}, penalty, {0, 0, 0, 0}), 0);  // 1.5 > 1: not once per occurrence
-  EXPECT_EQ(sample_once({-1, -1.5}, penalty, {0}), 1);       // -2 < -1.5
-  EXPECT_EQ(sample_once({3, 2}, penalty, {-1, 2, 1'000'000}), 0);  // ids that do not exist
+  EXPECT_EQ(sample_once({3, 2}, penalty, {0}), 1);  // 1.5 < 2
+  // 1.5 > 1, because the penalty is not applied once per occurrence.
+  EXPECT_EQ(sample_once({3, 1}, penalty, {0, 0, 0, 0}), 0);
+  EXPECT_EQ(sample_once({-1, -1.5}, penalty, {0}), 1);             // -2 < -1.5
+  EXPECT_EQ(sample_once({3, 2}, penalty, {-1, 2, 1'000'000}), 0);  // these ids do not exist
 }
 
 TEST(Sampler, DrawsFollowTheNaiveDistribution) {
@@ -131,7 +136,7 @@ TEST(Sampler, DrawsFollowTheNaiveDistribution) {
       {.temperature = 1.0, .top_p = 0.7},
       {.temperature = 1.3, .top_k = 6, .top_p = 0.8},
       {.temperature = 1.0, .top_k = 1},
-      {.temperature = 1.0, .top_k = 1000},  // beyond the vocabulary: all
+      {.temperature = 1.0, .top_k = 1000},  // larger than the vocabulary, so all tokens stay
       {.temperature = 1.0, .top_p = 1e-12},
       {.temperature = 1.0, .top_p = 0.0},
       {.temperature = 1e-300},
@@ -148,8 +153,8 @@ TEST(Sampler, DrawsFollowTheNaiveDistribution) {
     std::vector<int> counts(logits.size());
     for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(sampler.sample(logits, seen))];
     for (size_t id = 0; id < logits.size(); ++id) {
-      // Five standard deviations of a binomial frequency: the fixed seeds pass, and one token in
-      // two million would not.
+      // Five standard deviations of a binomial frequency are allowed. The fixed seeds pass; with
+      // random seeds one token in two million would fail.
       const double bound = 5.0 * std::sqrt(expected[id] * (1.0 - expected[id]) / kDraws);
       EXPECT_NEAR(static_cast<double>(counts[id]) / kDraws, expected[id], bound) << "token " << id;
     }
@@ -162,7 +167,7 @@ TEST(Sampler, TopKKeepsTheSmallestIdsOfTies) {
 }
 
 TEST(Sampler, TopPKeepsTheTokenThatReachesTheMass) {
-  // Probabilities 1/2, 1/4, 1/4.
+  // The probabilities are 1/2, 1/4 and 1/4.
   const std::vector<float> logits = {std::log(2.0f), 0.0f, 0.0f};
   const auto largest_drawn = [&](double top_p) {
     Sampler sampler({.temperature = 1.0, .top_p = top_p});
@@ -176,8 +181,8 @@ TEST(Sampler, TopPKeepsTheTokenThatReachesTheMass) {
 }
 
 TEST(Sampler, SeedsAreReproducibleOnEveryPlatform) {
-  // Equal logits draw floor(u · 16) with u the top 53 bits of std::mt19937_64, whose values the
-  // standard fixes.
+  // Equal logits draw floor(u · 16), where u is the top 53 bits of std::mt19937_64. The C++
+  // standard fixes its values.
   const std::vector<float> logits(16, 0.25f);
   for (uint64_t seed : {uint64_t{0}, uint64_t{42}, ~uint64_t{0}}) {
     Sampler sampler({.temperature = 0.7, .seed = seed});

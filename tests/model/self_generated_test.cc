@@ -1,3 +1,5 @@
+// This test checks the text that a model writes itself, and that finished files are reused.
+
 #include "model/self_generated.h"
 
 #include <algorithm>
@@ -32,8 +34,8 @@ class SelfGenerated : public OnBackend {
 };
 NMM_ON_ALL_BACKENDS(SelfGenerated);
 
-// 18 sequences in two files, each what generate() makes of its first token.
-TEST_P(SelfGenerated, IsWhatTheModelWouldSay) {
+// There are 18 sequences in two files. Each is what generate() gives after its first token.
+TEST_P(SelfGenerated, SequencesAreThoseOfGenerate) {
   const auto written = self_generated(wanted_, work_.path(), *backend, silent_);
   ASSERT_TRUE(written.ok()) << written.error().message;
   ASSERT_EQ(written->size(), 18u);
@@ -51,8 +53,8 @@ TEST_P(SelfGenerated, IsWhatTheModelWouldSay) {
   }
 }
 
-// A damaged file is made again, an intact one is taken as it is.
-TEST_P(SelfGenerated, WhatIsThereIsNotWrittenAgain) {
+// A damaged file is made again, and an intact file is reused.
+TEST_P(SelfGenerated, IntactFilesAreNotWrittenAgain) {
   const auto written = self_generated(wanted_, work_.path(), *backend, silent_);
   ASSERT_TRUE(written.ok());
   std::ofstream(work_.path() / "generated-1.safetensors") << "damaged";

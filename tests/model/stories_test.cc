@@ -1,4 +1,5 @@
-// Real trained models: their text is known, so that a mistake anywhere in the transformer shows.
+// This test runs real trained models whose text is known, so that a mistake anywhere in the
+// transformer is noticed.
 
 #include <algorithm>
 #include <cmath>
@@ -45,8 +46,9 @@ TEST_P(Stories, Stories260KTellsItsKnownStory) {
   EXPECT_EQ(generation->tokens, reference->tokens);
 }
 
-// BabyLlama's 361 tokens: 3 special, 256 bytes, and the 102 characters of the same stories, in the
-// order of stories260K's tokenizer (which has no piece for the plain space that comes first).
+// Returns BabyLlama's ids of characters. Its 361 tokens are 3 special ones, 256 bytes, and the 102
+// characters of the same stories in the order of stories260K's tokenizer. That tokenizer has no
+// piece for the plain space, which comes first.
 std::map<char, TokenId> baby_characters(const std::filesystem::path& tok512) {
   const Llama2cTokenizer tokenizer(tok512, 512);
   const std::vector<std::string>& pieces = tokenizer.pieces();
@@ -83,8 +85,8 @@ TEST_P(Stories, BabyLlamaPredictsTheCharactersOfAStory) {
   std::ifstream file(stories);
   std::vector<TokenId> tokens = {kBos};
   for (char c; tokens.size() < 256 && file.get(c);) tokens.push_back(ids.at(c));
-  // Guessing costs log(361) = 5.9 nats and letter frequencies 2.9; a trained model of this size
-  // about 0.9.
+  // Guessing would cost log(361) = 5.9 nats, and letter frequencies 2.9. A trained model of this
+  // size needs about 0.9.
   EXPECT_LT(mean_loss(all_logits(*transformer, tokens), tokens), 1.2);
 
   const std::string known = "Once upon a time, there was a little girl named Lily. She loved to";

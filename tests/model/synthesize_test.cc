@@ -1,3 +1,6 @@
+// This test checks the list of a model's tensors against real models, and folders with random
+// weights.
+
 #include "model/synthesize.h"
 
 #include <algorithm>
@@ -28,8 +31,8 @@ int64_t parameters(const io::ModelConfig& config) {
   return total;
 }
 
-// The published numbers of parameters.
-TEST(TensorSpecs, HaveTheSizesOfRealModels) {
+// The expected values are the published numbers of parameters.
+TEST(TensorSpecs, ParameterCountsMatchPublishedModels) {
   NMM_TEST_DATA_OR_SKIP(folder, "configs");
   const std::pair<const char*, int64_t> published[] = {{"Llama-3.2-1B", 1'235'814'400},
                                                        {"Llama-3.2-3B", 3'212'749'824},
@@ -43,8 +46,8 @@ TEST(TensorSpecs, HaveTheSizesOfRealModels) {
   }
 }
 
-// Real checkpoints hold exactly the tensors of the specs (and an old buffer that no model reads).
-TEST(TensorSpecs, AreTheTensorsOfRealCheckpoints) {
+// Real checkpoints hold exactly the tensors of the specs, and an old buffer that no model reads.
+TEST(TensorSpecs, NamesAndShapesMatchRealCheckpoints) {
   NMM_TEST_DATA_OR_SKIP(folder, "oracles/hf-tiny");
   for (const std::string name : {"tiny_llama", "tiny_mistral", "tiny_qwen2", "tiny_smollm2"}) {
     const auto config = io::ModelConfig::load(folder / (name + "_config.json"));
@@ -146,13 +149,13 @@ TEST_F(Synthesize, ARecordOfPivotsGivesPivots) {
   const auto checkpoint = io::Checkpoint::open(root_ / "out");
   ASSERT_TRUE(config.ok() && checkpoint.ok());
   EXPECT_EQ(checkpoint->tensors().size(), tensor_specs(*config).size());
-  const auto first = layer_weights(*checkpoint, *config, 0);  // which checks that pivots ascend
+  const auto first = layer_weights(*checkpoint, *config, 0);  // checks that pivots ascend
   const auto second = layer_weights(*checkpoint, *config, 1);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->mlp.in.rank(), 48);
   EXPECT_EQ(first->mlp.neurons(), 80);
   EXPECT_EQ(second->mlp.gate.in.rank(), 63);
-  EXPECT_GE(first->mlp.down.out.index.back(), 60);  // spread over all 64 elements
+  EXPECT_GE(first->mlp.down.out.index.back(), 60);  // pivots spread over all 64 elements
   EXPECT_EQ(first->mlp.down.out.index.front(), 0);
   std::vector<float> map(40 * 24);
   to_floats(first->mlp.down.out.map_t, 0, std::ssize(map), map.data());
@@ -172,8 +175,9 @@ TEST_F(Synthesize, BytesDependOnTheSeedAndNotOnTheThreads) {
   EXPECT_NE(weights("one"), weights("other"));
 }
 
-// Moments and lag correlations of n independent normal values: errors of the mean 1/sqrt(n), of the
-// variance sqrt(2/n), of a correlation 1/sqrt(n), in units of the deviation; 5 of them are allowed.
+// Checks moments and lag correlations of n independent normal values. Their standard errors, in
+// units of the deviation, are 1/sqrt(n) for the mean and for a correlation, and sqrt(2/n) for the
+// variance. Five of them are allowed.
 TEST_F(Synthesize, WeightsAreNormalAndIndependent) {
   ASSERT_TRUE(
       make(std::string(kLlama) + R"(,"initializer_range":0.5,"dtype":"float32")", "out").ok());

@@ -39,7 +39,7 @@ io::ModelConfig tiny_config(io::Architecture architecture) {
 
 namespace {
 
-// `count` different numbers below `limit`, ascending.
+// Returns `count` different numbers below `limit`, in ascending order.
 std::vector<float> random_pivots(int64_t count, int64_t limit, std::mt19937_64& random) {
   std::vector<float> numbers(static_cast<size_t>(limit));
   std::iota(numbers.begin(), numbers.end(), 0.0f);
@@ -73,7 +73,7 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   const int64_t q = config.num_attention_heads * config.head_dim;
   const int64_t kv = config.num_key_value_heads * config.head_dim;
-  // Weights of deviation 0.3 keep the activations of these widths near 1.
+  // Weights with a standard deviation of 0.3 keep the activations of these widths near 1.
   const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
     add(name, {out, in}, 0.0f, 0.3f);
   };

@@ -1,5 +1,6 @@
 #pragma once
-// Small models with random weights, as tensors in memory that a test may spoil and as folders.
+// Small models with random weights for tests, as tensors in memory that a test may change and as
+// folders.
 
 #include <filesystem>
 #include <map>
@@ -12,36 +13,38 @@
 namespace neuronmm::model {
 
 struct TestTensor {
-  DType dtype;  // float, or I8, U8 or I32 with whole numbers as values
+  DType dtype;  // a float dtype, or I8, U8 or I32 with whole numbers as values
   Shape shape;
   std::vector<float> values;
 };
 using TestTensors = std::map<std::string, TestTensor>;
 
-// hidden_size 16, intermediate_size 24, 2 layers, 4 heads of head_dim 6 (so 24 is not hidden_size),
-// 2 kv heads, vocab_size 19, untied, with the switches of its architecture.
+// Returns a config with hidden_size 16, intermediate_size 24, 2 layers, vocab_size 19 and an untied
+// head. It has 4 heads of head_dim 6, so that their width of 24 is not hidden_size, and 2 kv heads.
+// Architectures differ in their usual switches.
 io::ModelConfig tiny_config(io::Architecture architecture);
 
-// The same with a factor for each pair's wavelength and an attention factor.
+// Returns a Llama config like that, with a factor for each pair's wavelength and an attention
+// factor (longrope).
 io::ModelConfig tiny_longrope_config();
 
-// A record of this form and these sizes of each layer.
+// Returns a compression record of this form with the given sizes of each layer.
 io::CompressionRecord tiny_record(const std::string& form, std::vector<io::MlpShape> shapes);
 
-// All tensors that the config describes, in fp32; pivots are random.
+// Returns all tensors that the config describes, in fp32. Pivots are random.
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed);
 
-// The same with the linear weights rounded, and their scales and groups; config.quantization is for
-// the caller to set.
+// Returns the tensors with the linear weights rounded, and with their scales and groups. The caller
+// sets config.quantization.
 TestTensors quantized_tensors(const io::ModelConfig& config, const TestTensors& tensors,
                               const io::Quantization& quantization = {});
-// What a float matrix stands for when it is rounded.
+// Returns the values that a float matrix has after rounding to `format`.
 std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& format);
 
-// The config.json text that parses back to `config`.
+// Returns the config.json text that parses back to `config`.
 std::string config_json(const io::ModelConfig& config);
 
-// A folder of its own that goes away with the object.
+// A temporary folder that is deleted with the object.
 class ModelFolder {
  public:
   ModelFolder();
@@ -58,11 +61,12 @@ class ModelFolder {
   std::filesystem::path path_;
 };
 
-// The model of `tensors`; its folder is deleted at once, the mapping keeps the weights alive.
+// Loads the model of `tensors`. Its folder is deleted at once; the mapped files keep the weights
+// alive.
 Result<Transformer> load_tiny(const io::ModelConfig& config, const TestTensors& tensors,
                               const ops::Backend& backend);
 
-// Logits of all tokens in one forward from an empty cache.
+// Returns the logits of all tokens in one forward pass from an empty cache.
 Matrix all_logits(const Transformer& transformer, const std::vector<TokenId>& tokens);
 
 std::vector<TokenId> random_tokens(int64_t count, int64_t vocab_size, uint64_t seed);

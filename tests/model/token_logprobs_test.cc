@@ -1,3 +1,5 @@
+// This test checks the log-probabilities of tokens and the order of the most likely ones.
+
 #include "model/token_logprobs.h"
 
 #include <cmath>
@@ -21,7 +23,7 @@ TEST(TokenLogprobs, TheMostLikelyComeFirst) {
   EXPECT_EQ(top_ids({1, 2}, 1000), (Ids{1, 0}));
 }
 
-// Probabilities 1/2, 1/4, 1/4, and logits whose exponentials overflow.
+// The probabilities are 1/2, 1/4 and 1/4. The second logits have exponentials that overflow.
 TEST(TokenLogprobs, AreLogarithmsOfProbabilities) {
   const std::vector<float> logits = {std::log(2.0f), 0.0f, 0.0f};
   EXPECT_NEAR(token_logprobs(logits, 0, 0).chosen.logprob, std::log(0.5), 1e-7);

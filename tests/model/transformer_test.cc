@@ -1,3 +1,6 @@
+// This test compares the transformer on every backend with a naive one, and checks batches, splits
+// of a sequence and observers.
+
 #include "model/transformer.h"
 
 #include <algorithm>
@@ -17,8 +20,8 @@
 namespace neuronmm::model {
 namespace {
 
-// The longest sums of a tiny model have 24 terms; two layers chain about ten of them. fp32 rounding
-// (2^-24 per term, relative to the sum's terms, which stay below 10) leaves some 24·10·10·2^-24.
+// The longest sums of a tiny model have 24 terms, and two layers chain about ten of them. fp32
+// rounding (2^-24 per term, relative to terms below 10) leaves an error of about 24·10·10·2^-24.
 constexpr double kFp32Tolerance = 24 * 10 * 10 * 0x1p-24;
 
 class TransformerTest : public OnBackend {};
@@ -79,12 +82,12 @@ TEST_P(TransformerTest, AddsTheBiasOfEveryAttentionProjection) {
   expect_naive_logits(config, *backend);
 }
 
-TEST_P(TransformerTest, TurnsByItsOwnFrequenciesAndAttentionFactor) {
+TEST_P(TransformerTest, RotatesWithLongRopeFrequenciesAndAttentionFactor) {
   expect_naive_logits(tiny_longrope_config(), *backend);
 }
 
 TEST_P(TransformerTest, PrefillAndDecodeAgreeHoweverTheSequenceIsSplit) {
-  const io::ModelConfig config = tiny_config(io::Architecture::kMistral);  // the window matters too
+  const io::ModelConfig config = tiny_config(io::Architecture::kMistral);  // it has a window, too
   const auto transformer = load_tiny(config, random_tensors(config, 1), *backend);
   ASSERT_TRUE(transformer.ok()) << transformer.error().message;
   const std::vector<TokenId> tokens = random_tokens(9, config.vocab_size, 2);
@@ -105,7 +108,7 @@ TEST_P(TransformerTest, PrefillAndDecodeAgreeHoweverTheSequenceIsSplit) {
     EXPECT_EQ(cache->length(), 9);
     expect_near(together, whole, kFp32Tolerance);
 
-    cache->set_length(static_cast<int64_t>(split));  // forget, and append the rest at once
+    cache->set_length(static_cast<int64_t>(split));  // forgets tokens and appends the rest at once
     run(split, tokens.size() - split);
     expect_near(together, whole, kFp32Tolerance);
   }
@@ -124,8 +127,8 @@ TEST_P(TransformerTest, LastLogitsAreTheLastRowOfAll) {
     EXPECT_NEAR(last.row(0)[j], all.row(5)[j], kFp32Tolerance);
 }
 
-// Sequences with and without a past, prefilling and decoding, in one forward.
-TEST_P(TransformerTest, ABatchGivesEachSequenceWhatItGetsAlone) {
+// Sequences with and without a past, in prefill and in decoding, share one forward pass.
+TEST_P(TransformerTest, ASequencesLogitsDoNotDependOnItsBatch) {
   const io::ModelConfig config = tiny_config(io::Architecture::kMistral);
   const auto transformer = load_tiny(config, random_tensors(config, 21), *backend);
   ASSERT_TRUE(transformer.ok()) << transformer.error().message;
@@ -179,8 +182,8 @@ TEST_P(TransformerTest, ABatchGivesEachSequenceWhatItGetsAlone) {
   }
 }
 
-// Replaces `mlp.X_proj.weight` by factors whose product it is exactly: small multiples of 1/8, so
-// that sums of `rank` products are exact in fp32.
+// Replaces `mlp.X_proj.weight` by factors whose product equals it exactly. Their values are small
+// multiples of 1/8, so that sums of `rank` products are exact in fp32.
 void factorize(TestTensors& dense, TestTensors& low_rank, const std::string& matrix, int64_t rank,
                std::mt19937_64& random) {
   TestTensor& w_t = dense.at(matrix + "_proj.weight");
@@ -205,11 +208,12 @@ void factorize(TestTensors& dense, TestTensors& low_rank, const std::string& mat
   low_rank[matrix + "_u_proj.weight"] = {DType::kBF16, {out, rank}, v_t};
 }
 
-TEST_P(TransformerTest, ExactFactorsGiveTheLogitsOfTheDenseTwin) {
+TEST_P(TransformerTest, ExactFactorsGiveTheLogitsOfTheDenseModel) {
   const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
   std::mt19937_64 random(5);
   TestTensors dense = random_tensors(config, 5), low_rank = dense;
-  // Every mixture of dense and low-rank, ranks of their own, factors of other dtypes than the rest.
+  // The layers mix dense and low-rank matrices with different ranks, and factors have other dtypes
+  // than the rest.
   factorize(dense, low_rank, "model.layers.0.mlp.gate", 5, random);
   factorize(dense, low_rank, "model.layers.0.mlp.up", 3, random);
   factorize(dense, low_rank, "model.layers.0.mlp.down", 7, random);
@@ -262,7 +266,7 @@ TEST_P(TransformerTest, LoadsAFolderWithAndWithoutTheModelPrefix) {
   expect_near(logits[1], logits[0], 0.0);
 }
 
-// One that pretends to have counterparts, and may fail in the midst of a pass.
+// A backend that pretends to have counterparts, and may fail in the middle of a pass.
 class SharedBackend : public ops::ForwardingBackend {
  public:
   SharedBackend() : ForwardingBackend(cpu::make_backend()) {}
@@ -288,7 +292,7 @@ class SharedBackend : public ops::ForwardingBackend {
   };
 };
 
-TEST(Counterparts, APassThatTheyHaveBegunIsFinishedOrTheyAreLost) {
+TEST(Counterparts, APassIsFinishedOrThrowsWorkersLost) {
   const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
   SharedBackend backend;
   const auto transformer = load_tiny(config, random_tensors(config, 4), backend);

@@ -1,5 +1,5 @@
-// What several processes get from one another, over both links. Each case runs communicator_worker
-// under mpirun.
+// This test runs communicator_worker under mpirun and checks what several processes get from one
+// another, over both links.
 
 #include "parallel/communicator.h"
 
@@ -36,7 +36,7 @@ class SeveralProcesses : public testing::TestWithParam<std::tuple<int, std::stri
   static int processes() { return std::get<0>(GetParam()); }
 };
 
-TEST_P(SeveralProcesses, SumsAreThoseOfFp64AndTheSameBitsEverywhere) {
+TEST_P(SeveralProcesses, SumsMatchFp64AndHaveTheSameBitsEverywhere) {
   const Outcome outcome = run_case("sums");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
@@ -51,7 +51,7 @@ TEST_P(SeveralProcesses, WhoWaitsSleeps) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-TEST_P(SeveralProcesses, DifferencesAndErrorsAreToldWithBothValues) {
+TEST_P(SeveralProcesses, DisagreementsAreReportedWithBothValues) {
   const Outcome outcome = run_case("disagree");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
@@ -61,8 +61,8 @@ TEST_P(SeveralProcesses, AStallOfTwoSecondsIsSurvived) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-// By whoever notices it first: mpirun, or one of the others.
-TEST_P(SeveralProcesses, AKilledProcessEndsAll) {
+// The first to notice ends the run: mpirun, or one of the other processes.
+TEST_P(SeveralProcesses, AKilledProcessEndsAllOthers) {
   const auto start = std::chrono::steady_clock::now();
   const Outcome outcome = run_case("die");
   EXPECT_NE(outcome.exit_code, 0) << outcome.output;
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Links, SeveralProcesses,
                                               std::get<0>(param.param));
                          });
 
-TEST(Communicator, ASingleProcessHasWhatItHas) {
+TEST(Communicator, ASingleProcessKeepsItsOwnValues) {
   const auto single = make_single();
   std::vector<float> values = {1.5f, -2.0f};
   single->sum(std::span<float>(values), Wire::kBF16);
@@ -117,7 +117,7 @@ TEST(Communicator, SharesCoverEverythingOnce) {
   }
 }
 
-TEST(Communicator, TheLauncherSaysHowManyThereAre) {
+TEST(Communicator, LaunchedProcessesComeFromTheLaunchersVariables) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     setenv(name, "3", 1);
     EXPECT_EQ(launched_processes(), 3) << name;

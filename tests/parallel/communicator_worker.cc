@@ -1,7 +1,8 @@
-// One of several processes that a test starts: checks what it gets from the others against sums in
-// fp64 of what it knows that they have. Prints what is wrong; exit code 1.
+// This program is one of several processes that a test starts. It compares what it gets from the
+// others with fp64 sums of the values that it knows they have. It prints what is wrong and then
+// exits with code 1.
 //
-//   communicator_worker shared|messages sums|bytes|idle|die|hang|stall|disagree [seconds]
+//    communicator_worker shared|messages sums|bytes|idle|die|hang|stall|disagree [seconds]
 
 #include <cmath>
 #include <cstdio>
@@ -36,7 +37,7 @@ void expect(bool condition, const std::string& what) {
 
 constexpr uint64_t kSeed = 20261123;
 
-// What process i has in a test; every process can compute everybody's.
+// Returns the values of one process in a test; every process can compute those of all.
 std::vector<float> values_of(int process, size_t count) {
   std::mt19937_64 random(kSeed + static_cast<uint64_t>(process) * 1000003 + count);
   std::normal_distribution<float> normal;
@@ -53,7 +54,8 @@ uint64_t bits_of(const std::vector<float>& values) {
   return hash;
 }
 
-// |sum - exact| <= p u (sum of |v|), and of bf16 the rounding of every term and of the sum.
+// Checks that |sum - exact| <= p u (sum of |v|). With bf16 the rounding of every term and of the
+// sum is allowed, too.
 void check_sum(Communicator& all, size_t count, Wire wire) {
   const int p = all.processes();
   std::vector<float> sum = values_of(all.process(), count);
@@ -162,7 +164,7 @@ int bytes(Communicator& all) {
   return failures;
 }
 
-// Who waits for an order for a second uses little of the processor.
+// Checks that a process that waits two seconds for an order uses little of the processor.
 int idle(Communicator& all) {
   all.barrier();
   const std::clock_t before = std::clock();
@@ -188,7 +190,7 @@ int hang(Communicator& all) {
   return 1;
 }
 
-// A process that is stopped for a while and goes on, as a stalled link does.
+// Stops one process for a while and lets it continue, which looks like a stalled link.
 int stall(Communicator& all) {
   all.barrier();
   if (all.process() == all.processes() - 1) {

@@ -1,5 +1,5 @@
 #pragma once
-// Starts a program several times, as a person does on one machine.
+// Helpers of tests that start a program several times with mpirun, as a person does on one machine.
 
 #include <cstdlib>
 #include <string>
@@ -8,17 +8,19 @@
 
 namespace neuronmm::parallel {
 
-// Why such tests cannot run here; empty if they can.
+// Returns why such tests cannot run on this machine, or an empty string if they can.
 inline std::string why_no_mpirun() {
   if (std::system("mpirun --version >/dev/null 2>&1") != 0) return "there is no mpirun";
   return "";
 }
 
-// More processes than cores and root are what a test's machine has. Nothing is bound to a core:
-// tests run side by side. A build with AddressSanitizer would blame us for what Open MPI never
-// frees. In the foreground `timeout` passes a signal on to mpirun alone; else it sends it to their
-// group as well, and mpirun, which then has it twice, at times ends without a word to its
-// processes.
+// Returns the start of a command line that runs a program in several processes. A test's machine
+// often has fewer cores than processes and runs tests as root. Processes are not bound to cores,
+// because tests run at the same time. AddressSanitizer's leak check is off, because Open MPI never
+// frees some memory.
+//
+// With --foreground, `timeout` passes a signal to mpirun only. Without it, mpirun would get the
+// signal a second time through the process group and sometimes end without telling its processes.
 inline std::string mpirun(int processes) {
   return "timeout --foreground 300 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
          "ASAN_OPTIONS=detect_leaks=0 mpirun "
