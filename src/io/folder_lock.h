@@ -1,6 +1,6 @@
 #pragma once
-// A lock that a process holds on a folder while it changes a file in it. Caches that several
-// processes share are protected by it.
+// A lock that a process holds on a folder while it changes a file in it. It protects files
+// that several processes may change at once, such as the tuner's cache.
 
 #include <filesystem>
 
