@@ -19,9 +19,9 @@ namespace neuronmm::gguf {
 struct WeightSource {
   io::TensorSpec spec;
   const io::GgufTensor* tensor;
-  // If not 0, the rows of the file's tensor lie in this number of heads of interleaved pairs,
-  // whereas the folder has the two rows of a pair half a head apart. Row 2 i + j of a head becomes
-  // row j * (rows of a head / 2) + i.
+  // If not 0, the rows of the file's tensor lie in this number of heads, as interleaved pairs. The
+  // folder has the two rows of a pair half a head apart. Row 2 i + j of a head
+  // becomes row j * (rows of a head / 2) + i.
   int64_t interleaved_heads = 0;
 };
 

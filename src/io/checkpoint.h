@@ -18,8 +18,8 @@ namespace neuronmm::io {
 // The tensors as views of memory-mapped files.
 class Checkpoint {
  public:
-  // Opens a folder. Fails if the folder is missing or has no weights, if a shard of the index is
-  // missing, if a shard lacks a tensor that the index puts there, or if a tensor occurs twice.
+  // Opens a folder. Fails if the folder is missing or has no weights. A missing shard, a tensor
+  // that its shard lacks, and a tensor that occurs twice are errors, too.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Makes tensors of zeros that share memory and take none of their own, for backends that only

@@ -36,8 +36,8 @@ class GgufCursor {
     position_ += size;
     return taken;
   }
-  template <typename Number>
   // Returns the next number, which is little-endian.
+  template <typename Number>
   Result<Number> number(std::string_view what) {
     NMM_ASSIGN(const auto bytes, take(sizeof(Number), what));
     Number value;

@@ -49,9 +49,9 @@ struct GgufValue {
 // The pairs of a file.
 class GgufMetadata {
  public:
-  // Reads the next `count` pairs. The following are errors: a key that is repeated, too long or
-  // empty; an unknown type; a bool that is neither 0 nor 1; strings, arrays or nestings that exceed
-  // the file or our limits.
+  // Reads the next `count` pairs. Fails if a key is repeated, too long or empty, or if a type is
+  // unknown. A bool that is neither 0 nor 1 is an error. Strings, arrays and nestings must not
+  // exceed the file or our limits.
   static Result<GgufMetadata> read(GgufCursor& cursor, uint64_t count);
 
   const std::string& source() const { return source_; }

@@ -47,7 +47,7 @@ std::vector<TokenId> Alphabet::all() const {
   }
   if (options_.unknown) ids.push_back(*options_.unknown);
   if (options_.bytes) return ids;
-  // With affixes, any token may be a character with a prefix or a suffix.
+  // If there are affixes, any token may be a character with a prefix or a suffix.
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.text(id);
     if (vocabulary_.find_token(text) != id) continue;

@@ -57,7 +57,7 @@ bool is_word_character(char32_t code_point) {
     case UTF8PROC_CATEGORY_SO:
       return is_alphabetic_symbol(code_point);
     default:
-      return code_point == 0x200C || code_point == 0x200D;  // Join_Control
+      return code_point == 0x200C || code_point == 0x200D;  // These characters are Join_Control.
   }
 }
 

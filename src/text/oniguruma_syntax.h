@@ -10,7 +10,7 @@
 namespace neuronmm::text {
 
 // Rewrites what means something else in PCRE2. Fails on what PCRE2 cannot express, because a silent
-// difference would give wrong ids. What is an error in both syntaxes is left for PCRE2 to report.
+// difference would give wrong ids. PCRE2 reports the errors that both syntaxes have in common.
 Result<std::string> translate_from_oniguruma(std::string_view pattern);
 
 }  // namespace neuronmm::text

@@ -30,7 +30,7 @@ class MetaspaceStep : public PreTokenizer::Step {
     kAlways,
     kFirst,
     kNever
-  };  // kFirst prepends only at the start of the input.
+  };  // The scheme kFirst prepends only at the start of the input.
   MetaspaceStep(std::string replacement, Prepend prepend, bool split)
       : replacement_(std::move(replacement)), prepend_(prepend), split_(split) {}
   void apply(const Piece& piece, MatchBudget& budget,

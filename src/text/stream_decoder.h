@@ -14,9 +14,9 @@ namespace neuronmm::text {
 
 class Tokenizer;
 
-// Never emits half a UTF-8 character. Bytes that can no longer become a character are emitted as
-// U+FFFD. The pieces join to the result of Tokenizer::decode, with one exception. If byte tokens
-// ("<0xE2>") turn out not to be UTF-8, the stream keeps the characters that it has emitted of them.
+// Never emits half a UTF-8 character. Bytes that cannot become a character are emitted as U+FFFD.
+// The pieces join to the result of Tokenizer::decode, with one exception. If byte tokens ("<0xE2>")
+// turn out not to be UTF-8, the stream keeps the characters that it has emitted of them.
 class StreamDecoder {
  public:
   // The tokenizer must outlive this object.

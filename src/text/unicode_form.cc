@@ -65,7 +65,7 @@ void append_form(std::string_view text, utf8proc_option_t options,
                  std::vector<utf8proc_int32_t>& buffer, std::string& out) {
   decompose(text, options, buffer);
   const auto count = std::ssize(buffer);
-  buffer.resize(buffer.size() + 1);  // utf8proc_reencode writes a final NUL.
+  buffer.resize(buffer.size() + 1);  // The function utf8proc_reencode writes a final NUL.
   const auto bytes = utf8proc_reencode(buffer.data(), count, options);
   NMM_CHECK(bytes >= 0);
   out.append(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(bytes));

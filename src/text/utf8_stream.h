@@ -1,6 +1,6 @@
 #pragma once
 // Turns bytes that arrive in pieces into UTF-8 text. A piece of the result never ends inside a
-// character. U+FFFD replaces bytes that can no longer become a character.
+// character. U+FFFD replaces bytes that cannot become a character.
 
 #include <string>
 #include <string_view>

@@ -55,8 +55,8 @@ class SmallModel {
   std::map<std::string, std::vector<float>> expected;  // The weights by their names in the folder.
 
  private:
-  // Adds a tensor. A single row makes it a vector. `heads` is set for q and k of llama: row j *
-  // half + i of a head in the folder is row 2 i + j in the file.
+  // Adds a tensor. A single row makes it a vector. `heads` is set for q and k of llama, whose rows
+  // change places: row 2 i + j of a head in the file is row j * half + i in the folder.
   void add(const std::string& name, const std::string& folder_name, uint64_t rows, uint64_t columns,
            uint64_t heads = 0) {
     std::vector<float> original(rows * columns);

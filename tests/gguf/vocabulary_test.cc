@@ -78,7 +78,7 @@ TEST(GgufVocabulary, SentencePieceBecomesBpeWithMergesFromScores) {
   const auto vocabulary = read(sentence_piece());
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
   const json tokenizer = json::parse(tokenizer_json(**vocabulary));
-  // The best score comes first. Of equal scores, the longer left part does.
+  // The best score comes first. If scores are equal, the longer left part comes first.
   EXPECT_EQ(tokenizer["model"]["merges"].dump(), R"([["a","b"],["▁","a"],["▁a","b"],["▁","ab"]])");
   EXPECT_EQ(tokenizer["model"]["unk_token"], "<unk>");
   EXPECT_EQ(tokenizer["model"]["byte_fallback"], true);

@@ -98,7 +98,7 @@ TEST(ChatTemplate, ChoosesATemplateByTheTools) {
   EXPECT_NE(prompt_of(config, R"([{"role": "user"}])").find("rag"), std::string::npos);
 }
 
-// transformers leaves null fields out and gives reasoning all of its names.
+// The library transformers leaves null fields out and gives reasoning all of its names.
 TEST(ChatTemplate, NormalizesMessages) {
   const TokenizerConfig config = config_of("{{ messages[0] | tojson }}");
   EXPECT_EQ(prompt_of(config, R"([{"role": "user", "content": null, "tool_calls": null}])"),

@@ -75,8 +75,8 @@ TEST(SentencePiece, EncodingPrependsASpaceThatDecodingRemoves) {
   EXPECT_EQ(tokenizer.encode("").value(), Ids{});
 }
 
-// In older files every text between special tokens is a new text. In newer files only the first one
-// is.
+// Older files treat every text between special tokens as a new text. Newer files do so only for
+// the first text.
 TEST(SentencePiece, ThePrependSchemeDecidesOnASpaceAfterSpecialTokens) {
   json root = a_and_b();
   EXPECT_EQ(parse_or_die(root).encode("a</s>a").value(), (Ids{kMarkA, kEnd, kMarkA}));

@@ -160,8 +160,8 @@ int Value::depth() const {
   return object() != nullptr ? object()->depth() : 0;
 }
 
-// In CPython, small integers and short texts are one object. Which longer ones are is not
-// documented, so equal texts and integers count as the same.
+// Small integers and short texts are one object in CPython. CPython does not document which longer
+// ones are, so all equal texts and integers count as the same.
 bool Value::same_as(const Value& other) const {
   if (state_.index() != other.state_.index()) return false;
   if (is_none()) return true;

@@ -107,7 +107,7 @@ class Value {
 
 struct List {
   Values items;
-  // kGroup is a tuple that the filter `groupby` made.
+  // The kind kGroup is a tuple that the filter `groupby` made.
   enum class Kind { kList, kTuple, kGroup } kind = Kind::kList;
   int depth = 1;
 };
