@@ -16,16 +16,18 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "blocks are read in place");
 
-constexpr int kBlock = 32;  // weights of a block of the simple types
+// The weights in a block of the simple types.
+constexpr int kBlock = 32;
 constexpr int kHalf = kBlock / 2;
 
-// The weights that the four bits of IQ4_NL and IQ4_XS stand for.
+// The values that the four bits of IQ4_NL and IQ4_XS stand for.
 constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
                                               1,    13,   25,  38,  53,  69,  89,  113};
 
 uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 
-// The low four bits of 16 bytes are the first half of a block, the high four the second.
+// Returns four bits of weight i. The low four bits of 16 bytes hold the first half of a block, and
+// the high four bits hold the second half.
 int nibble(const std::byte* bytes, int i) {
   return i < kHalf ? at(bytes, i) & 0xF : at(bytes, i - kHalf) >> 4;
 }
@@ -54,7 +56,7 @@ void q4_1(const std::byte* block, float* out) {
   for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(nibble(block + 4, i)) + m;
 }
 
-// Bit i of 32 is the fifth of weight i.
+// Returns the fifth bit of weight i, which is bit i of 32 bits.
 int fifth_bit(const std::byte* bytes, int i) { return (at(bytes, i / 8) >> (i % 8) & 1) << 4; }
 
 void q5_0(const std::byte* block, float* out) {
@@ -74,7 +76,8 @@ void iq4_nl(const std::byte* block, float* out) {
   for (int i = 0; i < kBlock; ++i) out[i] = d * kNonLinear[nibble(block + 2, i)];
 }
 
-// Eight groups of 32 with a scale of six bits each: four in scales_l, two in scales_h.
+// A block of IQ4_XS has eight groups of 32 weights. Each group has a scale of six bits, four of
+// them in scales_l and two in scales_h.
 void iq4_xs(const std::byte* block, float* out) {
   const float d = half_at(block);
   const int high = at(block, 2) | at(block, 3) << 8;

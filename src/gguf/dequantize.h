@@ -1,6 +1,7 @@
 #pragma once
-// The weights of GGUF's tensor types as fp32, with the bits that PyPI's `gguf` 0.19 gives
-// (gguf.quants.dequantize): the layouts and the order of the fp32 operations are its.
+// Converts the weights of GGUF's tensor types to fp32. The results have the same bits as those of
+// PyPI's `gguf` 0.19 (gguf.quants.dequantize), whose layouts and order of fp32 operations this code
+// follows. The importer (weights.h) is the main user.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +11,13 @@
 
 namespace neuronmm::gguf {
 
+// Returns true if the type is supported.
 bool can_dequantize(const io::GgufTypeInfo& type);
-std::string dequantized_types();  // "F32, F16, BF16, Q8_0, ..."
+// Returns the names of the supported types: "F32, F16, BF16, Q8_0, ...".
+std::string dequantized_types();
 
-// `count` weights, whole blocks of a type that can_dequantize. Scales that are infinite or no
-// numbers give such weights, for the caller to find.
+// Writes `count` weights to `out`. They must be whole blocks of a supported type. Scales that are
+// infinite or NaN give such weights, which the caller has to find.
 void dequantize(const io::GgufTypeInfo& type, const std::byte* blocks, int64_t count, float* out);
 
 }  // namespace neuronmm::gguf

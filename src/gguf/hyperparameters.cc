@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<GgufArchitecture, 3> kArchitectures = {
     {{"llama", true}, {"qwen2", false}, {"qwen3", false}}};
 
-// The keys of one architecture: "llama.context_length".
+// Reads the keys of one architecture, such as "llama.context_length".
 class Keys {
  public:
   Keys(const io::GgufMetadata& metadata, std::string_view architecture)
@@ -30,7 +30,7 @@ class Keys {
   auto string(std::string_view key) const { return metadata_.string(name(key)); }
   auto boolean(std::string_view key) const { return metadata_.boolean(name(key)); }
 
-  // One integer, or one per layer that are all the same.
+  // Reads an integer, or a list of integers per layer that are all the same.
   Result<std::optional<int64_t>> integer(std::string_view key) const {
     const io::GgufValue* value = metadata_.find(name(key));
     if (value == nullptr || !value->is_array) return metadata_.integer(name(key));
@@ -77,11 +77,12 @@ Result<Heads> read_heads(const Keys& keys, int64_t hidden_size) {
   return heads;
 }
 
-// What changes the computation where its key has another value than these.
+// Refuses keys that change the computation unless they have a harmless value.
 Status refuse_unsupported(const Keys& keys, const Heads& heads) {
   struct Refused {
     std::string_view key;
-    double harmless;  // beside 0, which is llama.cpp's "not used"
+    // A value that changes nothing. 0 is also allowed: for llama.cpp it means "not used".
+    double harmless;
   };
   const double scale = 1.0 / std::sqrt(static_cast<double>(heads.size));
   const Refused refused[] = {{"expert_count", 0},
@@ -108,7 +109,7 @@ Status refuse_unsupported(const Keys& keys, const Heads& heads) {
   return {};
 }
 
-// rope_freqs.weight: what each frequency is divided by.
+// Reads rope_freqs.weight, which holds the divisor of each frequency.
 Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, double theta,
                              int64_t head_dim, std::optional<int64_t> original_context) {
   const std::string what = fmt::format("{}: tensor {:?}", keys.metadata().source(), tensor.name);
@@ -126,8 +127,9 @@ Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, dou
               {"original_max_position_embeddings", scaling->original_max_position_embeddings}};
 }
 
-// llama.cpp's YaRN is that of transformers where these have their defaults. An attn_factor has two
-// readings: llama.cpp multiplies 0.1 log(factor) + 1 by it, transformers puts it in its place.
+// Refuses what differs between llama.cpp's YaRN and that of transformers. The two agree if these
+// keys have their defaults. For example, llama.cpp multiplies 0.1 log(factor) + 1 by attn_factor,
+// whereas transformers replaces the expression by it.
 Status refuse_unsupported_yarn(const Keys& keys) {
   const std::pair<std::string_view, double> defaults[] = {
       {"rope.scaling.attn_factor", 1.0},
@@ -145,7 +147,8 @@ Status refuse_unsupported_yarn(const Keys& keys) {
 
 Result<Json> read_yarn(const Keys& keys, double factor, int64_t context) {
   NMM_TRY(refuse_unsupported_yarn(keys));
-  if (factor == 0.0) factor = 1.0;  // as llama.cpp
+  // As in llama.cpp, 0 counts as 1.
+  if (factor == 0.0) factor = 1.0;
   Json yarn = {
       {"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", context}};
   for (const std::string key : {"beta_fast", "beta_slow"}) {
@@ -155,7 +158,7 @@ Result<Json> read_yarn(const Keys& keys, double factor, int64_t context) {
   return yarn;
 }
 
-// rope_scaling of config.json; null: none.
+// Returns the rope_scaling of config.json, or null if there is none.
 Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, double theta,
                                int64_t head_dim, int64_t context_length) {
   const io::GgufMetadata& metadata = keys.metadata();
@@ -164,7 +167,7 @@ Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, do
   NMM_ASSIGN(const auto new_factor, keys.number("rope.scaling.factor"));
   NMM_ASSIGN(const auto context, keys.integer("rope.scaling.original_context_length"));
   const double factor = new_factor.value_or(old_factor.value_or(1.0));
-  // As llama.cpp: a factor without a type is linear, and 0 is none.
+  // As in llama.cpp, a factor without a type is linear, and a factor of 0 means no scaling.
   const std::string name = type.value_or("linear");
   if (name != "none" && name != "linear" && name != "yarn")
     return metadata.wrong(keys.name("rope.scaling.type"), "\"none\", \"linear\" or \"yarn\"");
@@ -181,10 +184,11 @@ Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, do
   return read_rope_freqs(keys, freqs->second, theta, head_dim, context);
 }
 
-// The class that computes exactly the biases and norms that there are.
+// A class of transformers that computes exactly the biases and norms that the file has.
 struct ClassOfModel {
   std::string_view architecture, model_type;
-  bool attention_bias;  // of config.json; Qwen2 has no such field, its biases are always there
+  // The field of config.json. Qwen2 has no such field, because its biases are always there.
+  bool attention_bias;
 };
 Result<ClassOfModel> choose_class(const io::GgufShards& model, std::string_view architecture,
                                   bool has_window) {
@@ -210,7 +214,8 @@ Result<ClassOfModel> choose_class(const io::GgufShards& model, std::string_view 
   return ClassOfModel{"LlamaForCausalLM", "llama", qkv};
 }
 
-// A window as long as the context is none.
+// Returns the sliding window, or 0 if there is none. A window as long as the context has no effect
+// and counts as none.
 Result<int64_t> read_window(const Keys& keys, int64_t context) {
   NMM_ASSIGN(const auto window, keys.integer("attention.sliding_window"));
   if (!window || *window <= 0 || *window >= context) return 0;
@@ -268,7 +273,7 @@ Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
 
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
                                 const Vocabulary* vocabulary, DType dtype) {
-  constexpr double kDefaultTheta = 10000.0;  // llama.cpp's where the key is missing
+  constexpr double kDefaultTheta = 10000.0;  // The value that llama.cpp uses if the key is missing.
   const Keys keys(model.metadata(), architecture.name);
   NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
   NMM_ASSIGN(const int64_t layers, keys.required("block_count"));

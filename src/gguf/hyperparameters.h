@@ -1,5 +1,6 @@
 #pragma once
-// config.json for the model of a GGUF file: what its keys and tensors say about the architecture.
+// Makes the config.json of a model in a GGUF file from the keys and tensors that describe its
+// architecture. import.cc is the caller.
 
 #include <string>
 #include <string_view>
@@ -12,19 +13,20 @@
 
 namespace neuronmm::gguf {
 
+// An architecture that the importer knows.
 struct GgufArchitecture {
-  std::string_view name;  // general.architecture
-  // Rotary embeddings turn neighbours (0, 1), (2, 3), ... of a head and not those half a head
-  // apart: the rows of q and k are in that order.
+  std::string_view name;  // The value of general.architecture.
+  // True if rotary embeddings turn neighbouring elements (0, 1), (2, 3), ... of a head, and false
+  // if they turn elements that are half a head apart. The rows of q and k are in this order.
   bool interleaved_rotary;
 };
 
-// Errors: no architecture in the file, or one that is not known here.
+// Returns the architecture of the file. Fails if the file names none or an unknown one.
 Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata);
 
-// The text of config.json, of a class of Hugging Face's that computes what the file says. Errors:
-// keys that are missing or of impossible values, and everything by name that changes the
-// computation in a way that io/model_config does not know (experts, YaRN, part-rotary heads, ...).
+// Returns the text of config.json for a class of Hugging Face that computes what the file says.
+// Fails if keys are missing or have impossible values. Features that io/model_config does not know
+// are errors with their names (experts, rotary embeddings of a part of each head, ...).
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
                                 const Vocabulary* vocabulary, DType dtype);
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder is an easy mistake, since all other commands want one.
+// A folder is an easy mistake to make, because all other commands expect one.
 Status refuse_folder(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {};
@@ -27,7 +27,7 @@ Status refuse_folder(const fs::path& path) {
       found.empty() ? " (there is none in it)" : fmt::format(": {} in it", fmt::join(found, ", ")));
 }
 
-// All that is written, checked before anything is.
+// Everything that will be written. All of it is checked before any file is written.
 struct Import {
   std::optional<Vocabulary> vocabulary;
   std::string config_text;
@@ -77,7 +77,7 @@ Result<Import> plan_import(const io::GgufShards& model, DType dtype, ImportSumma
   return plan;
 }
 
-// config.json last: a folder without it is no model, should the process be killed here.
+// Writes config.json last. If the process is killed before that, the folder is no model folder.
 Status write_folder(const io::GgufShards& model, const Import& plan, const fs::path& folder,
                     Progress& progress) {
   if (plan.vocabulary) {
@@ -116,7 +116,8 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
     NMM_TRY(writer.commit());
     return summary;
   }
-  const Status discarded = writer.discard();  // what cannot be, the next run clears away
+  // The next run removes what cannot be removed here.
+  const Status discarded = writer.discard();
   return written.error();
 }
 

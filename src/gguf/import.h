@@ -1,5 +1,5 @@
 #pragma once
-// A Hugging Face model folder from a GGUF file.
+// Makes a Hugging Face model folder from a GGUF file, for `neuronmm import`.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,21 +12,31 @@
 
 namespace neuronmm::gguf {
 
+// A summary of what an import read and wrote, for the command's report.
 struct ImportSummary {
-  std::string architecture;        // of the file; empty: it holds a vocabulary only
-  std::string class_name;          // of config.json: "LlamaForCausalLM"
-  int64_t parameters = 0;          // those of the model
-  int64_t bytes_before = 0;        // of all files
-  int64_t bytes_after = 0;         // of the weights
-  bool tokenizer = false;          // the file has a vocabulary
-  std::vector<std::string> files;  // that were read
-  std::vector<std::string> notes;  // what was assumed or left out
+  // The architecture of the file. Empty if the file holds only a vocabulary.
+  std::string architecture;
+  // The class in config.json, for example "LlamaForCausalLM".
+  std::string class_name;
+  // The number of parameters of the model.
+  int64_t parameters = 0;
+  // The bytes of all files that were read.
+  int64_t bytes_before = 0;
+  // The bytes of the weights that were written.
+  int64_t bytes_after = 0;
+  // True if the file has a vocabulary.
+  bool tokenizer = false;
+  // The files that were read.
+  std::vector<std::string> files;
+  // Messages about what was assumed or left out.
+  std::vector<std::string> notes;
 };
 
-// Writes `out` with the weights of `file` (or of all files that it was split into) in `dtype`, and
-// its tokenizer; a file without tensors gives a folder with the tokenizer only. `force` replaces an
-// existing model folder. Interrupted or failed, it leaves nothing behind. Errors: what the file
-// does not say or says wrong, and by name all that io/model_config or the tokenizer could not run.
+// Writes `out` with the tokenizer and with the weights of `file` in `dtype`. If the model was split
+// into several files, all of them are read. A file without tensors gives a folder with only a
+// tokenizer. `force` replaces an existing model folder. If the import fails or is interrupted,
+// nothing is left. Fails on missing or wrong information in the file, and on anything that
+// io/model_config or the tokenizer cannot run, which the error names.
 Result<ImportSummary> import_model(const std::filesystem::path& file,
                                    const std::filesystem::path& out, DType dtype, bool force,
                                    Progress& progress);

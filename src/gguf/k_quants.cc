@@ -3,13 +3,15 @@
 namespace neuronmm::gguf {
 namespace {
 
-constexpr int kWeights = 256;  // QK_K of llama.cpp
+constexpr int kWeights = 256;  // QK_K of llama.cpp.
 
 uint8_t at(const std::byte* bytes, int i) { return std::to_integer<uint8_t>(bytes[i]); }
 
-// Eight scales and eight mins of six bits in twelve bytes: the low six bits of the first eight
-// bytes are the first four of each; the last four have four bits in the last four bytes (scales
-// low, mins high) and two in what the first eight left over.
+// Unpacks eight scales and eight mins of six bits from twelve bytes:
+//   The low six bits of the first eight bytes are the first four scales, then the first four mins.
+//   The low four bits of the other scales and mins are in the last four bytes: scales in the low
+//   halves, mins in the high halves.
+//   The high two bits of the other scales and mins are the high two bits of the first eight bytes.
 struct ScalesAndMins {
   explicit ScalesAndMins(const std::byte* packed) {
     for (int i = 0; i < 4; ++i) {
@@ -22,8 +24,9 @@ struct ScalesAndMins {
   int scale[8], min[8];
 };
 
-// Sixteen scales of six bits in twelve bytes, stored plus 32: four bits in the nibbles of the first
-// eight (low ones first), two in the last four.
+// Returns one of sixteen scales of six bits in twelve bytes. The stored number is the scale plus
+// 32. Its low four bits are in the halves of the first eight bytes (low halves first). Its high two
+// bits are in the last four bytes.
 float q3_scale(const std::byte* packed, int i) {
   const int low = at(packed, i % 8) >> (4 * (i / 8)) & 0xF;
   const int high = at(packed, 8 + i % 4) >> (2 * (i / 4)) & 3;
@@ -38,7 +41,7 @@ void q2_k(const std::byte* block, float* out) {
   for (int group = 0; group < 16; ++group) {
     const float scale = d * static_cast<float>(at(scales, group) & 0xF);
     const float min = dmin * static_cast<float>(at(scales, group) >> 4);
-    // A run of 32 bytes has two bits of four runs of 32 weights, each of two groups.
+    // A run of 32 bytes holds two bits for each of four runs of 32 weights. A run has two groups.
     const std::byte* const run = bits + group / 8 * 32 + group % 2 * 16;
     const int shift = 2 * (group / 2 % 4);
     for (int i = 0; i < 16; ++i)
@@ -55,7 +58,7 @@ void q3_k(const std::byte* block, float* out) {
     const std::byte* const third = high + group % 2 * 16;
     const int shift = 2 * (group / 2 % 4);
     for (int i = 0; i < 16; ++i) {
-      // The third bit is stored inverted: where it is not set, 4 is taken away.
+      // The third bit is stored inverted: if it is not set, 4 is subtracted.
       const int offset = (at(third, i) >> (group / 2) & 1) != 0 ? 0 : 4;
       out[group * 16 + i] = scale * static_cast<float>((at(run, i) >> shift & 3) - offset);
     }
@@ -95,8 +98,8 @@ void q6_k(const std::byte* block, float* out) {
   const std::byte *const low = block, *const high = block + 128, *const scales = block + 192;
   const float d = half_at(block + 208);
   for (int run = 0; run < kWeights / 32; ++run) {
-    // Each half of the block: low bits in 64 bytes, whose low nibbles are runs 0 and 1, high bits
-    // of all four runs in 32.
+    // A half of the block has its low bits in 64 bytes, whose low four bits are runs 0 and 1. The
+    // high bits of its four runs are in 32 bytes.
     const std::byte* const nibbles = low + run / 4 * 64 + run % 2 * 32;
     const std::byte* const pairs = high + run / 4 * 32;
     const int nibble_shift = 4 * (run / 2 % 2), pair_shift = 2 * (run % 4);

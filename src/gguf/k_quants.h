@@ -1,6 +1,6 @@
 #pragma once
-// The types of GGUF whose blocks hold 256 weights in groups with scales of their own (llama.cpp's
-// "k-quants"). Each function makes the weights of one block; see dequantize.h.
+// The types of GGUF whose blocks hold 256 weights in groups with their own scales (llama.cpp's
+// "k-quants"). Each function computes the weights of one block; dequantize.cc is the caller.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,17 +10,29 @@
 
 namespace neuronmm::gguf {
 
+// Reads a little-endian fp16 value.
 inline float half_at(const std::byte* bytes) {
   uint16_t bits;
   std::memcpy(&bits, bytes, sizeof(bits));
   return f16{bits}.to_float();
 }
 
-// Bytes of a block in their order:
-void q2_k(const std::byte* block, float* out);  // scales and mins 4+4 bits [16], q [64], d, dmin
-void q3_k(const std::byte* block, float* out);  // high bits [32], q [64], scales [12], d
-void q4_k(const std::byte* block, float* out);  // d, dmin, scales and mins [12], q [128]
-void q5_k(const std::byte* block, float* out);  // d, dmin, scales and mins [12], high [32], q [128]
-void q6_k(const std::byte* block, float* out);  // low [128], high [64], scales i8 [16], d
+// The comments list the parts of a block in their order. Numbers in brackets are sizes in bytes;
+// d and dmin are fp16 values.
+
+// The block is scales and mins of 4+4 bits [16], q [64], d, dmin.
+void q2_k(const std::byte* block, float* out);
+
+// The block is high bits [32], q [64], scales [12], d.
+void q3_k(const std::byte* block, float* out);
+
+// The block is d, dmin, scales and mins [12], q [128].
+void q4_k(const std::byte* block, float* out);
+
+// The block is d, dmin, scales and mins [12], high bits [32], q [128].
+void q5_k(const std::byte* block, float* out);
+
+// The block is low bits [128], high bits [64], int8 scales [16], d.
+void q6_k(const std::byte* block, float* out);
 
 }  // namespace neuronmm::gguf

@@ -1,6 +1,7 @@
 #pragma once
-// SentencePiece's BPE has no list of merges: it joins the two neighbours whose joint piece has the
-// best score. The list that does the same in the tokenizers library.
+// Computes the list of merges for SentencePiece vocabularies. SentencePiece's BPE has no such list:
+// it joins the two neighbours whose joint piece has the best score. The list makes the tokenizers
+// library do the same. tokenizer_files.cc is the caller.
 
 #include <string_view>
 #include <utility>
@@ -10,8 +11,9 @@
 
 namespace neuronmm::gguf {
 
-// Every way to make a piece of two, the best score first; of one score in the order of
-// transformers' convert_slow_tokenizer.py (generate_merges). Views of the vocabulary's tokens.
+// Returns all ways to make a piece of two pieces, the best score first. Equal scores are in the
+// order of generate_merges in transformers' convert_slow_tokenizer.py. The results are views of the
+// vocabulary's tokens.
 std::vector<std::pair<std::string_view, std::string_view>> piece_merges(
     const Vocabulary& vocabulary);
 

@@ -8,9 +8,9 @@
 namespace neuronmm::gguf {
 namespace {
 
-// The patterns are those of the published tokenizer.json files. Which name stands for which, and
-// what goes with it, are facts from llama.cpp (src/llama-vocab.cpp and the converters that write
-// the names).
+// The patterns are those of the published tokenizer.json files. The names, the patterns that they
+// stand for and the other properties come from llama.cpp (src/llama-vocab.cpp and the converters
+// that write the names).
 
 using Step = PreTokenizationStep;
 using Names = std::string_view;
@@ -21,11 +21,12 @@ constexpr Step kDigits = {Step::Kind::kDigits, {}};
 constexpr std::string_view kGpt2Words =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Words, at most three digits, marks with the line ends after them, white space.
+// The pattern matches words, up to three digits, signs with the line ends after them, and white
+// space.
 constexpr Step kLlama3[] = {split(
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)")};
-// The same, digit by digit.
+// The pattern is that of Llama 3, except that it matches one digit at a time.
 constexpr Step kQwen2[] = {
     split(R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
           R"(|\s*[\r\n]+|\s+(?!\S)|\s+)")};
@@ -81,7 +82,7 @@ constexpr Step kYoutu[] = {
         R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
         R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")};
 
-// Letters of the scripts that have capitals, by their code points.
+// The letters of the scripts that have capitals, by their code points.
 constexpr std::string_view kDeepSeekLetters =
     "\\s?[A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295"
     "-\u02AF\u0370-\u0373\u0376\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C\u038E-"
@@ -109,7 +110,7 @@ constexpr Step kDeepSeekCoder[] = {split("[\r\n]"), split(R"(\s?\p{L}+)"), split
 
 constexpr Step kFalcon[] = {split(R"([\p{P}\$\+<=>\^~\|`]+)"), split(kGpt2Words),
                             split("[0-9][0-9][0-9]")};
-// llama.cpp's, for files without a name.
+// The steps that llama.cpp uses for files without a name.
 constexpr Step kDefault[] = {split(R"([\p{P}\$\+<=>\^~\|]+)"), split(kGpt2Words),
                              split(R"(\p{N}+)"), split("[0-9][0-9][0-9]")};
 constexpr std::string_view kBloomWords =

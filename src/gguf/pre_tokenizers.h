@@ -1,5 +1,6 @@
 #pragma once
-// How byte-level BPE vocabularies cut a text into words: what tokenizer.ggml.pre names.
+// The rules by which byte-level BPE vocabularies cut a text into words. A GGUF file names its rules
+// in tokenizer.ggml.pre. An unknown name makes the import fail.
 
 #include <span>
 #include <string>
@@ -7,23 +8,32 @@
 
 namespace neuronmm::gguf {
 
-// One step of tokenizer.json's pre_tokenizer. Each works on the pieces of the one before.
+// A step of tokenizer.json's pre_tokenizer. Each step cuts the pieces of the step before it.
 struct PreTokenizationStep {
-  enum class Kind { kSplit, kDigits };  // by a pattern; digit by digit
+  // The kind kSplit cuts at the matches of a pattern, and kDigits puts each digit into a piece of
+  // its own.
+  enum class Kind { kSplit, kDigits };
   Kind kind = Kind::kSplit;
   std::string_view pattern = {};
 };
 
+// The steps that belong to some names, and other properties of such tokenizers.
 struct PreTokenization {
   std::span<const std::string_view> names;
   std::span<const PreTokenizationStep> steps;
-  bool gpt2_pattern = false;   // ByteLevel's own pattern, at the end
-  bool nfc = false;            // the text is composed first (Unicode NFC)
-  bool ignore_merges = false;  // a word that is a token is one, whatever the merges say
-  bool adds_bos = false;       // unless the file says otherwise
+  // The pattern of ByteLevel itself is applied at the end.
+  bool gpt2_pattern = false;
+  // The text is composed first (Unicode NFC).
+  bool nfc = false;
+  // A word that is a token becomes that token, even if merges would make other tokens.
+  bool ignore_merges = false;
+  // A BOS token is added unless the file says otherwise.
+  bool adds_bos = false;
 };
 
-const PreTokenization* find_pre_tokenization(std::string_view name);  // nullptr: not known
-std::string pre_tokenization_names();                                 // "default, gpt-2, ..."
+// Returns null if the name is not known.
+const PreTokenization* find_pre_tokenization(std::string_view name);
+// Returns all known names: "default, gpt-2, ...".
+std::string pre_tokenization_names();
 
 }  // namespace neuronmm::gguf

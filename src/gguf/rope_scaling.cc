@@ -10,20 +10,23 @@ namespace {
 
 using Scaling = io::Llama3RopeScaling;
 
-// The files' divisors were computed in fp32, where a difference of nearly equal numbers loses three
-// of seven digits at most.
+// The largest relative error of a divisor. The files' divisors were computed in fp32, where a
+// difference of nearly equal numbers loses at most three of seven digits.
 constexpr double kTolerance = 1e-4;
-constexpr double kOriginalContext = 8192;       // of all Llama 3 models
-constexpr double kLeastFrequencyFactor = 1e-6;  // of io/model_config
+// The context of all Llama 3 models before scaling.
+constexpr double kOriginalContext = 8192;
+// The smallest value that io/model_config accepts.
+constexpr double kLeastFrequencyFactor = 1e-6;
 constexpr double kFactors[] = {2, 4, 8, 16, 32, 64};
 
-// Turns per position of pair j, unscaled.
+// Returns the turns per position of pair j without scaling.
 double turns_of(size_t j, size_t pairs, double theta) {
   const double exponent = -static_cast<double>(j) / static_cast<double>(pairs);
   return std::pow(theta, exponent) / (2.0 * std::numbers::pi);
 }
 
-// How much of the unscaled frequency is kept: 1 / divisor = (1 - kept) / factor + kept.
+// Returns the share of the unscaled frequency that is kept: 1 / divisor = (1 - kept) / factor +
+// kept.
 double kept_share(double divisor, double factor) {
   return (1.0 / divisor - 1.0 / factor) / (1.0 - 1.0 / factor);
 }
@@ -59,8 +62,9 @@ std::optional<Scaling> find_published(std::span<const float> divisors, double th
   return std::nullopt;
 }
 
-// The kept share is a line over the turns, 0 below `zero` and 1 above `one`: through two blended
-// pairs, or through one and an end, or between the pairs that are scaled and those that are not.
+// Fits the kept share, which is a line over the turns per position, from 0 at `zero` to 1 at `one`.
+// The line goes through two blended pairs if there are two. With one blended pair it goes through
+// that pair and one end. Without blended pairs it lies between the scaled and the unscaled pairs.
 Scaling fit(std::span<const float> divisors, double theta, double context, double factor) {
   struct Point {
     double turns, kept;

@@ -1,5 +1,6 @@
 #pragma once
-// The parameters of Llama 3.1's RoPE scaling, from what it did to the frequencies.
+// Finds the parameters of Llama 3.1's RoPE scaling from the divisors of the frequencies, because a
+// GGUF file holds only the divisors. hyperparameters.cc is the caller.
 
 #include <cstdint>
 #include <optional>
@@ -11,11 +12,11 @@
 
 namespace neuronmm::gguf {
 
-// `divisors` (rope_freqs.weight, [head_dim / 2]): pair j turns by theta^(-2j / head_dim) /
-// divisors[j] per position. nullopt: all are 1. The parameters are those of io/model_config that
-// give these divisors; where several do, those of a published model if one does.
-// `original_context`: what the file calls the context before scaling. An error if no parameters
-// give them; `what` begins it.
+// `divisors` (rope_freqs.weight) has the shape [head_dim / 2]. Pair j turns by theta^(-2j /
+// head_dim) / divisors[j] per position. Returns the parameters of io/model_config that give these
+// divisors, and nullopt if all divisors are 1. If several parameters do, those of a published model
+// are preferred. `original_context` is the context before scaling, if the file has it. Fails with a
+// message that begins with `what` if no parameters give the divisors.
 Result<std::optional<io::Llama3RopeScaling>> llama3_scaling(std::span<const float> divisors,
                                                             double theta,
                                                             std::optional<int64_t> original_context,

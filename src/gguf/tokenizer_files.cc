@@ -11,12 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kSpace = "▁";  // U+2581, SentencePiece's spelling of a space
+// U+2581, SentencePiece's spelling of a space.
+constexpr const char* kSpace = "▁";
 
 std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
-// In SentencePiece's vocabularies user-defined tokens are pieces of text as it is after spaces were
-// replaced; added tokens are looked for before that.
+// Returns the text of a token. In SentencePiece's vocabularies user-defined tokens are written with
+// replaced spaces, but added tokens are searched before spaces are replaced.
 std::string token_text(const Vocabulary& vocabulary, size_t id) {
   std::string_view token = vocabulary.tokens[id];
   if (!vocabulary.sentence_piece || vocabulary.kinds[id] != TokenKind::kUserDefined)
@@ -30,7 +31,7 @@ std::string token_text(const Vocabulary& vocabulary, size_t id) {
   return text;
 }
 
-// What is never part of ordinary text.
+// Returns true for tokens that never stand for ordinary text.
 bool is_special(TokenKind kind) {
   return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
 }
@@ -73,7 +74,7 @@ Json normalizer(const Vocabulary& vocabulary) {
                                               replace(" ", kSpace)}));
 }
 
-// SentencePiece merges across words.
+// SentencePiece has no pre-tokenizer, because its merges cross words.
 Json pre_tokenizer(const Vocabulary& vocabulary) {
   if (vocabulary.sentence_piece) return {};
   Json steps = Json::array();
@@ -96,7 +97,7 @@ Json special_step(const std::string& token, int type_id) {
   return {{"SpecialToken", {{"id", token}, {"type_id", type_id}}}};
 }
 
-// Around each text of one or two.
+// Appends the steps for one text, which may be the only one or one of a pair.
 void append_text(const Vocabulary& vocabulary, const char* name, int type_id, Json& steps) {
   if (vocabulary.add_bos)
     steps.push_back(special_step(vocabulary.tokens[static_cast<size_t>(*vocabulary.bos)], type_id));
@@ -154,7 +155,8 @@ Json merges(const Vocabulary& vocabulary) {
 
 Json model(const Vocabulary& vocabulary) {
   Json vocab = Json::object();
-  // The ordered object looks for a key one by one before it takes it: these are known to be new.
+  // The ordered object searches all its keys before it adds one. The keys here are known to be new,
+  // so they are added without the search.
   auto& entries = vocab.get_ref<Json::object_t&>();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
     entries.emplace_back(token_text(vocabulary, id), id);
@@ -177,7 +179,7 @@ Json model(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-// On one line: it is large, and nobody reads it.
+// The text is on one line, because it is large and not meant to be read by people.
 std::string tokenizer_json(const Vocabulary& vocabulary) {
   const Json json{{"version", "1.0"},
                   {"truncation", nullptr},
@@ -210,7 +212,7 @@ std::string tokenizer_config_json(const Vocabulary& vocabulary) {
   config["clean_up_tokenization_spaces"] = false;
   if (vocabulary.context_length > 0) config["model_max_length"] = vocabulary.context_length;
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
-  // Without it transformers 4 makes token types, which no model here takes.
+  // Without this field, transformers 4 makes token types, which no model here takes.
   config["model_input_names"] = {"input_ids", "attention_mask"};
   return dump(config);
 }

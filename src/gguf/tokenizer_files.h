@@ -1,6 +1,6 @@
 #pragma once
-// tokenizer.json and its companions for the vocabulary of a GGUF file, as the tokenizers library
-// and transformers read them.
+// Makes tokenizer.json and its companions for the vocabulary of a GGUF file, in the form that the
+// tokenizers library and transformers read. import.cc is the caller.
 
 #include <string>
 
@@ -8,11 +8,13 @@
 
 namespace neuronmm::gguf {
 
+// Returns the text of tokenizer.json.
 std::string tokenizer_json(const Vocabulary& vocabulary);
-// Of class PreTrainedTokenizerFast, which takes tokenizer.json as it is: others build a pipeline of
-// their own from the flags here.
+// Returns the text of tokenizer_config.json. Its class is PreTrainedTokenizerFast, which takes
+// tokenizer.json as it is. Other classes build their own pipeline from the flags in this file.
 std::string tokenizer_config_json(const Vocabulary& vocabulary);
-// The ids that a text begins, ends and is filled up with; empty if none is known.
+// Returns the text of generation_config.json with the ids of the begin, end and padding tokens. The
+// result is empty if none is known.
 std::string generation_config_json(const Vocabulary& vocabulary);
 
 }  // namespace neuronmm::gguf

@@ -15,7 +15,8 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model", kPreKey = "tokeni
                            kKindsKey = "tokenizer.ggml.token_type",
                            kMergesKey = "tokenizer.ggml.merges",
                            kTemplateKey = "tokenizer.chat_template";
-constexpr int64_t kNoToken = 0xFFFFFFFF;  // -1 as some converters wrote it
+// -1 as some converters write it.
+constexpr int64_t kNoToken = 0xFFFFFFFF;
 
 bool is_utf8(std::string_view text) { return text::valid_utf8_length(text) == std::ssize(text); }
 
@@ -23,7 +24,8 @@ Status read_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   NMM_ASSIGN(const auto tokens, metadata.strings(kTokensKey));
   if (tokens.empty()) return metadata.missing(kTokensKey);
   std::unordered_map<std::string_view, size_t> ids;
-  vocabulary.tokens.reserve(tokens.size());  // ids refers to them
+  // `ids` refers to the tokens.
+  vocabulary.tokens.reserve(tokens.size());
   for (size_t id = 0; id < tokens.size(); ++id) {
     const std::string_view text = tokens[id];
     if (!is_utf8(text))
@@ -66,7 +68,7 @@ Status read_scores(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   return check_length(metadata, kScoresKey, vocabulary.scores.size(), vocabulary);
 }
 
-// "a b". A token may begin with a space but has none inside.
+// Reads merges of the form "a b". A token may begin with a space but has none inside.
 Status read_merges(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   NMM_ASSIGN(const auto merges, metadata.strings(kMergesKey));
   if (!metadata.has(kMergesKey) && !vocabulary.sentence_piece) return metadata.missing(kMergesKey);
@@ -104,7 +106,7 @@ Result<std::optional<int64_t>> read_id(const io::GgufMetadata& metadata, std::st
   return id;
 }
 
-// Files without types of tokens say by these ids alone which are special.
+// Files without token types mark their special tokens only by these ids.
 Status mark_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   if (metadata.has(kKindsKey)) return {};
   for (const std::string_view name : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
@@ -114,7 +116,7 @@ Status mark_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
   return {};
 }
 
-// llama.cpp takes SentencePiece's usual ids where the keys are missing, and so do we.
+// If keys are missing, SentencePiece's usual ids are used, as in llama.cpp.
 Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   const auto usual = [&](int64_t id) {
     return vocabulary.sentence_piece ? std::optional(id) : std::nullopt;
@@ -130,7 +132,8 @@ Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
   return mark_special_tokens(metadata, vocabulary);
 }
 
-// Whether a text gets a begin and an end token, said by the file or else usual for its kind.
+// Reads whether a text gets a begin and an end token. If the file does not say, the usual value for
+// its kind is used.
 Status read_switches(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   const bool usual =
       vocabulary.sentence_piece || (vocabulary.pre != nullptr && vocabulary.pre->adds_bos);
@@ -147,7 +150,7 @@ Status read_switches(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   return {};
 }
 
-// Further templates lie under their names.
+// Reads the templates. Templates other than the default have their names in their keys.
 Status read_chat_templates(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   const auto add = [&](const std::string& name, const std::string& key) -> Status {
     NMM_ASSIGN(auto text, metadata.string(key));
@@ -166,7 +169,7 @@ Status read_chat_templates(const io::GgufMetadata& metadata, Vocabulary& vocabul
 }
 
 Status read_pre_tokenization(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
-  // llama.cpp's for files that were made before there was a name.
+  // The value that llama.cpp uses for files that are older than the key.
   constexpr std::string_view kOtherwise = "default";
   NMM_ASSIGN(const auto name, metadata.string(kPreKey));
   vocabulary.pre = find_pre_tokenization(name.value_or(std::string(kOtherwise)));
@@ -175,7 +178,7 @@ Status read_pre_tokenization(const io::GgufMetadata& metadata, Vocabulary& vocab
   return {};
 }
 
-// The context of the model, which tokenizer_config.json repeats.
+// Reads the context length of the model, which tokenizer_config.json repeats.
 Status read_context_length(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   NMM_ASSIGN(const auto architecture, metadata.string("general.architecture"));
   if (!architecture) return {};

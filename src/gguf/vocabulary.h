@@ -1,5 +1,5 @@
 #pragma once
-// The vocabulary in a GGUF file's metadata (tokenizer.ggml.*), checked.
+// Reads and checks the vocabulary in a GGUF file's metadata (tokenizer.ggml.*).
 
 #include <cstdint>
 #include <optional>
@@ -14,35 +14,46 @@
 
 namespace neuronmm::gguf {
 
-// tokenizer.ggml.token_type; the numbers are those of the files.
+// The values of tokenizer.ggml.token_type, with the numbers that files contain.
 enum class TokenKind { kUndefined, kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
+// A vocabulary and the rules for the special tokens.
 struct Vocabulary {
-  // tokenizer.ggml.model "llama": pieces of SentencePiece, merged by their scores; or "gpt2": byte
-  // level BPE with a list of merges.
+  // True for tokenizer.ggml.model "llama": pieces of SentencePiece that are merged by their scores.
+  // False for "gpt2": byte-level BPE with a list of merges.
   bool sentence_piece = false;
-  const PreTokenization* pre = nullptr;  // gpt2 alone
-  // Views of the file. Distinct, UTF-8, none empty: an empty one is called [EMPTY_id].
+  // The rules for cutting words; null for SentencePiece.
+  const PreTokenization* pre = nullptr;
+  // The tokens by id, in UTF-8. They are distinct and not empty: an empty token of the file is
+  // called [EMPTY_id].
   std::vector<std::string> tokens;
   std::vector<TokenKind> kinds;
-  std::vector<double> scores;  // of SentencePiece; empty if the file has none
-  std::vector<std::pair<std::string_view, std::string_view>> merges;  // the first ones go first
+  // The scores of SentencePiece; empty if the file has none.
+  std::vector<double> scores;
+  // The merges in the order in which they are applied, as views of the file.
+  std::vector<std::pair<std::string_view, std::string_view>> merges;
   std::optional<int64_t> bos, eos, unknown, pad;
-  std::vector<int64_t> turn_ends;  // eot and eom: ends of a turn and of a message
+  // The ids of eot and eom, which end a turn and a message.
+  std::vector<int64_t> turn_ends;
   bool add_bos = false, add_eos = false;
-  bool add_space_prefix = false;  // a space before a text; SentencePiece alone
+  // Puts a space before a text. Only SentencePiece vocabularies have it.
+  bool add_space_prefix = false;
   struct ChatTemplate {
     std::string name, text;
   };
-  std::vector<ChatTemplate> chat_templates;  // the one in use is called "default"
-  int64_t context_length = 0;                // of the model; 0: not in the file
+  // The template in use is called "default".
+  std::vector<ChatTemplate> chat_templates;
+  // The context length of the model; 0 if the file does not say.
+  int64_t context_length = 0;
 
-  std::vector<int64_t> end_ids() const;  // eos and turn_ends, each once
+  // Returns eos and turn_ends, each id once.
+  std::vector<int64_t> end_ids() const;
 };
 
-// nullopt: the file has none (no tokenizer.ggml.model, or "none"). Errors: other models (t5, bert,
-// rwkv, ...), a pre-tokenizer that is not known, arrays of different lengths, a token twice, no
-// UTF-8, ids that are no tokens, merges of what are no tokens.
+// Reads the vocabulary. Returns nullopt if the file has none (no tokenizer.ggml.model, "none" or
+// "no_vocab"). Other models (t5, bert, rwkv, ...) and unknown pre-tokenizers are errors. So are
+// arrays of different lengths, a repeated token, text that is not UTF-8, ids that are no tokens,
+// and merges of texts that are no tokens.
 Result<std::optional<Vocabulary>> read_vocabulary(const io::GgufMetadata& metadata);
 
 }  // namespace neuronmm::gguf

@@ -23,11 +23,12 @@ constexpr Renamed kInLayer[] = {
 
 std::string_view renamed(std::span<const Renamed> names, std::string_view folder) {
   const auto found = std::ranges::find(names, folder, &Renamed::folder);
-  NMM_CHECK(found != names.end());  // model/tensor_specs has no other
+  // The list model/tensor_specs has no other names.
+  NMM_CHECK(found != names.end());
   return found->gguf;
 }
 
-// "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
+// Translates the name of a tensor: "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
 std::string gguf_name(std::string_view folder_name) {
   constexpr std::string_view kLayers = "model.layers.";
   const size_t dot = folder_name.rfind('.');
@@ -39,7 +40,7 @@ std::string gguf_name(std::string_view folder_name) {
                      ending);
 }
 
-// Dimensions of one in front, which some writers add, say nothing.
+// Removes leading dimensions of 1, which some writers add.
 Shape without_leading_ones(const Shape& shape, size_t dimensions) {
   auto first = shape.begin();
   while (std::distance(first, shape.end()) > static_cast<ptrdiff_t>(dimensions) && *first == 1)
@@ -68,8 +69,8 @@ int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) 
   return 0;
 }
 
-// Frequencies that old converters stored beside those of the config, and rope_freqs, which
-// hyperparameters.cc has read.
+// Returns true for frequencies that old converters store in addition to the config, and for
+// rope_freqs, which hyperparameters.cc reads.
 bool is_known_extra(std::string_view name) {
   return name == "rope_freqs.weight" || name.ends_with(".rope_freqs.weight") ||
          name.ends_with(".attn_rot_embd.weight") || name.ends_with("rotary_emb.inv_freq");

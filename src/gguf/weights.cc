@@ -17,19 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPieceElements = int64_t{1} << 22;  // made and written at once: 8-16 MB
-// Pages of the mapped file that were read count as this process's memory until they are given back.
+// The elements that are made and written at once, which take 8 to 16 MB.
+constexpr int64_t kPieceElements = int64_t{1} << 22;
+// The bytes that are read before their pages are released. Pages of the mapped file count as memory
+// of this process until then.
 constexpr int64_t kReadBeforeRelease = int64_t{64} << 20;
 
-// From here on a finite fp32 value rounds to infinity.
+// Returns the smallest magnitude that rounds to infinity.
 float overflow_of(DType dtype) {
   if (dtype == DType::kF16) return 65520.0f;
   if (dtype == DType::kBF16) return 0x1.FFp127f;
   return std::numeric_limits<float>::infinity();
 }
 
-// Infinite or no number if one of the values is: as integers, the bits of magnitudes are in the
-// order of the magnitudes, then infinity, then what is no number.
+// Returns the largest magnitude, which is infinite or NaN if one of the values is. The bits of
+// magnitudes are compared as integers: they sort like the magnitudes, with infinity and then NaN at
+// the end.
 float largest_magnitude(std::span<const float> values) {
   int32_t largest = 0;
   for (const float value : values)
@@ -37,7 +40,7 @@ float largest_magnitude(std::span<const float> values) {
   return std::bit_cast<float>(largest);
 }
 
-// One share of a piece: rows of a matrix, or elements of a vector.
+// A thread's share of a piece: rows of a matrix, or elements of a vector.
 struct Share {
   std::vector<float> values;
   std::vector<std::byte> bytes;
@@ -51,7 +54,8 @@ class WeightsWriter {
 
   Status write_tensor(io::SafetensorsWriter& writer, const WeightSource& source) {
     const io::GgufTensor& tensor = *source.tensor;
-    // A vector whose entries change places is dequantized as a whole and cut into rows of one.
+    // A vector whose elements change places is dequantized as a whole, and then treated as rows of
+    // one element.
     const bool vector = source.spec.shape.size() == 1;
     const int64_t rows = tensor.rows();
     const int64_t piece_rows = std::max<int64_t>(1, kPieceElements / tensor.columns());
@@ -71,7 +75,7 @@ class WeightsWriter {
   }
 
  private:
-  // Where row `row` of the folder's tensor lies in the file.
+  // Returns the row of the file's tensor that becomes row `row` of the folder's tensor.
   static int64_t source_row(const WeightSource& source, int64_t row, int64_t rows) {
     if (source.interleaved_heads == 0) return row;
     const int64_t head_rows = rows / source.interleaved_heads, half = head_rows / 2;
@@ -160,7 +164,8 @@ Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs
   const std::vector<io::Shard> shards = io::plan_shards(specs);
   progress.start("tensors", std::ssize(specs));
   WeightsWriter weights(model, progress);
-  auto source = map.sources.begin();  // the shards have the tensors in this order
+  // The shards hold the tensors in this order.
+  auto source = map.sources.begin();
   for (const io::Shard& shard : shards) {
     NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(folder / shard.file_name, shard.specs,
                                                           {{"format", "pt"}}));

@@ -1,5 +1,6 @@
 #pragma once
-// From a GGUF file's tensors to the weights of a Hugging Face folder.
+// Converts the tensors of a GGUF file to the weights of a Hugging Face folder. import.cc is the
+// caller.
 
 #include <filesystem>
 #include <string>
@@ -14,28 +15,34 @@
 
 namespace neuronmm::gguf {
 
-// A tensor of the folder and where its values come from.
+// A tensor of the folder and the tensor of the file that holds its values.
 struct WeightSource {
   io::TensorSpec spec;
   const io::GgufTensor* tensor;
-  // 0, or: the rows lie in this many heads of interleaved pairs, which the folder has half a head
-  // apart. Row 2 i + j of a head becomes row j * (rows of a head / 2) + i.
+  // If not 0, the rows of the file's tensor lie in this number of heads, as interleaved pairs. The
+  // folder has the two rows of a pair half a head apart. Row 2 i + j of a head
+  // becomes row j * (rows of a head / 2) + i.
   int64_t interleaved_heads = 0;
 };
 
+// The sources of all tensors of a folder.
 struct WeightMap {
-  std::vector<WeightSource> sources;  // in the order of model/tensor_specs
-  std::vector<std::string> left_out;  // tensors that the model does not use
+  // The sources, in the order of model/tensor_specs.
+  std::vector<WeightSource> sources;
+  // The tensors of the file that the model does not use.
+  std::vector<std::string> left_out;
 };
 
-// `config` is what config_json() made. Errors: a tensor that is missing, of another shape or of a
-// type that is not dequantized; one that is left over and would change the computation.
+// Finds the sources of all tensors. `config` is the result of config_json(). Fails if a tensor is
+// missing, has another shape, or has a type that cannot be dequantized. Fails, too, if an unused
+// tensor would change the computation.
 Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig& config,
                               const GgufArchitecture& architecture);
 
-// Writes model.safetensors, or shards and their index, piece by piece, on all threads. Values are
-// dequantized and rounded to the config's dtype (nearest even). Errors name the tensor: values that
-// are infinite, no numbers or too large for the dtype; no room on the disk; an interrupt.
+// Writes model.safetensors, or shards and their index, piece by piece on all threads. Values are
+// dequantized and rounded to the config's dtype (to nearest, ties to even). Fails if a value is
+// infinite, NaN or too large for the dtype, and the error names the tensor. A full disk and an
+// interrupt are errors, too.
 Status write_weights(const io::GgufShards& model, const WeightMap& map,
                      const std::filesystem::path& folder, Progress& progress);
 

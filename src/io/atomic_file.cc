@@ -20,10 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporaryEnding = ".neuronmm";
-constexpr size_t kDigits = 16;          // of the number that makes a temporary's name unique
-constexpr size_t kMaxNameInName = 200;  // file systems allow 255 bytes in all
+// The digits of the number that makes a temporary file's name unique.
+constexpr size_t kDigits = 16;
+// The part of the file's name that a temporary name contains. File systems allow 255 bytes in all.
+constexpr size_t kMaxNameInName = 200;
 
-// The name that the user knows, not the temporary's.
+// The message has the name that the user knows, not that of the temporary file.
 Error write_error(const fs::path& path, int code) {
   return fail("{}: cannot be written: {}", path.string(), std::generic_category().message(code));
 }
@@ -40,14 +42,15 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// Time and process number: two writers of one file at the same moment get different names.
+// The time and the process number give different names to two writers of one file at the same
+// moment.
 std::string unique_digits() {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   return fmt::format("{:016x}",
                      static_cast<uint64_t>(now) ^ (static_cast<uint64_t>(getpid()) << 44));
 }
 
-// Temporaries are locked by their writer, so one that can be locked belongs to nobody any more.
+// Writers lock their temporary files, so a temporary file that can be locked has no writer.
 void remove_stale_temporaries(const fs::path& path) {
   const std::string prefix = temporary_prefix(path);
   std::error_code error;
@@ -70,8 +73,9 @@ struct Temporary {
   int descriptor = -1;
 };
 
-// A new file that only this process writes, locked. Between its creation and its lock another
-// process may take it for stale and remove it: then it has no name any more, and the next is made.
+// Creates a new file that only this process writes, and locks it. Between its creation and its
+// lock, another process may take the file for stale and remove it. The file then has no name, and
+// another one is created.
 Result<Temporary> create_temporary(const fs::path& path, mode_t mode) {
   while (true) {
     const fs::path name = folder_of(path) / (temporary_prefix(path) + unique_digits() +
@@ -80,7 +84,8 @@ Result<Temporary> create_temporary(const fs::path& path, mode_t mode) {
         ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (descriptor < 0 && errno == EEXIST) continue;
     if (descriptor < 0) return write_error(path, errno);
-    flock(descriptor, LOCK_EX | LOCK_NB);  // where locks are unknown, stale files are just kept
+    // On file systems without locks, stale files are kept.
+    flock(descriptor, LOCK_EX | LOCK_NB);
     struct stat status {};
     if (fstat(descriptor, &status) == 0 && status.st_nlink > 0) return Temporary{name, descriptor};
     close(descriptor);
@@ -91,8 +96,8 @@ bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// The descriptor of standard output or error if that is what the path leads to: replacing such a
-// file would lose what the command prints there.
+// Returns the descriptor of standard output or error if the path leads to that file. Replacing such
+// a file would lose what the command prints there.
 std::optional<int> standard_stream(const struct stat& target) {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat status {};
@@ -112,7 +117,7 @@ Result<int> open_stream(const fs::path& path) {
 
 }  // namespace
 
-// ".NAME.0123456789abcdef.neuronmm": long enough not to be anybody else's file.
+// The name is long enough not to belong to another program's file.
 bool is_temporary_name(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnding)) return false;
   name.remove_suffix(kTemporaryEnding.size());
@@ -121,7 +126,7 @@ bool is_temporary_name(std::string_view name) {
   return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// A new name is on disk only when its folder is.
+// A new name is on disk only after its folder was synced.
 Status sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return write_error(folder, errno);
@@ -148,12 +153,12 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 }
 AtomicFile::~AtomicFile() { abandon(); }
 
-// A regular file is written beside its place and renamed; a terminal, a pipe and a device are
-// written as they are, since replacing them makes no sense.
+// Replacing a terminal, a pipe or a device makes no sense, so these are written to directly.
 Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   struct stat status {};
   fs::path target = path;
-  mode_t mode = 0666;  // before the umask, as for every other program's files
+  // The mode before the umask, as for the files of other programs.
+  mode_t mode = 0666;
   if (stat(path.c_str(), &status) == 0) {
     if (const auto stream = standard_stream(status)) {
       const int copy = fcntl(*stream, F_DUPFD_CLOEXEC, 0);
@@ -179,11 +184,12 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   }
   remove_stale_temporaries(target);
   NMM_ASSIGN(Temporary temporary, create_temporary(target, mode));
-  if (mode != 0666) fchmod(temporary.descriptor, mode);  // as it was, whatever the umask says
+  // The umask does not change the mode of a replaced file.
+  if (mode != 0666) fchmod(temporary.descriptor, mode);
   return AtomicFile(std::move(target), std::move(temporary.path), temporary.descriptor);
 }
 
-// A write may take less than it was given, or be broken off by a signal.
+// A write may take fewer bytes than it was given, or a signal may interrupt it.
 Status AtomicFile::append(std::span<const std::byte> bytes) {
   if (descriptor_ < 0) return fail("{}: is closed after an earlier error", path_.string());
   while (!bytes.empty()) {
@@ -205,10 +211,11 @@ Status AtomicFile::finish() {
     if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
     return {};
   }
-  // The bytes reach the disk before the name does: after a crash there is the old file or the new
-  // one.
+  // The bytes reach the disk before the name does. After a crash, the old file or the new one is
+  // there.
   if (fsync(descriptor_) != 0) return give_up(errno);
-  // Renamed while it is still open, so that it is locked as long as it has a temporary's name.
+  // The file is renamed while it is still open, so that it is locked as long as it has a temporary
+  // name.
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return give_up(errno);
   if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
   return sync_folder(folder_of(path_));
@@ -219,7 +226,7 @@ Error AtomicFile::give_up(int code) {
   return write_error(path_, code);
 }
 
-// Leaves nothing: a file that is not finished is no file.
+// Removes the temporary file, because a file that is not finished must not stay.
 void AtomicFile::abandon() {
   if (descriptor_ < 0) return;
   if (!temporary_.empty()) unlink(temporary_.c_str());

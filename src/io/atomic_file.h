@@ -1,7 +1,7 @@
 #pragma once
-// A file that appears under its name all at once: written under a temporary name beside it, synced,
-// renamed, and its folder synced. A process that is killed leaves the temporary; the next one that
-// writes the same file removes it.
+// Writes a file so that it appears under its name all at once. The bytes go to a temporary file in
+// the same folder, which is synced and renamed, and the folder is synced. A killed process leaves
+// its temporary file; the next process that writes the same file removes it.
 
 #include <cstddef>
 #include <filesystem>
@@ -12,24 +12,27 @@
 
 namespace neuronmm::io {
 
-// Whether a name is one that AtomicFile gives its temporaries: ".NAME.0123456789abcdef.neuronmm".
+// Returns true for the names of AtomicFile's temporary files: ".NAME.0123456789abcdef.neuronmm".
 bool is_temporary_name(std::string_view name);
 
-// Makes renames in the folder durable. File systems that cannot sync a folder are no error.
+// Makes renames in the folder durable. A file system that cannot sync a folder is no error.
 Status sync_folder(const std::filesystem::path& folder);
 
+// A file that is being written.
 class AtomicFile {
  public:
-  // A regular file is replaced (through links to it, and with its permissions kept). A pipe, a
-  // terminal or another character device is written to as it is, and so is a file that is this
-  // process's standard output or error. Refused: folders, links to nothing, disks, sockets, files
-  // that may not be written.
+  // Opens a file for writing. A regular file is replaced, through links to it and with its
+  // permissions. A pipe, a terminal or another character device is written to directly. So is a
+  // file that is this process's standard output or error. Fails for folders, links to nothing,
+  // disks, sockets and files that may not be written.
   static Result<AtomicFile> create(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
-  ~AtomicFile();  // removes the temporary unless finish() succeeded
+  // Removes the temporary file unless finish() succeeded.
+  ~AtomicFile();
 
-  // After an error (full disk, ...) the temporary is gone and every further call fails.
+  // After an error (a full disk, for example) the temporary file is gone and every further call
+  // fails.
   Status append(std::span<const std::byte> bytes);
   Status finish();
 
@@ -38,9 +41,12 @@ class AtomicFile {
   Error give_up(int code);
   void abandon();
 
-  std::filesystem::path path_;       // behind all links
-  std::filesystem::path temporary_;  // empty: bytes go to `path_` directly
-  int descriptor_;                   // -1: finished, abandoned or moved from
+  // The path of the file itself, after all links.
+  std::filesystem::path path_;
+  // Empty if bytes go to `path_` directly.
+  std::filesystem::path temporary_;
+  // -1 if the file is finished, abandoned or moved from.
+  int descriptor_;
 };
 
 }  // namespace neuronmm::io

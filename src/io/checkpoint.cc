@@ -20,9 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using WeightMap = std::map<std::string, std::string>;  // tensor name -> file name
+// Maps the name of a tensor to the name of its file.
+using WeightMap = std::map<std::string, std::string>;
 
-// Weights in the folder that are not what we read; for the message.
+// Returns the weights in the folder that are not what we read, for the error message.
 std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::string_view kOthers[] = {".safetensors", ".bin", ".pth", ".pt", ".gguf", ".h5"};
   std::vector<std::string> names;
@@ -36,8 +37,8 @@ std::vector<std::string> other_weights(const fs::path& folder) {
   return names;
 }
 
-// The message of a folder without readable weights says what it has instead: most often another
-// format, or half a download.
+// Returns the error for a folder without readable weights. The message says what the folder has
+// instead, which is most often another format or an incomplete download.
 Error no_weights(const fs::path& folder) {
   const std::vector<std::string> found = other_weights(folder);
   if (found.empty())
@@ -49,13 +50,14 @@ Error no_weights(const fs::path& folder) {
               ggufs.empty() ? "" : "; " + import_hint(folder / ggufs.front()));
 }
 
-// A shard's name is a file in the same folder: nothing else may be reached through an index.
+// Returns true if the name is that of a file in the same folder. An index must not lead anywhere
+// else.
 bool is_plain_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
 
-// model.safetensors.index.json: which shard holds which tensor.
+// Reads model.safetensors.index.json, which says which shard holds which tensor.
 Result<WeightMap> read_index(const fs::path& path) {
   NMM_ASSIGN(const nlohmann::json index, read_json_object(path, kMaxIndexBytes));
   const JsonFields fields(index, path.string());
@@ -73,7 +75,8 @@ Result<WeightMap> read_index(const fs::path& path) {
   return weight_map;
 }
 
-// Scales and groups belong to a rounded weight and are no parameters of their own.
+// Returns true for scales and groups. They belong to a rounded weight and are not counted as
+// parameters.
 bool is_partner(const std::map<std::string, TensorView>& tensors, std::string_view name) {
   for (const std::string_view ending : {kScaleEnding, kGroupEnding}) {
     if (!name.ends_with(ending)) continue;
@@ -86,7 +89,7 @@ bool is_partner(const std::map<std::string, TensorView>& tensors, std::string_vi
   return false;
 }
 
-// A link to nowhere is present: opening it says what is wrong.
+// A link to nothing counts as present, because opening it gives a clear error.
 bool is_present(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
@@ -98,13 +101,14 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  if (is_present(folder / kSingleFileName)) {  // first, as in transformers
+  // As in transformers, this file takes precedence.
+  if (is_present(folder / kSingleFileName)) {
     NMM_TRY(checkpoint.add_file(kSingleFileName));
     return checkpoint;
   }
   if (!is_present(folder / kIndexFileName)) return no_weights(folder);
   NMM_ASSIGN(const WeightMap weight_map, read_index(folder / kIndexFileName));
-  // Shards in the order of their names, whatever the order of the index.
+  // Shards are opened in the order of their names, whatever the order in the index.
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);
   for (const std::string& name : names) {
@@ -117,8 +121,8 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   return checkpoint;
 }
 
-// All float tensors lie in the same pages of zeros, which the system gives memory for only when
-// they are written, and nobody writes.
+// All float tensors lie in the same pages of zeros. The system would give them memory only when
+// they are written, and nothing writes them.
 Result<Checkpoint> Checkpoint::zeros(const fs::path& folder, const std::vector<TensorSpec>& specs) {
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
@@ -152,7 +156,7 @@ Status Checkpoint::add_file(const std::string& name) {
   return {};
 }
 
-// The shards are read for what they hold; the index must not promise more.
+// The shards decide which tensors exist, but the index must not list a tensor that its shard lacks.
 Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_map) const {
   for (const auto& [tensor, file] : weight_map) {
     if (!files_.at(file).tensors().contains(tensor))

@@ -1,6 +1,6 @@
 #pragma once
-// All tensors of a model folder by name: model.safetensors, or the shards that
-// model.safetensors.index.json names.
+// All tensors of a model folder by name. The folder holds model.safetensors, or the shards that
+// model.safetensors.index.json lists. Every command that reads weights uses it.
 
 #include <filesystem>
 #include <map>
@@ -15,31 +15,33 @@
 
 namespace neuronmm::io {
 
+// The tensors as views of memory-mapped files.
 class Checkpoint {
  public:
-  // Errors: no folder, no weights in it, a shard in the index that is absent, a tensor that its
-  // shard lacks, a tensor twice.
+  // Opens a folder. Fails if the folder is missing or has no weights. A missing shard, a tensor
+  // that its shard lacks, and a tensor that occurs twice are errors, too.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
-  // Tensors of zeros that share memory which nobody pays for: for backends that look at shapes
-  // only. I32 tensors are 0, 1, 2, ..., because the numbers of pivots must ascend. `folder` is what
-  // messages call it.
+  // Makes tensors of zeros that share memory and take none of their own, for backends that only
+  // look at shapes. I32 tensors are 0, 1, 2, ..., because the numbers of pivots must ascend.
+  // Messages call the checkpoint `folder`.
   static Result<Checkpoint> zeros(const std::filesystem::path& folder,
                                   const std::vector<TensorSpec>& specs);
 
   const std::filesystem::path& folder() const { return folder_; }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  // The tensor with exactly this shape and a float dtype, or an error that names the folder, the
+  // Returns a tensor that must have this shape and a float dtype. The error names the folder, the
   // tensor and both shapes.
   Result<TensorView> require(const std::string& name, const Shape& shape) const;
-  // What a tensor stands for: of scales and groups of rounded weights and of pivots' numbers
-  // nothing. Weights of 4 and 6 bits are counted in whole bytes, so that an odd last column may
-  // count twice.
+  // Returns how many parameters a tensor stands for. Scales and groups of rounded weights and the
+  // numbers of pivots count as none. Weights of 4 and 6 bits are counted in whole bytes, so an odd
+  // last column may count twice.
   int64_t parameters(const std::string& name) const;
-  int64_t parameters() const;  // of all
+  // The parameters of all tensors.
+  int64_t parameters() const;
   int64_t size_bytes() const;
-  // Gives back the memory of all tensors that were read; reading one again loads it again.
+  // Releases the memory of all tensors that were read. Reading one again loads it again.
   void release_pages() const;
 
  private:
@@ -49,7 +51,8 @@ class Checkpoint {
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
   std::shared_ptr<const MappedFile> zeros_;
-  std::shared_ptr<const std::vector<int32_t>> numbers_;  // as long as the longest I32 tensor
+  // The values of the I32 tensors, as many as the longest one has.
+  std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;
 };
 

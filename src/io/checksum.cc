@@ -5,7 +5,7 @@
 
 namespace neuronmm::io {
 
-// XXH3 finds damage and not forgery: what it protects is the user's own file.
+// XXH3 detects damage but not forgery, which is enough for the user's own files.
 std::string checksum(std::string_view text) {
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }

@@ -1,11 +1,13 @@
 #pragma once
-// A checksum of a text, for what an unfinished run leaves and the next one goes on from.
+// Checksums of texts. Unfinished runs store them to notice a changed input, and records of
+// calibration texts name the texts by them.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm::io {
 
-std::string checksum(std::string_view text);  // XXH3 of 64 bits, 16 hexadecimal digits
+// Returns the XXH3 of 64 bits as 16 hexadecimal digits.
+std::string checksum(std::string_view text);
 
 }  // namespace neuronmm::io

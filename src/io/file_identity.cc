@@ -19,8 +19,8 @@ int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 +
 
 }  // namespace
 
-// The content is not read: models have gigabytes, and this runs at every start. The inode and the
-// nanoseconds notice a file that was replaced by one of the same size.
+// The content is not read, because models have gigabytes and this runs at every start. The inode
+// and the nanoseconds show that a file was replaced by one of the same size.
 ordered_json file_identity(const fs::path& path) {
   std::error_code ignored;
   struct stat status {};
@@ -31,7 +31,7 @@ ordered_json file_identity(const fs::path& path) {
           {"modified", nanoseconds(status.st_mtim)}};
 }
 
-// Weights and configs decide what a model computes; other files in the folder may change.
+// Weights and configs decide what a model computes. Other files in the folder may change.
 Result<ordered_json> folder_identity(const fs::path& folder) {
   NMM_TRY(require_folder(folder));
   std::vector<fs::path> files;
@@ -48,7 +48,6 @@ Result<ordered_json> folder_identity(const fs::path& folder) {
   return identity;
 }
 
-// Names the first file that differs.
 Status check_unchanged(const fs::path& folder, const ordered_json& before) {
   NMM_ASSIGN(const ordered_json now, folder_identity(folder));
   if (now == before) return {};

@@ -1,7 +1,7 @@
 #pragma once
-// What tells one state of an input from another without reading it: path, size, inode and times of
-// change. For work that goes on where an earlier run stopped, and for noticing that an input was
-// changed while it was read.
+// Tells one state of an input file from another without reading it, by path, size, inode and time
+// of modification. An interrupted run uses it to know whether it may continue. Commands also use it
+// to notice that an input was changed while they read it.
 
 #include <filesystem>
 
@@ -11,10 +11,11 @@
 
 namespace neuronmm::io {
 
+// Returns the identity of one file as JSON.
 nlohmann::ordered_json file_identity(const std::filesystem::path& path);
-// Of every *.safetensors and *.json in the folder.
+// Returns the identities of every *.safetensors and *.json in the folder.
 Result<nlohmann::ordered_json> folder_identity(const std::filesystem::path& folder);
-// An error that names the first file whose identity is not as it was in `before`.
+// Fails if a file's identity differs from that in `before`, and names the first such file.
 Status check_unchanged(const std::filesystem::path& folder, const nlohmann::ordered_json& before);
 
 }  // namespace neuronmm::io

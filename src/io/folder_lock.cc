@@ -19,7 +19,8 @@ Result<FolderLock> FolderLock::wait(const std::filesystem::path& folder) {
   }
   FolderLock lock(descriptor);
   while (flock(descriptor, LOCK_EX) != 0) {
-    if (errno != EINTR) break;  // a file system without locks: as good as it can be
+    // The file system has no locks, so the work goes on without one.
+    if (errno != EINTR) break;
     if (interrupted()) return interrupted_error("nothing was changed in " + folder.string());
   }
   return lock;

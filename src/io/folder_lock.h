@@ -1,5 +1,6 @@
 #pragma once
-// A lock that processes hold on a folder while they change a file in it.
+// A lock that a process holds on a folder while it changes a file in it. It protects files
+// that several processes may change at once, such as the tuner's cache.
 
 #include <filesystem>
 
@@ -7,9 +8,11 @@
 
 namespace neuronmm::io {
 
+// The lock, which is released at the end of the object's life.
 class FolderLock {
  public:
-  // Waits until no other process holds it. Errors: the folder cannot be opened; interrupted.
+  // Waits until no other process holds the lock. Fails if the folder cannot be opened or the
+  // process is interrupted. On file systems without locks it returns without one.
   static Result<FolderLock> wait(const std::filesystem::path& folder);
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;
@@ -17,7 +20,7 @@ class FolderLock {
 
  private:
   explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;  // -1: moved from
+  int descriptor_;  // -1 if moved from.
 };
 
 }  // namespace neuronmm::io

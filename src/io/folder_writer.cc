@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// `path` absolute and without links, dots or a slash at its end, whether or not it exists.
+// Returns `path` as an absolute path without links, dots or a slash at its end. It need not exist.
 Result<fs::path> identity(const fs::path& path) {
   std::error_code error;
   fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -24,7 +24,8 @@ Result<fs::path> identity(const fs::path& path) {
   return canonical;
 }
 
-// Whether `inner` is `outer` or lies inside it, by name or (hard links, bind mounts) by identity.
+// Returns true if `inner` is `outer` or lies inside it, by name or by identity. Identities differ
+// from names if there are bind mounts, for example.
 bool is_within(const fs::path& inner, const fs::path& outer) {
   std::error_code ignored;
   for (fs::path path = inner;; path = path.parent_path()) {
@@ -33,7 +34,7 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
   }
 }
 
-// A config.json alone may belong to anything.
+// The check looks for weights, because a config.json alone may belong to anything.
 bool has_safetensors(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -55,7 +56,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
     return fail("{}: expected an output folder, found a file", out.string());
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return Error{out.string() + ": already exists", Error::Kind::kExists};
-  // Replacing deletes what is there: never a folder that this program would not have written.
+  // Replacing deletes the old folder, so it must be one that this program could have written.
   if (fs::is_empty(out, error)) return {};
   const auto config = ModelConfig::load(out / "config.json");
   if (!config.ok())
@@ -77,15 +78,16 @@ Status rename_folder(const fs::path& from, const fs::path& to) {
   return rename_error(from, to, errno);
 }
 
-// Swaps two folders in one step. False: this file system cannot.
+// Swaps two folders in one step. Returns false if the file system cannot do that.
 Result<bool> exchange(const fs::path& a, const fs::path& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) return false;
   return rename_error(a, b, errno);
 }
 
-// Ends what a killed run had begun to commit: the output that it had put aside goes back to its
-// place, or, where the new one stands already, the rest is removed.
+// Ends a commit that a killed run has begun. An output that the run had put aside goes back to its
+// place. If the new output is in place already, the staging folder is removed, and the result is
+// true.
 Result<bool> ended_commit(const StagingFolder& staging, const fs::path& out) {
   std::error_code ignored;
   if (fs::exists(staging.replaced(), ignored) && !fs::exists(out, ignored)) {
@@ -143,8 +145,7 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
                                           const fs::path& input) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
   NMM_ASSIGN(const fs::path target, identity(out));
-  // The staging folder lies beside the output, on the same file system, so that it can be renamed
-  // into its place.
+  // The staging folder is next to the output, on the same file system, so that it can be renamed.
   const fs::path staging_path = target.string() + ".partial";
   if (!input.empty()) {
     NMM_TRY(check_apart(target, input));
@@ -160,7 +161,7 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
   NMM_TRY(check_replaceable(target, if_exists));
   NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
   NMM_TRY(staging.mark());
-  // An interrupted run goes on from what it kept in work/; the output itself is written anew.
+  // An interrupted run continues from the files in work/. The output itself is written again.
   std::error_code error;
   fs::remove_all(staging.model(), error);
   if (!error) fs::create_directory(staging.model(), error);
@@ -169,8 +170,9 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
   return FolderWriter(target, std::move(staging), if_exists);
 }
 
-// Exchanging is one step of the system: at every moment the name has the old output or the new one.
-// Where that is not possible, the old one is put aside and comes back if the second step fails.
+// An exchange is one step of the system: at every moment the name leads to the old output or to the
+// new one. If an exchange is not possible, the old output is put aside, and comes back if the
+// second step fails.
 Status FolderWriter::put_in_place() {
   std::error_code error;
   if (!fs::exists(out_, error)) return rename_folder(staging(), out_);
@@ -182,10 +184,11 @@ Status FolderWriter::put_in_place() {
   return renamed;
 }
 
-// Data reach the disk before their names do: after a crash of the machine the output is the old one
-// or the new one, whole.
+// Data reach the disk before their names do. After a crash of the machine, the output is complete
+// and either the old one or the new one.
 Status FolderWriter::commit() {
-  NMM_TRY(check_replaceable(out_, if_exists_));  // it may have appeared meanwhile
+  // The output may have appeared in the meantime.
+  NMM_TRY(check_replaceable(out_, if_exists_));
   NMM_TRY(sync_folder(staging()));
   NMM_TRY(staging_.mark_commit());
   NMM_TRY(put_in_place());

@@ -1,8 +1,8 @@
 #pragma once
-// Makes an output folder all at once: everything is written in a staging folder beside it
-// (io/staging_folder.h) and renamed at the end, so that the output is either absent (or as it was)
-// or complete. A run that was killed at any moment is gone on from, or cleaned up, by the next one
-// with the same output.
+// Makes an output folder all at once. Everything is written in a staging folder next to the output
+// (io/staging_folder.h), which is renamed at the end. The output is therefore either complete or as
+// it was before. If a run is killed, the next run with the same output continues or removes its
+// work. All commands that write model folders use this.
 
 #include <filesystem>
 
@@ -11,31 +11,35 @@
 
 namespace neuronmm::io {
 
-// An error unless `folder` is a folder.
+// Fails unless `folder` is a folder.
 Status require_folder(const std::filesystem::path& folder);
 
-// An error if the disk of `folder` has no room for that many bytes of weights: better known before
-// they are computed than when it is full. Where the room is unknown there is none.
+// Fails if the disk of `folder` has less free space than the weights need, in bytes. The check
+// comes before the weights are computed. If the free space is unknown, it succeeds.
 Status check_space(const std::filesystem::path& folder, int64_t needed);
 
-// An error if `out` is the folder `input`, lies inside it or contains it, by name or by identity:
-// writing there could delete what is being read.
+// Fails if `out` is the folder `input`, lies inside it or contains it, by name or by identity.
+// Writing there could delete what is being read.
 Status check_apart(const std::filesystem::path& out, const std::filesystem::path& input);
 
+// An output folder that is being made.
 class FolderWriter {
  public:
   enum class IfExists { kRefuse, kReplace };
 
-  // Refuses an `out` that is (or lies inside, or contains) the folder `input`, that exists without
-  // kReplace, that exists and is not a model folder (a config.json of a known architecture and
-  // safetensors), that another process is making, or whose parent cannot be written.
+  // Fails if one of these holds for `out`:
+  //   it is the folder `input`, lies inside it or contains it
+  //   it exists and `if_exists` is kRefuse
+  //   it exists and is not a model folder (a config.json of a known architecture and safetensors)
+  //   another process is making it
+  //   its parent cannot be written
   static Result<FolderWriter> create(const std::filesystem::path& out, IfExists if_exists,
                                      const std::filesystem::path& input = {});
 
   const std::filesystem::path& out() const { return out_; }
-  // The folder that becomes the output, empty at the start.
+  // The folder that becomes the output. It is empty at the start.
   std::filesystem::path staging() const { return staging_.model(); }
-  // A folder for what an interrupted run goes on from; gone with the commit.
+  // A folder for files from which an interrupted run continues. commit() removes it.
   std::filesystem::path work() const { return staging_.work(); }
   // Replaces `out` by staging().
   Status commit();

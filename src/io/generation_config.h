@@ -1,6 +1,7 @@
 #pragma once
-// generation_config.json of a Hugging Face model folder: how its makers generate with it
-// (transformers' GenerationConfig). Fields that are not here are left alone.
+// Reads generation_config.json of a model folder, which says how the model's makers generate text
+// with it (transformers' GenerationConfig). Fields that are not listed here are ignored. Serving
+// and generating commands use it for their defaults.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,22 +14,27 @@
 
 namespace neuronmm::io {
 
-// What the file does not say is nullopt.
+// The settings of the file. A setting that the file does not have is nullopt.
 struct GenerationConfig {
-  std::optional<bool> do_sample = {};             // false, also where it is absent: greedy
-  std::optional<double> temperature = {};         // from 0 to 100
-  std::optional<int64_t> top_k = {};              // from 0, which is off; vLLM's -1 becomes 0
-  std::optional<double> top_p = {};               // from 0 to 1
-  std::optional<double> min_p = {};               // from 0 to 1
-  std::optional<double> repetition_penalty = {};  // from 0.01 to 100
-  std::optional<int64_t> max_new_tokens = {};     // from 1
-  std::optional<std::vector<int32_t>> eos_token_ids = {};  // eos_token_id: one id or a list
+  // Decoding is greedy if the value is false or nullopt.
+  std::optional<bool> do_sample = {};
+  std::optional<double> temperature = {};  // The range is 0 to 100.
+  // The value is at least 0, which turns it off. vLLM's -1 becomes 0.
+  std::optional<int64_t> top_k = {};
+  std::optional<double> top_p = {};               // The range is 0 to 1.
+  std::optional<double> min_p = {};               // The range is 0 to 1.
+  std::optional<double> repetition_penalty = {};  // The range is 0.01 to 100.
+  std::optional<int64_t> max_new_tokens = {};     // The value is at least 1.
+  // The ids of eos_token_id, which is one id or a list.
+  std::optional<std::vector<int32_t>> eos_token_ids = {};
 
-  // Errors: no JSON object, a field of another type or outside of its range.
+  // Parses the text of the file. Fails if it is no JSON object, or if a field has a wrong type or
+  // is out of its range.
   static Result<GenerationConfig> parse(std::string_view text, const std::string& source);
-  // What a person says goes before what the file says; a temperature also says whether to draw.
+  // Replaces settings by those that are set in `given`, which come from a person. A given
+  // temperature also decides do_sample.
   void override_with(const GenerationConfig& given);
-  // Nothing is set where the folder has no such file.
+  // Reads the file of a model folder. If it does not exist, nothing is set.
   static Result<GenerationConfig> load(const std::filesystem::path& folder);
 };
 

@@ -9,7 +9,8 @@
 namespace neuronmm::io {
 namespace {
 
-// "GGUF", then a version below 2^24 in little endian: no text has a zero byte there.
+// Returns true for "GGUF" and a version below 2^24 in little-endian order. A text has no zero byte
+// there.
 bool has_magic(const std::filesystem::path& path) {
   std::array<char, 8> start{};
   std::ifstream file(path, std::ios::binary);

@@ -1,5 +1,6 @@
 #pragma once
-// Model files of llama.cpp, where something else is expected. What reads them: gguf_file.h.
+// Recognizes model files of llama.cpp where a command expects something else, and tells the user
+// how to import them. gguf_file.h reads such files.
 
 #include <filesystem>
 #include <string>
@@ -10,17 +11,17 @@
 
 namespace neuronmm::io {
 
-// An error that names it if `path` is a GGUF file (by its name or its first bytes): "...: is a GGUF
-// file; expected {expected}", and the command that makes a model folder of it.
+// Fails if `path` is a GGUF file, by its name or its first bytes. The error is "...: is a GGUF
+// file; expected {expected}", with the command that makes a model folder of it.
 Status refuse_gguf(const std::filesystem::path& path, std::string_view expected);
 
-// The names of the GGUF files in a folder, sorted; none if it cannot be read.
+// Returns the sorted names of the GGUF files in a folder, or none if the folder cannot be read.
 std::vector<std::string> gguf_files_in(const std::filesystem::path& folder);
 
-// An error that names them if `file` is absent and GGUF files lie beside it.
+// Fails if `file` is missing and its folder has GGUF files, which the error names.
 Status refuse_gguf_beside(const std::filesystem::path& file);
 
-// How a message says what to do with a GGUF file.
+// Returns the part of a message that says what to do with a GGUF file.
 std::string import_hint(const std::filesystem::path& gguf);
 
 }  // namespace neuronmm::io

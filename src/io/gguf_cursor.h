@@ -1,5 +1,6 @@
 #pragma once
-// The next bytes of a GGUF file, one value after the other; never beyond the end.
+// Reads the bytes of a GGUF file from front to back, one value after the other. Reading beyond the
+// end is an error. GgufFile and GgufMetadata use it.
 
 #include <bit>
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace neuronmm::io {
 
 static_assert(std::endian::native == std::endian::little, "numbers are read in place");
 
+// A position in the bytes of a file.
 class GgufCursor {
  public:
   // `source` begins every message.
@@ -25,7 +27,7 @@ class GgufCursor {
   uint64_t remaining() const { return bytes_.size() - position_; }
   const std::string& source() const { return source_; }
 
-  // `what` is read: what a message calls it.
+  // Returns the next `size` bytes. Messages call the value `what`.
   Result<std::span<const std::byte>> take(uint64_t size, std::string_view what) {
     if (size > remaining())
       return fail("{}: {}: expected {} bytes from byte {} on, the file has {} more", source_, what,
@@ -34,6 +36,7 @@ class GgufCursor {
     position_ += size;
     return taken;
   }
+  // Returns the next number, which is little-endian.
   template <typename Number>
   Result<Number> number(std::string_view what) {
     NMM_ASSIGN(const auto bytes, take(sizeof(Number), what));
@@ -41,13 +44,13 @@ class GgufCursor {
     std::memcpy(&value, bytes.data(), sizeof(Number));
     return value;
   }
-  // A length of 64 bits and as many bytes.
+  // Returns the next string, which is stored as a length of 64 bits and its bytes.
   Result<std::string_view> text(std::string_view what) {
     NMM_ASSIGN(const auto length, number<uint64_t>(what));
     NMM_ASSIGN(const auto bytes, take(length, what));
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  // That `count` things of at least `least_bytes` each can still follow.
+  // Fails unless `count` values of at least `least_bytes` each can still follow.
   Status expect_room(uint64_t count, uint64_t least_bytes, std::string_view what) const {
     if (count > remaining() / least_bytes)
       return fail("{}: {}: {} of them do not fit the {} bytes that are left", source_, what, count,

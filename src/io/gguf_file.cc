@@ -10,18 +10,20 @@ namespace {
 constexpr uint32_t kVersion = 3;
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kAlignmentKey = "general.alignment";
-constexpr uint64_t kDefaultAlignment = 32;  // docs/gguf.md, as the two limits below
+// The value of docs/gguf.md, which also has the two limits below.
+constexpr uint64_t kDefaultAlignment = 32;
 constexpr size_t kMaxNameBytes = 64;
 constexpr uint32_t kMaxDimensions = 4;
-constexpr uint64_t kLeastInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;  // a name of one letter, one dimension
+// A name of one letter and one dimension.
+constexpr uint64_t kLeastInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-// A tensor whose bytes have not been found yet.
+// A tensor whose bytes have not been located yet.
 struct Placed {
   GgufTensor tensor;
-  uint64_t offset, size;  // in the tensor data
+  uint64_t offset, size;  // The place in the tensor data.
 };
 
-// What a big-endian machine writes as 3 is 3 * 2^24 here.
+// A big-endian machine writes version 3 as bytes that read as 3 * 2^24 here.
 Status check_version(uint32_t version, const std::string& source) {
   if (version == kVersion) return {};
   if ((version & 0xFFFF) == 0 && version != 0)
@@ -39,7 +41,8 @@ Result<uint64_t> read_alignment(const GgufMetadata& metadata) {
   return static_cast<uint64_t>(*given);
 }
 
-// Bytes of all blocks. Rows hold whole blocks, so that each can be read on its own.
+// Returns the bytes of all blocks. Every row must consist of whole blocks, so that it can be read
+// alone.
 Result<uint64_t> checked_size(const GgufTensor& tensor, const std::string& what) {
   const auto blocks_of_row = tensor.columns() / tensor.type->block_elements;
   if (tensor.columns() % tensor.type->block_elements != 0)
@@ -100,7 +103,7 @@ Status check_names(const std::vector<Placed>& placed, const std::string& source)
   return {};
 }
 
-// Any order and any gaps are legal, sharing bytes is not.
+// Tensors may have any order and any gaps, but they must not share bytes.
 Status check_places(const std::vector<Placed>& placed, uint64_t data_bytes,
                     const std::string& source) {
   std::vector<const Placed*> by_offset;

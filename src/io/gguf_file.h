@@ -1,6 +1,6 @@
 #pragma once
-// A GGUF file (version 3, little-endian; ggml-org/ggml, docs/gguf.md): its metadata and where its
-// tensors lie.
+// Reads a GGUF file (version 3, little-endian; ggml-org/ggml, docs/gguf.md): its metadata and the
+// places of its tensors. The importer (src/gguf) is the user. The file has these parts:
 //
 //   "GGUF"  version u32  tensors u64  pairs u64  pairs...  tensor infos...  padding  tensor data
 //
@@ -22,30 +22,35 @@
 
 namespace neuronmm::io {
 
+// A tensor of the file.
 struct GgufTensor {
   std::string_view name;
   const GgufTypeInfo* type;
   Shape
-      shape;  // outermost first, as in Hugging Face's folders: the file has it the other way round
-  std::span<const std::byte> data;  // whole blocks of each row, row after row
+      // The sizes, outermost first as in Hugging Face's folders. The file has them in reverse
+      // order.
+      shape;
+  // The blocks of each row, row after row.
+  std::span<const std::byte> data;
 
   int64_t columns() const { return shape.back(); }
   int64_t rows() const;
   int64_t row_bytes() const { return columns() / type->block_elements * type->block_bytes; }
 };
 
+// A file that is mapped into memory.
 class GgufFile {
  public:
-  // Errors beside those of the metadata: no GGUF, another version or byte order, a tensor of an
-  // unknown type, without extent, with rows of broken blocks, off the alignment, beyond the file,
-  // over another one, or there twice.
+  // Opens a file. Fails if it is no GGUF file, or has another version or byte order, or wrong
+  // metadata. Fails, too, if a tensor has an unknown type, no elements, rows of incomplete blocks
+  // or a wrong alignment, lies beyond the file, overlaps another tensor or occurs twice.
   static Result<GgufFile> open(const std::filesystem::path& path);
-  // The same of memory that outlives the result; `source` begins every message.
+  // Parses bytes in memory that outlive the result. `source` begins every message.
   static Result<GgufFile> parse(std::span<const std::byte> bytes, const std::string& source);
 
   const GgufMetadata& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
-  // Gives back the memory of what was read; reading it again loads it again.
+  // Releases the memory of what was read. Reading it again loads it again.
   void release_pages() const;
 
  private:

@@ -9,15 +9,18 @@ namespace {
 
 using Type = GgufValueType;
 
-constexpr uint64_t kMaxKeyBytes = 65535;             // docs/gguf.md
-constexpr int kMaxNesting = 8;                       // no published file has an array in an array
-constexpr uint64_t kLeastPairBytes = 8 + 1 + 4 + 1;  // length, key, type, the smallest value
+// The limit of docs/gguf.md.
+constexpr uint64_t kMaxKeyBytes = 65535;
+// No published file has an array in an array.
+constexpr int kMaxNesting = 8;
+// A length, a key, a type and the smallest value.
+constexpr uint64_t kLeastPairBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kLeastStringBytes = 8;
 constexpr uint64_t kLeastArrayBytes = 4 + 8;
 
 struct TypeInfo {
   std::string_view name;
-  uint64_t bytes;  // 0: depends on the value
+  uint64_t bytes;  // 0 if the size depends on the value.
 };
 constexpr std::array<TypeInfo, 13> kTypes = {{{"uint8", 1},
                                               {"int8", 1},
@@ -47,7 +50,7 @@ Number load(const std::byte* bytes) {
   return value;
 }
 
-// Element `i` of integers; nullopt where it is above int64's.
+// Returns element `i` of a value of integers, or nullopt if it exceeds int64_t.
 std::optional<int64_t> integer_at(const GgufValue& value, uint64_t i) {
   const std::byte* at = value.numbers.data() + i * info(value.type).bytes;
   switch (value.type) {
@@ -73,7 +76,8 @@ std::optional<int64_t> integer_at(const GgufValue& value, uint64_t i) {
   return static_cast<int64_t>(large);
 }
 
-// Whoever wrote 1e-05 meant that, and not the nearest float32.
+// Returns the decimal number that the float32 prints as. A file with 1e-05 means that number, not
+// the nearest float32.
 double decimal_of(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
 
 std::optional<double> number_at(const GgufValue& value, uint64_t i) {
@@ -117,7 +121,7 @@ Status check_bools(const GgufValue& value, const GgufCursor& cursor, const std::
 Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, uint64_t count,
                                 const std::string& what, int nesting);
 
-// An array says what its elements are and how many.
+// Reads an array, which begins with the type and the number of its elements.
 Result<GgufValue> read_array(GgufCursor& cursor, const std::string& what, int nesting) {
   if (nesting == kMaxNesting)
     return fail("{}: {}: arrays are nested more than {} deep", cursor.source(), what, kMaxNesting);
@@ -254,7 +258,7 @@ Result<std::vector<double>> GgufMetadata::numbers(std::string_view key) const {
   std::vector<double> numbers;
   numbers.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) {
-    // Scores are compared and not shown: 32000 of them need no decimal text.
+    // Scores are compared and not shown, so 32000 of them need no conversion to decimal.
     const std::optional<double> number =
         value->type == Type::kFloat32
             ? std::optional<double>(load<float>(value->numbers.data() + 4 * i))

@@ -1,6 +1,6 @@
 #pragma once
-// The key-value pairs of a GGUF file (ggml-org/ggml, docs/gguf.md), read key by key with errors
-// that name the file, the key, what was expected and what was found.
+// Reads the key-value pairs of a GGUF file (ggml-org/ggml, docs/gguf.md). Errors name the file, the
+// key, what was expected and what was found.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace neuronmm::io {
 
-// The numbers in the files.
+// The types of values, with the numbers that files contain.
 enum class GgufValueType : uint32_t {
   kUint8,
   kInt8,
@@ -32,39 +32,47 @@ enum class GgufValueType : uint32_t {
   kFloat64
 };
 
-// Views of the file's bytes.
+// A value as views of the file's bytes.
 struct GgufValue {
-  GgufValueType type;     // of the elements, if it is an array
-  bool is_array = false;  // else it has one element
+  // The type of the elements if the value is an array.
+  GgufValueType type;
+  // If false, the value has one element.
+  bool is_array = false;
   uint64_t count = 1;
-  std::span<const std::byte> numbers;     // little-endian and unaligned; empty for strings
-  std::vector<std::string_view> strings;  // empty for numbers
-  // Arrays of arrays are checked and not kept: no key that we read has one.
+  // Little-endian and unaligned; empty for strings.
+  std::span<const std::byte> numbers;
+  // Empty for numbers.
+  std::vector<std::string_view> strings;
+  // Arrays of arrays are checked but not kept, because no key that we read has one.
 };
 
+// The pairs of a file.
 class GgufMetadata {
  public:
-  // The next `count` pairs. Errors: a key twice, too long or empty, an unknown type, a bool that is
-  // neither 0 nor 1, strings, arrays or nestings beyond the file or our limits.
+  // Reads the next `count` pairs. Fails if a key is repeated, too long or empty, or if a type is
+  // unknown. A bool that is neither 0 nor 1 is an error. Strings, arrays and nestings must not
+  // exceed the file or our limits.
   static Result<GgufMetadata> read(GgufCursor& cursor, uint64_t count);
 
   const std::string& source() const { return source_; }
-  const GgufValue* find(std::string_view key) const;  // nullptr: absent
+  // Returns null if the key is missing.
+  const GgufValue* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
   int64_t size() const { return std::ssize(values_); }
 
-  // A key that is absent reads as nullopt; one of another type is an error. Any width of integer is
-  // one. A float32 reads as the decimal number that it prints as: 1e-05 and not 9.9999997e-06.
+  // Return the value of a key, or nullopt if the key is missing. A value of another type is an
+  // error, but integers may have any width. A float32 reads as the decimal number that it prints
+  // as: 1e-05 and not 9.9999997e-06.
   Result<std::optional<int64_t>> integer(std::string_view key) const;
   Result<std::optional<double>> number(std::string_view key) const;
   Result<std::optional<bool>> boolean(std::string_view key) const;
   Result<std::optional<std::string>> string(std::string_view key) const;
-  // Arrays; without elements when absent.
+  // Return the elements of an array, or none if the key is missing.
   Result<std::vector<std::string_view>> strings(std::string_view key) const;
   Result<std::vector<int64_t>> integers(std::string_view key) const;
   Result<std::vector<double>> numbers(std::string_view key) const;
 
-  // `source: "key": expected ..., found ...`
+  // Returns the error `source: "key": expected ..., found ...`.
   Error wrong(std::string_view key, std::string_view expected) const;
   Error missing(std::string_view key) const;
 

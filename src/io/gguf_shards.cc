@@ -7,10 +7,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What llama.cpp's gguf-split writes.
+// The keys that llama.cpp's gguf-split writes.
 constexpr std::string_view kIndexKey = "split.no", kCountKey = "split.count",
                            kTensorsKey = "split.tensors.count";
-constexpr int64_t kMaxFiles = 99999;  // five digits
+// The file names have five digits.
+constexpr int64_t kMaxFiles = 99999;
 constexpr size_t kSuffixLength = std::string_view("-00001-of-00002.gguf").size();
 
 std::string suffix(int64_t index, int64_t count) {
@@ -33,7 +34,7 @@ Result<int64_t> file_index(const GgufMetadata& metadata, int64_t count) {
   return *index;
 }
 
-// The paths of all files, from that of one of them.
+// Returns the paths of all files from the path of one of them.
 Result<std::vector<fs::path>> shard_paths(const fs::path& path, int64_t index, int64_t count) {
   const std::string name = path.filename().string();
   if (!name.ends_with(suffix(index, count)))

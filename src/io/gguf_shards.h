@@ -1,5 +1,7 @@
 #pragma once
-// A model that lies in one GGUF file or, split, in NAME-00001-of-0000N.gguf to NAME-0000N-of-0000N.
+// A model that lies in one GGUF file or is split into several. The files of a split model are
+// called NAME-00001-of-0000N.gguf to NAME-0000N-of-0000N.gguf. The importer (src/gguf) opens models
+// with it.
 
 #include <filesystem>
 #include <map>
@@ -12,14 +14,15 @@
 
 namespace neuronmm::io {
 
+// The tensors of all files of a model.
 class GgufShards {
  public:
-  // Any of the files finds the others. Errors beside those of each: a file of the set that is
-  // absent or says that it is another one's part, a tensor in two of them, fewer or more tensors
-  // than the first file promises.
+  // Opens a model from the path of any of its files. Fails like GgufFile::open. Fails, too, if a
+  // file of the set is missing or says that it is another part. Two tensors of the same name are an
+  // error, and so is a number of tensors that differs from the one in the first file.
   static Result<GgufShards> open(const std::filesystem::path& path);
 
-  // Those of the first file: the others have none but their place in the set.
+  // The metadata of the first file. The other files have only their place in the set.
   const GgufMetadata& metadata() const { return files_.front().metadata(); }
   const std::map<std::string_view, GgufTensor>& tensors() const { return tensors_; }
   const std::vector<std::filesystem::path>& paths() const { return paths_; }

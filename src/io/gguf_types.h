@@ -1,6 +1,6 @@
 #pragma once
-// The tensor types of GGUF files: how many weights a block holds in how many bytes.
-// Source: ggml-org/ggml, docs/gguf.md (the numbers) and PyPI gguf 0.19, GGML_QUANT_SIZES (the
+// The tensor types of GGUF files, with the number of weights and bytes in a block. Sources:
+// ggml-org/ggml, docs/gguf.md (the numbers of the types), and PyPI gguf 0.19, GGML_QUANT_SIZES (the
 // sizes).
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace neuronmm::io {
 
-// The numbers in the files.
+// The types that we can convert, with the numbers that files contain.
 enum class GgufTensorType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -28,16 +28,18 @@ enum class GgufTensorType : uint32_t {
   kBF16 = 30,
 };
 
+// A type of llama.cpp, whether we can convert it or not.
 struct GgufTypeInfo {
   uint32_t number;
-  std::string_view name;   // as llama.cpp writes it: "Q4_K"
-  int64_t block_elements;  // consecutive weights of a row
+  std::string_view name;   // The name that llama.cpp uses: "Q4_K".
+  int64_t block_elements;  // Consecutive weights of a row.
   int64_t block_bytes;
 };
 
-// nullptr: no type has this number today.
+// Returns null if no type has this number.
 const GgufTypeInfo* find_gguf_type(uint32_t number);
-// The name of a number that is in no file of today: types that llama.cpp has dropped have one.
+// Describes a number that find_gguf_type() does not know. Types that llama.cpp has dropped have a
+// name.
 std::string describe_unknown_gguf_type(uint32_t number);
 
 }  // namespace neuronmm::io

@@ -1,5 +1,6 @@
 #pragma once
-// A JSON value from the events of nlohmann's parser, for those who look at the events, too.
+// Builds a JSON value from the events of nlohmann's parser. parse_json() uses it, and readers that
+// look at the events themselves derive from it or pass events to it.
 
 #include <algorithm>
 #include <optional>
@@ -15,9 +16,9 @@
 
 namespace neuronmm::io {
 
-// Unlike nlohmann's own builder it refuses duplicate keys and deep nesting, and the time that an
-// object takes is linear in its keys, up to a logarithm, also where `json` keeps them in their
-// order: nlohmann's looks for each among those before it, an hour for millions of them.
+// Unlike nlohmann's own builder, this one refuses duplicate keys and deep nesting. It is also fast
+// for large objects of an ordered `json`: n keys take n log n steps. nlohmann's builder compares
+// every key with all earlier ones, which takes an hour for millions of keys.
 template <typename json>
 class BasicJsonBuilder : public nlohmann::json_sax<json> {
  public:
@@ -41,8 +42,8 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   }
   bool start_array(size_t) override { return open(json::array()); }
   bool end_array() override { return close(); }
-  // A key that occurs twice means different things to different parsers, which an attacker may use
-  // and a typo may cause.
+  // A key that occurs twice means different things to different parsers. An attacker may use that,
+  // and a typo may cause it.
   bool key(std::string& key) override {
     auto& object = members();
     if constexpr (kOrdered) {
@@ -65,11 +66,13 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   }
 
  protected:
-  // The objects and arrays around the parser's place, outermost first; each ends with it.
+  // The objects and arrays around the parser's place, outermost first. The last one is the
+  // innermost.
   const std::vector<json*>& open_values() const { return open_; }
 
  private:
-  // Real files nest less than 10 deep; serializing a value recurses once per level.
+  // The deepest nesting. Real files nest less than 10 deep. Serializing a value recurses once per
+  // level.
   static constexpr size_t kMaxDepth = 100;
 
   // An ordered object is a vector of its members.
@@ -89,12 +92,13 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
     return refuse(fmt::format("the key {} occurs twice", describe_json(std::string(key))));
   }
 
-  // nlohmann's messages begin with "[json.exception.parse_error.101] ".
+  // Removes the tag "[json.exception.parse_error.101] " from one of nlohmann's messages.
   static std::string_view without_tag(std::string_view message) {
     const size_t end = message.find("] ");
     return end == std::string_view::npos ? message : message.substr(end + 2);
   }
-  // Puts the value where the parser is: at the top, behind the last key, or at the end of an array.
+  // Puts the value at the parser's place: at the top, after the last key, or at the end of an
+  // array.
   json* add(json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     if (open_.back()->is_object()) return &(*member_ = std::move(value));
@@ -113,7 +117,8 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
 
   json root_;
   std::vector<json*> open_;
-  json* member_ = nullptr;  // of the innermost object: what its last key names
+  // The value of the innermost object's last key.
+  json* member_ = nullptr;
   std::string error_;
 };
 

@@ -11,11 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxDescription = 60;  // bytes of a string that a message quotes
+// The bytes of a string that a message quotes.
+constexpr size_t kMaxDescription = 60;
 
 }  // namespace
 
-// Through the events of the parser, which keeps no call stack of its own.
+// The text is parsed through events, which need no recursion.
 Result<json> parse_json(std::string_view text, const std::string& source) {
   JsonBuilder builder;
   if (!json::sax_parse(text, &builder)) {
@@ -36,7 +37,7 @@ Result<json> read_json_object(const std::filesystem::path& path, int64_t max_byt
   return parse_json_object(text, path.string());
 }
 
-// What a message quotes of a value: short, and without control characters.
+// Descriptions are short and contain no control characters.
 std::string describe_json(const json& value) {
   if (value.is_object()) return fmt::format("an object of {}", value.size());
   if (value.is_array()) return fmt::format("an array of {}", value.size());
@@ -49,7 +50,7 @@ std::string describe_json(const json& value) {
 JsonFields::JsonFields(const json& object, std::string source)
     : object_(object), source_(std::move(source)) {}
 
-// null counts as absent, as in the files of transformers.
+// A null counts as missing, as in the files of transformers.
 const json* JsonFields::find(const std::string& key) const {
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -58,7 +59,7 @@ const json* JsonFields::find(const std::string& key) const {
 Result<std::optional<int64_t>> JsonFields::integer(const std::string& key) const {
   const json* value = find(key);
   if (value == nullptr) return std::optional<int64_t>();
-  // Unsigned is how the parser stores what does not fit a negative number; it may exceed int64_t.
+  // The parser stores non-negative numbers as unsigned, and these may exceed int64_t.
   const bool fits = value->is_number_unsigned() ? value->get<uint64_t>() <= INT64_MAX
                                                 : value->is_number_integer();
   if (!fits) return wrong(key, "an integer");

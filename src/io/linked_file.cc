@@ -34,7 +34,8 @@ Status copy_bytes(const fs::path& from, const fs::path& to) {
 
 Status link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  const fs::path file = fs::canonical(from, error);  // a link to a link would depend on both
+  // A link to a link would depend on both.
+  const fs::path file = fs::canonical(from, error);
   if (error || !fs::is_regular_file(file, error)) {
     return fail("{}: expected a file, found {}", from.string(),
                 error ? error.message() : "something else");

@@ -1,5 +1,6 @@
 #pragma once
-// A file in a second folder, without its bytes a second time where the disk allows.
+// Puts a file into a second folder without storing its bytes twice, where the disk allows. Exported
+// folders use it for the weights.
 
 #include <filesystem>
 
@@ -7,9 +8,9 @@
 
 namespace neuronmm::io {
 
-// `to` becomes another name (a hard link) of the file that `from` is or links to, or a copy where
-// that cannot be: another disk, a file system without hard links. Errors: `from` is no regular
-// file, `to` exists, a full disk.
+// Makes `to` a hard link to the file that `from` is or links to. Copies the file if that is
+// impossible: on another disk, or on a file system without hard links. Fails if `from` is no
+// regular file, if `to` exists, or if the disk is full.
 Status link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace neuronmm::io

@@ -20,19 +20,21 @@ Error open_error(const std::filesystem::path& path, int code) {
   return fail("{}: cannot be read: {}", path.string(), std::generic_category().message(code));
 }
 
-// The mappings that the handler of SIGBUS looks through. It may run on any thread at any time, so
-// the table is of a fixed size and without locks; a mapping that finds no room has no name in the
-// message.
+// The mappings that the handler of SIGBUS searches. The handler may run on any thread at any time,
+// so the table has a fixed size and no locks. If the table is full, the message does not name the
+// file.
 struct Mapping {
-  std::atomic<const std::byte*> begin = nullptr;  // null: free
+  // Null if the entry is free.
+  std::atomic<const std::byte*> begin = nullptr;
   std::atomic<size_t> size = 0;
-  std::array<char, 512> name{};  // cut if longer
+  // Longer names are cut.
+  std::array<char, 512> name{};
 };
 constexpr size_t kMaxMappings = 1024;
 std::array<Mapping, kMaxMappings> mappings;
 
-// A place is taken by its begin, in one atomic step; its size comes last, and until then no address
-// is inside.
+// An entry is taken by its `begin`, in one atomic step. Its size is set last, and until then no
+// address is inside the mapping.
 void register_mapping(std::span<const std::byte> bytes, const std::string& name) {
   for (Mapping& mapping : mappings) {
     const std::byte* expected = nullptr;
@@ -44,7 +46,7 @@ void register_mapping(std::span<const std::byte> bytes, const std::string& name)
   }
 }
 
-// The size goes first, so that the handler never reads a name that is being replaced.
+// The size is cleared first, so that the handler never reads a name that is being replaced.
 void forget_mapping(std::span<const std::byte> bytes) {
   for (Mapping& mapping : mappings) {
     if (mapping.begin.load() != bytes.data()) continue;
@@ -58,7 +60,8 @@ void print(const char* text) {
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// Runs in a signal handler: no allocation, no locks, nothing but write and _exit.
+// The function runs in a signal handler. It may not allocate or lock, and it only calls write and
+// _exit.
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto* address = static_cast<const std::byte*>(info->si_addr);
   for (const Mapping& mapping : mappings) {
@@ -69,10 +72,12 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     print(": became shorter while it was read, or its disk failed\n");
     _exit(1);
   }
-  std::signal(signal, SIG_DFL);  // not of a file of ours: the instruction runs again and ends us
+  // The address belongs to no mapped file. The instruction runs again, and the signal ends the
+  // process.
+  std::signal(signal, SIG_DFL);
 }
 
-// The file's bytes; an empty file maps to an empty span, which mmap itself refuses.
+// Maps the file's bytes. An empty file gives an empty span, because mmap refuses it.
 Result<std::span<const std::byte>> map(const std::filesystem::path& path, int descriptor) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return open_error(path, errno);
@@ -98,18 +103,19 @@ MappedFile::MappedFile(std::span<const std::byte> bytes, const std::string& name
   if (!bytes_.empty()) register_mapping(bytes_, name);
 }
 
-// Mapped and not read: only the pages that are used come into memory.
+// The file is mapped instead of read, so that only the pages that are used come into memory.
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a named pipe returns at once, to be refused as not a regular file.
+  // O_NONBLOCK makes opening a named pipe return at once. The pipe is then refused as not regular.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return open_error(path, errno);
   const auto bytes = map(path, descriptor);
-  close(descriptor);  // the mapping stays
+  // The mapping stays valid.
+  close(descriptor);
   if (!bytes.ok()) return bytes.error();
   return std::shared_ptr<const MappedFile>(new MappedFile(*bytes, path.string()));
 }
 
-// Private and anonymous: pages that are only read share one page of zeros.
+// The mapping is private and anonymous, so pages that are only read share one page of zeros.
 Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
   const auto length = static_cast<size_t>(size);
   void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -120,7 +126,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
       new MappedFile(std::span(static_cast<const std::byte*>(address), length), "zeros"));
 }
 
-// The pages can be read again from the file at any time; until then they are not counted as ours.
+// The system can read the pages from the file again, and does not count them as ours until then.
 void MappedFile::release_pages() const {
   if (!bytes_.empty()) {
     madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);

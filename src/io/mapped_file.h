@@ -1,5 +1,5 @@
 #pragma once
-// A whole file as read-only memory, loaded page by page when it is touched.
+// Maps a whole file into memory for reading. The system loads each page when it is touched.
 
 #include <cstddef>
 #include <filesystem>
@@ -11,23 +11,25 @@
 
 namespace neuronmm::io {
 
-// A mapped file that becomes shorter, or whose disk fails, ends the process with SIGBUS at the next
-// touch. From now on with a message that names the file and exit code 1; whatever was being written
-// is as after a kill. Called by programs, not by libraries.
+// Handles SIGBUS for the rest of the process. The signal arrives at a touch of a mapped file that
+// became shorter or whose disk fails. The process then ends with exit code 1 and a message that
+// names the file, and its outputs are as after a kill. Programs call this function, libraries do
+// not.
 void guard_mapped_reads();
 
+// The mapping of one file.
 class MappedFile {
  public:
-  // Errors: absent, unreadable, not a regular file.
+  // Fails if the file is missing, unreadable or not a regular file.
   static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
-  // As if of a file of zeros. Its pages take no memory, however many are read.
+  // Makes a mapping that reads as zeros. Its pages take no memory, however many are read.
   static Result<std::shared_ptr<const MappedFile>> zeros(int64_t size);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  // Gives back the memory of the pages that were touched; touching one again loads it again.
+  // Releases the memory of the pages that were touched. Touching one again loads it again.
   void release_pages() const;
 
  private:

@@ -19,14 +19,14 @@ namespace {
 
 using nlohmann::json;
 
-// Far above every published model, and small enough that the bytes of all weights (8 layers' worth
-// of matrices of 2^44 elements in 2^10 layers) and of a KV cache fit int64_t.
+// The limits are far above every published model. They are small enough that the bytes of a KV
+// cache and of all weights fit int64_t. A layer has about 8 matrices of up to 2^44 elements.
 constexpr int64_t kMaxSize = int64_t{1} << 22;
 constexpr int64_t kMaxLayers = int64_t{1} << 10;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
 constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
 
-// A size in [1, maximum]; `otherwise` when the field is absent, which is an error without one.
+// Reads a size in [1, maximum]. A missing field gives `otherwise`, or an error if there is none.
 Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t maximum,
                           std::optional<int64_t> otherwise = {}) {
   NMM_ASSIGN(const auto given, fields.integer(key));
@@ -37,19 +37,22 @@ Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int6
   return size;
 }
 
-// What transformers' configs have where the field is absent; null is a head of keys and values for
-// each of queries in all of them.
+// Returns the default of transformers' configs. A field that is null means as many heads of keys
+// and values as of queries, in all of them.
 int64_t default_kv_heads(const json& document, const ModelConfig& config) {
   if (!document.contains("num_key_value_heads")) {
     if (config.architecture == Architecture::kMistral) return 8;
-    if (config.architecture != Architecture::kLlama) return 32;  // Qwen2Config, Qwen3Config
+    // The default of Qwen2Config and Qwen3Config.
+    if (config.architecture != Architecture::kLlama) return 32;
   }
   return config.num_attention_heads;
 }
 
-// Older configs leave head_dim out, where it is hidden_size over heads, except for Qwen3.
+// Reads head_dim, which older configs leave out. It is then hidden_size divided by the number of
+// heads, except in Qwen3.
 Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& config) {
-  constexpr int64_t kQwen3HeadDim = 128;  // Qwen3Config's default, whatever hidden_size is
+  // The default of Qwen3Config for any hidden_size.
+  constexpr int64_t kQwen3HeadDim = 128;
   std::optional<int64_t> otherwise;
   if (config.architecture == Architecture::kQwen3) {
     otherwise = kQwen3HeadDim;
@@ -90,7 +93,7 @@ Status read_sizes(const JsonFields& fields, const json& document, ModelConfig& c
   return {};
 }
 
-// What changes the computation in a way that the model here does not do.
+// Refuses what changes the computation in a way that is not implemented.
 Status refuse_unsupported(const JsonFields& fields) {
   NMM_ASSIGN(const auto activation, fields.string("hidden_act"));
   if (activation.value_or("silu") != "silu") return fields.wrong("hidden_act", "\"silu\"");
@@ -102,11 +105,12 @@ Status refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-// Whether projections have a bias is a flag of Llama's and Qwen3's configs, always true for q, k
-// and v of Qwen2, and never for Mistral.
+// Biases of projections are a flag in the configs of Llama and Qwen3. Qwen2 always has them for q,
+// k and v, and Mistral never has any.
 Status read_switches(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto tied, fields.boolean("tie_word_embeddings"));
-  config.tie_word_embeddings = tied.value_or(false);  // the default of all four classes
+  // The default of all four classes.
+  config.tie_word_embeddings = tied.value_or(false);
   NMM_ASSIGN(const auto bias, fields.boolean("attention_bias"));
   switch (config.architecture) {
     case Architecture::kLlama:
@@ -131,8 +135,8 @@ Status read_rope_into(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
-// How many layers of a Qwen model attend to a sliding window: what layer_types lists, else those
-// from max_window_layers on.
+// Returns how many layers of a Qwen model attend to a sliding window. layer_types lists the layers;
+// if it is missing, they are those from max_window_layers on.
 Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig& config) {
   const json* types = fields.find("layer_types");
   if (types != nullptr) {
@@ -145,16 +149,19 @@ Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig
     }
     return static_cast<int64_t>(std::count(types->begin(), types->end(), "sliding_attention"));
   }
-  constexpr int64_t kDefaultFullLayers = 28;  // Qwen2Config, Qwen3Config
+  // The default of Qwen2Config and Qwen3Config.
+  constexpr int64_t kDefaultFullLayers = 28;
   NMM_ASSIGN(const auto given, fields.integer("max_window_layers"));
   const int64_t full = given.value_or(kDefaultFullLayers);
   return config.num_hidden_layers - std::clamp<int64_t>(full, 0, config.num_hidden_layers);
 }
 
-// All layers with a window or none: the KV cache has one shape for all. Null says that there is no
-// window, while an absent one is the default, which shorter contexts do not reach.
+// Reads the window, which all layers have or none, because the KV cache has one shape for all. A
+// null means that there is no window. A missing field means the default, which shorter contexts do
+// not reach.
 Status read_sliding_window(const JsonFields& fields, const json& document, ModelConfig& config) {
-  constexpr int64_t kDefaultWindow = 4096;  // MistralConfig, Qwen2Config, Qwen3Config
+  // The default of MistralConfig, Qwen2Config and Qwen3Config.
+  constexpr int64_t kDefaultWindow = 4096;
   const std::string key = "sliding_window";
   const bool is_null = document.contains(key) && document.at(key).is_null();
   if (config.architecture == Architecture::kLlama || is_null) return {};
@@ -173,8 +180,8 @@ Status read_sliding_window(const JsonFields& fields, const json& document, Model
   return {};
 }
 
-// Negative ids, which some files have for "none", are refused: a token of that id would be read out
-// of bounds.
+// Some files have negative ids for "none". They are refused, because a token of such an id would be
+// read out of bounds.
 Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& key,
                                  const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxTokenId)
@@ -183,7 +190,7 @@ Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& ke
   return value.get<int64_t>();
 }
 
-// eos_token_id is one id or a list.
+// The field eos_token_id is one id or a list.
 Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
   if (const json* bos = fields.find("bos_token_id")) {
     NMM_ASSIGN(config.bos_token_id, checked_token_id(fields, "bos_token_id", *bos));
@@ -198,7 +205,7 @@ Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
-// transformers 5 renamed "torch_dtype" to "dtype".
+// The field "torch_dtype" is called "dtype" since transformers 5.
 Status read_dtype(const JsonFields& fields, ModelConfig& config) {
   const std::string key = fields.find("dtype") != nullptr ? "dtype" : "torch_dtype";
   NMM_ASSIGN(const auto name, fields.string(key));
@@ -217,7 +224,7 @@ Status read_dtype(const JsonFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-// In this order, because later parts need what earlier ones have read.
+// Later parts need what earlier ones have read.
 Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::string& source) {
   NMM_ASSIGN(const json document, parse_json_object(json_text, source));
   const JsonFields fields(document, source);

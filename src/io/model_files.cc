@@ -11,8 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Configs, tokenizers and licences go with the new weights. Weights of any format, hidden files and
-// an index of the old shards do not.
+// Returns true for configs, tokenizers and licences. Weights of any format, hidden files and an
+// index of the old shards do not belong to the new weights.
 bool goes_with_the_weights(std::string_view name) {
   constexpr std::string_view kEndings[] = {".json", ".model", ".tiktoken", ".jinja"};
   constexpr std::string_view kBeginnings[] = {"LICENSE",    "LICENCE", "NOTICE",    "COPYING",
@@ -36,7 +36,7 @@ Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     std::error_code ignored;
-    // What this program has written itself, config.json for one, is not overwritten.
+    // Files that this program has written itself, such as config.json, are not overwritten.
     if (fs::exists(to / file.filename(), ignored)) continue;
     if (!fs::is_regular_file(file, ignored)) {
       left_out.push_back(fmt::format("{}: is not copied: it is not a regular file", file.string()));

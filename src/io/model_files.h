@@ -1,5 +1,6 @@
 #pragma once
-// The files of a model folder that are neither weights nor config.json.
+// Copies the files of a model folder that are neither weights nor config.json. Commands that write
+// a changed model use it.
 
 #include <filesystem>
 #include <string>
@@ -9,11 +10,13 @@
 
 namespace neuronmm::io {
 
-// Copies what goes with the weights whatever becomes of them, unless `to` has it: tokenizer and
-// generation settings (*.json but an index of weights, merges.txt, vocab.*, *.model, *.tiktoken),
-// chat templates (*.jinja), licences. Links to files are followed, as the Hugging Face cache needs.
-// Pages that describe the dense model stay behind, and so do sub-folders and hidden files.
-// Returned: what has such a name and is no file (a pipe, a link to nothing), each as a message.
+// Copies the files that belong to the model whatever becomes of its weights, unless `to` has them:
+//   tokenizer and generation settings (*.json except an index of weights, merges.txt, vocab.*,
+//   *.model, *.tiktoken)
+//   chat templates (*.jinja) and licences
+// Links to files are followed, as the Hugging Face cache needs. Pages that describe the dense
+// model, sub-folders and hidden files are not copied. Returns a message for each name of this kind
+// that is not a file (a pipe, a link to nothing).
 Result<std::vector<std::string>> copy_model_files(const std::filesystem::path& from,
                                                   const std::filesystem::path& to);
 

@@ -10,13 +10,15 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kQuantizationKey = "neuronmm_quantization";
-constexpr const char* kOlderKey = "quantization_config";  // with a quant_method
+// The key of older folders, which has a quant_method.
+constexpr const char* kOlderKey = "quantization_config";
 constexpr const char* kMethod = "neuronmm";
 constexpr const char* kExceptionsKey = "exceptions";
 constexpr std::string_view kLayersPart = "layers.";
-constexpr int kIndent = 2;  // as transformers writes it
+// The indentation that transformers uses.
+constexpr int kIndent = 2;
 
-// The object under `key`; nullopt: absent.
+// Returns the object under `key`, or nullopt if it is missing.
 Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const std::string& key) {
   const json* value = fields.find(key);
   if (value == nullptr) return std::optional<JsonFields>();
@@ -24,7 +26,7 @@ Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const st
   return std::optional(JsonFields(*value, fmt::format("{}: \"{}\"", fields.source(), key)));
 }
 
-// Other bits or group sizes would need other kernels.
+// Reads a format. Other bits or group sizes would need other kernels.
 Result<LowBitFormat> read_format(const JsonFields& fields) {
   LowBitFormat format;
   NMM_ASSIGN(const auto bits, fields.integer("bits"));
@@ -61,7 +63,7 @@ nlohmann::ordered_json format_json(const LowBitFormat& format) {
   return {{"bits", format.bits}, {"group_size", format.group}};
 }
 
-// Another quant_method means int8 or int4 of another kind, which must not be taken for ours.
+// Another quant_method means another kind of int8 or int4, which must not be taken for ours.
 Status check_method(const JsonFields& fields) {
   NMM_ASSIGN(const auto method, fields.string("quant_method"));
   if (!method) return fields.missing("quant_method");
@@ -69,13 +71,13 @@ Status check_method(const JsonFields& fields) {
   return fields.wrong("quant_method", "\"neuronmm\" (weights that `neuronmm quantize` writes)");
 }
 
-// From "layers." on, where the name has that.
+// Returns the part of the name from "layers." on, or the whole name if it has no such part.
 std::string_view module_path(std::string_view module) {
   const size_t layers = module.find(kLayersPart);
   return layers == std::string_view::npos ? module : module.substr(layers);
 }
 
-// "layers.3.mlp.down_proj".
+// Returns true for names such as "layers.3.mlp.down_proj".
 bool of_one_layer(std::string_view module) { return module.starts_with(kLayersPart); }
 
 }  // namespace
@@ -124,13 +126,14 @@ Result<std::optional<Quantization>> read_quantization(const JsonFields& config_f
   return found;
 }
 
-// Everything else in the config stays as it is.
+// The rest of the config stays as it is.
 Result<std::string> with_quantization(std::string_view original_text, const std::string& source,
                                       const Quantization& quantization) {
   using nlohmann::ordered_json;
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
-  ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
+  // The ordered object keeps the order of the keys.
+  ordered_json document = ordered_json::parse(original_text);
   document.erase(kOlderKey);
   ordered_json entry = format_json(quantization.format);
   for (const auto& [module, format] : quantization.exceptions) {

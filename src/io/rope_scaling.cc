@@ -12,14 +12,16 @@ namespace {
 using nlohmann::json;
 
 constexpr double kLeastFactor = 1e-6, kLargestFactor = 1e9;
-constexpr double kLargestTheta = 1e30;        // from 1: frequencies lie in (0, 1]
-constexpr double kLongestSequence = 1 << 24;  // as model_config's limit of positions
+// The least theta is 1, so that frequencies lie in (0, 1].
+constexpr double kLargestTheta = 1e30;
+// The value is model_config's limit of positions.
+constexpr double kLongestSequence = 1 << 24;
 
-// In the order of RopeScaling's alternatives.
+// The names are in the order of RopeScaling's alternatives.
 constexpr std::array<std::string_view, 6> kRopeTypes = {"default", "linear", "dynamic",
                                                         "llama3",  "yarn",   "longrope"};
 
-// "rope_scaling" and the config that it stands in.
+// The fields of "rope_scaling" and of the config around it.
 struct RopeFields {
   const JsonFields& scaling;
   const JsonFields& config;
@@ -32,7 +34,8 @@ Result<std::optional<double>> read_optional(const JsonFields& fields, const std:
   return std::optional(number);
 }
 
-// As in transformers, one beside rope_scaling (Phi-3 has it there) comes before one inside.
+// As in transformers, a value in the config itself (Phi-3 has it there) takes precedence over one
+// in "rope_scaling".
 Result<double> read_original_context(const RopeFields& fields,
                                      std::optional<double> otherwise = {}) {
   const std::string key = "original_max_position_embeddings";
@@ -50,7 +53,7 @@ Status read_scaling(const RopeFields& fields, DynamicRopeScaling& dynamic, RopeC
   return {};
 }
 
-// All four must be there, since they have no defaults.
+// All four fields must be there, because they have no defaults.
 Status read_scaling(const RopeFields& fields, Llama3RopeScaling& llama3, RopeConfig&) {
   const JsonFields& rope = fields.scaling;
   NMM_ASSIGN(llama3.factor, rope.number_in("factor", 1.0, kLargestFactor));
@@ -67,7 +70,7 @@ Status read_scaling(const RopeFields& fields, Llama3RopeScaling& llama3, RopeCon
 
 Status read_scaling(const RopeFields& fields, YarnRopeScaling& yarn, RopeConfig& config) {
   const JsonFields& rope = fields.scaling;
-  if (config.theta <= 1.0)  // the equations divide by its logarithm
+  if (config.theta <= 1.0)  // The equations divide by the logarithm of theta.
     return fail("{}: \"rope_theta\": expected more than 1 with yarn, found {}", rope.source(),
                 config.theta);
   NMM_ASSIGN(yarn.factor, rope.number_in("factor", 1.0, kLargestFactor));
@@ -113,7 +116,7 @@ Status read_scaling(const RopeFields& fields, LongRopeScaling& longrope, RopeCon
   NMM_ASSIGN(const std::vector<double> long_factor, read_factors(fields, "long_factor"));
   NMM_ASSIGN(longrope.original_max_position_embeddings, read_original_context(fields, positions));
   const double original = longrope.original_max_position_embeddings;
-  if (original < 2.0)  // its logarithm divides
+  if (original < 2.0)  // The equations divide by its logarithm.
     return fail("{}: \"original_max_position_embeddings\": expected at least 2, found {}",
                 rope.source(), original);
   NMM_ASSIGN(longrope.factor, rope.number_in("factor", 0.0, kLargestFactor, positions / original));
@@ -131,7 +134,7 @@ Status read_scaling_into(const RopeFields& fields, RopeConfig& config) {
   return {};
 }
 
-// What the four supported architectures do not have, and what would run as something else.
+// Refuses what the four supported architectures do not have and what would be computed differently.
 Status refuse_unsupported_rope(const JsonFields& rope, const json& object) {
   NMM_ASSIGN(const auto rotary_factor, rope.number("partial_rotary_factor"));
   if (rotary_factor.value_or(1.0) != 1.0) return rope.wrong("partial_rotary_factor", "1");
@@ -170,7 +173,7 @@ Result<RopeConfig> read_rope(const JsonFields& fields, int64_t head_dim,
   const JsonFields rope(*value, fmt::format("{}: \"{}\"", fields.source(), key));
   NMM_TRY(refuse_unsupported_rope(rope, *value));
   NMM_ASSIGN(config.theta, rope.number_in("rope_theta", 1.0, kLargestTheta, config.theta));
-  // transformers renamed "type" to "rope_type".
+  // Older configs call the field "type".
   const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
   NMM_ASSIGN(const auto type, rope.string(type_key));
   if (!type && !is_new) return rope.missing("rope_type");

@@ -18,25 +18,26 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "tensors are read and written in place");
 
 constexpr uint64_t kLengthBytes = sizeof(uint64_t);
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference library's limit
+// The limit of the reference library.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kIncomplete = "(an incomplete download?)";
-// What a clone without Git LFS leaves in place of a large file.
+// The text that a clone without Git LFS leaves in place of a large file.
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
-// A tensor of the header, before its place in the file is known to be good.
+// A tensor of the header, before its place in the file was checked.
 struct Placed {
   std::string name;
-  uint64_t begin, end;  // data_offsets
-  TensorView view;      // without data
+  uint64_t begin, end;  // The data_offsets.
+  TensorView view;      // The view has no data yet.
 };
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The first eight bytes are the header's length. The two usual ways to have a wrong file, a pointer
-// of Git LFS and a download that broke off, are told by name.
+// Returns the text of the header, whose length is in the first eight bytes. Two usual kinds of
+// wrong files have their own messages: a pointer of Git LFS and an incomplete download.
 Result<std::string_view> header_text(std::span<const std::byte> bytes, const std::string& source) {
   if (as_text(bytes).starts_with(kLfsPointer))
     return fail("{}: expected a safetensors file, found a Git LFS pointer (run git lfs pull)",
@@ -55,7 +56,7 @@ Result<std::string_view> header_text(std::span<const std::byte> bytes, const std
   return as_text(bytes.subspan(kLengthBytes, length));
 }
 
-// Strings only, as the format has it.
+// Reads the metadata, which may contain only strings according to the format.
 Result<std::map<std::string, std::string>> read_metadata(const json& value,
                                                          const std::string& source) {
   std::map<std::string, std::string> metadata;
@@ -78,7 +79,7 @@ Result<DType> read_dtype(const JsonFields& fields) {
   return dtype;
 }
 
-// Unsigned: "-0" and 2^63 are no sizes.
+// The number must be unsigned, because "-0" and 2^63 are no sizes.
 bool is_size(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX;
 }
@@ -98,7 +99,7 @@ Result<Shape> read_shape(const JsonFields& fields) {
   return shape;
 }
 
-// Bytes of a tensor; nullopt when they do not fit int64_t.
+// Returns the bytes of a tensor, or nullopt if they do not fit int64_t.
 std::optional<uint64_t> checked_size_bytes(DType dtype, const Shape& shape) {
   int64_t bytes = 1;
   for (int64_t extent : shape) {
@@ -108,7 +109,7 @@ std::optional<uint64_t> checked_size_bytes(DType dtype, const Shape& shape) {
   return static_cast<uint64_t>(bytes);
 }
 
-// Shape, dtype and offsets must agree: each says how many bytes there are.
+// Shape, dtype and offsets must agree on the number of bytes.
 Result<Placed> read_entry(const std::string& name, const json& value, const std::string& source) {
   const std::string tensor = fmt::format("{}: tensor {:?}", source, name);
   if (!value.is_object())
@@ -138,7 +139,7 @@ Result<Placed> read_entry(const std::string& name, const json& value, const std:
   return placed;
 }
 
-// The tensors must tile the data, with no gap, no overlap, and ending where the file ends: anything
+// The tensors must fill the data without gaps or overlaps, and end where the file ends. Anything
 // else is a damaged file or an attempt to read one tensor as another.
 Status check_layout(std::vector<Placed>& tensors, uint64_t data_bytes, const std::string& source) {
   std::sort(tensors.begin(), tensors.end(), [](const Placed& a, const Placed& b) {
@@ -146,7 +147,7 @@ Status check_layout(std::vector<Placed>& tensors, uint64_t data_bytes, const std
   });
   uint64_t cursor = 0;
   for (const Placed& tensor : tensors) {
-    // Sorted by their begins, each tensor has to begin where the one before has ended.
+    // The tensors are sorted by their begins, so each must begin where the one before has ended.
     if (tensor.begin != cursor)
       return fail(
           "{}: tensor {:?}: data_offsets begin at {}, which {} the tensor before (ends at {})",
@@ -189,7 +190,7 @@ void SafetensorsFile::release_pages() const {
   if (file_ != nullptr) file_->release_pages();
 }
 
-// All of the header is checked before any view into the data is made.
+// The whole header is checked before any view of the data is made.
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
                                                const std::string& source) {
   NMM_ASSIGN(const std::string_view text, header_text(bytes, source));

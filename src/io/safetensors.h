@@ -1,7 +1,7 @@
 #pragma once
-// Reading the safetensors format: 8 bytes little-endian header length n, n bytes of JSON {name:
-// {dtype, shape, data_offsets}}, then the tensors' bytes. Format:
-// https://github.com/huggingface/safetensors ("Format"), which caps n at 100 MB.
+// Reads the safetensors format. A file is a header length n of 8 bytes (little-endian), n bytes of
+// JSON {name: {dtype, shape, data_offsets}}, and the tensors' bytes. The format is described at
+// https://github.com/huggingface/safetensors ("Format"), which limits n to 100 MB.
 
 #include <filesystem>
 #include <map>
@@ -17,24 +17,26 @@ namespace neuronmm::io {
 
 class MappedFile;
 
-// The tensor, last in the file, that holds a checksum of all bytes before it: XXH3 of 64 bits. It
-// is not among tensors().
+// The name of a tensor at the end of a file that holds a checksum of all bytes before it, the XXH3
+// of 64 bits. The tensor is not among tensors().
 inline constexpr const char* kChecksumName = "neuronmm.checksum";
 
-// A memory-mapped file. Everything is checked on opening: header length, JSON, dtypes, shapes
-// without overflow, offsets that match dtype and shape, lie inside the file, do not overlap and
-// leave no gaps.
+// A memory-mapped file. Opening checks the header length, the JSON, the dtypes and the shapes
+// (without overflow). The offsets must match dtype and shape, lie inside the file, and leave
+// neither overlaps nor gaps.
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
-  // The same, and the bytes must have the checksum that SafetensorsWriter::create_checked wrote.
+  // Opens a file that SafetensorsWriter::create_checked wrote, and checks its checksum.
   static Result<SafetensorsFile> open_checked(const std::filesystem::path& path);
-  // The same checks on bytes in memory, which must outlive the result (the fuzz target's entry).
+  // Makes the same checks on bytes in memory, which must outlive the result. The fuzz target calls
+  // it.
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& source);
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  void release_pages() const;  // see MappedFile; nothing for bytes in memory
+  // Does nothing for bytes in memory (see MappedFile).
+  void release_pages() const;
 
  private:
   std::shared_ptr<const MappedFile> file_;

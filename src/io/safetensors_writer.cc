@@ -13,16 +13,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kHeaderAlignment = 8;  // the reference library pads with spaces, so that data of
-                                        // 8-byte dtypes can be aligned
+// The reference library pads the header with spaces to this multiple, so that data of 8-byte dtypes
+// can be aligned.
+constexpr size_t kHeaderAlignment = 8;
 
 struct Header {
   json entries = json::object();
   uint64_t data_bytes = 0;
 };
 
-// Tensors lie behind one another in the order of `specs`, so that offsets are known before any byte
-// is written.
+// Tensors follow each other in the order of `specs`, so that offsets are known before any byte is
+// written.
 Result<Header> make_header(const std::vector<TensorSpec>& specs,
                            const std::map<std::string, std::string>& metadata,
                            const std::string& source) {
@@ -49,7 +50,8 @@ Result<Header> make_header(const std::vector<TensorSpec>& specs,
 
 // Spaces at the end are part of the JSON and change nothing.
 std::string padded_text(const json& entries) {
-  // Names may come from anywhere: bytes that are not UTF-8 are replaced instead of thrown at.
+  // Names may come from anywhere. Bytes that are not UTF-8 are replaced, so that dump() does not
+  // throw.
   std::string text = entries.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   return text;
@@ -65,8 +67,10 @@ using Hash = std::unique_ptr<XXH3_state_t, FreeHash>;
 struct SafetensorsWriter::State {
   std::string source;
   AtomicFile file;
-  Hash hash;                                        // of all bytes so far; null: without a checksum
-  uint64_t expected_bytes = 0, appended_bytes = 0;  // of the tensors
+  // The hash of all bytes so far; null if the file has no checksum.
+  Hash hash;
+  // Bytes of the tensors.
+  uint64_t expected_bytes = 0, appended_bytes = 0;
 
   Status append(std::span<const std::byte> bytes) {
     if (hash) XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
@@ -79,7 +83,7 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter::~SafetensorsWriter() = default;
 
-// The header goes first: what follows is written as it comes, and never held as a whole.
+// The header goes first. The tensors are written as they come and never held as a whole.
 Result<SafetensorsWriter> SafetensorsWriter::create(
     const std::filesystem::path& path, const std::vector<TensorSpec>& specs,
     const std::map<std::string, std::string>& metadata) {
@@ -118,7 +122,8 @@ Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
   return state_->append(bytes);
 }
 
-// The header promises bytes. A file with fewer would be read as a truncated one.
+// The header promises a number of bytes. A file with fewer bytes would be taken for a truncated
+// one.
 Status SafetensorsWriter::finish() {
   if (state_->appended_bytes != state_->expected_bytes)
     return fail("{}: expected {} bytes of tensors, {} were written", state_->source,

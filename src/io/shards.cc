@@ -10,8 +10,6 @@ int64_t size_bytes(const TensorSpec& spec) {
   return TensorView{spec.dtype, spec.shape, nullptr}.size_bytes();
 }
 
-// In order, a new shard where the next tensor would not fit. A tensor larger than a shard has one
-// of its own.
 std::vector<Shard> plan_shards(const std::vector<TensorSpec>& specs, int64_t max_bytes) {
   std::vector<Shard> shards(1);
   int64_t filled = 0;
@@ -24,7 +22,7 @@ std::vector<Shard> plan_shards(const std::vector<TensorSpec>& specs, int64_t max
     shards.back().specs.push_back(spec);
     filled += bytes;
   }
-  // The names that Hugging Face's libraries look for; their numbers begin at 1.
+  // Hugging Face's libraries look for these names, whose numbers begin at 1.
   for (size_t i = 0; i < shards.size(); ++i) {
     shards[i].file_name =
         shards.size() == 1 ? kSingleFileName
@@ -33,7 +31,7 @@ std::vector<Shard> plan_shards(const std::vector<TensorSpec>& specs, int64_t max
   return shards;
 }
 
-// Hugging Face's index, which other programs read.
+// Other programs read this index, so it has Hugging Face's format.
 std::string index_json(const std::vector<Shard>& shards) {
   int64_t total = 0;
   nlohmann::json weight_map = nlohmann::json::object();

@@ -1,5 +1,5 @@
 #pragma once
-// How Hugging Face splits a model's tensors into files: model.safetensors, or
+// Splits a model's tensors into files as Hugging Face does: model.safetensors, or
 // model-00001-of-0000N.safetensors and an index.
 
 #include <string>
@@ -9,23 +9,26 @@
 
 namespace neuronmm::io {
 
-inline constexpr int64_t kMaxShardBytes = 5'000'000'000;  // "5GB", transformers' default
+// "5GB", the default of transformers.
+inline constexpr int64_t kMaxShardBytes = 5'000'000'000;
 inline constexpr const char* kSingleFileName = "model.safetensors";
 inline constexpr const char* kIndexFileName = "model.safetensors.index.json";
 
+// A file and its tensors.
 struct Shard {
   std::string file_name;
   std::vector<TensorSpec> specs;
 };
 
+// Returns the bytes of a tensor.
 int64_t size_bytes(const TensorSpec& spec);
 
-// In the order of `specs`; a shard ends before the tensor that would exceed the limit. A tensor
-// larger than the limit has a shard of its own.
+// Distributes the tensors in the order of `specs`. A shard ends before the tensor that would exceed
+// the limit. A tensor that is larger than the limit has its own shard.
 std::vector<Shard> plan_shards(const std::vector<TensorSpec>& specs,
                                int64_t max_bytes = kMaxShardBytes);
 
-// The text of model.safetensors.index.json.
+// Returns the text of model.safetensors.index.json.
 std::string index_json(const std::vector<Shard>& shards);
 
 }  // namespace neuronmm::io

@@ -27,7 +27,8 @@ Error cannot(const char* verb, const fs::path& path, int code) {
   return fail("{}: cannot be {}: {}", path.string(), verb, std::generic_category().message(code));
 }
 
-// "process 4711 (neuronmm compress A -o B)", as far as the system tells.
+// Returns "process 4711 (neuronmm compress A -o B)", or less if the system does not tell the
+// command.
 std::string process_name(int64_t pid) {
   const auto command = read_text_file(fmt::format("/proc/{}/cmdline", pid), kMaxConfigBytes);
   if (!command.ok() || command->empty()) return fmt::format("process {}", pid);
@@ -37,7 +38,7 @@ std::string process_name(int64_t pid) {
   return fmt::format("process {} ({})", pid, words);
 }
 
-// The process is named, so that the user knows what to wait for.
+// The error names the process, so that the user knows what to wait for.
 Error held_by_another(const fs::path& path) {
   const auto marker = read_json_object(path / "neuronmm.json", kMaxConfigBytes);
   const bool named = marker.ok() && marker->contains("pid") && marker->at("pid").is_number();
@@ -45,7 +46,8 @@ Error held_by_another(const fs::path& path) {
               named ? process_name(marker->at("pid").get<int64_t>()) : "another process");
 }
 
-// Locks the open folder. False: the path leads to another folder by now, try again.
+// Locks the open folder. Returns false if the path leads to another folder, and the caller tries
+// again.
 Result<bool> lock(int descriptor, const fs::path& path) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return held_by_another(path);
@@ -83,8 +85,8 @@ StagingFolder::~StagingFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-// O_NOFOLLOW and the lock together: what is found here is a folder, is nobody else's at the moment,
-// and still has this name.
+// Because of O_NOFOLLOW and the lock, the result is a folder that no other process holds and that
+// still has this name.
 Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
   while (true) {
     const int descriptor =
@@ -107,8 +109,8 @@ Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
   }
 }
 
-// Another process may remove or lock the folder between the two steps: then it is made or found
-// anew.
+// Another process may remove or lock the folder between the two steps. It is then made or found
+// again.
 Result<StagingFolder> StagingFolder::create(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
@@ -134,8 +136,8 @@ Status StagingFolder::write_marker(std::optional<FolderIdentity> commits) const 
   return write_text_file(marker(), content.dump() + "\n");
 }
 
-// The marker names the folder that was to become the output, by device and inode: they stay with a
-// folder when it is renamed.
+// The marker names the folder that was to become the output by device and inode, which a folder
+// keeps when it is renamed.
 bool StagingFolder::is_committed(const fs::path& out) const {
   const auto content = read_json_object(marker(), kMaxConfigBytes);
   const auto identity = folder_identity_of(out);
@@ -143,8 +145,8 @@ bool StagingFolder::is_committed(const fs::path& out) const {
          content->at("commits") == json({identity->device, identity->inode});
 }
 
-// A run that was killed before its marker was whole leaves an empty folder, or one with a temporary
-// of the marker.
+// A run that was killed before its marker was complete leaves an empty folder, or one with a
+// temporary file of the marker.
 Result<bool> StagingFolder::is_ours() const {
   const auto content = read_json_object(marker(), kMaxConfigBytes);
   if (content.ok() && content->contains(kMarkerKey) && content->at(kMarkerKey) == kMarkerValue) {
@@ -159,8 +161,8 @@ Result<bool> StagingFolder::is_ours() const {
   return true;
 }
 
-// The marker goes last but for the folder itself: as long as anything else is left, the next run
-// knows it as ours.
+// The marker is removed last, before the folder itself. As long as anything else is left, the next
+// run knows that the folder is ours.
 Status StagingFolder::remove() const {
   for (const fs::path& part : {model(), replaced(), work()}) NMM_TRY(delete_all(part));
   std::error_code error;

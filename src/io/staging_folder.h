@@ -1,13 +1,13 @@
 #pragma once
-// The folder beside an output in which the output is made, OUT.partial:
+// The folder OUT.partial, in which FolderWriter makes the output OUT:
 //
-//   neuronmm.json   says that the folder is this program's, and what a commit was about to put in
+//   neuronmm.json   says that the folder belongs to this program, and which folder a commit puts in
 //                   place
-//   model/          what becomes the output
-//   work/           what an interrupted run goes on from
+//   model/          becomes the output
+//   work/           holds files from which an interrupted run continues
 //
-// It is locked as long as its object lives, so that two runs never mix. Nothing in it but these
-// names is ever touched.
+// The folder is locked as long as its object lives, so that two runs never mix. Nothing else in the
+// folder is ever touched.
 
 #include <filesystem>
 #include <optional>
@@ -16,37 +16,40 @@
 
 namespace neuronmm::io {
 
-// What tells a folder from every other, whatever it is called.
+// The device and inode of a folder, which identify it whatever its name is.
 struct FolderIdentity {
   uint64_t device = 0, inode = 0;
   bool operator==(const FolderIdentity&) const = default;
 };
 std::optional<FolderIdentity> folder_identity_of(const std::filesystem::path& folder);
 
+// A locked staging folder.
 class StagingFolder {
  public:
-  // The folder at `path`, locked; nullopt: there is none. Errors: another process holds it (which
-  // is named), or it is not this program's.
+  // Locks the folder at `path`. Returns nullopt if there is none. Fails if another process holds
+  // it, which the error names, or if it does not belong to this program.
   static Result<std::optional<StagingFolder>> find(const std::filesystem::path& path);
-  // The same, made if it is not there.
+  // Locks the folder at `path`, and makes it if there is none.
   static Result<StagingFolder> create(const std::filesystem::path& path);
   StagingFolder(StagingFolder&& other) noexcept;
   StagingFolder& operator=(StagingFolder&& other) noexcept;
-  ~StagingFolder();  // unlocks
+  // Unlocks the folder.
+  ~StagingFolder();
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model() const { return path_ / "model"; }
   std::filesystem::path work() const { return path_ / "work"; }
-  // Where an output that is being replaced waits on file systems that cannot exchange two folders.
+  // The place for an output that is being replaced, on file systems that cannot exchange two
+  // folders.
   std::filesystem::path replaced() const { return path_ / "replaced"; }
 
-  // Says that this process works here.
+  // Writes a marker that says that this process works in the folder.
   Status mark() const;
-  // Says that model/ is about to become the output; afterwards is_committed(out) tells whether it
-  // did, also to another process after this one was killed.
+  // Writes a marker that says that model/ is about to become the output. Afterwards
+  // is_committed(out) tells whether it did, even to another process after this one was killed.
   Status mark_commit() const;
   bool is_committed(const std::filesystem::path& out) const;
-  // Removes the folder and all that this program puts into it. What else lies there stays.
+  // Removes the folder and all that this program puts into it. Other files in it stay.
   Status remove() const;
 
  private:
@@ -56,7 +59,8 @@ class StagingFolder {
   Result<bool> is_ours() const;
 
   std::filesystem::path path_;
-  int lock_ = -1;  // the open folder; -1: moved from
+  // The open folder, or -1 if moved from.
+  int lock_ = -1;
 };
 
 }  // namespace neuronmm::io

@@ -29,7 +29,7 @@ Error too_large(const std::string& name, int64_t max_bytes) {
   return fail("{}: expected at most {} MB, found more", name, max_bytes >> 20);
 }
 
-// Closes what it holds at the end of its scope; never standard input.
+// Closes a descriptor at the end of its scope, except standard input, output and error.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -44,8 +44,8 @@ class Descriptor {
   int number_;
 };
 
-// What is left to read; a signal that interrupts ends it.
-// The size is not known in advance, of a pipe for example; the buffer doubles.
+// Reads the rest of a file. A signal that interrupts the process ends the reading. The size of a
+// pipe is not known in advance, so the buffer doubles.
 Result<std::string> read_all(int descriptor, const std::string& name, int64_t max_bytes) {
   std::string text;
   size_t filled = 0;
@@ -66,7 +66,7 @@ Result<std::string> read_all(int descriptor, const std::string& name, int64_t ma
   return text;
 }
 
-// O_NONBLOCK: opening a pipe returns at once, to be looked at.
+// O_NONBLOCK makes opening a pipe return at once, so that its type can be checked.
 Result<int> open_to_read(const fs::path& path, struct stat& status) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return read_error(path.string(), errno);
@@ -83,7 +83,8 @@ Error not_regular(const fs::path& path, mode_t mode) {
                                : "a device or a socket");
 }
 
-// How far the text is UTF-8. A character that its end cuts off, as `head -c` does, counts as whole.
+// Returns the length of the prefix that is UTF-8. A character that the end of the text cuts off, as
+// `head -c` does, counts as whole.
 size_t characters_length(std::string_view text) {
   const auto* const bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const size_t size = text.size();
@@ -105,8 +106,7 @@ Status write_text_file(const fs::path& path, std::string_view text) {
   return file.finish();
 }
 
-// Configs, tokenizers and the like: regular files of a limited size, since a wrong path may lead to
-// anything.
+// A wrong path may lead to anything, so files must be regular and of a limited size.
 Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
   struct stat status {};
   NMM_ASSIGN(const int number, open_to_read(path, status));
@@ -116,7 +116,7 @@ Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
   return read_all(descriptor.get(), path.string(), max_bytes);
 }
 
-// What the user names as a text may be a pipe, which is waited for, or standard input.
+// The user may name a pipe, which is waited for, or standard input.
 Result<std::string> read_user_text(const std::string& path_or_dash) {
   if (path_or_dash == "-") return read_all(STDIN_FILENO, "standard input", kMaxTextBytes);
   NMM_TRY(refuse_gguf(path_or_dash, "a text"));
@@ -124,7 +124,8 @@ Result<std::string> read_user_text(const std::string& path_or_dash) {
   if (stat(path_or_dash.c_str(), &status) != 0) return read_error(path_or_dash, errno);
   if (!S_ISFIFO(status.st_mode)) return read_text_file(path_or_dash, kMaxTextBytes);
   int number = -1;
-  while ((number = ::open(path_or_dash.c_str(), O_RDONLY | O_CLOEXEC)) < 0) {  // until it is fed
+  // The call waits until another process opens the pipe for writing.
+  while ((number = ::open(path_or_dash.c_str(), O_RDONLY | O_CLOEXEC)) < 0) {
     if (errno != EINTR) return read_error(path_or_dash, errno);
     if (interrupted()) return interrupted_error(path_or_dash + " was not read");
   }

@@ -13,11 +13,13 @@ using nlohmann::json;
 constexpr std::string_view kCausalLM = "ForCausalLM";
 constexpr std::string_view kOurClass = "Neuronmm";
 constexpr std::string_view kOurType = "neuronmm_";
-constexpr int kIndent = 2;  // as transformers writes it
+// The indentation that transformers uses.
+constexpr int kIndent = 2;
 
 struct ArchitectureNames {
   Architecture architecture;
-  std::string_view class_name;  // in "architectures"
+  // The name in "architectures".
+  std::string_view class_name;
   std::string_view model_type;
 };
 constexpr std::array<ArchitectureNames, 4> kArchitectures = {
@@ -30,7 +32,7 @@ const ArchitectureNames& names_of(Architecture architecture) {
   return kArchitectures[static_cast<size_t>(architecture)];
 }
 
-// The architecture whose `names` member is `name`, with our prefix or without.
+// Returns the architecture whose `names` member is `name`, with our prefix or without it.
 Result<Architecture> find_architecture(const JsonFields& fields, const std::string& key,
                                        std::string_view name, std::string_view prefix,
                                        std::string_view ArchitectureNames::*names) {
@@ -66,8 +68,8 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
                            &ArchitectureNames::model_type);
 }
 
-// A model_type of our own, because transformers runs its stock class, with random MLPs, for every
-// type that it knows, whatever auto_map says.
+// The model_type must be our own. For every type that it knows, transformers runs its own class,
+// with random MLPs, whatever auto_map says.
 Result<std::string> with_transformers_classes(std::string_view original_text,
                                               const std::string& source) {
   using nlohmann::ordered_json;
@@ -77,7 +79,8 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
   const std::string stem = fmt::format(
       "{}{}", kOurClass, names.class_name.substr(0, names.class_name.size() - kCausalLM.size()));
   const std::string model_class = fmt::format("{}{}", stem, kCausalLM);
-  ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
+  // The ordered object keeps the order of the keys.
+  ordered_json document = ordered_json::parse(original_text);
   document["architectures"] = {model_class};
   document["model_type"] = fmt::format("{}{}", kOurType, names.model_type);
   document["auto_map"] = {

@@ -1,7 +1,7 @@
 #pragma once
-// Which class computes a model, as config.json says it: a published one ("LlamaForCausalLM",
-// "llama"), or ours in Hugging Face transformers, whose code lies in the folder
-// ("NeuronmmLlamaForCausalLM", "neuronmm_llama"). The whole story: docs/transformers.md.
+// The classes that compute a model, as config.json names them. A class is either a published one
+// ("LlamaForCausalLM", "llama") or ours in Hugging Face transformers ("NeuronmmLlamaForCausalLM",
+// "neuronmm_llama"), whose code lies in the folder. See docs/transformers.md.
 
 #include <string>
 #include <string_view>
@@ -15,16 +15,20 @@ namespace neuronmm::io {
 // The files of a folder whose config.json names our classes.
 inline constexpr const char* kConfigurationModule = "configuration_neuronmm";
 inline constexpr const char* kModelingModule = "modeling_neuronmm";
-inline constexpr const char* kMlpModule = "neuronmm_mlp";  // which the second imports
+// The modeling module imports this one.
+inline constexpr const char* kMlpModule = "neuronmm_mlp";
 
-// From "architectures" or, where that is missing, "model_type"; of either form.
+// Reads the architecture from "architectures" or, if that is missing, from "model_type". Both kinds
+// of names are accepted.
 Result<Architecture> read_architecture(const JsonFields& fields);
 
-// The config.json text of the same model, computed by our classes in transformers: "architectures",
-// "model_type" and "auto_map" are replaced, every other key of `original_text` is kept.
+// Returns the config.json text of a model that our classes in transformers compute.
+// "architectures", "model_type" and "auto_map" are replaced, and every other key of `original_text`
+// is kept.
 Result<std::string> with_transformers_classes(std::string_view original_text,
                                               const std::string& source);
-// The other way round: of a model that the published class computes.
+// Returns the config.json text of a model that the published class computes. The key "auto_map" is
+// removed.
 Result<std::string> with_published_classes(std::string_view original_text,
                                            const std::string& source);
 

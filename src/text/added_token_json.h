@@ -1,5 +1,6 @@
 #pragma once
-// An added token as tokenizer.json and tokenizer_config.json write it.
+// Reads one added token, an object in which tokenizer.json and tokenizer_config.json describe a
+// token that is searched in the text before BPE runs.
 
 #include "base/result.h"
 #include "io/json_file.h"
@@ -7,7 +8,9 @@
 
 namespace neuronmm::text {
 
-// "content" and the flags, which are false where they are absent; not "id".
+// Reads "content" and the flags of AddedToken; a flag that is absent is false. The caller reads
+// "id", whose place differs between the two files. Fails if "content" is missing or a field has a
+// wrong type.
 Result<AddedToken> read_added_token(const io::JsonFields& fields);
 
 }  // namespace neuronmm::text

@@ -21,7 +21,7 @@ uint64_t edge_key(uint32_t node, uint8_t byte) { return uint64_t{node} << 8 | by
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
     : tokens_(std::move(tokens)), nodes_(1) {
-  // Edges of all tokens, those of one depth beside each other.
+  // The edges of all tokens, grouped by depth.
   std::vector<std::vector<uint64_t>> by_depth;
   for (int32_t token = 0; token < std::ssize(tokens_); ++token) {
     const std::string& content = tokens_[static_cast<size_t>(token)].content;
@@ -43,7 +43,7 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
   for (const auto& edges : by_depth) link_suffixes(edges);
 }
 
-// Of nodes whose shorter ones are linked.
+// Links the nodes that these edges lead to. All shorter nodes must be linked already.
 void AddedTokenMatcher::link_suffixes(std::span<const uint64_t> edges) {
   for (const uint64_t edge : edges) {
     const auto parent = static_cast<uint32_t>(edge >> 8);
@@ -59,15 +59,16 @@ uint32_t AddedTokenMatcher::next(uint32_t node, uint8_t byte) const {
   return edge == edges_.end() ? 0 : edge->second;
 }
 
-// One byte takes one step forward and as many back as there were forward ones before: constant time
-// on average.
+// Follows suffix links until a node has an edge for the byte. A byte goes one step forward, and
+// never more steps back than were made forward before, so that the average time per byte is
+// constant.
 uint32_t AddedTokenMatcher::step(uint32_t node, uint8_t byte) const {
   for (;; node = nodes_[node].suffix) {
     if (const uint32_t found = next(node, byte); found != 0 || node == 0) return found;
   }
 }
 
-// From the end of the text to its beginning.
+// Returns the longest token at each position, from the end of the text to its beginning.
 std::vector<AddedTokenMatcher::Hit> AddedTokenMatcher::tokens_at_every_place(
     std::string_view text, std::span<const ByteRange> literal) const {
   std::vector<Hit> hits;
@@ -89,8 +90,10 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
     std::string_view text, std::span<const ByteRange> literal) const {
   std::vector<Match> matches;
   if (tokens_.empty()) return matches;
-  size_t taken = 0, from = 0;  // the end of the last match; where the next token may begin
-  size_t space_end = 0;        // of the white space that the last token took behind it
+  // The end of the last match, and the place where the next token may begin.
+  size_t taken = 0, from = 0;
+  // The end of the white space after the last token that took it.
+  size_t space_end = 0;
   const std::vector<Hit> hits = tokens_at_every_place(text, literal);
   for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit) {
     if (hit->begin < from) continue;
@@ -102,12 +105,13 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
         (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
       continue;
     Match match{hit->begin, end, token.id};
-    // Where the last token took white space, this one may begin inside of it.
+    // If the last token took white space, this token may begin inside that space.
     if (token.lstrip) {
       const size_t free = hit->begin - std::min(taken, hit->begin);
       match.begin = taken + strip_right(text.substr(hit->begin - free, free)).size();
     }
-    // Of a run of white space that was walked through once the end is known.
+    // The end of a run of white space is kept, so that several tokens inside it walk through it
+    // only once.
     if (token.rstrip) {
       if (end > space_end) space_end = text.size() - strip_left(after).size();
       match.end = space_end;

@@ -1,5 +1,6 @@
 #pragma once
-// Added tokens ("<|eot_id|>") found in text before it is split into words.
+// Finds added tokens such as "<|eot_id|>" in a text before the text is split into words. Encoding
+// uses one matcher for the raw text and another one for the normalized text.
 
 #include <array>
 #include <cstdint>
@@ -14,57 +15,63 @@
 
 namespace neuronmm::text {
 
-// Flags as in tokenizer.json.
+// A token that is searched as a whole. The flags have the names that tokenizer.json gives them.
 struct AddedToken {
   std::string content;
   TokenId id = 0;
   bool special = false;
-  bool normalized = false;   // searched in the text after normalization
-  bool single_word = false;  // not inside a word
-  bool lstrip = false;       // takes the white space before it
-  bool rstrip = false;       // takes the white space after it
+  bool normalized = false;   // The token is searched in the text after normalization.
+  bool single_word = false;  // The token does not match inside a word.
+  bool lstrip = false;       // The match includes the white space before the token.
+  bool rstrip = false;       // The match includes the white space after the token.
 };
 
-// All tokens in one automaton (Aho-Corasick), so that the time is linear in the text whatever the
-// tokens are. It reads the text backwards, and the tokens too: the state at a place then knows the
-// longest token that begins there. Forwards it would only know those that end there, and would have
-// to begin again after each.
+// Searches all tokens with one automaton (Aho-Corasick), so that the time is linear in the length
+// of the text for any set of tokens. The automaton reads the text and the tokens backwards. Its
+// state at a position therefore knows the longest token that begins there. A forward automaton only
+// knows the tokens that end at a position, and would have to start again after each match.
 class AddedTokenMatcher {
  public:
   struct Match {
-    size_t begin = 0, end = 0;  // with the white space that the token takes
+    // The bytes of the match, including the white space that the token takes.
+    size_t begin = 0, end = 0;
     TokenId id = 0;
   };
 
-  // Contents are distinct and not empty.
+  // The contents of the tokens must be distinct and not empty.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
   bool empty() const { return tokens_.empty(); }
 
-  // From left to right: the leftmost token, the longest among those, then on behind its content. No
-  // token has a byte in a `literal` range (in order, without overlaps). White space that one token
-  // has taken is not taken again, but may begin the content of the next.
+  // Returns the matches from left to right. The leftmost token wins, and the longest one of those
+  // that begin at the same place; the search goes on after its content. A token with a byte in a
+  // `literal` range does not match; the ranges are sorted and do not overlap. White space that one
+  // token has taken is not taken again, but the content of the next token may begin inside it.
   std::vector<Match> find_all(std::string_view text, std::span<const ByteRange> literal = {}) const;
 
  private:
   struct Node {
-    uint32_t suffix = 0;  // the longest proper suffix that is a node, too
-    int32_t token = -1;   // the longest token that ends here
+    // The longest proper suffix of this node's bytes that is a node, too.
+    uint32_t suffix = 0;
+    // The index of the longest token that ends at this node, or -1.
+    int32_t token = -1;
   };
   struct Hit {
     size_t begin;
     int32_t token;
   };
 
-  uint32_t next(uint32_t node, uint8_t byte) const;  // 0: no such edge
+  uint32_t next(uint32_t node, uint8_t byte) const;  // Returns 0 if there is no such edge.
   void link_suffixes(std::span<const uint64_t> edges_by_depth);
   uint32_t step(uint32_t node, uint8_t byte) const;
   std::vector<Hit> tokens_at_every_place(std::string_view text,
                                          std::span<const ByteRange> literal) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<Node> nodes_;                       // 0: nothing read yet
-  std::unordered_map<uint64_t, uint32_t> edges_;  // (node, byte) to the node one byte further
-  std::array<uint32_t, 256> first_edges_ = {};    // those of node 0, where most of a text is
+  std::vector<Node> nodes_;  // Node 0 is the state in which nothing has been read.
+  // Maps (node, byte) to the node that is one byte longer.
+  std::unordered_map<uint64_t, uint32_t> edges_;
+  // The edges of node 0, in an array because most bytes of a text are read there.
+  std::array<uint32_t, 256> first_edges_ = {};
 };
 
 }  // namespace neuronmm::text

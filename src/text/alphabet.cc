@@ -8,7 +8,7 @@ namespace {
 
 constexpr char32_t kPlaneSize = 0x10000;
 
-// Of a text that is one character.
+// Returns the character of a text that is exactly one character.
 std::optional<char32_t> only_character(std::string_view text) {
   if (text.empty()) return {};
   const Utf8Step step = next_utf8(text);
@@ -47,7 +47,7 @@ std::vector<TokenId> Alphabet::all() const {
   }
   if (options_.unknown) ids.push_back(*options_.unknown);
   if (options_.bytes) return ids;
-  // A character, perhaps with something around it.
+  // If there are affixes, any token may be a character with a prefix or a suffix.
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string_view text = vocabulary_.text(id);
     if (vocabulary_.find_token(text) != id) continue;

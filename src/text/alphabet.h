@@ -1,6 +1,7 @@
 #pragma once
-// The symbols that a word consists of before BPE merges them: one for each byte, or one for each
-// character with rules for those that the vocabulary lacks.
+// Splits a word into the symbols that BPE starts from. A symbol stands for a byte or for a
+// character, and the options say what replaces a character that the vocabulary lacks. Bpe is the
+// only user.
 
 #include <array>
 #include <optional>
@@ -14,35 +15,42 @@
 
 namespace neuronmm::text {
 
+// Reads the symbols of words according to the options of a BPE model.
 class Alphabet {
  public:
   struct Options {
-    // Words are bytes, which the vocabulary spells with the characters of byte_level.h. The other
-    // fields have no meaning then: a byte without a token is left out.
+    // Words are bytes, and the vocabulary spells them with the characters of byte_level.h. A byte
+    // without a token is left out. The other options have no meaning in this case.
     bool bytes = false;
-    std::string continuing_prefix;   // before every character but the first of a word
-    std::string end_suffix;          // behind the last one
-    bool byte_fallback = false;      // an unknown character is its bytes' tokens, if all are there
-    std::optional<TokenId> unknown;  // what else it is; nothing: it is left out
-    bool fuse_unknown = false;       // several in a row are one
+    // Text that is put before every character of a word except the first one.
+    std::string continuing_prefix;
+    // Text that is put after the last character of a word.
+    std::string end_suffix;
+    // Replaces an unknown character by the tokens of its bytes, if all of them exist.
+    bool byte_fallback = false;
+    // The token for other unknown characters. Without a value they are left out.
+    std::optional<TokenId> unknown;
+    // Replaces several unknown characters in a row by one unknown token.
+    bool fuse_unknown = false;
   };
   struct Symbol {
     TokenId id;
-    size_t begin, end;  // its bytes in the word
-    bool known;         // it is the token of its own text
+    size_t begin, end;  // The bytes of the word that the symbol stands for.
+    bool known;         // True if the symbol is the token of exactly these bytes.
   };
 
   // The vocabulary must outlive the alphabet.
   Alphabet(const Vocabulary& vocabulary, Options options);
 
-  // The symbols of every word are those that its text has anywhere.
+  // Returns true if the symbols of a piece of text do not depend on its position in the word.
   bool is_plain() const { return !affixed_; }
   const Options& options() const { return options_; }
-  // Each symbol that some word has.
+  // Returns every symbol that can occur in some word. The list may contain a symbol twice.
   std::vector<TokenId> all() const;
 
-  // on_symbol(symbol) from left to right; where unknown characters are neither fused nor at once
-  // handed on, in the order of the tokenizers library.
+  // Calls on_symbol(symbol) for every symbol from left to right. One exception follows the
+  // tokenizers library: an unknown symbol is held back while byte tokens follow, and comes after
+  // them.
   template <typename OnSymbol>
   void read(std::string_view word, const OnSymbol& on_symbol) const {
     if (options_.bytes) {
@@ -54,7 +62,7 @@ class Alphabet {
       read_characters(word, on_symbol);
     }
   }
-  // What stands for a byte that is in no character.
+  // Returns the token for a byte that belongs to no character, if there is one.
   std::optional<TokenId> id_of_byte(char byte) const;
 
  private:
@@ -62,7 +70,8 @@ class Alphabet {
 
   template <typename OnSymbol>
   void read_characters(std::string_view word, const OnSymbol& on_symbol) const {
-    std::optional<Symbol> unknown;  // not handed on yet: more may be fused with it
+    // An unknown symbol that is held back, because more characters may be fused with it.
+    std::optional<Symbol> unknown;
     const auto flush = [&] {
       if (unknown) on_symbol(*unknown);
       unknown.reset();
@@ -91,7 +100,8 @@ class Alphabet {
     }
     flush();
   }
-  // The character at [begin, end) with what is put around it at that place of the word.
+  // Returns the character at [begin, end), with the prefix and the suffix that its position asks
+  // for. The result may refer to `storage`.
   std::string_view affixed(std::string_view word, size_t begin, size_t end,
                            std::string& storage) const;
   TokenId id_of(std::string_view text, char32_t code_point) const {
@@ -103,8 +113,10 @@ class Alphabet {
   const Vocabulary& vocabulary_;
   const Options options_;
   const bool affixed_;
-  std::array<TokenId, 256> byte_ids_;   // of the bytes, or of "<0x00>" ... "<0xFF>"
-  std::vector<TokenId> character_ids_;  // of the Basic Multilingual Plane
+  // The tokens of the bytes themselves, or of "<0x00>" ... "<0xFF>".
+  std::array<TokenId, 256> byte_ids_;
+  // The tokens of the characters of the Basic Multilingual Plane.
+  std::vector<TokenId> character_ids_;
 };
 
 }  // namespace neuronmm::text

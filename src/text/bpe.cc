@@ -9,7 +9,8 @@ namespace {
 
 constexpr TokenId kNoToken = -1;
 
-// For std::push_heap, whose top is the largest: lowest rank first, then leftmost.
+// Orders candidates for std::push_heap, whose top is the largest element: the lowest rank comes
+// first, then the leftmost position.
 bool comes_later(const Bpe::Workspace::Candidate& a, const Bpe::Workspace::Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
 }
@@ -22,8 +23,8 @@ Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model)
       ignore_merges_(model.ignore_merges),
       merges_(std::ssize(model.merges)),
       borders_(model.merges, alphabet_.all()),
-      // Most words of a text are tokens by themselves. Whether merging would also arrive at that
-      // token is found out once per token and kept, since merges need not lead to every token.
+      // Most words of a text are tokens by themselves. Merging need not lead to every token, so the
+      // encoder tries it once per token and keeps the answer.
       whole_(static_cast<size_t>(vocabulary.size())) {
   int32_t rank = 0;
   for (const auto& [left, right, merged] : model.merges)
@@ -87,7 +88,7 @@ void Bpe::encode_run(std::string_view word, const Run& run, Workspace& workspace
   std::optional<TokenId> token;
   if (run.known) token = find_word(word.substr(run.begin, run.end - run.begin));
   const auto whole = [&]() -> std::atomic<Whole>& { return whole_[static_cast<size_t>(*token)]; };
-  // Threads may find out the same at the same time; all of them write the same value.
+  // Several threads may find the answer at once; all of them write the same value.
   const Whole known = token ? whole().load(std::memory_order_relaxed) : Whole::kNo;
   if (known == Whole::kYes) return out.push_back(*token);
   symbols.back().next = -1;
@@ -102,7 +103,7 @@ void Bpe::encode_run(std::string_view word, const Run& run, Workspace& workspace
   }
 }
 
-// The pair of a symbol and its right neighbour, if the vocabulary merges it.
+// Adds the pair of a symbol and its right neighbour, if the vocabulary merges it.
 void Bpe::add_candidate(int64_t position, Workspace& workspace) const {
   const Workspace::Symbol& left = workspace.symbols[static_cast<size_t>(position)];
   if (left.next < 0) return;
@@ -112,9 +113,10 @@ void Bpe::add_candidate(int64_t position, Workspace& workspace) const {
   workspace.candidates.push_back({merge->rank, left.id, right, merge->merged, position});
 }
 
-// A merged symbol lives on at its left half's position; its right half's position is dead. What was
-// said about either is stale, unless the pair that is there now becomes the same token: the
-// tokenizers library then merges it, too, though its own merge may have another rank.
+// Returns true if the candidate's pair no longer exists. A merged symbol keeps the position of its
+// left half, and the position of its right half is dead. A candidate stays valid if the pair that
+// is at its position would become the same token. The tokenizers library then merges the pair, too,
+// even if that pair's own merge has another rank.
 bool Bpe::is_stale(const Workspace::Candidate& candidate, const Workspace& workspace) const {
   const Workspace::Symbol& left = workspace.symbols[static_cast<size_t>(candidate.position)];
   if (left.id == kNoToken || left.next < 0) return true;
@@ -124,9 +126,9 @@ bool Bpe::is_stale(const Workspace::Candidate& candidate, const Workspace& works
   return merge == nullptr || merge->merged != candidate.merged;
 }
 
-// Merges the pair of the lowest rank, the leftmost first, until no pair of neighbours is in the
-// table. With a heap this takes n log n steps for n symbols; looking for the best pair anew each
-// time would take n^2, minutes for a word of a megabyte.
+// Merges the pair with the lowest rank, the leftmost first, until no adjacent pair is in the table.
+// With a heap this takes n log n steps for n symbols. Searching for the best pair again each time
+// would take n^2 steps, which are minutes for a word of a megabyte.
 void Bpe::merge(Workspace& workspace) const {
   auto& [symbols, candidates] = workspace;
   candidates.clear();
@@ -143,7 +145,7 @@ void Bpe::merge(Workspace& workspace) const {
     right.id = kNoToken;
     left.next = right.next;
     if (left.next >= 0) symbols[static_cast<size_t>(left.next)].previous = best.position;
-    // The new symbol has new pairs with both neighbours.
+    // The new symbol forms new pairs with both neighbours.
     for (const int64_t position : {left.previous, best.position}) {
       const size_t before = candidates.size();
       if (position >= 0) add_candidate(position, workspace);

@@ -1,6 +1,7 @@
 #pragma once
-// Byte pair encoding of one word: its symbols are tokens, then the adjacent pair whose merge was
-// learned first (lowest rank; leftmost among equals) becomes one token until no pair has a merge.
+// Encodes one word by byte pair encoding. The word's symbols are the first tokens. The adjacent
+// pair whose merge has the lowest rank (the leftmost of equals) then becomes one token, until no
+// pair has a merge. The results are those of the tokenizers library.
 
 #include <atomic>
 #include <cstdint>
@@ -14,20 +15,23 @@
 
 namespace neuronmm::text {
 
-// What a BPE model is besides its vocabulary.
+// The part of a BPE model that is not its vocabulary.
 struct BpeModel {
   Alphabet::Options alphabet;
-  std::vector<MergeBorders::Rule> merges;  // by rank
-  bool ignore_merges = false;  // a word that is a token is that token, whatever merges would make
+  // The merges, in the order of their ranks.
+  std::vector<MergeBorders::Rule> merges;
+  // Encodes a word that is a token as that token, even if merges would make other tokens.
+  bool ignore_merges = false;
 };
 
+// The encoder of words. It may be used by several threads at once.
 class Bpe {
  public:
-  // What encode() needs for a while; kept by the caller so that words share it.
+  // Memory that encode() works in. The caller keeps it, so that words share the allocations.
   struct Workspace {
     struct Symbol {
       TokenId id;
-      int64_t previous, next;  // indices; -1: none
+      int64_t previous, next;  // Indices into `symbols`, or -1 where there is no neighbour.
     };
     struct Candidate {
       int32_t rank;
@@ -41,19 +45,21 @@ class Bpe {
   // The vocabulary must outlive the Bpe.
   Bpe(const Vocabulary& vocabulary, const BpeModel& model);
 
-  // Thread-safe. A word is UTF-8, or any bytes where words are bytes. What is no token and has no
-  // other in its place is left out, as in the tokenizers library.
+  // Appends the tokens of a word, which is UTF-8 or, if words are bytes, any bytes. A symbol
+  // without a token and without a replacement is left out, as in the tokenizers library. The
+  // function is thread-safe.
   void encode(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const;
   void encode_byte(char byte, std::vector<TokenId>& out) const;
 
  private:
-  // Whether the merges make the token's own symbols into that one token: found out at its first
-  // use.
+  // Whether merging a token's own symbols gives exactly this token. The answer is found when the
+  // token is first needed.
   enum class Whole : uint8_t { kUnknown, kYes, kNo };
-  // Symbols of a word that no merge joins with those around them.
+  // A part of a word that no merge joins with the rest of the word.
   struct Run {
-    size_t begin = 0, end = 0;  // its bytes in the word
-    bool known = true;          // they spell it
+    size_t begin = 0, end = 0;  // The bytes of the word.
+    // True if the symbols are the tokens of exactly these bytes.
+    bool known = true;
   };
 
   void index_words();
@@ -74,7 +80,8 @@ class Bpe {
   MergeTable merges_;
   MergeBorders borders_;
   TextArena word_texts_;
-  TokenTable words_;  // tokens by the bytes that they spell, where words are bytes
+  // Maps the bytes that tokens spell to their ids. Empty unless words are bytes.
+  TokenTable words_;
   size_t longest_word_ = 0;
   mutable std::vector<std::atomic<Whole>> whole_;
 };

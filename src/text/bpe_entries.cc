@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Hands the parser's events on to a JsonBuilder, but for those inside of model.vocab and
+// Passes the parser's events to a JsonBuilder, except for those inside model.vocab and
 // model.merges.
 class Reader : public nlohmann::json_sax<json> {
  public:
@@ -133,8 +133,9 @@ class Reader : public nlohmann::json_sax<json> {
   const std::string& source_;
   io::JsonBuilder builder_;
   Place place_ = Place::kElsewhere;
-  int64_t depth_ = 0;      // objects and arrays around the place, those inside of entries aside
-  bool is_model_ = false;  // inside of the file's "model"
+  // The number of objects and arrays around the current place, not counting those inside entries.
+  int64_t depth_ = 0;
+  bool is_model_ = false;  // The parser is inside the file's "model".
   std::string key_, token_, error_;
   std::string halves_text_[2];
   size_t halves_ = 0;

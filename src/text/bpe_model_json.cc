@@ -11,12 +11,13 @@
 namespace neuronmm::text {
 namespace {
 
-// Both halves and the result must be tokens: ids are all that merging works with. `storage` is
-// reused from merge to merge.
+// Adds one merge. Both halves and the result must be tokens, because merging works with ids only.
+// `storage` is reused from merge to merge.
 Status add_merge(const Vocabulary& vocabulary, BpeEntries::Merge pair, std::string& storage,
                  BpeModel& model) {
   const auto [left, right] = pair;
-  // The result of a merge continues the word where its left half does.
+  // A right half inside a word begins with the continuing prefix, which the merged token does not
+  // repeat.
   const size_t prefix = std::min(model.alphabet.continuing_prefix.size(), right.size());
   storage.assign(left).append(right.substr(prefix));
   const auto left_id = vocabulary.find_token(left), right_id = vocabulary.find_token(right),
@@ -29,7 +30,7 @@ Status add_merge(const Vocabulary& vocabulary, BpeEntries::Merge pair, std::stri
   return {};
 }
 
-// The rank of a merge is its place in the list: lower ranks are merged first.
+// Reads the list of merges. A merge's place in the list is its rank.
 Status read_merges(const BpeEntries& entries, const std::string& source,
                    const Vocabulary& vocabulary, BpeModel& model) {
   std::string storage;
@@ -75,7 +76,6 @@ bool has_all_bytes(const Vocabulary& vocabulary, bool spelled) {
   return true;
 }
 
-// "vocab": the spelling of every token and its id.
 Status read_vocab(const BpeEntries& entries, const std::string& source, Vocabulary& vocabulary) {
   if (entries.vocab.empty()) return fail("{}: expected tokens, found none", source);
   for (const auto& [token, id] : entries.vocab) {
@@ -108,7 +108,6 @@ Status read_bpe_model(const io::JsonFields& fields, const BpeEntries& entries,
   return {};
 }
 
-// GPT-2's own format, merges.txt: a version line, then a merge per line.
 Status read_merges_text(std::string_view text, const std::string& source,
                         const Vocabulary& vocabulary, BpeModel& model) {
   std::string storage;

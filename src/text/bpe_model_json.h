@@ -1,5 +1,7 @@
 #pragma once
-// The BPE model of a tokenizer.json: its vocabulary, its merges and its options.
+// Reads the BPE model of a tokenizer.json or of GPT-2's two files: the vocabulary, the merges and
+// the options. tokenizer_json.cc is the caller. Merges of unknown tokens and unknown options are
+// errors.
 
 #include <string>
 #include <string_view>
@@ -11,17 +13,19 @@
 
 namespace neuronmm::text {
 
-// `fields`: {"type": "BPE", "byte_fallback": ..., ...} without its entries.
+// Reads {"type": "BPE", "byte_fallback": ..., ...} in `fields`, whose vocabulary and merges are in
+// `entries`.
 Status read_bpe_model(const io::JsonFields& fields, const BpeEntries& entries,
                       TokenizerDefinition& definition);
 
+// Adds all tokens of `entries` to the vocabulary. An empty list is an error.
 Status read_vocab(const BpeEntries& entries, const std::string& source, Vocabulary& vocabulary);
-// merges.txt: a pair a line, after a first line that may be "#version: ...".
+// Reads merges.txt, which has one pair per line. The first line may be "#version: ...".
 Status read_merges_text(std::string_view text, const std::string& source,
                         const Vocabulary& vocabulary, BpeModel& model);
 
-// Whether every byte has a token, as byte_level.h spells it or as "<0x0A>": then no text can meet
-// an unknown one.
+// Returns true if every byte has a token. With `spelled`, tokens are written with the characters of
+// byte_level.h, otherwise as "<0x0A>". A text then contains no unknown symbol.
 bool has_all_bytes(const Vocabulary& vocabulary, bool spelled);
 
 }  // namespace neuronmm::text

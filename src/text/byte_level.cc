@@ -11,8 +11,8 @@ namespace {
 constexpr int kNoByte = -1;
 constexpr int kCharacters = 256 + 68;
 
-// GPT-2's table (bytes_to_unicode): a byte that is a printable character of Latin-1 stands for
-// itself; the other 68 become the characters from U+0100 on, in order.
+// Returns true for the bytes that are printable characters of Latin-1, which GPT-2's table
+// (bytes_to_unicode) keeps. The other bytes become the characters from U+0100 on, in order.
 constexpr bool stands_for_itself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
@@ -42,8 +42,8 @@ constexpr std::array<char32_t, 256> kCharacterOfByte = character_of_byte_table()
 
 }  // namespace
 
-// The way back: nothing when a character of the spelling stands for no byte, as in the names of
-// added tokens.
+// The names of added tokens may contain characters that stand for no byte, for which the result is
+// nothing.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
   std::string bytes;
   bytes.reserve(spelling.size());

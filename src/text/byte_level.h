@@ -1,6 +1,7 @@
 #pragma once
-// GPT-2's printable spelling of bytes: vocabularies write a space as "Ġ". Printable Latin-1 bytes
-// stand for themselves, the other 68 are U+0100, U+0101, ... in order of their value.
+// GPT-2's printable spelling of bytes, in which vocabularies write a space as "Ġ". Printable
+// Latin-1 bytes stand for themselves. The other 68 bytes are spelled U+0100, U+0101, ... in order
+// of value.
 
 #include <optional>
 #include <string>
@@ -8,9 +9,11 @@
 
 namespace neuronmm::text {
 
-// The bytes that `spelling` stands for, or nothing when a character of it stands for no byte.
+// Returns the bytes that `spelling` stands for. Returns nothing if one of its characters stands for
+// no byte.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling);
 
+// Returns the character that spells the byte.
 char32_t character_of_byte(char byte);
 
 }  // namespace neuronmm::text

@@ -1,5 +1,5 @@
 #pragma once
-// A stretch of a text.
+// A range of bytes in a text, from `begin` up to but not including `end`.
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The tokens that stand for one byte in SentencePiece's vocabularies: "<0x0A>".
+// The tokens that stand for one byte in SentencePiece's vocabularies, such as "<0x0A>".
 
 #include <optional>
 #include <string>
@@ -7,8 +7,10 @@
 
 namespace neuronmm::text {
 
+// Returns the name of the byte's token, with capital hexadecimal digits.
 std::string byte_token(char byte);
-// Nothing for other tokens. Both cases of the digits count, as in the tokenizers library.
+// Returns the byte of such a token, and nothing for other tokens. Hexadecimal digits of either case
+// count, as in the tokenizers library.
 std::optional<char> byte_of_token(std::string_view token);
 
 }  // namespace neuronmm::text

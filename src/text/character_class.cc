@@ -9,7 +9,8 @@ utf8proc_category_t category_of(char32_t code_point) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
 }
 
-// The symbols (general category So) that are Alphabetic: letters in circles and squares.
+// Returns true for the symbols (general category So) that are Alphabetic: letters in circles and
+// squares.
 bool is_alphabetic_symbol(char32_t c) {
   return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
@@ -56,7 +57,7 @@ bool is_word_character(char32_t code_point) {
     case UTF8PROC_CATEGORY_SO:
       return is_alphabetic_symbol(code_point);
     default:
-      return code_point == 0x200C || code_point == 0x200D;  // Join_Control
+      return code_point == 0x200C || code_point == 0x200D;  // These characters are Join_Control.
   }
 }
 

@@ -12,11 +12,12 @@ namespace {
 
 using Json = Conversation::Json;
 
-// Names a message's reasoning goes by. Templates read the first; those of gpt-oss the second.
+// The names under which a message may hold its reasoning. Most templates read the first name; those
+// of gpt-oss read the second.
 constexpr std::array<const char*, 3> kReasoningFields = {"reasoning_content", "thinking",
                                                          "reasoning"};
-// Marks where the last message ends, so that what the template puts behind it can be cut off. The
-// space shows whether the template trims messages.
+// Marks where the last message ends, so that the text after it can be cut off. The space at its end
+// shows whether the template trims messages.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kEndMarkWord = "CONTINUE_FINAL_MESSAGE_TAG";
 
@@ -24,7 +25,8 @@ bool is_reasoning(std::string_view field) {
   return std::ranges::find(kReasoningFields, field) != kReasoningFields.end();
 }
 
-// Without fields that are null, and with the reasoning under the names that templates know.
+// Returns the message without null fields, and with its reasoning under the names that templates
+// know.
 Json normalize(const Json& message) {
   Json plain = Json::object();
   for (const auto& [key, value] : message.items()) {
@@ -42,7 +44,7 @@ Json normalize(const Json& message) {
   return plain;
 }
 
-// Where a text goes on, put behind the last part that is text.
+// Appends the mark to the last part that is text. Returns that text without the mark.
 Result<std::string> mark_parts(Json& parts) {
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     if (!part->is_object() || !part->contains("text") || !(*part)["text"].is_string()) continue;
@@ -54,7 +56,7 @@ Result<std::string> mark_parts(Json& parts) {
   return fail("chat: the last message has no text to continue");
 }
 
-// Puts the mark behind the field of the last message; gives the text that is continued.
+// Appends the mark to the field of the last message. Returns the text that is continued.
 Result<std::string> mark_end(Json& messages, const std::string& field, const std::string& source) {
   Json& last = messages.back();
   if (!last.contains(field)) return fail("chat: the last message has no \"{}\" to continue", field);
@@ -75,7 +77,7 @@ Result<std::string> mark_end(Json& messages, const std::string& field, const std
   return text;
 }
 
-// Cuts the prompt at the mark.
+// Cuts the prompt at the mark, and at white space before it if the template trims messages.
 Status cut_at_mark(ChatPrompt& prompt, std::string_view continued) {
   const std::string_view trimmed =
       strip_left(strip_right(continued, is_python_space), is_python_space);

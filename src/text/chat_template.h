@@ -1,6 +1,7 @@
 #pragma once
-// Conversations as a model reads them: by the Jinja template of its folder, as transformers'
-// apply_chat_template renders it (text/jinja).
+// Turns a conversation into the text that a model reads. The Jinja template of the model folder
+// does the work, and the result is that of apply_chat_template in transformers. The chat,
+// generation, serving and fine-tuning commands call it. text/jinja runs the templates.
 
 #include <ctime>
 #include <string>
@@ -15,24 +16,26 @@
 
 namespace neuronmm::text {
 
-// A chat as the model reads it. Encode it with
+// The prompt that a template makes of a conversation. Encode it with
 //   {.add_special_tokens = false, .literal = prompt.said}
-// because it holds its own BOS, and because what people say is text: "<|eot_id|>" typed by a user
-// is ten characters and ends no turn.
+// The template writes the BOS token itself. With `literal`, text that people wrote stays text:
+// "<|eot_id|>" typed by a user is ten characters and does not end a turn.
 struct ChatPrompt {
   std::string text;
-  // What came from the conversation: contents, calls, tools, documents and template variables, with
-  // their keys. Not roles that are plain names, which templates make special tokens of.
+  // The ranges of `text` that come from the conversation: contents, calls, tools, documents and
+  // template variables, with their keys. Roles that are plain names are left out, because templates
+  // make special tokens of them.
   std::vector<ByteRange> said;
 };
 
-// The template "tool_use" if there are tools and the model has one, else "default". Errors: a
-// template that is none, one that refuses the conversation (raise_exception) or takes too much.
-// `now`: what strftime_now shows.
+// Renders the template "tool_use" if the conversation has tools and the model has such a template,
+// and "default" otherwise. `now` is the time that strftime_now shows. Fails if the model has no
+// template, if the template does not parse, refuses the conversation (raise_exception) or exceeds
+// the limits.
 Result<ChatPrompt> apply_chat_template(const TokenizerConfig& config,
                                        const Conversation& conversation, std::time_t now,
                                        const jinja::Limits& limits = {});
-// At the time of the clock.
+// Renders the template with the current time.
 Result<ChatPrompt> apply_chat_template(const Tokenizer& tokenizer,
                                        const Conversation& conversation);
 

@@ -49,7 +49,7 @@ Result<bool> read_flag(const io::JsonFields& fields, const std::string& key, boo
   return flag.value_or(absent);
 }
 
-// Files from before prepend_scheme have add_prefix_space.
+// Files that are older than prepend_scheme have add_prefix_space instead.
 Result<Metaspace> read_metaspace(const io::JsonFields& fields) {
   Metaspace metaspace;
   NMM_ASSIGN(metaspace.replacement, read_character(fields, "replacement"));

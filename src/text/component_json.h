@@ -1,6 +1,7 @@
 #pragma once
-// What the parts of the pipeline in a tokenizer.json have in common: an object with a "type", or a
-// Sequence of such objects. A type that we do not run is refused by its name and place.
+// Helpers for the readers of the pipeline in a tokenizer.json (normalizer, pre-tokenizer,
+// post-processor, decoder). Each part is an object with a "type", or a Sequence of such objects. A
+// type that we do not run is an error with its name and place.
 
 #include <string>
 #include <string_view>
@@ -13,16 +14,19 @@
 
 namespace neuronmm::text {
 
-// One step: its object and its "type".
+// A step of the pipeline: its JSON object and its "type".
 struct Component {
   io::JsonFields fields;
   std::string type;
 };
 
+// Fails if the value is no object or has no "type".
 Result<Component> read_component(const nlohmann::json& value, const std::string& source);
+// Returns the error for a step whose type is not among the `supported` ones.
 Error unsupported(const Component& component, std::string_view supported);
 
-// visit(component) for `value`, or, when it is a Sequence, for each member in `members_key`.
+// Calls visit(component) for `value`, or for each member in `members_key` if `value` is a Sequence.
+// Sequences may be nested.
 template <typename Visit>
 Status for_each_component(const nlohmann::json& value, const std::string& source,
                           const std::string& members_key, const Visit& visit) {
@@ -38,24 +42,24 @@ Status for_each_component(const nlohmann::json& value, const std::string& source
   return {};
 }
 
-// "pattern": {"Regex": "..."} or {"String": "..."} of Split and Replace.
+// The "pattern" of Split and Replace, {"Regex": "..."} or {"String": "..."}.
 struct Pattern {
   std::string text;
   SplitRegex::Kind kind;
 };
 Result<Pattern> read_pattern(const io::JsonFields& fields);
-// The error of a pattern that does not compile, with its place and text.
+// Returns the error for a pattern that does not compile, with its place and its text.
 Error pattern_error(const io::JsonFields& fields, const Pattern& pattern, const Error& error);
 
-// A field that is one character, as a string.
+// Reads a string that must be one character.
 Result<std::string> read_character(const io::JsonFields& fields, const std::string& key);
-// A boolean that is false where it is absent.
+// Reads a boolean, which has the value `absent` if the field is missing.
 Result<bool> read_flag(const io::JsonFields& fields, const std::string& key, bool absent = false);
 
-// Metaspace, a pre-tokenizer and a decoder.
+// The fields of a Metaspace step, which exists as a pre-tokenizer and as a decoder.
 struct Metaspace {
   std::string replacement;
-  std::string prepend_scheme;  // "always", "first" or "never"
+  std::string prepend_scheme;  // The value is "always", "first" or "never".
   bool split = true;
 };
 Result<Metaspace> read_metaspace(const io::JsonFields& fields);

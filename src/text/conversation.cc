@@ -9,7 +9,8 @@ namespace {
 
 using Json = Conversation::Json;
 
-// Checked by the strict reader first: templates see the order of keys, which that does not keep.
+// The strict reader checks the text first, but does not keep the order of keys, which templates
+// see.
 Result<Json> parse_ordered(std::string_view text, const std::string& source) {
   NMM_TRY(io::parse_json(text, source));
   return Json::parse(text);
@@ -76,7 +77,7 @@ Result<Conversation> parse_conversation(std::string_view text, const std::string
   for (const auto& [key, value] : root.items()) {
     NMM_TRY(read_field(conversation, key, value, source));
   }
-  // The answer goes on with what is there, or it begins anew.
+  // An answer that continues a message needs no generation prompt.
   if (!root.contains("add_generation_prompt") && !conversation.continue_field.empty())
     conversation.add_generation_prompt = false;
   return conversation;

@@ -1,5 +1,6 @@
 #pragma once
-// What a chat template is given, as JSON keeps it: messages may have any fields.
+// The input of a chat template. It is kept as JSON, because messages may have any fields and
+// templates see the order of keys. The functions here read and write it as a file.
 
 #include <string>
 #include <string_view>
@@ -10,29 +11,34 @@
 
 namespace neuronmm::text {
 
+// A list of messages with the other variables of a chat template.
 struct Conversation {
   using Json = nlohmann::ordered_json;
 
-  Json messages = Json::array();  // objects; "role" and "content" (a string, or a list of parts)
-  Json tools, documents;          // lists of objects, or null
+  // Objects with a "role" and a "content", which is a string or a list of parts.
+  Json messages = Json::array();
+  // Lists of objects, or null.
+  Json tools, documents;
   bool add_generation_prompt = true;
-  // The field of the last message that the answer goes on with ("content"); empty: none.
+  // The field of the last message that the answer continues, for example "content". If it is empty,
+  // the answer is a new message.
   std::string continue_field;
-  Json template_kwargs = Json::object();  // more variables: {"enable_thinking": false}
+  // More variables for the template, for example {"enable_thinking": false}.
+  Json template_kwargs = Json::object();
 
-  // A message of plain text.
+  // Appends a message of plain text.
   void say(std::string role, std::string content);
 };
 
-// A list of messages, or an object of what is above by these names, where "chat_template_kwargs"
-// are the variables and "continue_final_message" is true (for "content") or the name of a field.
-// Errors begin with `source` and name the field.
+// Parses a list of messages, or an object with the fields of Conversation under their names. In an
+// object, "chat_template_kwargs" holds the variables, and "continue_final_message" is true (for
+// "content") or the name of a field. Errors begin with `source` and name the field.
 Result<Conversation> parse_conversation(std::string_view text, const std::string& source);
-// The same conversation as a file that parse_conversation reads.
+// Returns the conversation as a text that parse_conversation reads.
 std::string conversation_json(const Conversation& conversation);
-// The list of tools of a file.
+// Parses a list of tools. Errors begin with `source`.
 Result<Conversation::Json> parse_tools(std::string_view text, const std::string& source);
-// An object of variables.
+// Parses an object of template variables. Errors begin with `source`.
 Result<Conversation::Json> parse_template_kwargs(std::string_view text, const std::string& source);
 
 }  // namespace neuronmm::text

@@ -13,7 +13,7 @@ class Out : public DecoderStage {
   std::string& out_;
 };
 
-// A tokenizer without a decoder: its tokens with spaces between them.
+// Joins tokens with spaces, which is what the tokenizers library does if there is no decoder.
 class Spaced : public DecoderStage {
  public:
   void push(std::string_view token) override {

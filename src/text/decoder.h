@@ -1,6 +1,7 @@
 #pragma once
-// The decoder of a tokenizer.json: steps that turn the texts of tokens into one text. Each works on
-// tokens as they come, so that a whole answer and a stream of tokens go through the same steps.
+// The decoder of a tokenizer.json: a chain of steps that turn the texts of tokens into one text.
+// Each step takes one token at a time. A complete answer (Tokenizer::decode) and a stream of tokens
+// (StreamDecoder) therefore run the same steps.
 
 #include <functional>
 #include <memory>
@@ -10,16 +11,17 @@
 
 namespace neuronmm::text {
 
-// One step at work on one sequence of tokens.
+// The state of one step while it decodes one sequence of tokens.
 class DecoderStage {
  public:
   virtual ~DecoderStage() = default;
+  // Sets the stage that receives the results. It must outlive this stage.
   void set_next(DecoderStage* next) { next_ = next; }
 
-  // A token; or, where a step before has joined all tokens into one, the next part of that one,
-  // which ends between characters.
+  // Takes the next token. If an earlier step joins all tokens into one, takes the next part of that
+  // token, which ends between two characters.
   virtual void push(std::string_view token) = 0;
-  // No more will come.
+  // Says that no more tokens follow, and hands on what is still held back.
   virtual void finish() { next_->finish(); }
 
  protected:
@@ -29,26 +31,32 @@ class DecoderStage {
   DecoderStage* next_ = nullptr;
 };
 
+// The list of steps. A Run executes them on one sequence of tokens.
 class Decoder {
  public:
-  // What a step has to know of the others.
+  // The facts that a step has to know about the other steps.
   struct Place {
-    bool joined = false;       // a step before joins all tokens into one
-    bool cut_at_will = false;  // how text is cut into tokens does not matter behind this step
+    bool joined = false;  // An earlier step joins all tokens into one.
+    // The later steps do not care how this step's text is cut into tokens.
+    bool cut_at_will = false;
     bool is_last = false;
-    bool streaming = false;  // text is wanted as soon as it is certain enough
+    // The caller wants text as soon as it is certain.
+    bool streaming = false;
   };
   using Step = std::function<std::unique_ptr<DecoderStage>(const Place&)>;
 
+  // How a step joins tokens.
   enum class Joins {
     kNone,
-    kAfter,   // one token comes out
-    kAnyhow,  // and how its text was cut into tokens does not matter
+    kAfter,  // The step joins all tokens into one.
+    // The step joins all tokens into one, and gives the same text however its input is cut.
+    kAnyhow,
   };
   void add(Step step, Joins joins = Joins::kNone) { steps_.push_back({std::move(step), joins}); }
   bool empty() const { return steps_.empty(); }
 
-  // The steps at work: what comes out of the last one is in `out`.
+  // Executes the steps on one sequence of tokens. out() holds the text that the last step has
+  // produced.
   class Run {
    public:
     Run(const Decoder& decoder, bool streaming);

@@ -10,7 +10,7 @@ namespace {
 
 using Joins = Decoder::Joins;
 
-// Published decoders have at most five.
+// The largest number of steps. Published decoders have at most five.
 constexpr int64_t kMaxDecoders = 64;
 
 Status read_replace(const io::JsonFields& fields, Decoder& decoder) {
@@ -73,7 +73,7 @@ Status read_decoder(const nlohmann::json& value, const std::string& source,
     if (step.type == "ByteLevel") ++byte_levels;
     return read_step(step, definition.decoder);
   }));
-  // A Sequence of nothing still joins the tokens, without the spaces that no decoder means.
+  // An empty Sequence joins the tokens without spaces, unlike a tokenizer without a decoder.
   if (steps == 0) definition.decoder.add(fuse_step(), Joins::kAnyhow);
   definition.decodes_bytes = steps == 1 && byte_levels == 1;
   return {};

@@ -1,5 +1,6 @@
 #pragma once
-// The "decoder" of a tokenizer.json.
+// Reads the "decoder" of a tokenizer.json. tokenizer_json.cc is the caller. Unknown steps are
+// errors.
 
 #include <string>
 
@@ -10,7 +11,7 @@
 
 namespace neuronmm::text {
 
-// Sets the definition's decoder and decodes_bytes.
+// Sets `decoder` and `decodes_bytes` of the definition. Errors begin with `source`.
 Status read_decoder(const nlohmann::json& value, const std::string& source,
                     TokenizerDefinition& definition);
 

@@ -24,7 +24,8 @@ class MetaspaceStage : public DecoderStage {
     std::string text;
     for (size_t at; (at = token.find(replacement_)) != std::string_view::npos;) {
       text += token.substr(0, at);
-      // What encoding put in front of the text; all of the first token's, as the reference does.
+      // Encoding put a replacement before the text. The reference removes every replacement of the
+      // first token, and so does this stage.
       if (!is_first_ || !prepended_) text += ' ';
       token.remove_prefix(at + replacement_.size());
     }
@@ -39,7 +40,8 @@ class MetaspaceStage : public DecoderStage {
   bool is_first_ = true;
 };
 
-// Tokens that have to be seen to their end: `decode` gets all of the one token at once.
+// Calls `decode` for every token. If the tokens are joined, `decode` gets all of the one token at
+// once.
 class WholeStage : public DecoderStage {
  public:
   using Decode = std::function<std::string(std::string_view token)>;
@@ -64,7 +66,7 @@ class WholeStage : public DecoderStage {
 
 std::string replace_in(const Replacement& replacement, std::string_view token) {
   std::string storage;
-  // Tokens are short, and there are many of them.
+  // A token is short but there are many of them, so each gets a small part of the usual budget.
   MatchBudget budget(token.size(), MatchBudget::kTenthOfASecond / 1000);
   return std::string(replacement.apply(token, storage, budget));
 }
@@ -112,11 +114,12 @@ class ByteFallbackStage : public DecoderStage {
   }
 
   const bool early_;
-  bool is_broken_ = false;  // a byte of this run was in no character
+  // A byte of this run belongs to no character.
+  bool is_broken_ = false;
   std::string held_;
 };
 
-// Bytes that a step behind needs as characters.
+// Turns bytes into characters for the steps that follow.
 class CharactersStage : public DecoderStage {
  public:
   void push(std::string_view bytes) override { hand_on(stream_.push(bytes)); }
@@ -147,8 +150,8 @@ class StripStage : public DecoderStage {
   }
 
  private:
-  // Of the one joined token: `start_` counts down while nothing else has come, and what may be its
-  // end is held.
+  // Handles a part of the one joined token. `start_` counts down until another character comes, and
+  // characters that may be stripped from the end are held back.
   void push_part(std::string_view part) {
     for (; start_ > 0 && part.starts_with(character_); --start_)
       part.remove_prefix(character_.size());
@@ -169,7 +172,7 @@ class StripStage : public DecoderStage {
   std::string held_;
 };
 
-// Holds one token, to know the last one.
+// Holds one token back, to know which one is the last.
 class WordEndsStage : public DecoderStage {
  public:
   WordEndsStage(Replacement with_space, Replacement with_nothing)
@@ -189,7 +192,7 @@ class WordEndsStage : public DecoderStage {
   std::optional<std::string> held_;
 };
 
-// Two stages as one.
+// Runs two stages as one.
 class PairStage : public DecoderStage {
  public:
   PairStage(std::unique_ptr<DecoderStage> first, std::unique_ptr<DecoderStage> second)
@@ -231,7 +234,7 @@ Decoder::Step metaspace_step(const std::string& replacement, bool prepended) {
 
 Decoder::Step byte_fallback_step() {
   return [](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
-    // Steps between this one and the joining see the run as one token, which has to be complete.
+    // If the tokens are joined, a run of byte tokens is a single token, which must be complete.
     if (!place.joined)
       return std::make_unique<ByteFallbackStage>(place.streaming && place.cut_at_will);
     return std::make_unique<WholeStage>(place, [](std::string_view token) {

@@ -1,5 +1,6 @@
 #pragma once
-// The decoder steps of tokenizer.json, as the tokenizers library runs them.
+// The decoder steps of tokenizer.json, as the tokenizers library runs them. decoder_json.cc makes a
+// Decoder of them.
 
 #include <string>
 
@@ -8,19 +9,24 @@
 
 namespace neuronmm::text {
 
-Decoder::Step fuse_step();  // joins all tokens
+Decoder::Step fuse_step();  // Joins all tokens into one.
+// Replaces `replacement` ("▁") by a space. With `prepended`, the first token loses it instead.
 Decoder::Step metaspace_step(const std::string& replacement, bool prepended);
-// Byte tokens ("<0x0A>") side by side are one text, or U+FFFD for each of them if that is no UTF-8.
-// A stream gives its characters as they are complete, and U+FFFD from the first byte on that
-// cannot continue them.
+// Decodes adjacent byte tokens ("<0x0A>") as one text. If their bytes are not UTF-8, each of them
+// becomes U+FFFD. A stream emits characters as soon as they are complete; from the first byte that
+// cannot continue a character on, it emits U+FFFD.
 Decoder::Step byte_fallback_step();
-// The bytes that the characters of a token stand for (byte_level.h); a token with others is its
-// text. All tokens are joined. As the last step it leaves bytes that are no UTF-8 as they are.
+// Replaces the characters of a token by the bytes that they spell (byte_level.h), and joins all
+// tokens. A token with a character that spells no byte keeps its text. As the last step it also
+// emits bytes that are not UTF-8; before other steps, U+FFFD replaces them.
 Decoder::Step byte_level_step();
-// At most so many of one character at the start and at the end of a token.
+// Removes up to `start` copies of a character from the start of a token and up to `stop` copies
+// from its end.
 Decoder::Step strip_step(const std::string& character, int64_t start, int64_t stop);
+// Replaces the matches of a pattern in every token.
 Decoder::Step replace_step(const Replacement& replacement);
-// `suffix` ends a word: a space stands there, and nothing after the last token.
+// Decodes tokens with a suffix that marks the end of a word. `with_space` replaces the suffix by a
+// space, and `with_nothing` removes it from the last token.
 Decoder::Step bpe_step(const Replacement& with_space, const Replacement& with_nothing);
 
 }  // namespace neuronmm::text

@@ -1,5 +1,6 @@
 #pragma once
-// Documents as data sets hold them, JSON lines, and as tokens.
+// Reads documents from JSON lines and encodes them. Calibration, perplexity and fine-tuning read
+// their texts with these functions.
 
 #include <string>
 #include <string_view>
@@ -10,20 +11,20 @@
 
 namespace neuronmm::text {
 
-// The "text" of one such line. Errors begin with `source`.
+// Returns the "text" of one JSON object. Errors begin with `source`.
 Result<std::string> document_text(std::string_view json_object, const std::string& source);
 
-// The documents of JSON lines, each the "text" of an object; lines of white space are skipped.
-// Errors name `source` and the line; that there is none is one.
+// Returns the "text" of every line, skipping lines of white space. Errors name `source` and the
+// line. A text without any document is an error.
 Result<std::vector<std::string>> parse_documents(std::string_view json_lines,
                                                  const std::string& source);
 
-// The tokens of each document, to stand one behind the other: from its own BOS (what else its
-// tokenizer adds), or, where the tokenizer adds nothing, with a blank line at the end of all but
-// the last.
+// Returns the tokens of each document, ready to be joined. Every document begins with what its
+// tokenizer adds (a BOS token, for example). If the tokenizer adds nothing, a blank line ends every
+// document except the last.
 Result<std::vector<std::vector<TokenId>>> encode_each(const Tokenizer& tokenizer,
                                                       const std::vector<std::string>& documents);
-// As one run.
+// Returns the tokens of encode_each() joined into one sequence.
 Result<std::vector<TokenId>> encode_documents(const Tokenizer& tokenizer,
                                               const std::vector<std::string>& documents);
 

@@ -9,12 +9,12 @@
 namespace neuronmm::text {
 namespace {
 
-// Bytes of text per token, to guess the size of the result: English has 4 to 5.
+// The bytes of text per token, by which the size of the result is guessed. English has 4 to 5.
 constexpr size_t kBytesPerToken = 4;
 
 using Ranges = std::span<const ByteRange>;
 
-// What of the ranges lies in [begin, end) of the text, counted from there.
+// Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`.
 std::vector<ByteRange> ranges_within(Ranges ranges, size_t begin, size_t end) {
   std::vector<ByteRange> within;
   for (const ByteRange& range : ranges) {
@@ -34,7 +34,8 @@ size_t common_suffix(std::string_view a, std::string_view b) {
                              a.rbegin());
 }
 
-// The first character and the marks on it, which normalization may join.
+// Returns the first character with its combining marks, which normalization may join to one
+// character.
 std::string_view first_with_marks(std::string_view text) {
   auto end = static_cast<size_t>(next_utf8(text).length);
   while (end < text.size()) {
@@ -71,7 +72,8 @@ Result<std::vector<TokenId>> Encoding::take() {
   return std::move(ids_);
 }
 
-// on_part(begin, end) for the text between the added tokens, whose ids are appended in their place.
+// Calls on_part(begin, end) for the text between the added tokens, and appends the ids of these
+// tokens.
 template <typename OnPart>
 void Encoding::between_added_tokens(const AddedTokenMatcher* matcher, std::string_view text,
                                     Ranges literal, const OnPart& on_part) {
@@ -86,7 +88,8 @@ void Encoding::between_added_tokens(const AddedTokenMatcher* matcher, std::strin
   if (done < text.size()) on_part(done, text.size());
 }
 
-// Every stretch of UTF-8 is a text of its own; bytes between them become their one-byte tokens.
+// Encodes every run of valid UTF-8 as a text of its own. The bytes between the runs become their
+// one-byte tokens.
 void Encoding::encode_bytes(std::string_view bytes, bool opens_text,
                             const std::vector<ByteRange>& literal) {
   for (size_t begin = 0; begin < bytes.size();) {
@@ -116,10 +119,11 @@ void Encoding::encode_utf8(std::string_view text, bool opens_text, std::vector<B
   });
 }
 
-// What the normalizer made of the first character; nothing if it was removed or replaced together
-// with others. A sign behind it keeps steps that look at the end of a text from seeing one.
+// Returns the number of bytes that the normalizer made of the first character. The result is 0 if
+// the character was removed or replaced together with others. A sign is appended to the character,
+// so that steps that change the end of a text do not see an end there.
 size_t Encoding::head_of(std::string_view text, std::string_view normal) {
-  constexpr std::string_view kSign = "0";  // which steps leave as it is
+  constexpr std::string_view kSign = "0";  // Normalizers leave this sign as it is.
   const Normalizer& normalizer = definition_.normalizer;
   if (normalizer.empty()) return static_cast<size_t>(next_utf8(text).length);
   std::string storage;
@@ -135,7 +139,7 @@ size_t Encoding::head_of(std::string_view text, std::string_view normal) {
   const size_t alone =
       shared(text.substr(0, static_cast<size_t>(next_utf8(text).length)), is_whole);
   if (is_whole) return alone;
-  // Marks may have been joined with it to one character.
+  // Combining marks may have been joined with the first character.
   const size_t with_marks = shared(first_with_marks(text), is_whole);
   if (!is_whole || with_marks == 0) return 0;
   size_t end = std::min(alone, normal.size() - 1);
@@ -144,8 +148,8 @@ size_t Encoding::head_of(std::string_view text, std::string_view normal) {
   return end;
 }
 
-// Where the ranges of a text lie in its normal form. A character that was composed across a border
-// belongs to the range.
+// Returns where the ranges of a text lie in its normal form. A character that was composed across
+// the border of a range belongs to the range.
 std::vector<ByteRange> Encoding::normalized_ranges(std::string_view text, std::string_view normal,
                                                    Ranges ranges) {
   std::vector<ByteRange> moved;
@@ -155,7 +159,7 @@ std::vector<ByteRange> Encoding::normalized_ranges(std::string_view text, std::s
     return i < text.size() && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
   };
   for (ByteRange range : ranges) {
-    // Whole characters: normalizers take nothing else.
+    // Normalizers accept whole characters only.
     while (is_inside(range.begin)) --range.begin;
     while (is_inside(range.end)) ++range.end;
     const size_t begin =

@@ -1,5 +1,6 @@
 #pragma once
-// One text on its way to token ids: the steps of a tokenizer, each handing its parts to the next.
+// Encodes one text into token ids. Tokenizer::encode makes one object per text. The object runs the
+// stages of the tokenizer in order: added tokens, normalizer, pre-tokenizer, BPE.
 
 #include <span>
 #include <string>
@@ -13,10 +14,11 @@
 
 namespace neuronmm::text {
 
+// The work on one text. All references that it is given must outlive it.
 class Encoding {
  public:
-  // Added tokens that are searched before and after normalization; nullptr: none. All must outlive
-  // this.
+  // The added tokens that are searched before and after normalization. A null pointer means that
+  // none are searched. The matchers must outlive the Encoding.
   struct Matchers {
     const AddedTokenMatcher* raw = nullptr;
     const AddedTokenMatcher* normalized = nullptr;
@@ -25,9 +27,11 @@ class Encoding {
            std::string_view text);
 
   void append(const std::vector<TokenId>& ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
-  // `literal`: in order, without overlaps; no added token has a byte there.
+  // Appends the ids of the text. No added token matches in a `literal` range; the ranges are sorted
+  // and do not overlap.
   void encode(std::span<const ByteRange> literal);
-  // An error if the regular expressions took too many steps.
+  // Returns the ids. Fails if the regular expressions took too many steps or the normalizer made
+  // too much text.
   Result<std::vector<TokenId>> take();
 
  private:

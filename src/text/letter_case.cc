@@ -7,8 +7,6 @@
 #include "text/utf8.h"
 
 namespace neuronmm::text {
-// As Python's str.capitalize: the first character in title case, all others in lower case. Bytes
-// that are not UTF-8 stay as they are.
 std::string capitalize(std::string_view text) {
   std::string out;
   for (bool first = true; !text.empty(); first = false) {

@@ -1,5 +1,5 @@
 #pragma once
-// Letter case of Unicode text.
+// Letter case of Unicode text, for the tasks of src/eval that copy Python's text functions.
 
 #include <cstdint>
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace neuronmm::text {
 
-// Python's str.capitalize(): the first character in title case, all others in lower case. `text` is
-// UTF-8. Simple case mappings (one character to one): Python also has the few special ones ("ß" at
-// the start, "İ", "Σ" at the end of a word).
+// Puts the first character into title case and all others into lower case, like Python's
+// str.capitalize(). Simple mappings from one character to one are used. Python also knows a few
+// special ones ("ß" at the start, "İ", "Σ" at the end of a word), which are missing here. Bytes
+// that are not UTF-8 stay as they are.
 std::string capitalize(std::string_view text);
 
-// Characters in UTF-8 text, as Python's len() counts them.
+// Returns the number of characters in UTF-8 text, as Python's len() counts them.
 int64_t count_code_points(std::string_view text);
 
 }  // namespace neuronmm::text

@@ -7,8 +7,9 @@ namespace neuronmm::text {
 namespace {
 
 constexpr TokenId kNone = -1;
-// Rules come in the order in which they were learned, each after those that make its halves: one
-// pass finds everything, and a second one that there is no more.
+// The largest number of passes over the rules. The rules are in the order in which they were
+// learned, after the rules that make their halves. One pass therefore finds everything, and a
+// second pass that nothing is left.
 constexpr int kMaxPasses = 8;
 
 // The first and the last symbol of a token.
@@ -17,7 +18,8 @@ struct Ends {
   bool operator==(const Ends&) const = default;
 };
 
-// By token; empty if a token has several, or if that takes too long to find out.
+// Returns the ends of every token, by id. The result is empty if a token has several first or last
+// symbols, or if the search takes too many passes.
 std::vector<Ends> ends_of_tokens(std::span<const MergeBorders::Rule> rules,
                                  std::span<const TokenId> symbols) {
   TokenId largest = 0;

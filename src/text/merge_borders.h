@@ -1,7 +1,7 @@
 #pragma once
-// Where no merge of a BPE model can reach across: between two symbols that no token has side by
-// side. A word may be cut there without changing its tokens, so that a text of megabytes that is
-// one word (SentencePiece) is merged in pieces of a word's length.
+// Finds the places in a word that no merge can cross, because no token contains the two symbols
+// side by side. Bpe cuts a word at these places without changing its tokens. SentencePiece
+// tokenizers treat a text of megabytes as one word, and the cuts make its pieces as short as words.
 
 #include <span>
 #include <vector>
@@ -11,16 +11,20 @@
 
 namespace neuronmm::text {
 
+// The pairs of symbols that some merge joins.
 class MergeBorders {
  public:
+  // A merge: the tokens `left` and `right` become the token `merged`.
   struct Rule {
     TokenId left, right, merged;
   };
 
-  MergeBorders() = default;  // no borders: merges may reach everywhere
-  // `symbols`: all that words consist of.
+  // Without rules no borders are known.
+  MergeBorders() = default;
+  // `symbols` lists all symbols of which words consist (Alphabet::all).
   MergeBorders(std::span<const Rule> rules, std::span<const TokenId> symbols);
 
+  // Returns true if no merge joins a token that ends in `left` with one that begins with `right`.
   bool between(TokenId left, TokenId right) const {
     return known_ && neighbours_.find(left, right) == nullptr;
   }

@@ -4,7 +4,7 @@
 
 namespace neuronmm::text {
 
-// At most half full, so that a search ends after two or three slots.
+// At most half of the slots are used, so that a search ends after two or three slots.
 MergeTable::MergeTable(int64_t count)
     : slots_(std::bit_ceil(static_cast<size_t>(2 * count + 2))),
       shift_(64 - std::countr_zero(slots_.size())) {}

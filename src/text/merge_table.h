@@ -1,6 +1,6 @@
 #pragma once
-// The merges of a BPE model by their pair: a hash table with open addressing, since most of the
-// time of encoding a word goes into these look-ups and most of them find nothing.
+// A hash table of the merges of a BPE model, by pair of tokens. The table uses open addressing,
+// because encoding a word spends most of its time on look-ups and most of them find nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +10,10 @@
 
 namespace neuronmm::text {
 
+// The table. Its size is fixed when it is made.
 class MergeTable {
  public:
+  // The result of merging a pair. A lower rank is merged first.
   struct Merge {
     int32_t rank;
     TokenId merged;
@@ -20,17 +22,18 @@ class MergeTable {
   MergeTable() : MergeTable(0) {}
   explicit MergeTable(int64_t count);
 
-  // At most `count` pairs; a pair that comes again replaces its merge, as in the tokenizers
-  // library.
+  // Adds a pair; the table may hold `count` pairs. A pair that comes again replaces its merge, as
+  // in the tokenizers library.
   void insert(TokenId left, TokenId right, Merge merge);
-  // nullptr: the pair has no merge.
+  // Returns null if the pair has no merge.
   const Merge* find(TokenId left, TokenId right) const {
     const Slot& slot = slots_[slot_of(key_of(left, right))];
     return slot.key == kEmpty ? nullptr : &slot.merge;
   }
 
  private:
-  static constexpr uint64_t kEmpty = ~uint64_t{0};  // ids are not negative: no pair has this key
+  // The key of a free slot. Ids are not negative, so no pair has it.
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
   struct Slot {
     uint64_t key = kEmpty;
     Merge merge{};
@@ -39,8 +42,9 @@ class MergeTable {
   static uint64_t key_of(TokenId left, TokenId right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
-  // Where the key is or would be. The multiplier is 2^64 / golden ratio (Knuth's multiplicative
-  // hashing); the high bits of the product are the good ones.
+  // Returns the slot that holds the key, or else the free slot where it belongs. The multiplier is
+  // 2^64 / golden ratio (Knuth's multiplicative hashing). The high bits of the product are used
+  // because they are mixed best.
   size_t slot_of(uint64_t key) const {
     const size_t mask = slots_.size() - 1;
     size_t i = (key * 0x9E3779B97F4A7C15u) >> shift_;

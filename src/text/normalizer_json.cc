@@ -12,7 +12,8 @@
 namespace neuronmm::text {
 namespace {
 
-// Published normalizers have at most six steps; each is a pass over the text.
+// The largest number of steps, each of which is a pass over the text. Published normalizers have at
+// most six.
 constexpr int64_t kMaxNormalizers = 64;
 
 constexpr std::string_view kSupported =

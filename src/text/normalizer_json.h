@@ -1,5 +1,6 @@
 #pragma once
-// The "normalizer" of a tokenizer.json.
+// Reads the "normalizer" of a tokenizer.json. tokenizer_json.cc is the caller. Unknown steps are
+// errors.
 
 #include <string>
 

@@ -16,7 +16,7 @@ void append_lower(char32_t code_point, std::string& out) {
   if (code_point < 0x80) {
     out.push_back(static_cast<char>(utf8proc_tolower(character)));
   } else if (character == kCapitalIWithDot) {
-    // The only character whose lower case is two: "i" and U+0307.
+    // U+0130 is the only character whose lower case is two characters: "i" and U+0307.
     out += "i\xCC\x87";
   } else {
     append_utf8(static_cast<char32_t>(utf8proc_tolower(character)), out);

@@ -3,11 +3,11 @@
 namespace neuronmm::text {
 namespace {
 
-// Escapes of letters that mean the same to both, inside and outside of a class.
+// Letters whose escapes mean the same in both syntaxes, inside and outside of a class.
 constexpr std::string_view kSharedEscapes = "pPdDnrtfve";
-// Outside only.
+// Letters whose escapes mean the same in both syntaxes, but only outside of a class.
 constexpr std::string_view kSharedAnchors = "Az";
-// Oniguruma's word characters, and six numbers of Latin-1 that are such outside of classes only.
+// Oniguruma's word characters. Outside of classes, six numbers of Latin-1 are word characters, too.
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 constexpr std::string_view kWordNumbers = "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
@@ -38,7 +38,7 @@ class Translator {
     return write(text, text.size());
   }
 
-  // "\p{L}": its braces are no interval.
+  // Returns the length of an escape, including the braces of one like "\p{L}".
   size_t escape_length() const {
     const size_t end = at(2) == '{' ? rest_.find('}') : std::string_view::npos;
     return end == std::string_view::npos ? 2 : end + 1;
@@ -47,7 +47,7 @@ class Translator {
   Status escape() {
     const char c = at(1);
     const bool in_class = class_depth_ > 0;
-    // Oniguruma's \s is the White_Space property; PCRE2's also has U+180E.
+    // Oniguruma's \s is the White_Space property; PCRE2's \s also has U+180E.
     if (c == 's') return write("\\p{White_Space}", 2);
     if (c == 'S') return write("\\P{White_Space}", 2);
     if (c == 'w' && in_class) return write(kWord, 2);
@@ -56,19 +56,21 @@ class Translator {
     if (c == 'u' && rest_.size() >= 6 && is_hex(at(2)) && is_hex(at(3)) && is_hex(at(4)) &&
         is_hex(at(5)))
       return write(fmt::format("\\x{{{}}}", rest_.substr(2, 4)), 6);
-    // Two digits are a byte for Oniguruma and a character for PCRE2.
+    // "\x" with two digits is a byte for Oniguruma and a character for PCRE2. The two agree for
+    // ASCII only.
     const bool is_ascii_code = at(2) >= '0' && at(2) <= '7' && is_hex(at(3));
     if (c == 'x' && (at(2) == '{' || is_ascii_code)) return copy(escape_length());
     const bool shared = kSharedEscapes.find(c) != std::string_view::npos ||
                         (!in_class && kSharedAnchors.find(c) != std::string_view::npos);
-    // An escaped letter or digit has a meaning, which the two libraries may not share; an escaped
+    // An escaped letter or digit has a meaning, which the two libraries may not share. An escaped
     // sign means itself in both.
     if ((is_letter(c) || is_digit(c)) && !shared)
       return fail("the escape \\{}{} is not supported", c, in_class ? " inside a class" : "");
     return copy(c == 'p' || c == 'P' ? escape_length() : 2);
   }
 
-  // Oniguruma's classes may hold classes. Those that only add to it are written out.
+  // Classes of Oniguruma may contain classes. A nested class that only adds characters is written
+  // into the outer one.
   Status in_class() {
     const char c = at(0);
     if (c == '[') {
@@ -90,7 +92,7 @@ class Translator {
     const char c = at(0);
     if (c == '[') {
       class_depth_ = 1;
-      // "]" at the start is a character.
+      // A "]" at the start of a class is a character.
       const size_t start = at(1) == '^' ? 2 : 1;
       return copy(at(start) == ']' ? start + 1 : start);
     }
@@ -100,7 +102,8 @@ class Translator {
     return copy(1);
   }
 
-  // "(?m" lets "." match newlines in Ruby's syntax, and changes ^ and $ in PCRE2's.
+  // Refuses options such as "(?m", which lets "." match newlines in Ruby's syntax but changes ^ and
+  // $ in PCRE2's.
   Status options() {
     for (size_t i = 2; is_letter(at(i)) || at(i) == '-'; ++i) {
       if (at(i) != 'i' && at(i) != 'x' && at(i) != '-')
@@ -109,7 +112,8 @@ class Translator {
     return copy(2);
   }
 
-  // Ruby has {,n}, and "+" behind an interval repeats it, which PCRE2 takes for a possessive one.
+  // Translates intervals. Ruby has {,n}, which becomes {0,n}. In Ruby, "+" after an interval
+  // repeats the interval, whereas PCRE2 takes it for a possessive quantifier.
   Status interval() {
     size_t i = 1;
     while (is_digit(at(i))) ++i;

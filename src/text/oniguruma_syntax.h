@@ -1,6 +1,6 @@
 #pragma once
-// Regular expressions in the syntax of Oniguruma (Ruby's), which tokenizer.json files are written
-// for, in that of PCRE2.
+// Translates regular expressions from the syntax of Oniguruma (Ruby's), in which tokenizer.json
+// files are written, into the syntax of PCRE2. SplitRegex is the caller.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace neuronmm::text {
 
-// What means something else in PCRE2 is rewritten, and what cannot be is refused: a silent
-// difference would be wrong ids. What neither library reads is left for PCRE2 to refuse.
+// Rewrites what means something else in PCRE2. Fails on what PCRE2 cannot express, because a silent
+// difference would give wrong ids. PCRE2 reports the errors that both syntaxes have in common.
 Result<std::string> translate_from_oniguruma(std::string_view pattern);
 
 }  // namespace neuronmm::text

@@ -7,8 +7,8 @@ namespace {
 
 using nlohmann::json;
 
-// The ids that stand for the special token `name` of a TemplateProcessing: the template names it,
-// and "special_tokens" has its ids.
+// Appends the ids of the special token `name` of a TemplateProcessing. The template names the
+// token, and "special_tokens" has its ids.
 Status append_special(const io::JsonFields& processor, const std::string& name,
                       const Vocabulary& vocabulary, std::vector<TokenId>& out) {
   const json* special_tokens = processor.find("special_tokens");
@@ -28,7 +28,7 @@ Status append_special(const io::JsonFields& processor, const std::string& name,
   return {};
 }
 
-// "single": a list of {"SpecialToken": {"id": name}} and one {"Sequence": {"id": "A"}}.
+// Reads "single", a list of {"SpecialToken": {"id": name}} and one {"Sequence": {"id": "A"}}.
 Status read_template(const io::JsonFields& fields, TokenizerDefinition& definition) {
   constexpr std::string_view kExpected =
       "a list of {\"SpecialToken\": {\"id\": ...}} and one {\"Sequence\": {\"id\": \"A\"}}";
@@ -53,13 +53,13 @@ Status read_template(const io::JsonFields& fields, TokenizerDefinition& definiti
     }
   }
   if (sequences != 1) return fields.wrong("single", kExpected);
-  // Each processor of a sequence works on what the one before it made.
+  // A processor of a Sequence surrounds the result of the processor before it.
   definition.prefix.insert(definition.prefix.begin(), prefix.begin(), prefix.end());
   definition.suffix.insert(definition.suffix.end(), suffix.begin(), suffix.end());
   return {};
 }
 
-// ["</s>", 2]: the text and the id.
+// Reads a pair of a text and an id, such as ["</s>", 2].
 Status append_pair(const io::JsonFields& fields, const std::string& key,
                    const Vocabulary& vocabulary, std::vector<TokenId>& out) {
   const json* pair = fields.find(key);
@@ -71,7 +71,7 @@ Status append_pair(const io::JsonFields& fields, const std::string& key,
   return {};
 }
 
-// RobertaProcessing and BertProcessing.
+// Reads RobertaProcessing and BertProcessing.
 Status read_cls_and_sep(const io::JsonFields& fields, TokenizerDefinition& definition) {
   std::vector<TokenId> prefix;
   NMM_TRY(append_pair(fields, "cls", definition.vocabulary, prefix));
@@ -88,7 +88,8 @@ Status read_post_processor(const json& value, const std::string& source,
     if (step.type == "TemplateProcessing") return read_template(step.fields, definition);
     if (step.type == "RobertaProcessing" || step.type == "BertProcessing")
       return read_cls_and_sep(step.fields, definition);
-    if (step.type == "ByteLevel") return {};  // moves offsets only, which we do not report
+    // ByteLevel moves offsets only, which we do not report.
+    if (step.type == "ByteLevel") return {};
     return unsupported(
         step, "BertProcessing, ByteLevel, RobertaProcessing, Sequence or TemplateProcessing");
   });

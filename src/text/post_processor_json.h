@@ -1,5 +1,6 @@
 #pragma once
-// The "post_processor" of a tokenizer.json.
+// Reads the "post_processor" of a tokenizer.json, which says what surrounds a text (BOS and EOS,
+// for example). tokenizer_json.cc is the caller. Unknown processors are errors.
 
 #include <string>
 
@@ -10,8 +11,8 @@
 
 namespace neuronmm::text {
 
-// What it puts around a text, added to the definition's prefix and suffix. The definition's
-// vocabulary is already read.
+// Adds the tokens to the definition's prefix and suffix. The definition's vocabulary must be
+// complete.
 Status read_post_processor(const nlohmann::json& value, const std::string& source,
                            TokenizerDefinition& definition);
 

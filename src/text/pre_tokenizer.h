@@ -1,6 +1,6 @@
 #pragma once
-// Cuts text into the words that BPE encodes one by one: the steps of the tokenizer.json in their
-// order, each inside the pieces of the one before.
+// Cuts text into the words that BPE encodes one by one. The steps of the tokenizer.json run in
+// their order, and each step cuts the pieces of the step before it. Encoding is the caller.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace neuronmm::text {
 
-// A stretch of text on its way to becoming words.
+// A part of a text that is being cut into words.
 struct Piece {
-  std::string_view text;  // valid UTF-8, not empty
-  // How many of its bytes come from the first character of the whole input: some only if the piece
-  // opens the input, which Metaspace's scheme "first" asks for.
+  std::string_view text;  // Valid UTF-8, not empty.
+  // The number of its bytes that come from the first character of the whole input. The number is 0
+  // unless the piece begins the input. Metaspace's scheme "first" needs it.
   size_t head = 0;
 
   Piece part(size_t begin, size_t end) const {
@@ -25,14 +25,16 @@ struct Piece {
   }
 };
 
+// The list of steps.
 class PreTokenizer {
  public:
   using OnWord = std::function<void(std::string_view)>;
 
-  // What a step hands its pieces to: the next step, or who asked for the words.
+  // Receives the pieces of a step and hands them to the next step, or as words to the caller of
+  // split().
   class Next {
    public:
-    // Pieces that are empty are none.
+    // Empty pieces are dropped.
     void operator()(const Piece& piece) const {
       if (!piece.text.empty()) pre_tokenizer_.run_from(step_, piece, budget_, on_word_);
     }
@@ -48,6 +50,7 @@ class PreTokenizer {
     const OnWord& on_word_;
   };
 
+  // A step. Its implementations are in split_step.h and rewrite_steps.h.
   class Step {
    public:
     virtual ~Step() = default;
@@ -56,14 +59,14 @@ class PreTokenizer {
 
   void add(std::shared_ptr<const Step> step) { steps_.push_back(std::move(step)); }
   int64_t steps() const { return std::ssize(steps_); }
-  // Once the budget is spent the words are wrong.
+  // Calls on_word for every word. The words are wrong once the budget is spent.
   void split(const Piece& piece, MatchBudget& budget, const OnWord& on_word) const {
     if (!piece.text.empty()) run_from(0, piece, budget, on_word);
   }
 
  private:
-  // Steps are nested: what one hands on, the next one cuts further, and what the last one hands on
-  // is a word.
+  // Runs the steps from `step` on. Steps call each other: each piece of a step goes to the next
+  // step at once, and a piece of the last step is a word.
   void run_from(size_t step, const Piece& piece, MatchBudget& budget, const OnWord& on_word) const {
     if (step == steps_.size()) return on_word(piece.text);
     steps_[step]->apply(piece, budget, Next(*this, step + 1, budget, on_word));

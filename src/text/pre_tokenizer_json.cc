@@ -13,13 +13,15 @@ namespace {
 
 using nlohmann::json;
 
-// GPT-2's pattern, which ByteLevel stands for when use_regex is true.
+// GPT-2's pattern, which ByteLevel uses if use_regex is true.
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// Published tokenizers have at most six; each is a recursion of the pre-tokenizer.
+// The largest number of steps, each of which is a recursion of the pre-tokenizer. Published
+// tokenizers have at most six.
 constexpr int64_t kMaxPreTokenizers = 16;
 
-// Published ones have one, and each may double a text.
+// The largest number of ByteLevel steps, each of which may double a text. Published tokenizers have
+// one.
 constexpr int64_t kMaxByteLevels = 4;
 
 constexpr std::string_view kSupported =
@@ -56,7 +58,7 @@ Status read_split(const io::JsonFields& fields, PreTokenizer& out) {
 }
 
 Status read_byte_level(const io::JsonFields& fields, PreTokenizer& out) {
-  // The tokenizers library's defaults: both true.
+  // The tokenizers library has both options on by default.
   NMM_ASSIGN(const bool add_prefix_space, read_flag(fields, "add_prefix_space", true));
   NMM_ASSIGN(const bool use_regex, read_flag(fields, "use_regex", true));
   if (add_prefix_space) add<PrefixSpaceStep>(out);
@@ -83,7 +85,7 @@ Status read_delimiter(const io::JsonFields& fields, PreTokenizer& out) {
 }
 
 Status read_fixed_length(const io::JsonFields& fields, PreTokenizer& out) {
-  constexpr int64_t kDefault = 5;  // the tokenizers library's
+  constexpr int64_t kDefault = 5;  // The default of the tokenizers library.
   NMM_ASSIGN(const auto length, fields.integer("length"));
   if (length.value_or(kDefault) < 1) return fields.wrong("length", "at least 1");
   add<FixedLengthStep>(out, length.value_or(kDefault));
@@ -131,7 +133,7 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
   return for_each_component(value, source, "pretokenizers", [&](const Component& step) -> Status {
     if (++steps > kMaxPreTokenizers)
       return fail("{}: more than {} steps", source, kMaxPreTokenizers);
-    // Later steps see the spelling of bytes instead of the text.
+    // Steps after a ByteLevel step see the spelling of the bytes instead of the text.
     if (ends_spelled) add<SpellBytesStep>(out);
     ends_spelled = step.type == "ByteLevel";
     if (ends_spelled && ++byte_levels > kMaxByteLevels)

@@ -1,5 +1,6 @@
 #pragma once
-// The "pre_tokenizer" of a tokenizer.json.
+// Reads the "pre_tokenizer" of a tokenizer.json. tokenizer_json.cc is the caller. Unknown steps are
+// errors.
 
 #include <string>
 
@@ -10,11 +11,11 @@
 
 namespace neuronmm::text {
 
-// `ends_spelled`: the last step is ByteLevel, and its spelling of bytes is left to be added, which
-// is not needed where BPE works on bytes.
+// Sets `ends_spelled` if the last step is ByteLevel. The step that spells its bytes is then not
+// added: the caller adds it unless BPE works on bytes.
 Status read_pre_tokenizer(const nlohmann::json& value, const std::string& source,
                           PreTokenizer& pre_tokenizer, bool& ends_spelled);
-// GPT-2's: a ByteLevel that puts no space in front.
+// Adds GPT-2's only step, a ByteLevel that puts no space before the text.
 Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer);
 
 }  // namespace neuronmm::text

@@ -24,7 +24,8 @@ std::string_view Replacement::apply(std::string_view text, std::string& storage,
   };
   bool found = false;
   if (!literal_.empty()) {
-    // Spaces, mostly: what every text of a SentencePiece tokenizer goes through.
+    // A literal is searched without PCRE2, because SentencePiece tokenizers replace the spaces of
+    // every text this way.
     for (size_t at; (at = text.find(literal_, done)) != std::string_view::npos; found = true) {
       if (!budget.holds(storage.size())) break;
       replace(at, at + literal_.size());

@@ -1,6 +1,6 @@
 #pragma once
-// "Replace" of tokenizer.json, a step of normalizers and of decoders: what matches a pattern
-// becomes a fixed text.
+// The step "Replace" of tokenizer.json, which replaces the matches of a pattern by a fixed text.
+// Normalizers and decoders use it.
 
 #include <string>
 #include <string_view>
@@ -9,14 +9,16 @@
 
 namespace neuronmm::text {
 
+// A compiled pattern and the text that replaces its matches.
 class Replacement {
  public:
+  // Fails if the pattern does not compile (SplitRegex::compile).
   static Result<Replacement> compile(std::string_view pattern, SplitRegex::Kind kind,
                                      std::string content);
 
-  // `text` (valid UTF-8) itself where nothing matches, or `storage`.
+  // Returns `text` (valid UTF-8) if nothing matches, and `storage` otherwise.
   std::string_view apply(std::string_view text, std::string& storage, MatchBudget& budget) const;
-  // Whether the parts of a text may be replaced one by one wherever it is cut between characters.
+  // Returns true if a text may be cut between any two characters and its parts replaced one by one.
   bool is_of_single_characters() const { return single_character_; }
 
  private:
@@ -27,7 +29,8 @@ class Replacement {
         single_character_(single_character) {}
 
   SplitRegex regex_;
-  std::string literal_;  // what a literal pattern is; empty: a regular expression
+  // The pattern if it is literal; empty if it is a regular expression.
+  std::string literal_;
   std::string content_;
   bool single_character_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// The pre-tokenizer steps that change the text: Metaspace, and ByteLevel's space and spelling. And
-// Whitespace and FixedLength, which cut without a pattern.
+// The pre-tokenizer steps that change the text: Metaspace, and the space and the spelling of
+// ByteLevel. The file also holds Whitespace and FixedLength, which cut text without a pattern.
 
 #include <string>
 
@@ -8,25 +8,29 @@
 
 namespace neuronmm::text {
 
-// A space in front of every piece that begins with none.
+// Puts a space before every piece that does not begin with one.
 class PrefixSpaceStep : public PreTokenizer::Step {
  public:
   void apply(const Piece& piece, MatchBudget& budget,
              const PreTokenizer::Next& next) const override;
 };
 
-// Bytes as the characters of byte_level.h.
+// Spells bytes with the characters of byte_level.h.
 class SpellBytesStep : public PreTokenizer::Step {
  public:
   void apply(const Piece& piece, MatchBudget& budget,
              const PreTokenizer::Next& next) const override;
 };
 
-// Spaces become `replacement` ("▁"), which is also put in front of pieces without one. With
-// `split`, each of them begins a piece.
+// Replaces spaces by `replacement` ("▁") and puts one before pieces that do not begin with it. With
+// `split`, every replacement begins a new piece.
 class MetaspaceStep : public PreTokenizer::Step {
  public:
-  enum class Prepend { kAlways, kFirst, kNever };  // kFirst: where the input begins
+  enum class Prepend {
+    kAlways,
+    kFirst,
+    kNever
+  };  // The scheme kFirst prepends only at the start of the input.
   MetaspaceStep(std::string replacement, Prepend prepend, bool split)
       : replacement_(std::move(replacement)), prepend_(prepend), split_(split) {}
   void apply(const Piece& piece, MatchBudget& budget,
@@ -38,17 +42,18 @@ class MetaspaceStep : public PreTokenizer::Step {
   bool split_;
 };
 
-// Runs of word characters, and runs of others that are no white space: \w+|[^\w\s]+.
+// Cuts out runs of word characters and runs of characters that are neither word characters nor
+// white space: \w+|[^\w\s]+.
 class WordsStep : public PreTokenizer::Step {
  public:
   void apply(const Piece& piece, MatchBudget& budget,
              const PreTokenizer::Next& next) const override;
 };
 
-// So many characters at a time.
+// Cuts a piece after every `length` characters.
 class FixedLengthStep : public PreTokenizer::Step {
  public:
-  explicit FixedLengthStep(int64_t length) : length_(length) {}  // at least 1
+  explicit FixedLengthStep(int64_t length) : length_(length) {}  // The length is at least 1.
   void apply(const Piece& piece, MatchBudget& budget,
              const PreTokenizer::Next& next) const override;
 

@@ -13,10 +13,10 @@
 namespace neuronmm::text {
 namespace {
 
-// A match that ran out of steps begins again with this many times more: all that is thrown away
-// together is a seventh of the last try.
+// The factor by which the limit grows when a match that ran out of steps begins again. All failed
+// tries together take a seventh of the steps of the last one.
 constexpr uint32_t kMoreSteps = 8;
-// The longest published pattern (o200k) has about 400 characters.
+// The largest pattern. The longest published one (o200k) has about 400 characters.
 constexpr size_t kMaxPatternBytes = 10'000;
 
 std::string pcre2_message(int code) {
@@ -49,10 +49,10 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
   uint32_t options = PCRE2_UTF | PCRE2_LITERAL;
   if (kind == Kind::kRegex) {
     NMM_ASSIGN(translated, translate_from_oniguruma(pattern));
-    // In Ruby's syntax ^ and $ always mean lines.
+    // Ruby's ^ and $ always match at line ends.
     options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE;
   }
-  // Shared by all copies of the tokenizer; PCRE2 compiles once and matches from any thread.
+  // Copies of the tokenizer share the compiled pattern, from which any thread may match.
   auto compiled = std::make_shared<Compiled>();
   int error = 0;
   PCRE2_SIZE at = 0;
@@ -60,7 +60,7 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
                                  options, &error, &at, nullptr);
   if (compiled->code == nullptr)
     return fail("the pattern is not a regular expression: {}", pcre2_message(error));
-  // Where there is no JIT, pcre2_match interprets.
+  // Without a JIT compiler, pcre2_match interprets the pattern.
   pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
   compiled->context = pcre2_match_context_create(nullptr);
   NMM_CHECK(compiled->context != nullptr);
@@ -80,8 +80,8 @@ SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text, Mat
   NMM_CHECK(match_data_ != nullptr);
 }
 
-// What pcre2_match returns; the compiled pattern and its context belong to all threads, so more
-// steps need a context of their own.
+// Returns the result of pcre2_match. All threads share the compiled pattern and its context, so a
+// higher limit needs a context of its own.
 int SplitRegex::Matches::match_within_budget() {
   auto* match_data = static_cast<pcre2_match_data*>(match_data_.get());
   const auto match = [&](pcre2_match_context* context) {
@@ -109,8 +109,8 @@ int SplitRegex::Matches::match_within_budget() {
   return found;
 }
 
-// The rules of Rust's onig crate for empty matches: none where the match before ended, and the
-// search goes on a character later.
+// Follows the rules of Rust's onig crate for empty matches: an empty match may not begin where the
+// previous match ended, and the search goes on one character later.
 bool SplitRegex::Matches::next() {
   while (from_ <= text_.size() && !budget_.spent()) {
     const int found = match_within_budget();

@@ -1,6 +1,7 @@
 #pragma once
-// The regular expression of a pre-tokenizer, run by PCRE2. The tokenizers library runs Oniguruma
-// (Ruby's syntax): what the two read differently is rewritten or refused.
+// The regular expression of a pre-tokenizer or a Replace step, run by PCRE2. The tokenizers library
+// runs Oniguruma (Ruby's syntax). Patterns that the two libraries read differently are rewritten or
+// refused.
 
 #include <memory>
 #include <string>
@@ -11,16 +12,19 @@
 
 namespace neuronmm::text {
 
+// A compiled pattern. Copies share it, and all threads may use it.
 class SplitRegex {
  public:
   enum class Kind { kRegex, kLiteral };
+  // Fails if the pattern is empty, too long, malformed or not supported.
   static Result<SplitRegex> compile(std::string_view pattern, Kind kind = Kind::kRegex);
 
-  // The matches in a text (valid UTF-8) from left to right. Once the budget is spent there are no
-  // more; whoever gave it has to ask.
+  // Finds the matches in a text (valid UTF-8) from left to right. The matches end early if the
+  // budget is spent, which the owner of the budget has to check.
   class Matches {
    public:
     Matches(const SplitRegex& regex, std::string_view text, MatchBudget& budget);
+    // Returns false if there are no more matches.
     bool next();
     size_t begin() const { return begin_; }
     size_t end() const { return end_; }

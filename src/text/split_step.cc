@@ -44,8 +44,9 @@ class Pieces {
   const SplitBehavior behavior_;
   const bool invert_;
   const PreTokenizer::Next& next_;
-  size_t begin_ = 0, end_ = 0;  // of the piece that may still grow
-  bool is_match_ = false;       // the last part of it
+  // The bytes of the piece that may still grow.
+  size_t begin_ = 0, end_ = 0;
+  bool is_match_ = false;  // Whether its last part is a match.
   bool is_open_ = false;
 };
 

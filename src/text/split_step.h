@@ -1,6 +1,6 @@
 #pragma once
-// The pre-tokenizer steps that cut a text at what matches a pattern: Split, Digits, Punctuation,
-// WhitespaceSplit, CharDelimiterSplit, ByteLevel's regular expression.
+// The pre-tokenizer steps that cut a text where a pattern matches: Split, Digits, Punctuation,
+// WhitespaceSplit, CharDelimiterSplit and ByteLevel's regular expression.
 
 #include <variant>
 
@@ -10,19 +10,20 @@
 
 namespace neuronmm::text {
 
-// What becomes of the parts that match and of the gaps between them.
+// Says what a step does with the matches and with the gaps between them.
 enum class SplitBehavior {
-  kRemoved,             // only the gaps are pieces
-  kIsolated,            // matches and gaps are pieces
-  kMergedWithPrevious,  // a match ends the gap before it
-  kMergedWithNext,      // a match begins the gap after it
-  kContiguous           // matches side by side are one piece
+  kRemoved,             // Only the gaps are pieces.
+  kIsolated,            // Matches and gaps are pieces.
+  kMergedWithPrevious,  // A match joins the end of the gap before it.
+  kMergedWithNext,      // A match joins the start of the gap after it.
+  kContiguous           // Adjacent matches are one piece.
 };
 
+// Cuts pieces at the matches of a pattern.
 class SplitStep : public PreTokenizer::Step {
  public:
-  // A regular expression or literal, or every character of a class by itself. Inverted: the gaps
-  // count as the matches.
+  // A regular expression or a literal, or a class whose characters are matches one by one. With
+  // `invert`, the gaps count as the matches.
   using Pattern = std::variant<SplitRegex, CharacterClass*>;
   SplitStep(Pattern pattern, SplitBehavior behavior, bool invert = false)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}

@@ -23,8 +23,7 @@ std::string StopStrings::push(std::string_view piece) {
 
 std::string StopStrings::finish() { return std::exchange(held_, std::string()); }
 
-// Of the stop that is complete first, and among those that end there of the longest. What was given
-// before can be no part of it.
+// Text that was returned before cannot be a part of a stop, so that the search sees only held_.
 size_t StopStrings::find_stop() {
   size_t begin = std::string::npos, end = std::string::npos;
   for (const std::string& stop : stops_) {
@@ -40,7 +39,7 @@ size_t StopStrings::find_stop() {
   return begin;
 }
 
-// Where the longest end of the text begins that is a proper beginning of a stop.
+// Returns where the longest suffix of the text begins that is a proper prefix of a stop.
 size_t StopStrings::begin_of_possible_stop() const {
   size_t begin = held_.size();
   for (const std::string& stop : stops_) {

@@ -1,5 +1,6 @@
 #pragma once
-// The end of a text that comes in pieces: at the first of several strings.
+// Ends a text that arrives in pieces at the first of several stop strings. The server's answers and
+// the generation commands use it.
 
 #include <string>
 #include <string_view>
@@ -7,23 +8,24 @@
 
 namespace neuronmm::text {
 
-// What may yet become a stop is held back. Of several stops the one that is complete first ends the
-// text, and of those complete together the longest: how the text is cut into pieces changes
-// nothing. With pieces and stops of whole UTF-8 characters, what is given is whole characters, too.
+// Holds back text that may yet become a stop string. The stop that is complete first ends the text;
+// if several are complete at the same byte, the longest one does. How the text is cut into pieces
+// changes nothing. If all pieces and stops are whole UTF-8 characters, so are the results.
 class StopStrings {
  public:
   StopStrings() = default;
-  // None may be empty.
+  // No stop may be empty.
   explicit StopStrings(std::vector<std::string> stops);
-  // What of the text so far is certain to stand before any stop, and was not given yet; nothing
-  // once a stop was found.
+  // Returns the new part of the text that certainly stands before any stop. Returns nothing once a
+  // stop was found.
   std::string push(std::string_view piece);
-  std::string finish();  // what is still held back: no more text comes
+  std::string finish();  // Returns the text that is held back, when no more text follows.
   bool found() const { return found_; }
-  const std::string& stop() const { return stop_; }  // the one that was found
+  const std::string& stop() const { return stop_; }  // The stop that was found.
 
  private:
-  // Where the stop that ends the text begins, and which it is.
+  // Returns where the stop that ends the text begins, and sets `stop_`. Returns npos if there is
+  // none.
   size_t find_stop();
   size_t begin_of_possible_stop() const;
 

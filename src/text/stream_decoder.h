@@ -1,5 +1,6 @@
 #pragma once
-// Text as tokens arrive.
+// Decodes tokens to text while they arrive. The server and the generation commands send its pieces
+// to their users.
 
 #include <optional>
 #include <span>
@@ -13,25 +14,27 @@ namespace neuronmm::text {
 
 class Tokenizer;
 
-// Never half a UTF-8 character; bytes that can no longer become one are emitted as U+FFFD. The
-// pieces join to what Tokenizer::decode gives, with one exception: byte tokens ("<0xE2>") that turn
-// out to be no UTF-8 after some of them were characters leave those as they are.
+// Never emits half a UTF-8 character. Bytes that cannot become a character are emitted as U+FFFD.
+// The pieces join to the result of Tokenizer::decode, with one exception. If byte tokens ("<0xE2>")
+// turn out not to be UTF-8, the stream keeps the characters that it has emitted of them.
 class StreamDecoder {
  public:
-  // The tokenizer must outlive this.
+  // The tokenizer must outlive this object.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true);
-  // The text goes on behind these tokens, whose own text is not given: the first token is no first
-  // one, whose space a SentencePiece decoder would take.
+  // Continues a text that begins with these tokens, without emitting their text. The next token
+  // then does not count as the first one, from which a SentencePiece decoder removes the space.
   void continue_after(std::span<const TokenId> ids);
+  // Returns the text that is certain after this token, which may be empty.
   std::string push(TokenId id);
-  std::string finish();  // what is still held back; then a new text may begin
+  std::string finish();  // Returns the text that is held back. A new text may begin after it.
 
  private:
   void start();
 
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;
-  std::optional<Decoder::Run> run_;  // none where the text is the bytes of the tokens
+  // Empty if the text is the bytes of the tokens.
+  std::optional<Decoder::Run> run_;
   Utf8Stream characters_;
 };
 

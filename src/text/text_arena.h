@@ -1,5 +1,6 @@
 #pragma once
-// Many short texts that stay where they are.
+// Memory for many short texts that never move. Vocabularies keep hundreds of thousands of token
+// texts in it without an allocation for each.
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +10,10 @@
 
 namespace neuronmm::text {
 
+// Owns the texts; the views that keep() returns are valid as long as the arena.
 class TextArena {
  public:
+  // Copies the text and returns a view of the copy.
   std::string_view keep(std::string_view text) {
     if (text.size() > free_ || next_ == nullptr) grow(text.size());
     char* const kept = next_;

@@ -1,5 +1,5 @@
 #pragma once
-// The number of a token in its tokenizer's vocabulary.
+// The number of a token in the vocabulary of its tokenizer.
 
 #include <cstdint>
 

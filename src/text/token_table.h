@@ -1,5 +1,6 @@
 #pragma once
-// Ids by text: a hash table with open addressing, since every word of a text is looked up here.
+// A hash table from texts to token ids. The table uses open addressing, because every word of a
+// text is looked up in it.
 
 #include <functional>
 #include <optional>
@@ -10,9 +11,10 @@
 
 namespace neuronmm::text {
 
+// Refers to the texts without owning them.
 class TokenTable {
  public:
-  // `text` is not empty, not in the table yet, and must outlive it.
+  // Adds a text, which must not be empty or in the table already. The text must outlive the table.
   void insert(std::string_view text, TokenId id) {
     if (2 * (count_ + 1) > slots_.size()) grow();
     slots_[slot_of(text)] = {text, id};
@@ -27,11 +29,11 @@ class TokenTable {
 
  private:
   struct Slot {
-    std::string_view text;  // empty: free
+    std::string_view text;  // Empty in a free slot.
     TokenId id = 0;
   };
 
-  // Where the text is or would be.
+  // Returns the slot that holds the text, or else the free slot where it belongs.
   size_t slot_of(std::string_view text) const {
     const size_t mask = slots_.size() - 1;
     size_t i = std::hash<std::string_view>()(text) & mask;
@@ -46,7 +48,8 @@ class TokenTable {
     }
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(16);  // a power of two, at most half of it used
+  // The size is a power of two, and at most half of the slots are used.
+  std::vector<Slot> slots_ = std::vector<Slot>(16);
   size_t count_ = 0;
 };
 

@@ -16,17 +16,18 @@
 namespace neuronmm::text {
 namespace {
 
-// Bytes of text per token, to guess the size of the result: English has 4 to 5.
+// The bytes of text per token, by which the size of the result is guessed. English has 4 to 5.
 constexpr size_t kBytesPerToken = 4;
 
-// Of an added token that is searched after normalization, the text that it is searched as.
+// Returns the text that is searched for an added token after normalization.
 std::string normalized_content(const Normalizer& normalizer, const AddedToken& token) {
   std::string storage;
   MatchBudget budget(token.content.size());
   return std::string(normalizer.apply(token.content, storage, budget));
 }
 
-// The added tokens that are searched before normalization, or those that are searched after it.
+// Returns the added tokens that are searched before normalization, or those that are searched after
+// it.
 std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool normalized) {
   std::vector<AddedToken> tokens;
   std::set<std::string> contents;
@@ -41,8 +42,8 @@ std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool
 
 }  // namespace
 
-// All of a tokenizer that does not change after loading, in one place that does not move: the
-// matchers and Bpe hold references into the definition.
+// Everything that belongs to a loaded tokenizer. The object never moves, because the matchers and
+// Bpe hold references into the definition.
 struct Tokenizer::State {
   explicit State(TokenizerDefinition d)
       : definition(std::move(d)),
@@ -62,8 +63,8 @@ struct Tokenizer::State {
   TokenizerDefinition definition;
   Bpe bpe;
   AddedTokenMatcher raw_matcher, normalized_matcher;
-  // By id, because decoding asks for every token: what the decoder gets, and whether a token is
-  // special, or left out with the special ones.
+  // Tables by id, because decoding looks up every token. They hold the text that the decoder gets,
+  // whether a token is special, and whether it is left out together with the special tokens.
   TextArena texts;
   std::vector<std::string_view> pieces;
   std::vector<bool> special, skipped;
@@ -84,8 +85,9 @@ void Tokenizer::State::index_pieces() {
     special[id] = token.special;
     if (token.special) special_contents.insert(pieces[id]);
   }
-  // A token that was normalized on the way in is decoded from that form; if it has another text
-  // than a special token then, the tokenizers library does not take it for one.
+  // A token that is searched in normalized text is decoded to its normalized form. The tokenizers
+  // library leaves out a token if its decoded text is the text of a special token. A special token
+  // whose normalized form differs is therefore kept.
   for (const AddedToken& token : definition.added_tokens) {
     const auto id = static_cast<size_t>(token.id);
     if (token.normalized) pieces[id] = texts.keep(normalized_content(definition.normalizer, token));
@@ -98,7 +100,7 @@ void Tokenizer::State::index_pieces() {
   }
 }
 
-// tokenizer_config.json names the special tokens by their text; ids come from the vocabulary.
+// tokenizer_config.json names the special tokens by their text; the ids come from the vocabulary.
 Status Tokenizer::State::apply(TokenizerConfig named, const std::string& source) {
   const auto set = [&](const std::optional<std::string>& token, const char* key,
                        std::optional<TokenId>& id) -> Status {
@@ -113,7 +115,7 @@ Status Tokenizer::State::apply(TokenizerConfig named, const std::string& source)
   return {};
 }
 
-// Here, where State is complete.
+// The special members are defined here, where State is complete.
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -124,7 +126,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
   return Tokenizer(std::make_unique<State>(std::move(definition)));
 }
 
-// The folder is named in the message: a missing tokenizer.json often means a missing folder.
+// Some messages name the folder, because a missing tokenizer.json often means a missing folder.
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   std::error_code ignored;
@@ -156,7 +158,7 @@ Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
                                                const EncodeOptions& options) const {
   const bool parse = options.parse_added_tokens;
-  // Text of users must not become control tokens: without parsing, "<|eot_id|>" is encoded as the
+  // Text of users must not become control tokens. Without parsing, "<|eot_id|>" is encoded as the
   // characters that it is written with.
   Encoding::Matchers matchers;
   if (parse) matchers = {&state_->raw_matcher, &state_->normalized_matcher};
@@ -177,8 +179,8 @@ const Decoder* Tokenizer::decoder() const {
   return state_->definition.decodes_bytes ? nullptr : &state_->definition.decoder;
 }
 
-// Bytes and not characters where the decoder is byte-level: a character may be spread over several
-// tokens, and only the whole text is UTF-8.
+// With a byte-level decoder, a character may be spread over several tokens, and only the whole text
+// is UTF-8.
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
   const auto for_each_piece = [&](const auto& on_piece) {
     for (const TokenId id : ids) {

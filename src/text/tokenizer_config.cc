@@ -22,7 +22,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// "<s>" or {"content": "<s>", ...}.
+// Reads a token that is written as "<s>" or as {"content": "<s>", ...}.
 Result<std::optional<std::string>> read_token(const io::JsonFields& fields,
                                               const std::string& key) {
   const json* value = fields.find(key);
@@ -30,11 +30,12 @@ Result<std::optional<std::string>> read_token(const io::JsonFields& fields,
   return io::JsonFields(*value, fmt::format("{}: {}", fields.source(), key)).string("content");
 }
 
-// All fields named "..._token", and the named ones of extra_special_tokens.
+// Reads all fields named "..._token", and the named tokens of extra_special_tokens.
 Status read_special_tokens(const json& root, const std::string& source, TokenizerConfig& config) {
   const io::JsonFields fields(root, source);
   for (const auto& [key, value] : root.items()) {
-    const bool must_be_one = key == "bos_token" || key == "eos_token";  // add_bos_token is a switch
+    // Other fields may be switches, such as add_bos_token.
+    const bool must_be_one = key == "bos_token" || key == "eos_token";
     if (!key.ends_with("_token") || !(must_be_one || value.is_string() || value.is_object()))
       continue;
     NMM_ASSIGN(const auto token, read_token(fields, key));
@@ -52,7 +53,7 @@ Status read_special_tokens(const json& root, const std::string& source, Tokenize
   return {};
 }
 
-// A string, or a list of {"name", "template"}.
+// Reads "chat_template", a string or a list of {"name", "template"}.
 Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config) {
   const json* value = fields.find("chat_template");
   if (value == nullptr || !value->is_array()) {
@@ -72,7 +73,7 @@ Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config
   return {};
 }
 
-// Newer folders have their templates here only.
+// Reads the template files of a folder. Newer folders have their templates only there.
 Status read_template_files(const fs::path& folder, TokenizerConfig& config) {
   std::map<std::string, std::string, std::less<>> templates;
   if (const auto path = folder / "chat_template.jinja"; is_there(path)) {
@@ -89,7 +90,7 @@ Status read_template_files(const fs::path& folder, TokenizerConfig& config) {
   return {};
 }
 
-// {"128000": {"content": "<|begin_of_text|>", ...}, ...}
+// Reads {"128000": {"content": "<|begin_of_text|>", ...}, ...} and sorts the tokens by id.
 Status read_added_tokens_decoder(const io::JsonFields& fields, TokenizerConfig& config) {
   const json* decoder = fields.find("added_tokens_decoder");
   if (decoder == nullptr) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// What tokenizer_config.json and the files beside it add to tokenizer.json: the special tokens by
-// their names, tokens that were added to the vocabulary, and the chat templates.
+// Reads tokenizer_config.json and its companions, which add to tokenizer.json the names of the
+// special tokens, more added tokens, and the chat templates. Tokenizer::load is the caller.
 
 #include <filesystem>
 #include <map>
@@ -13,18 +13,22 @@
 
 namespace neuronmm::text {
 
+// The contents of these files.
 struct TokenizerConfig {
-  // "bos_token" -> "<s>". Also those of extra_special_tokens that have names ("image_token").
+  // Maps "bos_token" to "<s>". The map includes the named tokens of extra_special_tokens
+  // ("image_token").
   std::map<std::string, std::string, std::less<>> special_tokens;
-  std::vector<AddedToken> added_tokens;  // added_tokens_decoder
-  // By name; one without a name is "default". Empty: the model has none.
+  std::vector<AddedToken> added_tokens;  // The tokens of "added_tokens_decoder".
+  // The chat templates by name. A template without a name is "default". Empty if the model has
+  // none.
   std::map<std::string, std::string, std::less<>> chat_templates;
 
   std::optional<std::string> special_token(std::string_view name) const;
 };
 
-// All files may be absent. chat_template.jinja and additional_chat_templates/NAME.jinja go before
-// the templates of tokenizer_config.json; that file goes before special_tokens_map.json.
+// Reads the files of a model folder; all of them may be absent. chat_template.jinja and
+// additional_chat_templates/NAME.jinja replace the templates of tokenizer_config.json. For the
+// fields "..._token", tokenizer_config.json takes precedence over special_tokens_map.json.
 Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::text

@@ -1,5 +1,6 @@
 #pragma once
-// What a tokenizer is, as its files say: the parts that Tokenizer runs one after the other.
+// A tokenizer as its files describe it. The readers of tokenizer.json fill in the parts, and
+// Tokenizer runs them in order.
 
 #include <vector>
 
@@ -12,15 +13,19 @@
 
 namespace neuronmm::text {
 
+// The parts of a tokenizer.
 struct TokenizerDefinition {
-  Vocabulary vocabulary;  // the BPE model's tokens and the added ones
+  // The tokens of the BPE model and the added tokens.
+  Vocabulary vocabulary;
   BpeModel model;
   std::vector<AddedToken> added_tokens;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  std::vector<TokenId> prefix, suffix;  // what the post-processor puts around a text
+  // The tokens that the post-processor puts around a text.
+  std::vector<TokenId> prefix, suffix;
   Decoder decoder;
-  bool decodes_bytes = false;  // the decoder is ByteLevel and nothing else
+  // The decoder is a single ByteLevel step.
+  bool decodes_bytes = false;
 };
 
 }  // namespace neuronmm::text

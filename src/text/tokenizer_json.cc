@@ -20,9 +20,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kGpt2EndOfText = "<|endoftext|>";  // the only added token of GPT-2
+// The only added token of GPT-2.
+constexpr std::string_view kGpt2EndOfText = "<|endoftext|>";
 
-// The id that a token beside the vocabulary gets, from the count of tokens before it.
+// Returns the id of the next token that the vocabulary does not contain.
 int64_t next_added_id(const TokenizerDefinition& definition) {
   int64_t next = definition.vocabulary.tokens();
   for (const AddedToken& token : definition.added_tokens)
@@ -30,8 +31,9 @@ int64_t next_added_id(const TokenizerDefinition& definition) {
   return next;
 }
 
-// Ids are given as the tokenizers library gives them: that of the vocabulary's token of the same
-// text, or the next one, whatever the file says. A file that contradicts itself is refused.
+// Adds a token with the id that the tokenizers library gives it, whatever the file says. A token of
+// the vocabulary with the same text lends its id; other tokens get the next one. A file that
+// contradicts itself is refused.
 Status add_added_token(AddedToken token, int64_t id_in_file, int64_t& next_id,
                        TokenizerDefinition& definition) {
   Vocabulary& vocabulary = definition.vocabulary;
@@ -51,7 +53,8 @@ Status add_added_token(AddedToken token, int64_t id_in_file, int64_t& next_id,
   return {};
 }
 
-// Added tokens come after the vocabulary and may name tokens that are in it already.
+// Reads "added_tokens". Their ids follow the vocabulary, and they may name tokens of the
+// vocabulary.
 Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& definition) {
   const json* list = root.find("added_tokens");
   if (list == nullptr) return {};
@@ -73,8 +76,8 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
   return {};
 }
 
-// BPE works on bytes where a text ends as the spelling of its bytes and no rule of the model looks
-// at the characters of that spelling. All others get the spelling.
+// Lets BPE work on bytes if the pre-tokenizer ends with the spelling of bytes and no rule of the
+// model looks at the characters of that spelling. Otherwise adds the step that spells bytes.
 void choose_alphabet(bool ends_spelled, TokenizerDefinition& definition) {
   Alphabet::Options& alphabet = definition.model.alphabet;
   const bool has_rules = alphabet.byte_fallback || alphabet.unknown;
@@ -85,7 +88,7 @@ void choose_alphabet(bool ends_spelled, TokenizerDefinition& definition) {
     definition.pre_tokenizer.add(std::make_shared<SpellBytesStep>());
 }
 
-// The stages of the tokenizers library's pipeline. What is not known is refused by name.
+// Reads the stages of the pipeline. An unknown step is an error with its name.
 Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition) {
   const auto source_of = [&](const char* key) { return root.source() + ": " + key; };
   if (const json* normalizer = root.find("normalizer"))
@@ -104,7 +107,7 @@ Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition
 
 }  // namespace
 
-// The vocabulary comes first, since added tokens and the pipeline name tokens of it.
+// The vocabulary comes first, because added tokens and the pipeline name tokens of it.
 Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
   BpeEntries entries;
   NMM_ASSIGN(const json root, parse_with_entries(text, source, entries));
@@ -135,7 +138,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
   TokenizerDefinition definition;
   NMM_TRY(read_vocab(entries, vocab_source, definition.vocabulary));
   NMM_TRY(read_merges_text(merges_text, merges_source, definition.vocabulary, definition.model));
-  // The one special token that GPT-2 has; its files do not mark it.
+  // GPT-2's files do not mark its only special token.
   if (const auto id = definition.vocabulary.find_token(kGpt2EndOfText)) {
     AddedToken token;
     token.content = kGpt2EndOfText;
@@ -143,7 +146,8 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
     int64_t next_id = definition.vocabulary.tokens();
     NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
   }
-  // GPT-2's files say nothing of the pipeline, which is fixed: byte level, no space in front.
+  // GPT-2's files do not describe the pipeline, which is byte-level without a space before the
+  // text.
   NMM_TRY(read_gpt2_pre_tokenizer(definition.pre_tokenizer));
   definition.model.alphabet.bytes = true;
   definition.decoder.add(byte_level_step(), Decoder::Joins::kAfter);

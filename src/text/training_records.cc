@@ -14,7 +14,8 @@ using Json = Conversation::Json;
 constexpr std::string_view kRecordFields =
     "\"instruction\" and \"output\", \"text\", or \"messages\"";
 
-// The line on which each element of a JSON list of objects begins. The text is known to be JSON.
+// Returns the line on which each element of a JSON list of objects begins. The text must be valid
+// JSON.
 std::vector<int64_t> element_lines(std::string_view text) {
   std::vector<int64_t> lines;
   int64_t line = 1, depth = 0;
@@ -46,7 +47,7 @@ Result<Instruction> instruction_of(const nlohmann::json& record, const std::stri
   return Instruction{alpaca_prompt(*instruction, input.value_or("")), *output};
 }
 
-// ShareGPT's names of roles, and their own.
+// Translates ShareGPT's names of roles. Other names stay as they are.
 std::string role_of(const std::string& from) {
   if (from == "human") return "user";
   if (from == "gpt" || from == "chatgpt") return "assistant";
@@ -70,7 +71,7 @@ Result<Json> messages_of(const Json& turns, const std::string& where) {
   return messages;
 }
 
-// The fields that a template sees, checked as those of a file of its own.
+// Reads the fields that a template sees, and checks them as those of a conversation file.
 Result<Conversation> conversation_of(const Json& record, const std::string& where) {
   Json chat = Json::object();
   if (record.contains("messages")) {
@@ -82,7 +83,7 @@ Result<Conversation> conversation_of(const Json& record, const std::string& wher
   return parse_conversation(chat.dump(), where);
 }
 
-// The record of this line of `source`.
+// Reads the record that begins on this line of `source`.
 Result<TrainingRecord> parse_record(const Json& record, const std::string& source, int64_t line) {
   const std::string where = fmt::format("{}:{}", source, line);
   if (!record.is_object()) {
@@ -106,7 +107,6 @@ Result<TrainingRecord> parse_record(const Json& record, const std::string& sourc
 
 }  // namespace
 
-// The prompt of Stanford Alpaca, with and without an input; the response follows.
 std::string alpaca_prompt(std::string_view instruction, std::string_view input) {
   if (input.empty()) {
     return fmt::format(
@@ -121,17 +121,18 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
       instruction, input);
 }
 
-// The parser does not keep positions, so that the lines are counted apart, for messages.
+// The JSON parser does not keep positions, so the lines for messages are counted separately.
 Result<std::vector<TrainingRecord>> parse_record_list(std::string_view content,
                                                       const std::string& source) {
   NMM_TRY(io::parse_json(content, source));
-  const Json list = Json::parse(content);  // templates see the order of keys
+  const Json list = Json::parse(content);  // Templates see the order of keys.
   if (!list.is_array()) {
     return fail("{}: expected a list of objects with {}, found {}", source, kRecordFields,
                 io::describe_json(nlohmann::json(list)));
   }
   for (size_t i = 0; i < list.size(); ++i) {
-    // Lines are known of objects and lists only; the first of another kind is the error.
+    // element_lines() finds objects and lists only, so the first element of another kind is an
+    // error here.
     if (!list[i].is_structured()) {
       return fail("{}: record {}: expected an object, found {}", source, i + 1,
                   io::describe_json(nlohmann::json(list[i])));

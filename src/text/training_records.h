@@ -1,11 +1,10 @@
 #pragma once
-// Training data as JSON: a list of records, or a record per line. A record is
-//   {"instruction", "output", perhaps "input"}   as in alpaca.json
-//   {"text"}                                     a document
-//   {"messages": [{"role", "content"}, ...]}     a chat, perhaps with "tools"; or "conversations"
-//   of
-//                                                "from" and "value", as ShareGPT has them
-// with any other fields beside these.
+// Reads training data for fine-tuning. The data is a JSON list of records, or one record per line.
+// A record has one of these forms, and may have other fields:
+//   {"instruction", "output"}                  as in alpaca.json, perhaps with "input"
+//   {"text"}                                   a document
+//   {"messages": [{"role", "content"}, ...]}   a chat, perhaps with "tools"
+//   {"conversations": [{"from", "value"}, ...]} a chat in ShareGPT's form, perhaps with "tools"
 
 #include <cstdint>
 #include <string>
@@ -18,24 +17,28 @@
 
 namespace neuronmm::text {
 
+// A prompt in Alpaca's form and the response to it.
 struct Instruction {
   std::string prompt, response;
 };
 
+// A record of the file.
 struct TrainingRecord {
-  std::variant<Instruction, std::string, Conversation> content;  // a string: a document
-  int64_t line = 0;                                              // on which it begins, from 1
+  // A std::string is a document.
+  std::variant<Instruction, std::string, Conversation> content;
+  // The line on which the record begins, from 1.
+  int64_t line = 0;
 };
 
-// Stanford Alpaca's prompt, which ends with "### Response:\n". An empty input has a form of its
-// own.
+// Returns Stanford Alpaca's prompt, which ends with "### Response:\n". A different text is used if
+// the input is empty.
 std::string alpaca_prompt(std::string_view instruction, std::string_view input);
 
-// Errors begin with `source`, and with the line of the record that is wrong: malformed JSON, a
-// field that is missing or of another type.
+// Parses a JSON list of records. Errors begin with `source` and the line of the wrong record.
+// Malformed JSON, missing fields and fields of a wrong type are errors.
 Result<std::vector<TrainingRecord>> parse_record_list(std::string_view content,
                                                       const std::string& source);
-// Empty lines are skipped.
+// Parses one record per line, with the same errors. Empty lines are skipped.
 Result<std::vector<TrainingRecord>> parse_record_lines(std::string_view content,
                                                        const std::string& source);
 

@@ -19,9 +19,10 @@ bool is_compatible(UnicodeForm form) {
 
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
-// What begins with a lower byte is in the form, combines with nothing before it and has class 0, so
-// that text may be cut before it. For form C these are the characters below U+0300; the other forms
-// take accented letters and, if compatible, "²" apart.
+// Returns the first lead byte that a character which may change can have. A character with a lower
+// lead byte is in the form already, has class 0 and combines with nothing before it, so that text
+// may be cut before it. For NFC these are the characters below U+0300. The other forms decompose
+// accented letters or, if compatible, characters like "²".
 uint8_t first_unstable_lead(UnicodeForm form) { return form == UnicodeForm::kNfc ? 0xCC : 0x80; }
 
 utf8proc_option_t options_of(UnicodeForm form) {
@@ -34,11 +35,12 @@ int combining_class(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// Full decomposition. Not utf8proc_decompose: that sorts marks by insertion, which takes minutes
-// for a text of a million marks.
+// Decomposes the text completely. utf8proc_decompose sorts marks by insertion, which takes minutes
+// for a text of a million marks, so this function sorts them itself.
 void decompose(std::string_view text, utf8proc_option_t options,
                std::vector<utf8proc_int32_t>& out) {
-  constexpr int kMaxExpansion = 18;  // code points, of U+FDFA (Unicode, UAX 15, table 8)
+  // The largest number of code points, which U+FDFA has (Unicode, UAX 15, table 8).
+  constexpr int kMaxExpansion = 18;
   out.clear();
   while (!text.empty()) {
     const Utf8Step step = next_utf8(text);
@@ -63,7 +65,7 @@ void append_form(std::string_view text, utf8proc_option_t options,
                  std::vector<utf8proc_int32_t>& buffer, std::string& out) {
   decompose(text, options, buffer);
   const auto count = std::ssize(buffer);
-  buffer.resize(buffer.size() + 1);  // utf8proc_reencode writes a final NUL
+  buffer.resize(buffer.size() + 1);  // The function utf8proc_reencode writes a final NUL.
   const auto bytes = utf8proc_reencode(buffer.data(), count, options);
   NMM_CHECK(bytes >= 0);
   out.append(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(bytes));
@@ -84,7 +86,7 @@ std::string_view to_unicode_form(UnicodeForm form, std::string_view text, std::s
   std::vector<utf8proc_int32_t> buffer;
   auto done = text.begin();
   while (unstable != text.end()) {
-    // What changes may begin with the stable character before: "e" and U+0301.
+    // A change may begin with the stable character before it, as for "e" and U+0301.
     auto first = unstable;
     while (first != done && is_continuation(*--first)) {
     }

@@ -6,30 +6,31 @@ namespace neuronmm::text {
 namespace {
 
 struct Lead {
-  int length;                      // of the whole character; 0: no character begins with this byte
-  uint8_t second_min, second_max;  // what the second byte may be; the others are 80..BF
+  // The length of the whole character; 0 if no character begins with this byte.
+  int length;
+  // The range of the second byte. Later bytes are 80..BF.
+  uint8_t second_min, second_max;
 };
 
-// Well-formed sequences as in the Unicode standard, table 3-7: the second byte's range excludes
-// what would be overlong, a surrogate or above U+10FFFF.
+// The well-formed sequences of the Unicode standard, table 3-7. The range of the second byte
+// excludes overlong forms, surrogates and code points above U+10FFFF.
 Lead lead_of(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
   if (byte < 0xE0) return {2, 0x80, 0xBF};
-  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // no overlong forms
-  if (byte == 0xED) return {3, 0x80, 0x9F};  // no surrogates
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // No overlong forms.
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // No surrogates.
   if (byte < 0xF0) return {3, 0x80, 0xBF};
   if (byte == 0xF0) return {4, 0x90, 0xBF};
   if (byte < 0xF4) return {4, 0x80, 0xBF};
-  if (byte == 0xF4) return {4, 0x80, 0x8F};  // nothing above U+10FFFF
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // Nothing above U+10FFFF.
   return {0, 0, 0};
 }
 
 }  // namespace
 
-// One step: a character, the begin of one that the text cuts off, or bytes that begin none. Of
-// these, as many are taken as the standard's "maximal subpart" has, so that each becomes one U+FFFD
-// as in other programs.
+// Bytes that begin no character form one invalid step if they are a "maximal subpart" of the
+// standard. Each of these becomes one U+FFFD, as in other programs.
 Utf8Step next_utf8(std::string_view text) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(text[static_cast<size_t>(i)]); };
   const Lead lead = lead_of(byte(0));
@@ -48,7 +49,7 @@ Utf8Step next_utf8(std::string_view text) {
 int64_t valid_utf8_length(std::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
-    uint64_t eight;  // eight ASCII bytes at once
+    uint64_t eight;  // Eight ASCII bytes are skipped at once.
     if (text.size() - i >= sizeof(eight)) {
       std::memcpy(&eight, text.data() + i, sizeof(eight));
       if ((eight & 0x8080808080808080u) == 0) {

@@ -4,7 +4,7 @@
 
 namespace neuronmm::text {
 
-// A character may be cut in two: its bytes are held until the rest comes. Bytes that no rest can
+// The bytes of an incomplete character are held until the rest comes. Bytes that no rest can
 // complete become U+FFFD at once.
 std::string Utf8Stream::push(std::string_view bytes) {
   held_ += bytes;
@@ -22,7 +22,6 @@ std::string Utf8Stream::push(std::string_view bytes) {
   return text;
 }
 
-// What is still incomplete at the end stays so.
 std::string Utf8Stream::finish() {
   const bool incomplete = !held_.empty();
   held_.clear();

@@ -1,18 +1,21 @@
 #pragma once
-// Bytes as they arrive, given as UTF-8: never half a character, and U+FFFD for bytes that can no
-// longer become one.
+// Turns bytes that arrive in pieces into UTF-8 text. A piece of the result never ends inside a
+// character. U+FFFD replaces bytes that cannot become a character.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm::text {
 
-inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD.
 
+// Holds back the bytes of an incomplete character.
 class Utf8Stream {
  public:
+  // Returns the text that is complete after these bytes.
   std::string push(std::string_view bytes);
-  std::string finish();  // what is still held back
+  // Returns U+FFFD if an incomplete character is held back.
+  std::string finish();
 
  private:
   std::string held_;

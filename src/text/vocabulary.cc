@@ -23,14 +23,14 @@ Status Vocabulary::insert(TokenTable& table, std::string_view text, int64_t id) 
   if (const auto known = table.find(text))
     return fail("{:?} has id {} and id {}", text, *known, id);
   const std::string_view kept = arena_.keep(text);
-  // No text is found as the empty token, which some vocabularies have.
+  // Some vocabularies have an empty token, which no text may find.
   if (!kept.empty()) table.insert(kept, static_cast<TokenId>(id));
   if (id >= size()) texts_.resize(static_cast<size_t>(id) + 1);
   texts_[static_cast<size_t>(id)] = kept;
   return {};
 }
 
-// Added ones first: they are what a user means by "<|eot_id|>".
+// Added tokens come first, because a user who writes "<|eot_id|>" means the added token.
 std::optional<TokenId> Vocabulary::find(std::string_view text) const {
   const auto id = added_.find(text);
   return id ? id : tokens_.find(text);

@@ -5,7 +5,7 @@
 namespace neuronmm::text {
 namespace {
 
-// The start of the last character (or of what may be one).
+// Returns where the last character begins, or the bytes that may be one.
 size_t last_character_start(std::string_view text) {
   size_t i = text.size() - 1;
   while (i > 0 && text.size() - i < 4 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
@@ -30,7 +30,6 @@ std::optional<char32_t> first_character(std::string_view text) {
   return step.code_point;
 }
 
-// Nothing when the text ends in bytes that are no whole character.
 std::optional<char32_t> last_character(std::string_view text) {
   if (text.empty()) return {};
   const std::string_view last = text.substr(last_character_start(text));

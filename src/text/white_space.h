@@ -1,5 +1,6 @@
 #pragma once
-// White space at the ends of UTF-8 text, as Unicode's White_Space property has it.
+// Finds and removes white space at the ends of UTF-8 text. White space is what Unicode's property
+// White_Space says.
 
 #include <optional>
 #include <string_view>
@@ -7,10 +8,12 @@
 namespace neuronmm::text {
 
 bool is_white_space(char32_t code_point);
-// str.isspace() of Python: White_Space and the four separators U+001C ... U+001F.
+// Returns what Python's str.isspace() returns: true for White_Space and the separators U+001C to
+// U+001F.
 bool is_python_space(char32_t code_point);
 
-// Nothing for an empty text and for bytes that are no character.
+// Return the first and the last character. An empty text and bytes that are no character give
+// nothing.
 std::optional<char32_t> first_character(std::string_view text);
 std::optional<char32_t> last_character(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Against the bits that PyPI's gguf makes of random blocks (make_golden_blocks.py).
+// Compares dequantized random blocks with the bits that PyPI's gguf gives (make_golden_blocks.py).
 
 #include "gguf/dequantize.h"
 
@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of_hex(const std::string& hex) {
   return bytes;
 }
 
-TEST(Dequantize, HasTheBitsOfTheReference) {
+TEST(Dequantize, GivesTheBitsOfTheReference) {
   std::ifstream file(source_dir() / "tests/gguf/golden_blocks.json");
   const auto golden = nlohmann::json::parse(file);
   int types = 0;
@@ -45,7 +45,7 @@ TEST(Dequantize, HasTheBitsOfTheReference) {
   EXPECT_EQ(types, 15);
 }
 
-TEST(Dequantize, KnowsNoOthers) {
+TEST(Dequantize, OtherTypesAreNotSupported) {
   for (const uint32_t number : {9u, 16u, 24u, 28u, 34u, 39u})
     EXPECT_FALSE(can_dequantize(*io::find_gguf_type(number))) << number;
   EXPECT_EQ(dequantized_types(),

@@ -1,4 +1,4 @@
-// Whole imports of small files that the test writes itself.
+// Tests whole imports of small files that the tests write themselves.
 
 #include "gguf/import.h"
 
@@ -49,7 +49,7 @@ class Import : public testing::Test {
   const io::TemporaryFolder root_;
 };
 
-TEST_F(Import, EveryArchitecturesTensorsArriveUnderTheirNames) {
+TEST_F(Import, TensorsOfEveryArchitectureGetTheirFolderNames) {
   struct Case {
     std::string architecture;
     bool biases;
@@ -99,7 +99,7 @@ TEST_F(Import, KeysBecomeTheConfig) {
   EXPECT_EQ(std::get<io::Llama3RopeScaling>(config().rope_scaling).factor, 8.0);
 }
 
-TEST_F(Import, YarnWithTheFilesTurnsOrTheDefaults) {
+TEST_F(Import, YarnUsesTheParametersOfTheFileOrTheDefaults) {
   SmallModel given;
   given.builder.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4.0f);
   given.builder.u32("llama.rope.scaling.original_context_length", 512);
@@ -126,7 +126,7 @@ TEST_F(Import, YarnWithTheFilesTurnsOrTheDefaults) {
   EXPECT_EQ(config().max_position_embeddings, 2 * context);
 }
 
-TEST_F(Import, WhatCannotBeRunIsRefusedByName) {
+TEST_F(Import, UnsupportedFeaturesAreRefusedByName) {
   struct Case {
     std::string_view words;
     std::function<void(GgufBuilder&)> add;
@@ -210,7 +210,7 @@ TEST_F(Import, MissingKeysAndTensorsAreNamed) {
   EXPECT_TRUE(fails_with(import(qwen3.tensor("x", {1}, {1})), {"qwen3.embedding_length"}));
 }
 
-TEST_F(Import, WeightsThatAreNoNumbersOrDoNotFitAreRefusedByTensor) {
+TEST_F(Import, NonFiniteAndTooLargeWeightsAreRefused) {
   const auto with_output = [](std::vector<float> values) {
     SmallModel model;
     values.resize(kHidden * kVocab);
@@ -230,7 +230,7 @@ TEST_F(Import, WeightsThatAreNoNumbersOrDoNotFitAreRefusedByTensor) {
   EXPECT_TRUE(import(with_output({3.4e38f}), DType::kF32).ok());
 }
 
-TEST_F(Import, TensorsThatAreNoPartOfTheModelAreLeftOutAndNamed) {
+TEST_F(Import, UnusedTensorsAreLeftOutAndNamed) {
   SmallModel model;
   model.builder.tensor("mm.0.weight", {2}, {1, 2})
       .tensor("blk.0.attn_rot_embd.weight", {2}, {1, 2});

@@ -1,5 +1,7 @@
-"""Writes golden_blocks.json: random blocks of each tensor type and the fp32 bits that PyPI's gguf 0.19.0 makes
-of them. pip install gguf==0.19.0; python make_golden_blocks.py > golden_blocks.json"""
+"""Writes golden_blocks.json, which holds random blocks of each tensor type and their weights.
+
+The weights are the fp32 bits that PyPI's gguf 0.19.0 makes of the blocks. Run it with
+pip install gguf==0.19.0; python make_golden_blocks.py > golden_blocks.json"""
 
 import json
 
@@ -11,7 +13,7 @@ from gguf.constants import GGMLQuantizationType as Type
 SCALES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
           "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0], "F32": [], "F16": [0],
           "BF16": []}
-# Finite f16 scales: ordinary, negative, the largest, subnormal.
+# Finite f16 scales: an ordinary one, a negative one, the largest one and a subnormal one.
 HALVES = np.array([0.0123, -1.7, 65504, -6e-8], dtype=np.float16).view(np.uint8).reshape(-1, 2)
 random = np.random.default_rng(1)
 golden = {}
@@ -20,7 +22,7 @@ for name, offsets in SCALES.items():
     count = 2 if elements == 256 else 4
     blocks = random.integers(0, 256, (count, size)).astype(np.uint8)
     if name in ("F32", "BF16"):
-        blocks[:, -1] &= 0x7E  # finite
+        blocks[:, -1] &= 0x7E  # The values stay finite.
     for j, offset in enumerate(offsets):
         for i in range(count):
             blocks[i, offset : offset + 2] = HALVES[(i + 2 * (elements == 256) * i + j) % 4]

@@ -1,4 +1,5 @@
-// Published GGUF files: what transformers computes of the same weights, and a story that is known.
+// Tests published GGUF files. The logits must be those of transformers, and a model must tell its
+// known story.
 
 #include <fstream>
 
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using text::TokenId;
 
-// Both are fp32 sums over 30 layers, of magnitude 30.
+// The logits are fp32 sums over 30 layers with a magnitude of about 30.
 constexpr double kLogitTolerance = 3e-4;
 
 class PublishedGguf : public testing::Test {
@@ -44,8 +45,8 @@ std::vector<float> floats(const io::SafetensorsFile& file, const std::string& na
   return values;
 }
 
-// Logits of the last position, and greedy continuations, of transformers in fp32 on the same
-// dequantized weights.
+// The expected logits of the last position and greedy continuations come from transformers in fp32,
+// on the same dequantized weights.
 TEST_F(PublishedGguf, SmolLm2ComputesWhatTransformersDoes) {
   NMM_TEST_DATA_OR_SKIP(data, "models/smollm2-135m-instruct");
   import(data / "SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -73,7 +74,8 @@ TEST_F(PublishedGguf, SmolLm2ComputesWhatTransformersDoes) {
     for (size_t i = 0; i < expected.size(); ++i)
       ASSERT_NEAR(found.row(0)[i], expected[i], kLogitTolerance) << i;
 #ifdef NEURONMM_SANITIZED
-    break;  // one of the texts; each takes minutes with sanitizers
+    // A single text is enough, because each takes minutes with sanitizers.
+    break;
 #endif
   }
 }
@@ -97,7 +99,8 @@ TEST_F(PublishedGguf, TinyLlamaHasTheWeightsOfItsSafetensors) {
       ASSERT_EQ(values.size(), originals.size()) << name;
       float largest = 0.0f;
       for (const float value : originals) largest = std::max(largest, std::abs(value));
-      // Q8_0 keeps 8 bits of the largest weight of each 32; the files of floats are bf16 and exact.
+      // Q8_0 keeps 8 bits of the largest of 32 weights. The files of floats hold bf16 values
+      // exactly.
       const float tolerance =
           std::string_view(gguf) == "tiny_llama_q8.gguf" ? largest / 127.0f : largest / 1024.0f;
       for (size_t i = 0; i < values.size(); ++i)

@@ -1,4 +1,5 @@
-// What convert_hf_to_gguf.py makes of Llama 3's scaling is made into the scaling again.
+// Tests that the divisors which convert_hf_to_gguf.py makes of Llama 3's scaling give the scaling
+// again.
 
 #include "gguf/rope_scaling.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using io::Llama3RopeScaling;
 
-// The converter's loop, in fp32 where it has torch.float32.
+// The loop of the converter, in fp32 where it uses torch.float32.
 std::vector<float> divisors_of(const Llama3RopeScaling& scaling, double theta, int head_dim) {
   std::vector<float> divisors;
   for (int i = 0; i < head_dim; i += 2) {
@@ -36,7 +37,7 @@ std::vector<float> divisors_of(const Llama3RopeScaling& scaling, double theta, i
   return divisors;
 }
 
-TEST(Llama3Scaling, PublishedParametersComeBackAsTheyWere) {
+TEST(Llama3Scaling, PublishedParametersAreFoundExactly) {
   for (const double factor : {8.0, 32.0}) {
     for (const int head_dim : {64, 128}) {
       const Llama3RopeScaling published{factor, 1.0, 4.0, 8192};
@@ -52,8 +53,8 @@ TEST(Llama3Scaling, PublishedParametersComeBackAsTheyWere) {
   }
 }
 
-// Others may be named differently, but must do the same.
-TEST(Llama3Scaling, AnyParametersGiveTheSameDivisorsAgain) {
+// Other parameters may be found, but they must give the same divisors.
+TEST(Llama3Scaling, FoundParametersGiveTheSameDivisors) {
   int cases = 0;
   for (const double theta : {10000.0, 500000.0}) {
     for (const int head_dim : {8, 16, 64, 128}) {
@@ -64,7 +65,7 @@ TEST(Llama3Scaling, AnyParametersGiveTheSameDivisorsAgain) {
             const auto found = llama3_scaling(given, theta, {}, "rope_freqs");
             ASSERT_TRUE(found.ok()) << found.error().message << " " << theta << " " << head_dim
                                     << " " << low << " " << high << " " << context;
-            if (!found->has_value()) continue;  // nothing was scaled
+            if (!found->has_value()) continue;  // Nothing was scaled.
             const auto again = divisors_of(**found, theta, head_dim);
             for (size_t j = 0; j < given.size(); ++j)
               ASSERT_NEAR(again[j], given[j], 2e-4 * static_cast<double>(given[j]));

@@ -1,5 +1,6 @@
 #pragma once
-// A GGUF file of a random model of one layer, and the weights that its folder must have.
+// A GGUF file of a random model of one layer, and the weights that its folder must have. The tests
+// of imports use it.
 
 #include <algorithm>
 #include <map>
@@ -15,7 +16,7 @@ using io::GgufBuilder;
 
 inline constexpr uint64_t kHidden = 8, kHeads = 4, kKvHeads = 2, kHeadDim = 4, kFfn = 6, kVocab = 5;
 
-// One layer of fp32 tensors, and their values as the folder must have them.
+// A file with one layer of fp32 tensors, and the values that the folder must have.
 class SmallModel {
  public:
   explicit SmallModel(const std::string& architecture = "llama", bool biases = false)
@@ -51,11 +52,11 @@ class SmallModel {
   }
 
   GgufBuilder builder;
-  std::map<std::string, std::vector<float>> expected;  // by the folder's names
+  std::map<std::string, std::vector<float>> expected;  // The weights by their names in the folder.
 
  private:
-  // Rows 1: a vector. `heads`: q and k of llama, whose folder's row j * half + i of a head is the
-  // file's row 2 i + j.
+  // Adds a tensor. A single row makes it a vector. `heads` is set for q and k of llama, whose rows
+  // change places: row 2 i + j of a head in the file is row j * half + i in the folder.
   void add(const std::string& name, const std::string& folder_name, uint64_t rows, uint64_t columns,
            uint64_t heads = 0) {
     std::vector<float> original(rows * columns);

@@ -1,4 +1,4 @@
-// Vocabularies from metadata, and the tokenizer.json that is written for them.
+// Tests reading vocabularies from metadata, and the tokenizer.json that is written for them.
 
 #include "gguf/vocabulary.h"
 
@@ -20,7 +20,7 @@ using io::fails_with;
 using io::GgufBuilder;
 using nlohmann::json;
 
-// The bytes outlive the result: some of it are views.
+// The bytes are kept, because a part of the result is views of them.
 Result<std::optional<Vocabulary>> read(const GgufBuilder& builder) {
   static std::vector<std::unique_ptr<std::string>> kept;
   kept.push_back(std::make_unique<std::string>(builder.bytes()));
@@ -50,7 +50,7 @@ GgufBuilder sentence_piece() {
   return builder;
 }
 
-TEST(GgufVocabulary, ByteLevelBecomesTheTokenizersLibrarysPipeline) {
+TEST(GgufVocabulary, ByteLevelVocabulariesBecomeAByteLevelPipeline) {
   const auto vocabulary = read(byte_level());
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
   const json tokenizer = json::parse(tokenizer_json(**vocabulary));
@@ -64,7 +64,7 @@ TEST(GgufVocabulary, ByteLevelBecomesTheTokenizersLibrarysPipeline) {
   EXPECT_EQ(tokenizer["added_tokens"][0]["special"], true);
   EXPECT_EQ(tokenizer["added_tokens"][1]["id"], 4);
   EXPECT_EQ(tokenizer["added_tokens"][1]["special"], false);
-  // SmolLM: digits one by one, then GPT-2's words.
+  // SmolLM splits digits one by one, and then uses GPT-2's words.
   const json& steps = tokenizer["pre_tokenizer"]["pretokenizers"];
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0], json({{"type", "Digits"}, {"individual_digits", true}}));
@@ -78,7 +78,7 @@ TEST(GgufVocabulary, SentencePieceBecomesBpeWithMergesFromScores) {
   const auto vocabulary = read(sentence_piece());
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
   const json tokenizer = json::parse(tokenizer_json(**vocabulary));
-  // The best score first; of one score the longer left part.
+  // The best score comes first. If scores are equal, the longer left part comes first.
   EXPECT_EQ(tokenizer["model"]["merges"].dump(), R"([["a","b"],["▁","a"],["▁a","b"],["▁","ab"]])");
   EXPECT_EQ(tokenizer["model"]["unk_token"], "<unk>");
   EXPECT_EQ(tokenizer["model"]["byte_fallback"], true);
@@ -88,7 +88,7 @@ TEST(GgufVocabulary, SentencePieceBecomesBpeWithMergesFromScores) {
             json({{"type", "Prepend"}, {"prepend", "▁"}}));
   EXPECT_EQ(tokenizer["decoder"]["decoders"].size(), 4u);
   EXPECT_EQ(tokenizer["post_processor"]["special_tokens"]["<s>"]["ids"], json::array({1}));
-  // A user-defined token is looked for before spaces are replaced.
+  // A user-defined token is searched before spaces are replaced.
   EXPECT_EQ(tokenizer["model"]["vocab"]["  "], 10);
   EXPECT_EQ(tokenizer["added_tokens"].size(), 5u);
   const json config = json::parse(tokenizer_config_json(**vocabulary));
@@ -98,7 +98,7 @@ TEST(GgufVocabulary, SentencePieceBecomesBpeWithMergesFromScores) {
   EXPECT_EQ(config["add_bos_token"], true);
 }
 
-TEST(GgufVocabulary, SpacePrefixAndBeginTokenAsTheFileSays) {
+TEST(GgufVocabulary, SpacePrefixAndBeginTokenFollowTheFile) {
   const auto vocabulary = read(sentence_piece()
                                    .boolean("tokenizer.ggml.add_space_prefix", false)
                                    .boolean("tokenizer.ggml.add_bos_token", false)
@@ -114,7 +114,7 @@ TEST(GgufVocabulary, SpacePrefixAndBeginTokenAsTheFileSays) {
   EXPECT_EQ(json::parse(tokenizer_json(**given))["model"]["merges"].dump(), R"([["▁","a"]])");
 }
 
-TEST(GgufVocabulary, PreTokenizersByName) {
+TEST(GgufVocabulary, PreTokenizersAreFoundByName) {
   const std::pair<const char*, bool> adding[] = {{"llama-bpe", true}, {"tekken", true},
                                                  {"qwen2", false},    {"default", false},
                                                  {"gpt-2", false},    {"deepseek-llm", false}};
@@ -130,7 +130,7 @@ TEST(GgufVocabulary, PreTokenizersByName) {
                          {"tokenizer.ggml.pre", "expected one of default, gpt-2", "\"qwen99\""}));
 }
 
-TEST(GgufVocabulary, ChatTemplatesAndEndsOfTurns) {
+TEST(GgufVocabulary, ChatTemplatesAndEndsOfTurnsAreRead) {
   const auto vocabulary = read(byte_level()
                                    .text("tokenizer.chat_template", "{{ one }}")
                                    .texts("tokenizer.chat_templates", {"tool_use"})
@@ -146,18 +146,18 @@ TEST(GgufVocabulary, ChatTemplatesAndEndsOfTurns) {
   EXPECT_EQ(json::parse(generation_config_json(**vocabulary))["eos_token_id"], json({0, 4}));
 }
 
-TEST(GgufVocabulary, WithoutTypesTheIdsSayWhatIsSpecial) {
+TEST(GgufVocabulary, WithoutTokenTypesTheIdsMarkSpecialTokens) {
   GgufBuilder builder;
   builder.text("tokenizer.ggml.model", "llama")
       .texts("tokenizer.ggml.tokens", {"a", "b", "c", "<e>"});
   builder.u32("tokenizer.ggml.eos_token_id", 3);
   const json tokenizer = json::parse(tokenizer_json(**read(builder)));
-  ASSERT_EQ(tokenizer["added_tokens"].size(),
-            1u);  // the begin token is 1 only because none is named
+  // The begin token has the usual id 1, which the file does not name as special.
+  ASSERT_EQ(tokenizer["added_tokens"].size(), 1u);
   EXPECT_EQ(tokenizer["added_tokens"][0]["content"], "<e>");
 }
 
-TEST(GgufVocabulary, NoneIsNoError) {
+TEST(GgufVocabulary, AFileWithoutAVocabularyIsNoError) {
   EXPECT_FALSE(read(GgufBuilder().u32("x", 1))->has_value());
   EXPECT_FALSE(read(GgufBuilder().text("tokenizer.ggml.model", "none"))->has_value());
 }

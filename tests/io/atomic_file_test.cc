@@ -1,3 +1,5 @@
+// Tests writing and reading whole files: devices, pipes, links, permissions and failures.
+
 #include "io/atomic_file.h"
 
 #include <csignal>
@@ -14,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// /dev/full fails every write with "No space left on device", as a full disk does.
+// Every write to /dev/full fails with "No space left on device", as on a full disk.
 TEST(AtomicFile, DevicesAreWrittenToAndStay) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
   EXPECT_TRUE(fails_with(write_text_file("/dev/full", "text"),
@@ -59,8 +61,8 @@ TEST(AtomicFile, PermissionsStayAsTheyWere) {
   EXPECT_EQ(fs::status(folder / "w").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-// What a killed process leaves is removed by the next one, but neither what is being written now
-// nor what only looks alike.
+// The next process removes what a killed process left. It does not remove a file that is being
+// written or a file with a similar name.
 TEST(AtomicFile, StaleTemporariesAreRemovedAndNothingElse) {
   const TemporaryFolder folder;
   const std::string stale = ".w.0123456789abcdef.neuronmm";
@@ -103,7 +105,8 @@ TEST(AtomicFile, AppearsOnlyWhenFinished) {
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->append(std::as_bytes(std::span("abc", 3))).ok());
     EXPECT_FALSE(fs::exists(folder / "w"));
-    AtomicFile moved = std::move(*file);  // the source must not remove it, nor finish it
+    // The source of the move must neither remove nor finish the file.
+    AtomicFile moved = std::move(*file);
     EXPECT_FALSE(file->finish().ok());
     ASSERT_TRUE(moved.finish().ok());
   }
@@ -111,7 +114,7 @@ TEST(AtomicFile, AppearsOnlyWhenFinished) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
-TEST(AtomicFile, AssignmentAbandonsWhatWasOpen) {
+TEST(AtomicFile, AssignmentDiscardsTheOpenFile) {
   const TemporaryFolder folder;
   auto first = AtomicFile::create(folder / "first");
   auto second = AtomicFile::create(folder / "second");
@@ -162,13 +165,13 @@ TEST(TextFile, ACorpusIsUtf8WithoutNulBytes) {
   EXPECT_TRUE(fails_with(read_corpus(folder / "latin"), {"latin", "UTF-8", "0xE9 at 3"}));
   put(folder / "surrogate", "\xED\xA0\x80 text");
   EXPECT_TRUE(fails_with(read_corpus(folder / "surrogate"), {"0xED at 0"}));
-  put(folder / "cut", "caf\xC3");  // as head -c does
+  put(folder / "cut", "caf\xC3");  // The command head -c cuts texts like this.
   EXPECT_TRUE(read_corpus(folder / "cut").ok());
   put(folder / "wrong end", "caf\xFF");
   EXPECT_EQ(read_corpus(folder / "wrong end").ok(), false);
 }
 
-TEST(TextFile, NamesWhatCannotBeRead) {
+TEST(TextFile, ErrorsNameTheFileAndTheReason) {
   const TemporaryFolder folder;
   EXPECT_TRUE(fails_with(read_text_file(folder / "absent", 100), {"absent", "No such file"}));
   EXPECT_TRUE(fails_with(read_text_file(folder.path(), 100), {"regular file", "a folder"}));

@@ -1,3 +1,5 @@
+// Tests opening model folders: shards and their index, missing weights, and tensors of zeros.
+
 #include "io/checkpoint.h"
 
 #include <cstring>
@@ -9,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file with U8 tensors of one element and these names.
+// Returns a file with U8 tensors of one element and these names.
 std::string file_with(std::initializer_list<std::string> names) {
   std::string header;
   size_t offset = 0;
@@ -39,10 +41,11 @@ class ShardedFolder : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST(Zeros, HaveTheirShapesAndValues) {
+TEST(Zeros, TensorsHaveTheirShapesAndAreZero) {
   const auto checkpoint = Checkpoint::zeros(
       "shapes", {{"large", DType::kBF16, {1 << 17, 1 << 16}}, {"small", DType::kF32, {3}}});
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;  // 16 GiB, none of it in memory
+  // The tensors take 16 GiB, but none of it in memory.
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   const TensorView large = checkpoint->require("large", {1 << 17, 1 << 16}).value();
   float last = 1;
   to_floats(large, large.size() - 1, 1, &last);
@@ -51,8 +54,8 @@ TEST(Zeros, HaveTheirShapesAndValues) {
   EXPECT_TRUE(fails_with(checkpoint->require("small", {4}), {"shapes", "small", "[4]", "[3]"}));
 }
 
-// As pivots do, which a model of zeros would be refused for.
-TEST(Zeros, NumbersAscend) {
+// Numbers of pivots ascend, too. A model whose numbers are all zero would be refused.
+TEST(Zeros, I32TensorsAscend) {
   const auto checkpoint = Checkpoint::zeros(
       "shapes", {{"few", DType::kI32, {2}}, {"many", DType::kI32, {5}}, {"w", DType::kF32, {3}}});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
@@ -65,7 +68,7 @@ TEST(Zeros, NumbersAscend) {
   EXPECT_EQ(checkpoint->parameters(), 3);
 }
 
-TEST_F(ShardedFolder, Opens) {
+TEST_F(ShardedFolder, OpensThroughTheIndex) {
   const auto checkpoint = open();
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
   EXPECT_TRUE(checkpoint->has("a") && checkpoint->has("b"));
@@ -79,27 +82,27 @@ TEST_F(ShardedFolder, TheSingleFileComesFirst) {
   EXPECT_TRUE(checkpoint->has("single") && !checkpoint->has("a"));
 }
 
-TEST_F(ShardedFolder, MissingShard) {
+TEST_F(ShardedFolder, AMissingShardIsNamed) {
   fs::remove(folder_ / "model-00002-of-00002.safetensors");
   EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "missing", "incomplete"}));
 }
 
-TEST_F(ShardedFolder, TruncatedShard) {
+TEST_F(ShardedFolder, ATruncatedShardIsNamed) {
   fs::resize_file(folder_ / "model-00002-of-00002.safetensors", 20);
   EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "incomplete"}));
 }
 
-TEST_F(ShardedFolder, TensorThatItsShardLacks) {
+TEST_F(ShardedFolder, ATensorThatItsShardLacksIsNamed) {
   put(folder_ / "model-00002-of-00002.safetensors", file_with({"c"}));
   EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "\"b\"", "missing"}));
 }
 
-TEST_F(ShardedFolder, TensorTwice) {
+TEST_F(ShardedFolder, ATensorInTwoShardsIsAnError) {
   put(folder_ / "model-00002-of-00002.safetensors", file_with({"b", "a"}));
   EXPECT_TRUE(fails_with(open(), {"\"a\"", "another shard"}));
 }
 
-TEST_F(ShardedFolder, BadIndex) {
+TEST_F(ShardedFolder, ABadIndexIsAnError) {
   put_index("{");
   EXPECT_TRUE(fails_with(open(), {"index.json", "malformed JSON"}));
   put_index("{}");
@@ -112,14 +115,14 @@ TEST_F(ShardedFolder, BadIndex) {
   EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name", "found 1"}));
 }
 
-TEST_F(ShardedFolder, AnIndexReachesNoOtherFolder) {
+TEST_F(ShardedFolder, AnIndexLeadsToNoOtherFolder) {
   for (const std::string name : {"../x", "/etc/passwd", "..", "", "sub/x", "x\\u0000y"}) {
     put_index(R"({"weight_map":{"a":")" + name + R"("}})");
     EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name"})) << name;
   }
 }
 
-TEST(Checkpoint, FoldersWithoutWeights) {
+TEST(Checkpoint, FoldersWithoutWeightsAreNamed) {
   const TemporaryFolder folder;
   EXPECT_TRUE(fails_with(Checkpoint::open(folder / "absent"), {"absent", "no such folder"}));
   EXPECT_TRUE(fails_with(Checkpoint::open(folder.path()), {"model.safetensors", "no weights"}));

@@ -1,3 +1,5 @@
+// Tests reading and writing the record of a compression in config.json.
+
 #include "io/compression_record.h"
 
 #include "config_text.h"
@@ -11,7 +13,7 @@ constexpr const char* kRecord =
     R"({"method":"whitened","ratio":0.2,"block":16,"align":"nearest",
         "ranks":[{"gate":16,"up":32,"down":0},{"gate":0,"up":0,"down":48}]})";
 
-// The small config with a record in which `changes` are made.
+// Returns the small config with a record to which `changes` are applied.
 Result<ModelConfig> compressed_config(std::string_view changes) {
   nlohmann::json record = nlohmann::json::parse(kRecord);
   record.merge_patch(nlohmann::json::parse(changes));
@@ -20,7 +22,7 @@ Result<ModelConfig> compressed_config(std::string_view changes) {
   return ModelConfig::parse(config.dump(), "config.json");
 }
 
-TEST(CompressionRecord, IsRead) {
+TEST(CompressionRecord, AllFieldsAreRead) {
   const auto config = compressed_config("{}");
   ASSERT_TRUE(config.ok()) << config.error().message;
   ASSERT_TRUE(config->compression.has_value());
@@ -29,7 +31,8 @@ TEST(CompressionRecord, IsRead) {
   EXPECT_EQ(record.ratio, 0.2);
   EXPECT_EQ(record.block, 16);
   EXPECT_EQ(record.align, "nearest");
-  EXPECT_EQ(record.allocate, "uniform");  // of a folder from before there was another way
+  // The value for folders that are older than the field.
+  EXPECT_EQ(record.allocate, "uniform");
   EXPECT_EQ(compressed_config(R"({"allocate":"sensitivity"})")->compression->allocate,
             "sensitivity");
   ASSERT_EQ(record.ranks.size(), 2u);
@@ -65,9 +68,10 @@ TEST(CompressionRecord, WrongFieldsAreNamed) {
                          {record, "an object", "4"}));
 }
 
-TEST(CompressionRecord, FormsHaveTheirSizes) {
+TEST(CompressionRecord, EveryFormIsReadWithItsSizes) {
   const auto old = compressed_config("{}");
-  EXPECT_EQ(old->compression->form, "uv");  // of a folder from before there was another one
+  // The value for folders that are older than the field.
+  EXPECT_EQ(old->compression->form, "uv");
   EXPECT_FALSE(old->compression->pivoted());
   const auto config = compressed_config(
       R"({"form":"mixed","ranks":[{"gate":0,"up":0,"down":48,"input":33,"neurons":90},
@@ -82,7 +86,7 @@ TEST(CompressionRecord, FormsHaveTheirSizes) {
   }
 }
 
-TEST(CompressionRecord, FormsThatAreNoneAreRefused) {
+TEST(CompressionRecord, UnknownFormsAndWrongSizesAreRefused) {
   EXPECT_TRUE(fails_with(compressed_config(R"({"form":"auto"})"),
                          {"neuronmm_compression", "form", "mixed", "auto"}));
   EXPECT_TRUE(fails_with(compressed_config(R"({"form":3})"), {"form", "a string", "3"}));
@@ -103,8 +107,9 @@ TEST(CompressionRecord, FormsThatAreNoneAreRefused) {
                          {"\"ranks\"", "input", "gate", "both"}));
 }
 
-TEST(CompressionRecord, CalibrationTextsAreReadWhereThereAreAny) {
-  EXPECT_TRUE(compressed_config("{}")->compression->calibration.empty());  // an older folder
+TEST(CompressionRecord, CalibrationTextsAreReadIfPresent) {
+  // An older folder has no such list.
+  EXPECT_TRUE(compressed_config("{}")->compression->calibration.empty());
   const auto config = compressed_config(
       R"({"calibration":[{"name":"a.txt","xxh3":"0123456789abcdef","bytes":7,"tokens":3},
                          {"name":"b","xxh3":"x","bytes":0,"tokens":0,"later":1}]})");
@@ -171,7 +176,7 @@ TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
   EXPECT_EQ(config->compression->ranks[0].down, 3);
 }
 
-TEST(CompressionRecord, NotWrittenIntoWhatIsNoObject) {
+TEST(CompressionRecord, WritingNeedsAJsonObject) {
   EXPECT_TRUE(fails_with(with_compression_record("[]", kWritten, "c"), {"c: expected a JSON"}));
   EXPECT_TRUE(fails_with(with_compression_record("{", kWritten, "c"), {"c: malformed"}));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// config.json texts for tests: a small valid one, and it with single fields changed.
+// Texts of config.json for tests: a small valid one, and the same with single fields changed.
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ inline nlohmann::json small_config(std::string_view architecture = "LlamaForCaus
           {"num_key_value_heads", 4},        {"max_position_embeddings", 128}};
 }
 
-// `small_config` with the fields of the JSON object `changes` set; a null removes a field.
+// Returns `small_config` with the fields of the JSON object `changes`. A null removes a field.
 inline std::string config_with(std::string_view changes,
                                std::string_view architecture = "LlamaForCausalLM") {
   nlohmann::json config = small_config(architecture);

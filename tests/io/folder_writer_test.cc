@@ -1,3 +1,5 @@
+// Tests making output folders: what is refused, what is replaced, and what a killed run leaves.
+
 #include "io/folder_writer.h"
 
 #include <set>
@@ -33,7 +35,7 @@ class FolderWriterTest : public testing::Test {
   TemporaryFolder root_;
 };
 
-TEST_F(FolderWriterTest, AppearsWithCommit) {
+TEST_F(FolderWriterTest, TheOutputAppearsWithCommit) {
   auto writer = FolderWriter::create(root_ / "new/deep/out", IfExists::kRefuse);
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   EXPECT_EQ(writer->staging(), root_ / "new/deep/out.partial/model");
@@ -58,7 +60,8 @@ TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
   put(old / "stale", "");
   EXPECT_TRUE(
       fails_with(FolderWriter::create(old, IfExists::kRefuse), {old.string(), "already exists"}));
-  auto writer = FolderWriter::create(old / "", IfExists::kReplace);  // a slash at the end
+  // The path ends with a slash.
+  auto writer = FolderWriter::create(old / "", IfExists::kReplace);
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   put(writer->staging() / "config.json", "new");
   ASSERT_TRUE(writer->commit().ok());
@@ -67,7 +70,7 @@ TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
   EXPECT_EQ(get(old / "config.json"), "new");
 }
 
-TEST_F(FolderWriterTest, WhatIsNoModelFolderIsNeverReplaced) {
+TEST_F(FolderWriterTest, OnlyModelFoldersAreReplaced) {
   fs::create_directories(root_ / "home");
   put(root_ / "home" / "thesis.tex", "");
   EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "home", IfExists::kReplace),
@@ -91,7 +94,8 @@ TEST_F(FolderWriterTest, AFailedCommitRestoresTheOldFolder) {
   const fs::path old = make_model("old");
   auto writer = FolderWriter::create(old, IfExists::kReplace);
   ASSERT_TRUE(writer.ok());
-  fs::remove_all(writer->staging());  // nothing to rename
+  // The commit finds nothing to rename.
+  fs::remove_all(writer->staging());
   EXPECT_TRUE(fails_with(writer->commit(), {"old.partial", "No such file"}));
   EXPECT_EQ(get(old / "config.json"), kOldConfig);
 }
@@ -151,7 +155,7 @@ TEST_F(FolderWriterTest, StagingFoldersOfOthersAreRefusedByName) {
   EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "b", IfExists::kReplace), {"b.partial"}));
 }
 
-// A folder that holds any config.json, as a home folder has many, is no model folder.
+// Many folders hold some config.json, the home folder for example. They are no model folders.
 TEST_F(FolderWriterTest, AForeignConfigDoesNotMakeAModelFolder) {
   fs::create_directories(root_ / ".docker");
   put(root_ / ".docker/config.json", R"({"auths": {}})");
@@ -164,9 +168,9 @@ TEST_F(FolderWriterTest, AForeignConfigDoesNotMakeAModelFolder) {
   EXPECT_EQ(names_in(root_.path()), (std::set<std::string>{".docker", "bare"}));
 }
 
-// What a process that was killed right after it had put the output in place leaves behind: the next
-// one ends the commit, whatever it then does itself.
-TEST_F(FolderWriterTest, TheNextRunEndsAKilledCommit) {
+// A process was killed right after it had put the output in place. The next process must finish the
+// commit, whatever it does itself.
+TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
   const fs::path out = make_model("out");
   {
     auto writer = FolderWriter::create(out, IfExists::kReplace);
@@ -188,8 +192,9 @@ TEST_F(FolderWriterTest, TheNextRunEndsAKilledCommit) {
   EXPECT_EQ(get(out / "config.json"), "new");
 }
 
-// The same between the two renames that replace a folder where the file system cannot swap two.
-TEST_F(FolderWriterTest, TheNextRunPutsBackWhatAKilledCommitHadPutAside) {
+// The process was killed between the two renames that replace a folder on file systems that cannot
+// exchange folders.
+TEST_F(FolderWriterTest, TheNextRunRestoresTheOutputOfAKilledCommit) {
   const fs::path out = make_model("out");
   { ASSERT_TRUE(FolderWriter::create(out, IfExists::kReplace).ok()); }
   {
@@ -202,7 +207,7 @@ TEST_F(FolderWriterTest, TheNextRunPutsBackWhatAKilledCommitHadPutAside) {
   EXPECT_EQ(get(out / "config.json"), kOldConfig);
 }
 
-TEST_F(FolderWriterTest, WhatOthersPutIntoTheStagingFolderStays) {
+TEST_F(FolderWriterTest, ForeignFilesInTheStagingFolderStay) {
   auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
   ASSERT_TRUE(writer.ok());
   put(root_ / "out.partial/notes.txt", "mine");
@@ -210,7 +215,7 @@ TEST_F(FolderWriterTest, WhatOthersPutIntoTheStagingFolderStays) {
   EXPECT_EQ(get(root_ / "out.partial/notes.txt"), "mine");
 }
 
-TEST(ModelFiles, CopiesWhatGoesWithTheWeights) {
+TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
   const TemporaryFolder in, out;
   for (const std::string name :
        {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors", "notes.txt",
@@ -219,7 +224,8 @@ TEST(ModelFiles, CopiesWhatGoesWithTheWeights) {
         "tokenizer.model", "LICENSE", "chat_template.jinja", "config.json"})
     put(in / name, "from " + name);
   fs::create_directories(in / "original");
-  fs::create_symlink(in / "notes.txt", in / "vocab.txt");  // as in the Hugging Face cache
+  // The Hugging Face cache has such links.
+  fs::create_symlink(in / "notes.txt", in / "vocab.txt");
   fs::create_symlink(in / "nowhere", in / "dangling.json");
   ASSERT_EQ(mkfifo((in / "pipe.json").c_str(), 0600), 0);
   put(out / "config.json", "ours");

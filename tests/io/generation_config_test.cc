@@ -1,3 +1,5 @@
+// Tests reading generation_config.json.
+
 #include "io/generation_config.h"
 
 #include "io_test.h"
@@ -7,7 +9,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// Those of Llama-3.2-1B-Instruct and Qwen2.5-0.5B-Instruct, as published.
+// The files are those of Llama-3.2-1B-Instruct and Qwen2.5-0.5B-Instruct, as published.
 TEST(GenerationConfig, ReadsPublishedFiles) {
   const auto llama = GenerationConfig::parse(
       R"({"bos_token_id": 128000, "do_sample": true, "eos_token_id": [128001, 128008, 128009],
@@ -39,7 +41,7 @@ TEST(GenerationConfig, FieldsMayBeAbsentOrNull) {
   }
 }
 
-TEST(GenerationConfig, BothEndsOfTheRangesAreInThem) {
+TEST(GenerationConfig, RangesIncludeTheirEnds) {
   const auto low = GenerationConfig::parse(
       R"({"do_sample": false, "temperature": 0, "top_k": -1, "top_p": 0, "min_p": 0.0,
           "repetition_penalty": 0.01, "max_new_tokens": 1, "eos_token_id": 0})",
@@ -90,7 +92,7 @@ TEST(GenerationConfig, RefusalsNameFieldExpectationAndValue) {
   }
 }
 
-TEST(GenerationConfig, AFolderMayHaveNone) {
+TEST(GenerationConfig, AFolderMayHaveNoSuchFile) {
   const TemporaryFolder folder;
   const auto none = GenerationConfig::load(folder.path());
   ASSERT_TRUE(none.ok()) << none.error().message;

@@ -1,5 +1,5 @@
 #pragma once
-// Writes GGUF files for tests, legal and illegal ones: every part is as the test says it.
+// Writes GGUF files for tests. The files may be illegal: every part is as the test gives it.
 
 #include <cstring>
 #include <string>
@@ -19,12 +19,14 @@ inline std::string gguf_string(std::string_view text) {
   return little_endian<uint64_t>(text.size()).append(text);
 }
 
+// Collects the parts of a file.
 class GgufBuilder {
  public:
   uint32_t version = 3;
-  uint64_t alignment = 32;  // of what follows; the key is the test's business
+  // The alignment of what follows. The test itself writes the key.
+  uint64_t alignment = 32;
 
-  // `type` is the number in the file, `value` the bytes after it.
+  // Adds a pair. `type` is the number in the file, and `value` holds the bytes after it.
   GgufBuilder& pair(std::string_view key, uint32_t type, std::string_view value) {
     pairs_ += gguf_string(key) + little_endian(type) + std::string(value);
     ++pair_count;
@@ -52,7 +54,8 @@ class GgufBuilder {
     return pair(key, 9, bytes);
   }
 
-  // `extents` as in the file: the row length first. Behind the tensor before, aligned.
+  // Adds a tensor after the one before, aligned. `extents` are as in the file, with the row length
+  // first.
   GgufBuilder& tensor(std::string_view name, const std::vector<uint64_t>& extents, uint32_t type,
                       std::string_view data) {
     data_.resize((data_.size() + alignment - 1) / alignment * alignment, '\0');
@@ -65,7 +68,7 @@ class GgufBuilder {
     return tensor(name, extents, 0,
                   {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
-  // An entry alone, wherever it points.
+  // Adds an entry without data, wherever it points.
   GgufBuilder& info(std::string_view name, const std::vector<uint64_t>& extents, uint32_t type,
                     uint64_t offset) {
     infos_ += gguf_string(name) + little_endian(static_cast<uint32_t>(extents.size()));
@@ -85,7 +88,8 @@ class GgufBuilder {
     return bytes + data_;
   }
 
-  uint64_t tensor_count = 0, pair_count = 0;  // a test may lie
+  // The counts in the header, which a test may change.
+  uint64_t tensor_count = 0, pair_count = 0;
 
  private:
   std::string pairs_, infos_, data_;

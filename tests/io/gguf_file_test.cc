@@ -1,4 +1,4 @@
-// The reader of GGUF files on legal files, and on every way to break one that we know.
+// Tests the reader of GGUF files on legal files and on every kind of broken file that we know.
 
 #include "io/gguf_file.h"
 
@@ -17,7 +17,7 @@ Result<GgufFile> parse_gguf(const std::string& bytes) {
   return GgufFile::parse(std::as_bytes(std::span(bytes)), "x.gguf");
 }
 
-const std::string kRow(34, '\1');  // a block of Q8_0
+const std::string kRow(34, '\1');  // A block of Q8_0.
 
 GgufBuilder small_file() {
   GgufBuilder builder;
@@ -26,7 +26,7 @@ GgufBuilder small_file() {
   return builder;
 }
 
-TEST(GgufFile, ValuesOfEveryType) {
+TEST(GgufFile, ReadsValuesOfEveryType) {
   GgufBuilder builder;
   builder.pair("u8", 0, "\xFF").pair("i8", 1, "\xFF").pair("u16", 2, "\xFE\xFF");
   builder.pair("i16", 3, "\xFE\xFF").u32("u32", 4000000000).pair("i32", 5, little_endian(-5));
@@ -50,7 +50,8 @@ TEST(GgufFile, ValuesOfEveryType) {
       {"u8", 255},         {"i8", -1},  {"u16", 65534}, {"i16", -2},
       {"u32", 4000000000}, {"i32", -5}, {"u64", 1},     {"i64", -9}};
   for (const auto& [key, expected] : integers) EXPECT_EQ(**metadata.integer(key), expected) << key;
-  EXPECT_EQ(**metadata.number("f32"), 1e-5);  // and not the fp32 number next to it
+  // The number is not the nearest fp32 number.
+  EXPECT_EQ(**metadata.number("f32"), 1e-5);
   EXPECT_EQ(**metadata.number("f64"), 0.1);
   EXPECT_EQ(**metadata.number("i32"), -5.0);
   EXPECT_TRUE(**metadata.boolean("yes"));
@@ -67,7 +68,7 @@ TEST(GgufFile, ValuesOfEveryType) {
   EXPECT_TRUE(fails_with(metadata.boolean("u8"), {"expected a bool", "uint8 255"}));
 }
 
-TEST(GgufFile, TensorsWithTheirShapesOutermostFirst) {
+TEST(GgufFile, ShapesAreOutermostFirst) {
   const std::string bytes = small_file().bytes();
   const auto file = parse_gguf(bytes);
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -84,7 +85,7 @@ TEST(GgufFile, TensorsWithTheirShapesOutermostFirst) {
   EXPECT_EQ(last, 3.0f);
 }
 
-TEST(GgufFile, AnyOrderAnyGapAnyLegalAlignment) {
+TEST(GgufFile, TensorsMayHaveAnyOrderGapAndAlignment) {
   for (const uint32_t alignment : {8u, 24u, 64u, 4096u}) {
     GgufBuilder builder;
     builder.alignment = alignment;
@@ -124,7 +125,7 @@ TEST(GgufFile, OtherVersionsAndByteOrdersAreNamed) {
 }
 
 struct Broken {
-  std::string_view words;  // in the message
+  std::string_view words;  // The message must contain these words.
   std::function<void(GgufBuilder&)> damage;
 };
 
@@ -217,7 +218,7 @@ class GgufShardsTest : public testing::Test {
   const TemporaryFolder root_;
 };
 
-TEST_F(GgufShardsTest, AnyOfThemFindsTheOthers) {
+TEST_F(GgufShardsTest, AnyFileFindsTheOthers) {
   for (int i = 0; i < 3; ++i) write(i, 3, fmt::format("t{}", i), i);
   for (int i = 0; i < 3; ++i) {
     const auto model = GgufShards::open(root_ / fmt::format("m-0000{}-of-00003.gguf", i + 1));
@@ -227,7 +228,7 @@ TEST_F(GgufShardsTest, AnyOfThemFindsTheOthers) {
   }
 }
 
-TEST_F(GgufShardsTest, AreCheckedAgainstEachOther) {
+TEST_F(GgufShardsTest, FilesOfASetMustFitEachOther) {
   const auto first = write(0, 3, "t0", 0);
   write(1, 3, "t1", 1);
   EXPECT_TRUE(fails_with(GgufShards::open(first), {"m-00003-of-00003.gguf"}));

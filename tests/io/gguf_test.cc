@@ -1,4 +1,4 @@
-// Files of llama.cpp in the places of model folders, config files and texts.
+// Tests files of llama.cpp in the places of model folders, config files and texts.
 
 #include "io/gguf.h"
 
@@ -17,7 +17,7 @@ class Gguf : public testing::Test {
   const std::string bytes_ = std::string("GGUF\3\0\0\0\7\0\0\0\0\0\0\0", 16);
 };
 
-TEST_F(Gguf, IsNamedWhereverAModelIsExpected) {
+TEST_F(Gguf, AGgufFileIsNamedWhereAModelIsExpected) {
   put(root_ / "model.gguf", bytes_);
   put(root_ / "renamed.bin", bytes_);
   for (const auto& file : {root_ / "model.gguf", root_ / "renamed.bin"}) {
@@ -30,7 +30,7 @@ TEST_F(Gguf, IsNamedWhereverAModelIsExpected) {
   }
 }
 
-TEST_F(Gguf, IsNamedWhereAFolderHasNothingElse) {
+TEST_F(Gguf, GgufFilesAreNamedIfAFolderHasNoModel) {
   put(root_ / "b.gguf", bytes_);
   put(root_ / "a.gguf", bytes_);
   EXPECT_TRUE(
@@ -40,7 +40,7 @@ TEST_F(Gguf, IsNamedWhereAFolderHasNothingElse) {
       fails_with(Checkpoint::open(root_.path()), {"found a.gguf, b.gguf", "neuronmm import"}));
 }
 
-TEST_F(Gguf, TextsThatMentionItAreTexts) {
+TEST_F(Gguf, TextsThatMentionGgufAreTexts) {
   put(root_ / "a.txt", "GGUF is a format of llama.cpp.");
   put(root_ / "b.txt", "GGUF");
   EXPECT_EQ(*read_user_text(root_ / "a.txt"), "GGUF is a format of llama.cpp.");

@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of this folder share: a folder that goes away, files by their bytes, and looking
-// for words in a message.
+// Helpers for the tests of this folder: a temporary folder, files by their bytes, and a search for
+// words in an error message.
 
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +17,7 @@
 
 namespace neuronmm::io {
 
+// A folder that is removed at the end of its object's life.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -47,7 +48,7 @@ inline std::string get(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The bytes of a safetensors file: length, header, and `data_bytes` zeros.
+// Returns the bytes of a safetensors file: the length, the header, and `data_bytes` zeros.
 inline std::string safetensors_bytes(std::string_view header, size_t data_bytes = 0) {
   const uint64_t length = header.size();
   std::string bytes(sizeof(length), '\0');
@@ -55,7 +56,7 @@ inline std::string safetensors_bytes(std::string_view header, size_t data_bytes 
   return bytes.append(header).append(data_bytes, '\0');
 }
 
-// Whether `result` (a Result or a Status) failed with a message that has all `words`.
+// Succeeds if `result` (a Result or a Status) failed with a message that contains all `words`.
 template <typename ResultOrStatus>
 testing::AssertionResult fails_with(const ResultOrStatus& result,
                                     std::initializer_list<std::string_view> words) {

@@ -1,3 +1,5 @@
+// Tests the strict JSON parser and the typed reading of fields.
+
 #include "io/json_file.h"
 
 #include <nlohmann/json.hpp>
@@ -7,8 +9,9 @@
 namespace neuronmm::io {
 namespace {
 
-TEST(Json, RefusesWhatTheParserWouldLetPass) {
-  EXPECT_TRUE(parse_json(R"({"a":{"b":1},"b":{"b":2}})", "x").ok());  // the same key elsewhere
+TEST(Json, RefusesDuplicateKeysAndDeepNesting) {
+  // A key may occur again in another object.
+  EXPECT_TRUE(parse_json(R"({"a":{"b":1},"b":{"b":2}})", "x").ok());
   EXPECT_TRUE(fails_with(parse_json(R"({"a":1,"a":2})", "x"), {"x:", "\"a\"", "twice"}));
   EXPECT_TRUE(fails_with(parse_json(R"([{"a":{"b":1,"b":1}}])", "x"), {"\"b\"", "twice"}));
   EXPECT_TRUE(parse_json(std::string(100, '[') + std::string(100, ']'), "x").ok());
@@ -16,7 +19,7 @@ TEST(Json, RefusesWhatTheParserWouldLetPass) {
                          {"x:", "nested deeper"}));
 }
 
-// The same value as nlohmann's own parser makes.
+// The values must be those of nlohmann's own parser.
 TEST(Json, BuildsEveryKindOfValue) {
   for (const std::string text :
        {"null", "true", "-12", "18446744073709551615", "1.5e3", R"("a\u00e9\n")", "[]", "{}",

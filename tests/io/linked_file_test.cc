@@ -1,3 +1,5 @@
+// Tests putting a file into a second folder by a hard link or a copy.
+
 #include "io/linked_file.h"
 
 #include <sys/stat.h>
@@ -9,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(LinkedFile, IsAnotherNameOfTheFile) {
+TEST(LinkedFile, ALinkIsAnotherNameOfTheFile) {
   const TemporaryFolder folder;
   put(folder / "a", "weights");
   ASSERT_TRUE(link_or_copy(folder / "a", folder / "b").ok());
@@ -18,8 +20,8 @@ TEST(LinkedFile, IsAnotherNameOfTheFile) {
   EXPECT_EQ(get(folder / "b"), "weights");
 }
 
-// As the Hugging Face cache has them.
-TEST(LinkedFile, OfWhatALinkPointsTo) {
+// The Hugging Face cache has such links.
+TEST(LinkedFile, SymbolicLinksAreFollowed) {
   const TemporaryFolder folder;
   put(folder / "blob", "weights");
   fs::create_symlink("blob", folder / "link");
@@ -28,7 +30,7 @@ TEST(LinkedFile, OfWhatALinkPointsTo) {
   EXPECT_TRUE(fs::equivalent(folder / "blob", folder / "b"));
 }
 
-TEST(LinkedFile, IsACopyOnAnotherDisk) {
+TEST(LinkedFile, AFileIsCopiedToAnotherDisk) {
   const TemporaryFolder folder;
   const fs::path memory = "/dev/shm";
   struct stat here = {}, there = {};
@@ -38,7 +40,8 @@ TEST(LinkedFile, IsACopyOnAnotherDisk) {
   }
   std::string pattern = memory / "neuronmm-XXXXXX";
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::string bytes(20'000'001, 'x');  // more than two pieces
+  // The copy takes more than two pieces.
+  const std::string bytes(20'000'001, 'x');
   put(folder / "a", bytes);
   const Status copied = link_or_copy(folder / "a", fs::path(pattern) / "b");
   EXPECT_TRUE(copied.ok()) << copied.error().message;
@@ -46,7 +49,7 @@ TEST(LinkedFile, IsACopyOnAnotherDisk) {
   fs::remove_all(pattern);
 }
 
-TEST(LinkedFile, RefusesWhatIsNoFileAndReplacesNothing) {
+TEST(LinkedFile, RefusesFoldersAndReplacesNoFile) {
   const TemporaryFolder folder;
   put(folder / "a", "one");
   put(folder / "b", "two");

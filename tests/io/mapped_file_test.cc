@@ -1,3 +1,5 @@
+// Tests the message for a mapped file that becomes shorter.
+
 #include "io/mapped_file.h"
 
 #include "io_test.h"

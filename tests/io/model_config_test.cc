@@ -1,3 +1,5 @@
+// Tests reading config.json: defaults, architectures, and the checks of every field.
+
 #include "io/model_config.h"
 
 #include <map>
@@ -36,7 +38,7 @@ TEST(ModelConfig, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(config.dtype, DType::kBF16);
 }
 
-TEST(ModelConfig, ArchitecturesByClassOrModelType) {
+TEST(ModelConfig, ArchitecturesAreReadFromClassOrModelType) {
   for (const std::string name : {"Llama", "Mistral", "Qwen2", "Qwen3"}) {
     const std::string class_name = name + "ForCausalLM";
     EXPECT_EQ(architecture_name(parsed("{}", class_name).architecture), class_name);
@@ -101,7 +103,7 @@ TEST(ModelConfig, SizesMustFitEachOther) {
   EXPECT_TRUE(fails_with(parse(R"({"head_dim":4194304})"), {"heads", "at most"}));
 }
 
-TEST(ModelConfig, SlidingWindows) {
+TEST(ModelConfig, SlidingWindowsFollowTheArchitecture) {
   EXPECT_EQ(parsed(R"({"sliding_window":4096})", "MistralForCausalLM").sliding_window, 4096);
   EXPECT_EQ(parsed("{}", "MistralForCausalLM").sliding_window, 0);
   EXPECT_EQ(parsed(R"({"sliding_window":4096})").sliding_window, 0) << "Llama has none";
@@ -111,7 +113,8 @@ TEST(ModelConfig, SlidingWindows) {
                  "Qwen2ForCausalLM");
   };
   EXPECT_EQ(qwen(R"("max_window_layers":0)")->sliding_window, 8);
-  EXPECT_EQ(qwen(R"("max_window_layers":2)")->sliding_window, 0);  // all layers are full
+  // All layers attend to the full context.
+  EXPECT_EQ(qwen(R"("max_window_layers":2)")->sliding_window, 0);
   EXPECT_EQ(qwen(R"("max_window_layers":28)")->sliding_window, 0);
   EXPECT_TRUE(fails_with(qwen(R"("max_window_layers":1)"), {"sliding window", "1 of 2 layers"}));
   EXPECT_EQ(qwen(R"("layer_types":["sliding_attention","sliding_attention"])")->sliding_window, 8);
@@ -121,11 +124,13 @@ TEST(ModelConfig, SlidingWindows) {
   EXPECT_TRUE(fails_with(qwen(R"("layer_types":["chunked",1])"), {"layer_types", "chunked"}));
 }
 
-// As in MistralConfig, Qwen2Config and Qwen3Config of transformers: null is none, absent is 4096.
+// As in transformers (MistralConfig, Qwen2Config, Qwen3Config), null means no window and a missing
+// field means 4096.
 TEST(ModelConfig, AnAbsentSlidingWindowIsTheDefaultOfTransformers) {
   const auto window = [](const std::string& fields, const std::string& architecture) {
     nlohmann::json config = small_config(architecture);
-    config.update(nlohmann::json::parse(fields));  // keeps null
+    config.update(
+        nlohmann::json::parse(fields));  // The call of update() keeps a null, unlike merge_patch().
     const auto read = ModelConfig::parse(config.dump(), "config.json");
     EXPECT_TRUE(read.ok()) << read.error().message;
     return read.ok() ? read->sliding_window : -1;
@@ -146,8 +151,8 @@ TEST(ModelConfig, AnAbsentSlidingWindowIsTheDefaultOfTransformers) {
       fails_with(parse(R"({"sliding_window":0})", "MistralForCausalLM"), {"sliding_window"}));
 }
 
-// As in transformers' configs: null is a head for each of queries, absent is 8 or 32.
-TEST(ModelConfig, HeadsOfKeysAndValuesThatAreMissing) {
+// As in transformers, null means as many heads as of queries. A missing field means 8 or 32.
+TEST(ModelConfig, MissingKeyValueHeadsAreTheDefaultOfTransformers) {
   const auto heads = [](const std::string& name, bool is_null) {
     nlohmann::json config = small_config(name + "ForCausalLM");
     config["num_attention_heads"] = 64;
@@ -168,7 +173,7 @@ TEST(ModelConfig, HeadsOfKeysAndValuesThatAreMissing) {
                          {"4 is no multiple of num_key_value_heads 32", "it is missing"}));
 }
 
-TEST(ModelConfig, SpecialTokens) {
+TEST(ModelConfig, SpecialTokenIdsAreChecked) {
   const ModelConfig one = parsed(R"({"bos_token_id":1,"eos_token_id":2})");
   EXPECT_EQ(one.bos_token_id, 1);
   EXPECT_EQ(one.eos_token_ids, std::vector<int64_t>{2});
@@ -181,7 +186,7 @@ TEST(ModelConfig, SpecialTokens) {
   EXPECT_TRUE(fails_with(parse(R"({"bos_token_id":[1]})"), {"bos_token_id", "array"}));
 }
 
-TEST(ModelConfig, DTypes) {
+TEST(ModelConfig, DTypesAreReadUnderBothNames) {
   EXPECT_EQ(parsed(R"({"torch_dtype":"float16"})").dtype, DType::kF16);
   EXPECT_EQ(parsed(R"({"dtype":"float32"})").dtype, DType::kF32);
   EXPECT_EQ(parsed(R"({"dtype":"bfloat16","torch_dtype":"float16"})").dtype, DType::kBF16);

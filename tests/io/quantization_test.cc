@@ -1,3 +1,5 @@
+// Tests the entry in config.json about weights of few bits.
+
 #include "io/quantization.h"
 
 #include "config_text.h"
@@ -7,7 +9,7 @@
 namespace neuronmm::io {
 namespace {
 
-// The small config with this under the key of today, and under that of folders made until 0.2.
+// Returns the small config with this record, under the key of newer or of older folders.
 Result<ModelConfig> config_of(const std::string& key, const std::string& record) {
   return ModelConfig::parse(config_with("{\"" + key + "\":" + record + "}"), "config.json");
 }
@@ -18,14 +20,14 @@ Result<ModelConfig> older_config(const std::string& record) {
   return config_of("quantization_config", record);
 }
 
-TEST(Quantization, IsRead) {
+TEST(Quantization, TheEntryIsRead) {
   const auto config = quantized_config(R"({"bits":8,"group_size":128})");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_TRUE(config->quantization.has_value());
   EXPECT_FALSE(quantized_config("null")->quantization.has_value());
 }
 
-TEST(Quantization, IsReadFromOlderFolders) {
+TEST(Quantization, TheEntryOfOlderFoldersIsRead) {
   const auto config = older_config(R"({"quant_method":"neuronmm","bits":8,"group_size":128})");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_TRUE(config->quantization.has_value());
@@ -67,8 +69,8 @@ TEST(Quantization, WrongFieldsOfOlderFoldersAreNamed) {
                          {key, "\"bits\"", "missing"}));
 }
 
-// A foreign quantization beside ours is still foreign.
-TEST(Quantization, BothKeysMustHold) {
+// An entry of another program must be refused, even if our own entry is there, too.
+TEST(Quantization, AForeignEntryNextToOursIsRefused) {
   const auto both = [](const std::string& method) {
     return ModelConfig::parse(
         config_with(R"({"neuronmm_quantization":{"bits":8,"group_size":128},)"
@@ -100,7 +102,7 @@ TEST(Quantization, ModulesMayBeExceptions) {
   EXPECT_EQ(quantization_text(mixed), "4 bits in groups of 16, lm_head 6 bits, v_proj int8");
 }
 
-// An exception for one layer goes before one for all layers.
+// An exception for a single layer takes precedence over one for all layers.
 TEST(Quantization, SingleLayersMayBeExceptions) {
   const Quantization mixed = {
       {4, 16},
@@ -119,7 +121,7 @@ TEST(Quantization, SingleLayersMayBeExceptions) {
             "4 bits in groups of 16, v_proj int8, 2 matrices of their own");
 }
 
-TEST(Quantization, NamesItsTexts) {
+TEST(Quantization, CalibrationTextsAreKept) {
   const Quantization by_text = {{8}, {}, {{"a.txt", "0123456789abcdef", 1000, 200}}};
   const auto written = with_quantization(small_config().dump(), "config.json", by_text);
   ASSERT_TRUE(written.ok()) << written.error().message;

@@ -1,4 +1,5 @@
-// Published files: the configs of real models, and safetensors that the reference library wrote.
+// Tests published files: the configs of real models, and safetensors that the reference library
+// wrote.
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ struct Published {
   const char* name;
   Architecture architecture;
   int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
-  double theta, eps, rope_factor;  // factor 0: no scaling
+  double theta, eps, rope_factor;  // A factor of 0 means no scaling.
   bool tied;
   std::vector<int64_t> eos;
   DType dtype;
@@ -136,7 +137,7 @@ const Published kPublished[] = {{"Llama-3.2-1B",
                                  {151645},
                                  DType::kF32}};
 
-TEST(RealFiles, PublishedConfigs) {
+TEST(RealFiles, PublishedConfigsAreRead) {
   NMM_TEST_DATA_OR_SKIP(folder, "configs");
   for (const Published& expected : kPublished) {
     SCOPED_TRACE(expected.name);
@@ -163,7 +164,7 @@ TEST(RealFiles, PublishedConfigs) {
   }
 }
 
-TEST(RealFiles, TinyConfigs) {
+TEST(RealFiles, TinyConfigsAreRead) {
   NMM_TEST_DATA_OR_SKIP(folder, "oracles/hf-tiny");
   const auto mistral = ModelConfig::load(folder / "tiny_mistral_config.json");
   ASSERT_TRUE(mistral.ok()) << mistral.error().message;
@@ -192,7 +193,8 @@ TEST(RealFiles, SingleAndShardedTensorsAreEqual) {
   ASSERT_TRUE(two.ok()) << two.error().message;
   ASSERT_EQ(one->tensors().size(), 22u);
   ASSERT_EQ(two->tensors().size(), 22u);
-  EXPECT_EQ(two->size_bytes(), 4712);  // total_size in the index
+  // The index has this number as total_size.
+  EXPECT_EQ(two->size_bytes(), 4712);
   for (const auto& [name, tensor] : one->tensors()) {
     const auto other = two->require(name, tensor.shape);
     ASSERT_TRUE(other.ok()) << other.error().message;

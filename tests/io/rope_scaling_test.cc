@@ -1,3 +1,5 @@
+// Tests reading the parameters of rotary embeddings from config.json.
+
 #include "io/rope_scaling.h"
 
 #include <limits>
@@ -9,13 +11,13 @@
 namespace neuronmm::io {
 namespace {
 
-// A model of head_dim 4 and 128 positions.
+// Parses a config of head_dim 4 and 128 positions.
 Result<ModelConfig> parse(const std::string& changes) {
   return ModelConfig::parse(config_with(R"({"head_dim":4})", "LlamaForCausalLM").insert(1, changes),
                             "config.json");
 }
 
-// With `scaling`'s fields as "rope_scaling".
+// Parses a config with the fields of `scaling` in "rope_scaling".
 Result<ModelConfig> parse_scaling(const std::string& scaling) {
   return parse(R"("rope_scaling":{)" + scaling + "},");
 }
@@ -40,7 +42,7 @@ const std::string kYarn = R"("rope_type":"yarn","factor":4.0)";
 const std::string kLongRope =
     R"("rope_type":"longrope","short_factor":[1,1.5],"long_factor":[2,8.5])";
 
-TEST(RopeScaling, EveryTypeByItsName) {
+TEST(RopeScaling, EveryTypeIsReadByItsName) {
   const auto llama3 = scaling_of<Llama3RopeScaling>(kLlama3);
   EXPECT_EQ(llama3.factor, 32.0);
   EXPECT_EQ(llama3.original_max_position_embeddings, 8192.0);
@@ -107,12 +109,12 @@ TEST(RopeScaling, NumbersOutOfRangeAreRefusedByName) {
   for (const auto& [scaling, field] : cases)
     EXPECT_TRUE(fails_with(parse_scaling(scaling), {"config.json: \"rope_scaling\"", field}))
         << scaling;
-  // JSON has no NaN, and what overflows is no number.
+  // JSON has no NaN, and a number that overflows is refused.
   EXPECT_FALSE(parse_scaling(R"("rope_type":"yarn","factor":NaN)").ok());
   EXPECT_FALSE(parse_scaling(R"("rope_type":"yarn","factor":1e999)").ok());
 }
 
-TEST(RopeScaling, TurnsMustBeInOrder) {
+TEST(RopeScaling, FrequencyBoundsMustBeInOrder) {
   EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":"llama3","factor":8,"low_freq_factor":4,
                 "high_freq_factor":4,"original_max_position_embeddings":8192)"),
                          {"low_freq_factor < high_freq_factor"}));
@@ -121,7 +123,7 @@ TEST(RopeScaling, TurnsMustBeInOrder) {
   EXPECT_TRUE(parse_scaling(kYarn + R"(,"beta_fast":2,"beta_slow":2)").ok());
 }
 
-TEST(RopeScaling, FactorsArePerPair) {
+TEST(RopeScaling, LongRopeHasAFactorForEveryPair) {
   const auto longrope = scaling_of<LongRopeScaling>(kLongRope);
   EXPECT_EQ(longrope.short_factor, (std::vector<double>{1.0, 1.5}));
   for (const std::string list :
@@ -148,14 +150,14 @@ TEST(RopeScaling, DefaultsAreThoseOfTransformers) {
       scaling_of<LongRopeScaling>(kLongRope + R"(,"original_max_position_embeddings":64)");
   EXPECT_EQ(half.factor, 2.0);
   EXPECT_FALSE(half.attention_factor);
-  // Phi-3 has its original context beside rope_scaling, and that one counts.
+  // Phi-3 has its original context next to rope_scaling. That value takes precedence.
   const ModelConfig beside =
       parsed(parse(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
                    R"(,"original_max_position_embeddings":64},)"));
   EXPECT_EQ(std::get<LongRopeScaling>(beside.rope_scaling).factor, 4.0);
 }
 
-TEST(RopeScaling, SequencesEndWhereTheScalingIsExact) {
+TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
   const auto positions = [](const std::string& scaling) {
     return parsed(parse_scaling(scaling)).max_position_embeddings;
   };
@@ -172,7 +174,7 @@ TEST(RopeScaling, SequencesEndWhereTheScalingIsExact) {
   EXPECT_EQ(positions(same + R"(,"original_max_position_embeddings":64)"), 128);
 }
 
-TEST(RopeScaling, RopeParametersOfNewerConfigs) {
+TEST(RopeScaling, RopeParametersOfNewerConfigsAreRead) {
   const ModelConfig plain =
       parsed(parse(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
   EXPECT_EQ(plain.rope_theta, 500000.0);

@@ -1,4 +1,4 @@
-// Reading: every way in which a file can lie, one by one.
+// Tests reading safetensors, with every kind of wrong file.
 
 #include "io/safetensors.h"
 
@@ -19,7 +19,7 @@ std::string with_length(uint64_t length, const std::string& rest) {
   return bytes + rest;
 }
 
-// A file with one tensor "w" of these fields, and `data_bytes` of data.
+// Parses a file with one tensor "w" of these fields, and `data_bytes` of data.
 Result<SafetensorsFile> parse_tensor(const std::string& fields, size_t data_bytes) {
   return file_of(safetensors_bytes("{\"w\":{" + fields + "}}", data_bytes));
 }
@@ -37,7 +37,8 @@ TEST(Safetensors, ReadsValuesShapesAndMetadata) {
   ASSERT_EQ(file->tensors().size(), 2u);
   EXPECT_EQ(file->tensors().at("a").shape, Shape{});
   float read[2];
-  to_floats(file->tensors().at("b"), 0, 2, read);  // unaligned: at byte 1 of the data
+  // The tensor begins at byte 1 of the data, so it is unaligned.
+  to_floats(file->tensors().at("b"), 0, 2, read);
   EXPECT_EQ(read[0], 1.5f);
   EXPECT_EQ(read[1], -2.0f);
 }
@@ -119,8 +120,9 @@ TEST(Safetensors, RefusesImpossibleShapes) {
   EXPECT_TRUE(fails_with(with_shape("[\"1\"]"), {"shape", "found \"1\""}));
   EXPECT_TRUE(fails_with(with_shape("[9223372036854775808]"), {"shape", "9223372036854775808"}));
   EXPECT_TRUE(fails_with(with_shape("[4294967296,4294967296]"), {"does not fit"}));
-  EXPECT_TRUE(fails_with(with_shape("[9223372036854775807]"), {"does not fit"}));  // times 4 bytes
-  // 2^64 elements are 0 modulo 2^64.
+  // An element has 4 bytes.
+  EXPECT_TRUE(fails_with(with_shape("[9223372036854775807]"), {"does not fit"}));
+  // The number of elements is 0 modulo 2^64.
   EXPECT_TRUE(fails_with(with_shape("[4294967296,4294967296,1]"), {"does not fit"}));
 }
 
@@ -140,14 +142,14 @@ TEST(Safetensors, RefusesOffsetsThatDoNotMatchTheShape) {
       fails_with(with_offsets("[9223372036854775799,9223372036854775807]"), {"\"w\"", "gap"}));
 }
 
-TEST(Safetensors, RefusesDataThatTheTensorsDoNotTile) {
+TEST(Safetensors, RefusesGapsAndOverlaps) {
   const auto two = [](const std::string& first, const std::string& second, size_t data_bytes) {
     return file_of(safetensors_bytes(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
                                          R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" +
                                          second + "}}",
                                      data_bytes));
   };
-  EXPECT_TRUE(two("[4,8]", "[0,4]", 8).ok());  // in any order
+  EXPECT_TRUE(two("[4,8]", "[0,4]", 8).ok());  // Tensors may have any order.
   EXPECT_TRUE(fails_with(two("[0,4]", "[2,6]", 6), {"\"b\"", "at 2", "overlaps", "at 4"}));
   EXPECT_TRUE(fails_with(two("[0,4]", "[0,4]", 4), {"overlaps"}));
   EXPECT_TRUE(fails_with(two("[0,4]", "[5,9]", 9), {"\"b\"", "at 5", "gap", "at 4"}));
@@ -156,7 +158,7 @@ TEST(Safetensors, RefusesDataThatTheTensorsDoNotTile) {
   EXPECT_TRUE(fails_with(two("[0,4]", "[4,8]", 9), {"expected 8 bytes", "found 9"}));
 }
 
-TEST(Safetensors, QuotesHostileNames) {
+TEST(Safetensors, MessagesQuoteHostileNames) {
   const auto file = file_of(safetensors_bytes(R"({"\u001b[2J\n":7})"));
   ASSERT_TRUE(fails_with(file, {"\\x1b[2J\\n"}));
   EXPECT_EQ(file.error().message.find('\x1b'), std::string::npos);

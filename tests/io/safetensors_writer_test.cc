@@ -1,4 +1,5 @@
-// Writing: what comes back, what the header looks like, and what is left when it fails.
+// Tests writing safetensors: the values that come back, the header, and what is left after a
+// failure.
 
 #include "io/safetensors_writer.h"
 
@@ -37,7 +38,8 @@ TEST(SafetensorsWriter, EveryDTypeComesBackBitForBit) {
   for (const TensorSpec& spec : kAllDTypes) {
     const int64_t size = TensorView{spec.dtype, spec.shape, nullptr}.size_bytes();
     const auto bytes = random_bytes(size, kSeed + static_cast<uint32_t>(written.size()));
-    const size_t half = bytes.size() / 2;  // in two pieces
+    // The bytes are appended in two pieces.
+    const size_t half = bytes.size() / 2;
     ASSERT_TRUE(writer->append(std::span(bytes).first(half)).ok());
     ASSERT_TRUE(writer->append(std::span(bytes).subspan(half)).ok());
     written[spec.name] = bytes;
@@ -97,7 +99,7 @@ TEST(SafetensorsWriter, AChecksumFindsEveryChangedByte) {
   EXPECT_TRUE(fails_with(SafetensorsFile::open_checked(folder / "plain"), {"plain", "checksum"}));
 }
 
-TEST(SafetensorsWriter, RefusesSpecsThatCannotBe) {
+TEST(SafetensorsWriter, RefusesImpossibleSpecs) {
   const TemporaryFolder folder;
   const auto create = [&](std::vector<TensorSpec> specs) {
     return SafetensorsWriter::create(folder / "w", std::move(specs));
@@ -110,7 +112,7 @@ TEST(SafetensorsWriter, RefusesSpecsThatCannotBe) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(SafetensorsWriter, ChecksThatAllBytesCame) {
+TEST(SafetensorsWriter, FinishChecksTheNumberOfBytes) {
   const TemporaryFolder folder;
   const std::vector<TensorSpec> specs = {{"a", DType::kF32, {2}}};
   {
@@ -136,8 +138,8 @@ TEST(SafetensorsWriter, KeepsTheOldFileUntilTheNewOneIsComplete) {
   EXPECT_EQ(get(folder / "w"), "old");
 }
 
-// A limit on the size of files stands in for a full disk: write() fails in the same way, after
-// having written a part.
+// Limits the size of files in place of a full disk. write() fails in the same way, after it has
+// written a part.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -174,7 +176,7 @@ TEST(SafetensorsWriter, WriteErrorsAreReportedAndLeaveNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(SafetensorsWriter, NamesTheFolderThatIsNotThere) {
+TEST(SafetensorsWriter, AMissingFolderIsNamed) {
   const TemporaryFolder folder;
   EXPECT_TRUE(fails_with(SafetensorsWriter::create(folder / "no/w", {}), {"no/w", "No such file"}));
 }

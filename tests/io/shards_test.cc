@@ -1,3 +1,5 @@
+// Tests splitting tensors into files and opening them through the index.
+
 #include "io/shards.h"
 
 #include "io/checkpoint.h"
@@ -15,7 +17,7 @@ const std::vector<TensorSpec> kSpecs = {{"a", DType::kU8, {60}},
                                         {"d", DType::kU8, {300}},
                                         {"e", DType::kU8, {99}}};
 
-TEST(Shards, EndBeforeTheTensorThatExceedsTheLimit) {
+TEST(Shards, AShardEndsBeforeTheTensorThatExceedsTheLimit) {
   const std::vector<Shard> shards = plan_shards(kSpecs, 100);
   std::vector<std::vector<std::string>> names;
   for (const Shard& shard : shards) {
@@ -31,7 +33,7 @@ TEST(Shards, OneShardHasThePlainName) {
   EXPECT_EQ(plan_shards(kSpecs)[0].file_name, "model.safetensors");
 }
 
-TEST(Shards, FolderOpensThroughItsIndex) {
+TEST(Shards, AShardedFolderOpensThroughItsIndex) {
   const TemporaryFolder folder;
   const std::vector<Shard> shards = plan_shards(kSpecs, 100);
   for (const Shard& shard : shards) {

@@ -1,3 +1,5 @@
+// Tests the class names that config.json has for our code in transformers.
+
 #include "io/transformers_config.h"
 
 #include <nlohmann/json.hpp>
@@ -48,8 +50,8 @@ TEST(TransformersConfig, NamesOurClassesForEveryArchitecture) {
   }
 }
 
-// A folder is quantized that was compressed before.
-TEST(TransformersConfig, IsTheSameWhenItIsWrittenAgain) {
+// A folder may be compressed first and quantized later, which writes the names twice.
+TEST(TransformersConfig, WritingAgainChangesNothing) {
   for (const Names& names : kAll) {
     const auto once = with_transformers_classes(
         config_with("{}", std::string(names.stem) + "ForCausalLM"), "config.json");

@@ -1,3 +1,5 @@
+// Tests the search for added tokens, also against a naive search and on large texts.
+
 #include "text/added_tokens.h"
 
 #include <algorithm>
@@ -37,7 +39,7 @@ bool overlaps(const ByteRange& a, const ByteRange& b) {
   return std::max(a.begin, b.begin) < std::min(a.end, b.end);
 }
 
-TEST(AddedTokens, LeftmostThenLongest) {
+TEST(AddedTokens, TheLeftmostThenTheLongestTokenWins) {
   const AddedTokenMatcher matcher({token("ab", 1), token("abcd", 2), token("bcde", 3)});
   EXPECT_EQ(find_all(matcher, "xabcdexabcxbcde"),
             (std::vector<Found>{{"abcd", 2}, {"ab", 1}, {"bcde", 3}}));
@@ -46,7 +48,7 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_EQ(find_all(AddedTokenMatcher({}), "abc"), std::vector<Found>{});
 }
 
-TEST(AddedTokens, IsASearchOfEveryTokenAtEveryPlace) {
+TEST(AddedTokens, FindsWhatASearchAtEveryPlaceFinds) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::vector<AddedToken> tokens;
@@ -59,7 +61,7 @@ TEST(AddedTokens, IsASearchOfEveryTokenAtEveryPlace) {
     }
     std::string text(below(random, 30), ' ');
     for (char& c : text) c = "a\xE9x"[below(random, 3)];
-    // Two stretches that are ordinary text; they may be empty or adjacent.
+    // Two ranges that are ordinary text. They may be empty or adjacent.
     std::array<size_t, 4> ends;
     for (size_t& end : ends) end = below(random, static_cast<int>(text.size()) + 1);
     std::sort(ends.begin(), ends.end());
@@ -83,20 +85,20 @@ TEST(AddedTokens, IsASearchOfEveryTokenAtEveryPlace) {
   }
 }
 
-TEST(AddedTokens, TakeWhiteSpaceWhereTheyAreToldTo) {
+TEST(AddedTokens, StripFlagsTakeTheWhiteSpaceAroundAToken) {
   AddedToken left = token("<l>", 1), right = token("<r>", 2);
   left.lstrip = true;
   right.rstrip = true;
   const AddedTokenMatcher matcher({left, right});
   EXPECT_EQ(find_all(matcher, "a \t<l> b <r>\xC2\xA0 c"),
             (std::vector<Found>{{" \t<l>", 1}, {"<r>\xC2\xA0 ", 2}}));
-  // Space that the token before has taken is not taken again.
+  // White space that the token before has taken is not taken again.
   EXPECT_EQ(find_all(matcher, "<r>  <l>"), (std::vector<Found>{{"<r>  ", 2}, {"<l>", 1}}));
 }
 
-// The search goes on behind a token's content, whatever white space it took: as the tokenizers
-// library does it.
-TEST(AddedTokens, TokensOfWhiteSpaceAreFoundInsideOfTakenSpace) {
+// As in the tokenizers library, the search goes on after a token's content, whatever white space
+// the token took.
+TEST(AddedTokens, WhiteSpaceTokensAreFoundInsideTakenSpace) {
   AddedToken space = token(" ", 1), in = token(" in", 2);
   space.rstrip = in.rstrip = true;
   EXPECT_EQ(find_all(AddedTokenMatcher({in}), " in  in", {}),
@@ -108,25 +110,25 @@ TEST(AddedTokens, TokensOfWhiteSpaceAreFoundInsideOfTakenSpace) {
   EXPECT_EQ(find_all(AddedTokenMatcher({space}), "a   b", {}), (std::vector<Found>{{"   ", 1}}));
 }
 
-TEST(AddedTokens, SingleWordsStandAlone) {
+TEST(AddedTokens, SingleWordTokensMatchNoPartOfAWord) {
   AddedToken word = token("in", 1);
   word.single_word = true;
   const AddedTokenMatcher matcher({word});
   EXPECT_EQ(find_all(matcher, "in the inn, within \xC3\xA9in in_ (in)").size(), 2u);
 }
 
-// With a comparison at every place these would be 10^10 and 10^10 / 2 steps.
-TEST(AddedTokens, LongTokensInATextOfTheirBeginningsAreLinear) {
+// A comparison at every place would take about 10^10 steps here.
+TEST(AddedTokens, LongTokensTakeLinearTime) {
   constexpr size_t kLength = 10'000, kText = 1'000'000;
   const std::string run(kLength, 'a');
   const AddedTokenMatcher never({token(run + "b", 1), token("b" + run, 2)});
   EXPECT_TRUE(never.find_all(std::string(kText, 'a')).empty());
-  // The short one is what is left when the long one fails at its last byte.
+  // The short token is found where the long one fails at its last byte.
   const AddedTokenMatcher always({token(run + "b", 1), token("a", 2)});
   EXPECT_EQ(always.find_all(std::string(kText, 'a')).size(), kText);
 }
 
-TEST(AddedTokens, ManyTokensWithOneBeginningAreLinear) {
+TEST(AddedTokens, ManyTokensWithACommonPrefixTakeLinearTime) {
   std::vector<AddedToken> tokens;
   for (int i = 0; i < 1000; ++i) tokens.push_back(token("<|reserved_" + std::to_string(i), i));
   const AddedTokenMatcher matcher(tokens);

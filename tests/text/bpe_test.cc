@@ -1,4 +1,4 @@
-// Bpe against the definition of byte pair encoding, followed literally.
+// Compares Bpe with the definition of byte pair encoding, followed literally.
 
 #include "text/bpe.h"
 
@@ -13,7 +13,7 @@
 namespace neuronmm::text {
 namespace {
 
-// Until no pair has a merge: find the pair of lowest rank, the leftmost of those, and join it.
+// Joins the leftmost pair of the lowest rank until no pair has a merge.
 std::vector<TokenId> naive_bpe(std::string_view word, const Merges& merges) {
   std::map<std::pair<std::string, std::string>, int> rank;
   std::map<std::string, TokenId> id;
@@ -42,7 +42,7 @@ std::vector<TokenId> naive_bpe(std::string_view word, const Merges& merges) {
   return ids;
 }
 
-// Merges of tokens that are there, in random order, each making a new token.
+// Returns merges of existing tokens in random order. Each merge makes a new token.
 Merges random_merges(std::mt19937& random, int count, int letters) {
   std::vector<std::string> tokens;
   for (int i = 0; i < letters; ++i) tokens.emplace_back(1, static_cast<char>('a' + i));
@@ -59,7 +59,7 @@ Merges random_merges(std::mt19937& random, int count, int letters) {
   return merges;
 }
 
-TEST(Bpe, IsTheDefinitionOnRandomMergesAndWords) {
+TEST(Bpe, EqualsTheDefinitionOnRandomMergesAndWords) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -77,8 +77,8 @@ TEST(Bpe, IsTheDefinitionOnRandomMergesAndWords) {
   }
 }
 
-// "abc" is a token by (a, bc), but "ab" merges first: it can only come from ignore_merges.
-TEST(Bpe, WholeWordTokensFollowTheMergesUnlessTheyAreIgnored) {
+// "abc" is a token by the merge of "a" and "bc". As "ab" merges first, only ignore_merges gives it.
+TEST(Bpe, IgnoreMergesMakesAWholeWordItsToken) {
   const Merges merges = {{"a", "b"}, {"b", "c"}, {"a", "bc"}};
   nlohmann::json root = small_tokenizer(merges);
   const std::vector<TokenId> merged = {256, 'c'}, whole = {258};
@@ -95,7 +95,7 @@ TEST(Bpe, ARepeatedMergeCountsWithItsLastRank) {
   EXPECT_EQ(parse_or_die(root).encode("abc").value(), (std::vector<TokenId>{'a', 257}));
 }
 
-TEST(Bpe, ABytesWithoutTokenIsLeftOut) {
+TEST(Bpe, AByteWithoutATokenIsLeftOut) {
   nlohmann::json root = small_tokenizer({{"a", "b"}});
   root["model"]["vocab"].erase("x");
   const Tokenizer tokenizer = parse_or_die(root);
@@ -103,8 +103,8 @@ TEST(Bpe, ABytesWithoutTokenIsLeftOut) {
   EXPECT_EQ(tokenizer.encode("x").value(), (std::vector<TokenId>{}));
 }
 
-// n log n: a quadratic algorithm would need hours for a megabyte. The bound allows for sanitizers
-// and a busy machine.
+// Encoding takes n log n steps. A quadratic algorithm would need hours for a megabyte. The bound
+// allows for sanitizers and a busy machine.
 TEST(Bpe, AMegabyteOfOneLetterTakesSeconds) {
   const Merges merges = {{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}};
   const Tokenizer tokenizer = parse_or_die(small_tokenizer(merges));

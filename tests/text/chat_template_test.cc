@@ -1,4 +1,4 @@
-// Prompts of whole conversations, as transformers makes them.
+// Tests the prompts of whole conversations, which must be those of transformers.
 
 #include "text/chat_template.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Roles and contents between bars; the whole message for a message without content.
+// Shows roles and contents between bars. A message without content is shown as a whole.
 const std::string kBars =
     "{{ bos_token }}{% for m in messages %}|{{ m.role }}|{{ m.content | trim if m.content is "
     "defined else m }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}|assistant|{% endif "
@@ -37,7 +37,7 @@ std::string prompt_of(const TokenizerConfig& config, const std::string& json) {
   return prompt.ok() ? prompt->text : "error: " + prompt.error().message;
 }
 
-TEST(ChatTemplate, PublishedCases) {
+TEST(ChatTemplate, PublishedTemplatesRenderLikeTransformers) {
   NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
   std::ifstream file(path);
   const Json groups = Json::parse(file);
@@ -73,7 +73,7 @@ TEST(ChatTemplate, PublishedCases) {
   EXPECT_GT(compared, 50);
 }
 
-TEST(ChatTemplate, SaysWhichPartsPeopleSaid) {
+TEST(ChatTemplate, TheTextOfMessagesIsMarked) {
   const auto prompt = apply_chat_template(
       config_of(kBars),
       conversation_of(R"([{"role": "system", "content": " Be brief. "}, {"role": "user", "content":
@@ -98,7 +98,7 @@ TEST(ChatTemplate, ChoosesATemplateByTheTools) {
   EXPECT_NE(prompt_of(config, R"([{"role": "user"}])").find("rag"), std::string::npos);
 }
 
-// transformers leaves null fields out, and gives reasoning all of its names.
+// The library transformers leaves null fields out and gives reasoning all of its names.
 TEST(ChatTemplate, NormalizesMessages) {
   const TokenizerConfig config = config_of("{{ messages[0] | tojson }}");
   EXPECT_EQ(prompt_of(config, R"([{"role": "user", "content": null, "tool_calls": null}])"),
@@ -119,7 +119,7 @@ TEST(ChatTemplate, GivesTheTemplateItsVariables) {
             std::string::npos);
 }
 
-// The prompt ends where the last message does, also if the template trims messages.
+// The prompt ends where the last message does, even if the template trims messages.
 TEST(ChatTemplate, ContinuesTheLastMessage) {
   const auto continued = [](const std::string& source, const std::string& content,
                             const std::string& how = "true") {
@@ -143,7 +143,7 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
   EXPECT_TRUE(continued(kBars, R"("c")", R"("frob")").starts_with("error: chat:"));
 }
 
-TEST(ChatTemplate, WhatIsWrongIsNamed) {
+TEST(ChatTemplate, ErrorsNameTheCause) {
   const auto expect_error = [](const TokenizerConfig& config, const std::string& json,
                                const std::string& part) {
     const std::string text = prompt_of(config, json);
@@ -161,7 +161,7 @@ TEST(ChatTemplate, WhatIsWrongIsNamed) {
                "continue");
 }
 
-TEST(Conversation, ReadsWhatItKnows) {
+TEST(Conversation, KnownFieldsAreReadAndOthersRefused) {
   const auto error = [](const std::string& json) {
     const auto conversation = parse_conversation(json, "file");
     return conversation.ok() ? "none" : conversation.error().message;

@@ -1,3 +1,5 @@
+// Tests reading documents from JSON lines and encoding them.
+
 #include "text/documents.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +19,7 @@ std::string message_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().message;
 }
 
-TEST(Documents, AreTheTextsOfJsonLines) {
+TEST(Documents, AreReadFromJsonLines) {
   const auto documents = value_of(parse_documents(
       "{\"text\": \"a\\nb\"}\r\n\n  \n{\"url\": \"u\", \"text\": \"\"}\n{\"text\": \"c\"}", "f"));
   EXPECT_EQ(documents, (std::vector<std::string>{"a\nb", "", "c"}));
@@ -27,8 +29,8 @@ TEST(Documents, AreTheTextsOfJsonLines) {
   EXPECT_TRUE(message_of(parse_documents(" \n", "f")).starts_with("f: expected documents"));
 }
 
-// With a BOS each document begins with its own; without one a blank line stands between them.
-TEST(Documents, FollowOneAnother) {
+// Each document begins with a BOS token, if there is one. Otherwise a blank line separates them.
+TEST(Documents, ABosTokenOrABlankLineSeparatesThem) {
   const auto tokenizer = value_of(Tokenizer::load(source_dir() / "models/demo"));
   const auto encoded = value_of(encode_documents(tokenizer, {"A cat.", "", "A dog."}));
   const auto without = [&](const std::string& text) {
@@ -49,7 +51,7 @@ TEST(Documents, FollowOneAnother) {
   EXPECT_EQ(value_of(encode_documents(bare, {"ab", "b"})), (std::vector<TokenId>{0, 1, 2, 2, 1}));
 }
 
-TEST(Documents, KeepTheirOwnTokens) {
+TEST(Documents, EncodeEachGivesTheTokensOfEveryDocument) {
   const auto tokenizer = value_of(Tokenizer::load(source_dir() / "models/demo"));
   const std::vector<std::string> documents = {"A cat.", "", "A dog."};
   const auto each = value_of(encode_each(tokenizer, documents));

@@ -1,5 +1,6 @@
-// Tokenizers of all components with ids and text from PyPI's tokenizers 0.23.3, as
-// tests/slow/tokenizers/golden.py wrote them; tests/slow/tokenizers.sh compares thousands more.
+// Compares ids and texts with those of PyPI's tokenizers 0.23.3 for tokenizers of all components.
+// tests/slow/tokenizers/golden.py writes the expected values. tests/slow/tokenizers.sh compares
+// thousands more.
 
 #include <fstream>
 
@@ -22,7 +23,7 @@ std::string to_utf8(std::string_view bytes) {
   return text + stream.finish();
 }
 
-// What the pieces of a stream join to; each of them has to be UTF-8.
+// Returns the joined pieces of a stream, each of which must be UTF-8.
 std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
   StreamDecoder decoder(tokenizer, false);
   std::string text;
@@ -52,7 +53,7 @@ TEST(GoldenTokenizers, HaveTheIdsAndTextOfTheTokenizersLibrary) {
       EXPECT_EQ(tokenizer.encode(text).value(), ids) << "again";
       EXPECT_EQ(to_utf8(tokenizer.decode(ids)), decoded);
       EXPECT_EQ(to_utf8(tokenizer.decode(ids, true)), std::string(expected["without_special"]));
-      // A stream does not take back characters that a later byte would spoil.
+      // A stream does not take back characters that a later byte makes invalid.
       if (decoded.find(kReplacementCharacter) == std::string::npos) {
         EXPECT_EQ(streamed(tokenizer, ids), decoded);
       }

@@ -1,3 +1,5 @@
+// Tests letter case. The expected values are those of Python's str.capitalize() and len().
+
 #include "text/letter_case.h"
 
 #include <gtest/gtest.h>
@@ -5,8 +7,7 @@
 namespace neuronmm::text {
 namespace {
 
-// Expected values: Python's str.capitalize() and len().
-TEST(LetterCase, Capitalize) {
+TEST(LetterCase, CapitalizeEqualsPython) {
   EXPECT_EQ(capitalize(""), "");
   EXPECT_EQ(capitalize("he"), "He");
   EXPECT_EQ(capitalize("the man says I AM here"), "The man says i am here");
@@ -14,7 +15,8 @@ TEST(LetterCase, Capitalize) {
   EXPECT_EQ(capitalize("[step] Go"), "[step] go");
   EXPECT_EQ(capitalize("éCOLE À PARIS"), "École à paris");
   EXPECT_EQ(capitalize("ΑΒΓ"), "Αβγ");
-  EXPECT_EQ(capitalize("ǆ"), "ǅ");  // title case, not upper case
+  // The result is title case, not upper case.
+  EXPECT_EQ(capitalize("ǆ"), "ǅ");
   EXPECT_EQ(capitalize("½ CUP"), "½ cup");
   EXPECT_EQ(capitalize("a\xff"
                        "B"),
@@ -22,7 +24,7 @@ TEST(LetterCase, Capitalize) {
             "b");
 }
 
-TEST(LetterCase, CountCodePoints) {
+TEST(LetterCase, CountCodePointsEqualsPythonsLen) {
   EXPECT_EQ(count_code_points(""), 0);
   EXPECT_EQ(count_code_points("abc"), 3);
   EXPECT_EQ(count_code_points("½ cup"), 5);

@@ -1,4 +1,4 @@
-// The tokenizers of GPT-2, Llama-3 and Qwen3 against published ids and counts.
+// Compares the tokenizers of GPT-2, Llama-3 and Qwen3 with published ids and counts.
 
 #include <algorithm>
 #include <fstream>
@@ -36,7 +36,7 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-// 47 texts with a line between them, and their ids line by line.
+// The files have 47 texts with a line between them, and the ids of each text on a line.
 void expect_vectors(const Result<Tokenizer>& tokenizer, const std::string& name) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   NMM_TEST_DATA_OR_SKIP(inputs, "tokenizers/vectors/" + name + ".inp");
@@ -54,24 +54,24 @@ void expect_vectors(const Result<Tokenizer>& tokenizer, const std::string& name)
   }
 }
 
-TEST(PublishedTokenizers, Llama3Vectors) {
+TEST(PublishedTokenizers, Llama3GivesThePublishedIds) {
   NMM_TEST_DATA_OR_SKIP(folder, "tokenizers/llama3");
   expect_vectors(Tokenizer::load(folder), "llama-bpe");
 }
 
-TEST(PublishedTokenizers, Qwen2Vectors) {
+TEST(PublishedTokenizers, Qwen2GivesThePublishedIds) {
   NMM_TEST_DATA_OR_SKIP(folder, "tokenizers/qwen3");
   expect_vectors(Tokenizer::load(folder), "qwen2");
 }
 
-TEST(PublishedTokenizers, Gpt2Vectors) {
+TEST(PublishedTokenizers, Gpt2GivesThePublishedIds) {
   NMM_TEST_DATA_OR_SKIP(folder, "tokenizers/gpt2");
   expect_vectors(Tokenizer::load_vocab_and_merges(folder / "vocab.json", folder / "merges.txt"),
                  "gpt-2");
 }
 
-// Small tokenizers with ids from the tokenizers library.
-TEST(PublishedTokenizers, SmallTokenizersOfTheTokenizersLibrary) {
+// The expected ids come from the tokenizers library.
+TEST(PublishedTokenizers, SmallTokenizersGiveTheIdsOfTheTokenizersLibrary) {
   NMM_TEST_DATA_OR_SKIP(folder, "oracles/hf-tiny");
   int tokenizers = 0;
   const json groups = json::parse(read(folder / "hf_tokenizer_cases.json"));
@@ -90,7 +90,7 @@ TEST(PublishedTokenizers, SmallTokenizersOfTheTokenizersLibrary) {
   EXPECT_EQ(tokenizers, 2);
 }
 
-TEST(PublishedTokenizers, EndsOfText) {
+TEST(PublishedTokenizers, BosAndEosAreThePublishedIds) {
   NMM_TEST_DATA_OR_SKIP(llama3, "tokenizers/llama3");
   NMM_TEST_DATA_OR_SKIP(qwen3, "tokenizers/qwen3");
   const auto llama = Tokenizer::load(llama3), qwen = Tokenizer::load(qwen3);
@@ -107,8 +107,8 @@ TEST(PublishedTokenizers, EndsOfText) {
   EXPECT_FALSE(qwen->is_special(*qwen->token_to_id("<think>")));
 }
 
-// Text without special tokens has the ids of the whole prompt encoded at once; special tokens that
-// a user types stay text.
+// Encoding with literal ranges must give the ids of the whole prompt. Special tokens that a user
+// types must stay text.
 void expect_chat(const Tokenizer& tokenizer, const std::string& end_of_turn) {
   NMM_TEST_DATA_OR_SKIP(inputs, "tokenizers/vectors/llama-bpe.inp");
   const TokenId end = *tokenizer.token_to_id(end_of_turn);
@@ -127,20 +127,22 @@ void expect_chat(const Tokenizer& tokenizer, const std::string& end_of_turn) {
     const auto hostile_ids =
         tokenizer.encode(hostile->text, {.add_special_tokens = false, .literal = hostile->said});
     EXPECT_EQ(std::count(hostile_ids->begin(), hostile_ids->end(), end), 2) << text;
-    std::string decoded_storage, text_storage;  // Qwen normalizes, Llama does not
+    // Qwen normalizes the text, and Llama does not.
+    std::string decoded_storage, text_storage;
     EXPECT_EQ(to_unicode_form(UnicodeForm::kNfc, tokenizer.decode(*hostile_ids), decoded_storage),
               to_unicode_form(UnicodeForm::kNfc, hostile->text, text_storage));
   }
 }
 
-TEST(PublishedTokenizers, WhatUsersTypeIsText) {
+TEST(PublishedTokenizers, SpecialTokensThatUsersTypeStayText) {
   NMM_TEST_DATA_OR_SKIP(llama3, "tokenizers/llama3");
   NMM_TEST_DATA_OR_SKIP(qwen3, "tokenizers/qwen3");
   expect_chat(Tokenizer::load(llama3).value(), "<|eot_id|>");
   expect_chat(Tokenizer::load(qwen3).value(), "<|im_end|>");
 }
 
-// The rows of the data set: a line with its newline, or nothing for a line of spaces.
+// Returns the rows of the data set. A row is a line with its newline, or nothing for a line of
+// spaces.
 std::string joined_wikitext(const std::string& raw) {
   std::string joined;
   const auto lines = split(raw, "\n");
@@ -162,11 +164,11 @@ TEST(PublishedTokenizers, WikiTextHasThePublishedTokenCounts) {
   EXPECT_EQ(qwen->encode(joined).value().size(), 299'078u);
   for (const std::string* whole : {&raw, &joined}) {
     EXPECT_EQ(llama->decode(llama->encode(*whole, kNoSpecial).value()), *whole);
-    EXPECT_EQ(qwen->decode(qwen->encode(*whole).value()), *whole);  // is in form C already
+    EXPECT_EQ(qwen->decode(qwen->encode(*whole).value()), *whole);  // The text is in NFC already.
   }
 }
 
-TEST(PublishedTokenizers, C4ComesBack) {
+TEST(PublishedTokenizers, C4TextsDecodeToThemselves) {
   NMM_TEST_DATA_OR_SKIP(path, "text/c4_sample.jsonl");
   NMM_TEST_DATA_OR_SKIP(llama3, "tokenizers/llama3");
   NMM_TEST_DATA_OR_SKIP(qwen3, "tokenizers/qwen3");

@@ -1,4 +1,4 @@
-// BPE as SentencePiece's converted models have it, on vocabularies small enough to know by heart.
+// Tests BPE as in the converted models of SentencePiece, on small vocabularies.
 
 #include <chrono>
 #include <random>
@@ -15,11 +15,11 @@ namespace {
 using Ids = std::vector<TokenId>;
 using nlohmann::json;
 
-const std::string kMark = "\xE2\x96\x81";  // "▁"
+const std::string kMark = "\xE2\x96\x81";  // The character "▁".
 constexpr TokenId kUnk = 0, kBos = 1, kEnd = 2, kFirstByte = 3, kFirstWord = 259;
 
-// <unk>, <s>, </s>, the 256 bytes, and the characters and words that are asked for. Merges join the
-// words from left to right.
+// Makes a tokenizer with <unk>, <s>, </s>, the 256 bytes, and the given characters and words. Its
+// merges join the words from left to right.
 json sentencepiece(const std::vector<std::string>& words, bool with_bytes = true) {
   json vocab = {{"<unk>", kUnk}, {"<s>", kBos}, {"</s>", kEnd}};
   for (int b = 0; b < 256; ++b) {
@@ -66,7 +66,7 @@ json a_and_b(bool with_bytes = true) {
   return sentencepiece({kMark, "a", "b", kMark + "a", kMark + "ab"}, with_bytes);
 }
 
-TEST(SentencePiece, OpensTextsWithASpaceAndTakesItBack) {
+TEST(SentencePiece, EncodingPrependsASpaceThatDecodingRemoves) {
   const Tokenizer tokenizer = parse_or_die(a_and_b());
   EXPECT_EQ(tokenizer.encode("ab b").value(), (Ids{kMarkAb, kMarkId, kB}));
   EXPECT_EQ(tokenizer.decode(Ids{kMarkAb, kMarkId, kB}), "ab b");
@@ -75,8 +75,9 @@ TEST(SentencePiece, OpensTextsWithASpaceAndTakesItBack) {
   EXPECT_EQ(tokenizer.encode("").value(), Ids{});
 }
 
-// The older way: every text between special tokens is a new text. The newer one: only the first.
-TEST(SentencePiece, ASpaceFollowsSpecialTokensOrNot) {
+// Older files treat every text between special tokens as a new text. Newer files do so only for
+// the first text.
+TEST(SentencePiece, ThePrependSchemeDecidesOnASpaceAfterSpecialTokens) {
   json root = a_and_b();
   EXPECT_EQ(parse_or_die(root).encode("a</s>a").value(), (Ids{kMarkA, kEnd, kMarkA}));
   root["normalizer"] = nullptr;
@@ -94,7 +95,7 @@ TEST(SentencePiece, ASpaceFollowsSpecialTokensOrNot) {
   EXPECT_EQ(encode("always", " a"), Ids{kMarkA});
 }
 
-TEST(SentencePiece, UnknownCharactersAreTheirBytes) {
+TEST(SentencePiece, UnknownCharactersBecomeTheirByteTokens) {
   const Tokenizer tokenizer = parse_or_die(a_and_b());
   const Ids ids = {kMarkA, kFirstByte + 0xE2, kFirstByte + 0x82, kFirstByte + 0xAC, kB};
   EXPECT_EQ(tokenizer
@@ -105,15 +106,15 @@ TEST(SentencePiece, UnknownCharactersAreTheirBytes) {
   EXPECT_EQ(tokenizer.decode(ids),
             "a\xE2\x82\xAC"
             "b");
-  // A byte that is in no character stands between texts.
+  // A byte that belongs to no character stands between two texts.
   EXPECT_EQ(tokenizer.encode("a\xFF").value(), (Ids{kMarkA, kFirstByte + 0xFF}));
-  // As many U+FFFD as bytes if they are no UTF-8.
+  // Bytes that are not UTF-8 become one U+FFFD each.
   EXPECT_EQ(tokenizer.decode(Ids{kA, kFirstByte + 0xE2, kFirstByte + 'x', kB}),
             "a\xEF\xBF\xBD\xEF\xBF\xBD"
             "b");
 }
 
-TEST(SentencePiece, UnknownCharactersAreOneTokenWithoutBytes) {
+TEST(SentencePiece, WithoutByteTokensUnknownCharactersBecomeOneToken) {
   json root = a_and_b(false);
   EXPECT_EQ(parse_or_die(root).encode("xyab z").value(),
             (Ids{kMarkId, kUnk, kA, kB, kMarkId, kUnk}));
@@ -132,16 +133,17 @@ TEST(SentencePiece, StreamsLoseTheFirstSpaceOnly) {
   EXPECT_EQ(decoder.push(kMarkId), " ");
   for (const int byte : {0xF0, 0x9F, 0x98}) EXPECT_EQ(decoder.push(kFirstByte + byte), "");
   EXPECT_EQ(decoder.push(kFirstByte + 0x80), "\xF0\x9F\x98\x80");
-  // What was given stays, though decode() would make four U+FFFD of a run that ends like this.
+  // Text that was emitted stays, although decode() would make four U+FFFD of a run that ends like
+  // this.
   EXPECT_EQ(decoder.push(kFirstByte + 0xFF), "\xEF\xBF\xBD");
   EXPECT_EQ(decoder.push(kFirstByte + 'x'), "\xEF\xBF\xBD");
   EXPECT_EQ(decoder.push(kB), "b");
   EXPECT_EQ(decoder.push(kFirstByte + 0xE2), "");
   EXPECT_EQ(decoder.finish(), "\xEF\xBF\xBD");
-  EXPECT_EQ(decoder.push(kMarkA), "a");  // a new text
+  EXPECT_EQ(decoder.push(kMarkA), "a");  // A new text begins here.
 }
 
-TEST(SentencePiece, AStreamThatGoesOnKeepsItsFirstSpace) {
+TEST(SentencePiece, AContinuedStreamKeepsItsFirstSpace) {
   const Tokenizer tokenizer = parse_or_die(a_and_b());
   StreamDecoder decoder(tokenizer);
   decoder.continue_after(Ids{kBos, kMarkA, kFirstByte + 0xC3});
@@ -149,7 +151,7 @@ TEST(SentencePiece, AStreamThatGoesOnKeepsItsFirstSpace) {
   EXPECT_EQ(decoder.push(kMarkA), " a");
 }
 
-TEST(SentencePiece, LiteralStretchesStayLiteralBehindTheNormalizer) {
+TEST(SentencePiece, LiteralRangesStayLiteralAfterNormalization) {
   json root = a_and_b();
   for (json& token : root["added_tokens"]) token["normalized"] = true;
   root["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
@@ -161,8 +163,8 @@ TEST(SentencePiece, LiteralStretchesStayLiteralBehindTheNormalizer) {
   EXPECT_EQ(tokenizer.encode(text).value(), (Ids{kA, kMarkId, kEnd, kMarkA, kEnd, kMarkA}));
 }
 
-// The symbols of a word of megabytes are merged as if there were no borders in it.
-TEST(SentencePiece, MergesAcrossSpacesWhereTheVocabularyDoes) {
+// Merges of a word of megabytes must cross the places where it could be cut.
+TEST(SentencePiece, MergesCrossSpacesIfTheVocabularyHasSuchTokens) {
   json root = sentencepiece({"a", "b", kMark});
   root["model"]["vocab"]["a" + kMark] = kFirstWord + 3;
   root["model"]["vocab"]["a" + kMark + "a"] = kFirstWord + 4;
@@ -171,7 +173,7 @@ TEST(SentencePiece, MergesAcrossSpacesWhereTheVocabularyDoes) {
             (Ids{kFirstWord + 2, kFirstWord + 3, kFirstWord + 3, kFirstWord + 4, kFirstWord + 1}));
 }
 
-// A text is one word: quadratic work would take hours.
+// The whole text is one word, so quadratic work would take hours.
 TEST(SentencePiece, MegabytesTakeSeconds) {
   json root = sentencepiece({kMark, "a", "aa", "aaa", "aaaa"});
   const Tokenizer tokenizer = parse_or_die(root);
@@ -180,14 +182,15 @@ TEST(SentencePiece, MegabytesTakeSeconds) {
   for (int i = 0; i < 1 << 20; ++i) mixed += "a a\n\xC3"[below(random, 5)];
   const auto start = std::chrono::steady_clock::now();
   const size_t letters = tokenizer.encode(std::string(1 << 20, 'a')).value().size();
-  EXPECT_EQ(letters, 1u + (1 << 20) / 2);  // pairs come first
+  // The merge of pairs comes first.
+  EXPECT_EQ(letters, 1u + (1 << 20) / 2);
   EXPECT_GT(tokenizer.encode(std::string(1 << 20, ' ')).value().size(), 1u << 20);
   EXPECT_GT(tokenizer.encode(mixed).value().size(), 1u << 17);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   EXPECT_LT(took.count(), 30.0);
 }
 
-TEST(SentencePiece, AffixesAreOfTheWord) {
+TEST(SentencePiece, PrefixAndSuffixApplyToTheWholeWord) {
   json root = sentencepiece({"a", "b"});
   root["normalizer"] = nullptr;
   root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
@@ -207,7 +210,7 @@ TEST(SentencePiece, AffixesAreOfTheWord) {
             (Ids{kFirstWord + 7, kFirstWord, kFirstWord + 7}));
 }
 
-TEST(SentencePiece, AMergeWithoutItsTokenIsNamed) {
+TEST(SentencePiece, AMergeOfAMissingTokenIsNamed) {
   json root = a_and_b();
   root["model"]["merges"].push_back(json::array({"a", "b"}));
   const auto tokenizer = Tokenizer::parse(root.dump(), "FILE");

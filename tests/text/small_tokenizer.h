@@ -1,6 +1,6 @@
 #pragma once
-// A tokenizer.json small enough to know by heart: byte b is token b, merge number i makes token
-// 256 + i, and nothing else is there until a test adds it.
+// A small tokenizer.json for tests. Byte b is token b, and merge number i makes token 256 + i.
+// Tests add everything else that they need.
 
 #include <cstdlib>
 #include <random>
@@ -16,7 +16,7 @@
 
 namespace neuronmm::text {
 
-// A random number of [0, n).
+// Returns a random number in [0, n).
 inline uint32_t below(std::mt19937& random, uint64_t n) {
   return static_cast<uint32_t>(random() % n);
 }
@@ -29,8 +29,8 @@ inline std::string utf8_of(char32_t c) {
   return {static_cast<char>(0xF0 | c >> 18), tail(c >> 12), tail(c >> 6), tail(c)};
 }
 
-// GPT-2's spelling of bytes, written from its definition: the printable bytes of Latin-1 are
-// themselves, the others follow from U+0100 on.
+// Returns GPT-2's spelling of bytes, written from its definition. The printable bytes of Latin-1
+// are themselves, and the others follow from U+0100 on.
 inline std::string spell(std::string_view bytes) {
   std::string out;
   for (const char byte : bytes) {
@@ -45,7 +45,7 @@ inline std::string spell(std::string_view bytes) {
   return out;
 }
 
-using Merges = std::vector<std::pair<std::string, std::string>>;  // bytes
+using Merges = std::vector<std::pair<std::string, std::string>>;  // Pairs of byte strings.
 
 inline nlohmann::json small_tokenizer(const Merges& merges = {}) {
   using nlohmann::json;

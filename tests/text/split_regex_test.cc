@@ -1,3 +1,5 @@
+// Tests the regular expressions of pre-tokenizers: their syntax, their matches and their budget.
+
 #include "text/split_regex.h"
 
 #include <vector>
@@ -28,13 +30,13 @@ Words split_by(std::string_view pattern, std::string_view text,
   return words;
 }
 
-TEST(SplitRegex, EmptyMatchesCutAndGoOn) {
+TEST(SplitRegex, EmptyMatchesCutTheText) {
   EXPECT_EQ(split_by("x*", "axb"), (Words{"a", "x", "b"}));
   EXPECT_EQ(split_by("(?=b)", "abab"), (Words{"a", "ba", "b"}));
 }
 
 TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
-  // White space is the property White_Space: with U+0085, without U+180E.
+  // White space is the property White_Space, with U+0085 and without U+180E.
   EXPECT_EQ(split_by(R"(\s)",
                      "a\xC2\x85"
                      "b"),
@@ -47,23 +49,23 @@ TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
   EXPECT_EQ(split_by(R"([^\sb]+)", "a bc"), (Words{"a", " b", "c"}));
   // Caseless matching folds the long s.
   EXPECT_EQ(split_by(R"((?i:'s))", "it'\xC5\xBF!"), (Words{"it", "'\xC5\xBF", "!"}));
-  // ^ means a line.
+  // The sign ^ matches at every line.
   EXPECT_EQ(split_by("^a", "a\na"), (Words{"a", "\n", "a"}));
-  // Word characters: with marks, without U+00B7, but with the superscripts of Latin-1.
+  // Word characters include marks and the superscripts of Latin-1, but not U+00B7.
   EXPECT_EQ(split_by(R"(\w+)", "a_\xCC\x81-\xC2\xB2\xC2\xB7"),
             (Words{"a_\xCC\x81", "-", "\xC2\xB2", "\xC2\xB7"}));
   EXPECT_EQ(split_by(R"([\w-]+)", "a-b c"), (Words{"a-b", " ", "c"}));
   EXPECT_EQ(split_by(R"(\W)", "a-b"), (Words{"a", "-", "b"}));
-  // A class inside a class adds to it; "]" at the start is a character.
+  // A class inside a class adds to it. A "]" at the start is a character.
   EXPECT_EQ(split_by(R"( ?[^(\s|[.,])]+)", "ab c|d.e"), (Words{"ab", " c", "|", "d", ".", "e"}));
   EXPECT_EQ(split_by("[]a]+", "a]b"), (Words{"a]", "b"}));
-  // Ruby's intervals: {,n}, and "+" repeats one.
+  // Ruby has the interval {,n}, and a "+" after an interval repeats it.
   EXPECT_EQ(split_by("a{,2}", "aaaa"), (Words{"aa", "aa"}));
   EXPECT_EQ(split_by("a{1,3}+", "aaaaab"), (Words{"aaaaa", "b"}));
   EXPECT_EQ(split_by(R"(\x{61}+\u0062)", "aab"), (Words{"aab"}));
 }
 
-TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
+TEST(SplitRegex, RefusesPatternsThatItWouldReadDifferently) {
   const auto message_of = [](std::string_view pattern) {
     const auto regex = SplitRegex::compile(pattern);
     return regex.ok() ? "accepted" : regex.error().message;
@@ -86,7 +88,7 @@ TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
   EXPECT_NE(message_of("((((a{1000}){1000}){1000}){1000})").find("regular"), std::string::npos);
 }
 
-TEST(SplitRegex, APatternThatExplodesSpendsTheBudget) {
+TEST(SplitRegex, AnExponentialPatternSpendsTheBudget) {
   const std::string text = "b" + std::string(60, 'a') + "c";
   MatchBudget budget(text.size());
   const SplitRegex regex = compile("b|(a+)+$");
@@ -98,8 +100,8 @@ TEST(SplitRegex, APatternThatExplodesSpendsTheBudget) {
   EXPECT_FALSE(matches.next());
 }
 
-// Each match is cheap enough; all together are a text's length squared.
-TEST(SplitRegex, TheBudgetIsOfTheWholeText) {
+// A single match is cheap enough, but all of them together take quadratic time.
+TEST(SplitRegex, TheBudgetCoversAllMatchesTogether) {
   const std::string text(200'000, 'a');
   MatchBudget budget(text.size());
   const SplitRegex regex = compile("a(?=a*b)|(?=(a|b)*c)x|a");
@@ -110,14 +112,14 @@ TEST(SplitRegex, TheBudgetIsOfTheWholeText) {
   EXPECT_LT(found, text.size());
 }
 
-// As many steps as characters, a thousand times what a match may take uncounted.
+// The match takes as many steps as characters, a thousand times what a match may take uncounted.
 TEST(SplitRegex, ALongRunOfSpacesIsWithinTheBudget) {
   const std::string spaces(2'000'000, ' ');
   EXPECT_EQ(split_by(R"(\s*[\r\n]+|\s+(?!\S)|\s+)", spaces + "a"),
             (Words{spaces.substr(1), " ", "a"}));
 }
 
-// The stack of the compiled code is 32 KiB; recursion beyond it is left to the interpreter.
+// The stack of the compiled code has 32 KiB. The interpreter handles deeper recursion.
 TEST(SplitRegex, LongMatchesOfGroupsNeedNoStack) {
   const std::string text(50'000, 'a');
   EXPECT_EQ(split_by("(?:a|b)+", text + "-"), (Words{text, "-"}));

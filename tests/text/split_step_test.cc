@@ -1,4 +1,4 @@
-// What pre-tokenizer steps hand on.
+// Tests the pieces that pre-tokenizer steps make.
 
 #include "text/split_step.h"
 
@@ -22,7 +22,7 @@ SplitRegex compile_split(std::string_view pattern,
   return SplitRegex::compile(pattern, kind).value();
 }
 
-// `head`: of the first character of the input.
+// `head` is the number of bytes of the input's first character.
 Words split(const PreTokenizer& pre_tokenizer, std::string_view text, size_t head = 1) {
   Words words;
   MatchBudget budget(text.size());
@@ -37,7 +37,7 @@ Words split_by(const char* pattern, SplitBehavior behavior, std::string_view tex
   return split(pre_tokenizer, text);
 }
 
-TEST(SplitStep, DoesWithMatchesWhatItsBehaviorSays) {
+TEST(SplitStep, MatchesAreHandledAsTheBehaviorSays) {
   EXPECT_EQ(split_by("-", kIsolated, "a-b--c"), (Words{"a", "-", "b", "-", "-", "c"}));
   EXPECT_EQ(split_by("-", kRemoved, "a-b--c"), (Words{"a", "b", "c"}));
   EXPECT_EQ(split_by("-", kContiguous, "a-b--c"), (Words{"a", "-", "b", "--", "c"}));
@@ -49,7 +49,7 @@ TEST(SplitStep, DoesWithMatchesWhatItsBehaviorSays) {
   }
 }
 
-TEST(SplitStep, InvertedGapsCountAsMatches) {
+TEST(SplitStep, WithInvertGapsCountAsMatches) {
   EXPECT_EQ(split_by("-", kRemoved, "a-b--c", true), (Words{"-", "-", "-"}));
   EXPECT_EQ(split_by("-", kMergedWithPrevious, "a-b--c", true), (Words{"a", "-b", "-", "-c"}));
 }
@@ -71,7 +71,7 @@ TEST(SplitStep, ClassesMatchCharacterByCharacter) {
             (Words{"a", "+", "\xE2\x80\xA6", "b"}));
 }
 
-TEST(PreTokenizer, SplitsInsideSplits) {
+TEST(PreTokenizer, StepsSplitThePiecesOfEarlierSteps) {
   PreTokenizer pre_tokenizer;
   add<SplitStep>(pre_tokenizer, compile_split("-"), kRemoved);
   add<SplitStep>(pre_tokenizer, compile_split("[0-9]"), kIsolated);
@@ -101,11 +101,12 @@ TEST(PreTokenizer, MetaspacePrependsWhereItsSchemeSays) {
   EXPECT_EQ(metaspace(kAlways, true, "a  b_c"), (Words{"_a", "_", "_b", "_c"}));
 }
 
-TEST(PreTokenizer, WordsAndOtherRunsWithoutSpace) {
+TEST(PreTokenizer, WordsAndFixedLengthCutWithoutAPattern) {
   PreTokenizer words, characters;
   add<WordsStep>(words);
+  // The last word is a letter in a circle.
   EXPECT_EQ(split(words, " a_1\xCC\x81?! b\n\xE2\x93\x90"),
-            (Words{"a_1\xCC\x81", "?!", "b", "\xE2\x93\x90"}));  // a letter in a circle
+            (Words{"a_1\xCC\x81", "?!", "b", "\xE2\x93\x90"}));
   add<FixedLengthStep>(characters, 2);
   EXPECT_EQ(split(characters, "a\xC3\xA9 b1"), (Words{"a\xC3\xA9", " b", "1"}));
 }

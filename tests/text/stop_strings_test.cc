@@ -1,3 +1,5 @@
+// Tests where stop strings end a text that arrives in pieces.
+
 #include "text/stop_strings.h"
 
 #include <random>
@@ -12,7 +14,8 @@ namespace {
 using Pieces = std::vector<std::string>;
 
 struct Shown {
-  Pieces pieces;  // what each push gave, then what finish gave
+  // The results of each push(), followed by that of finish().
+  Pieces pieces;
   bool found;
 };
 
@@ -31,13 +34,13 @@ std::string joined(const Pieces& pieces) {
   return text;
 }
 
-TEST(StopStrings, WithoutAnyTheTextGoesThrough) {
+TEST(StopStrings, WithoutStopsAllTextPasses) {
   const Shown shown = show({}, {"a", "", "b\xC3\xA9"});
   EXPECT_EQ(shown.pieces, (Pieces{"a", "", "b\xC3\xA9", ""}));
   EXPECT_FALSE(shown.found);
 }
 
-TEST(StopStrings, HoldBackWhatMayBecomeAStop) {
+TEST(StopStrings, TextThatMayBecomeAStopIsHeldBack) {
   EXPECT_EQ(show({"END"}, {"one E", "N", "x", "E", "ND", "more"}).pieces,
             (Pieces{"one ", "", "ENx", "", "", "", ""}));
   const Shown unfinished = show({"END"}, {"one E", "N"});
@@ -45,20 +48,20 @@ TEST(StopStrings, HoldBackWhatMayBecomeAStop) {
   EXPECT_FALSE(unfinished.found);
 }
 
-TEST(StopStrings, StopInTheMiddleOfAPiece) {
+TEST(StopStrings, AStopMayEndInsideAPiece) {
   const Shown shown = show({"\n\n"}, {"Yes.\n\nUser:", " no"});
   EXPECT_EQ(shown.pieces, (Pieces{"Yes.", "", ""}));
   EXPECT_TRUE(shown.found);
 }
 
-// A beginning of a stop that goes on differently may hold the beginning of the stop itself.
-TEST(StopStrings, OverlapWithThemselves) {
+// A prefix of a stop that continues differently may contain the start of the stop itself.
+TEST(StopStrings, StopsMayOverlapThemselves) {
   EXPECT_EQ(joined(show({"aab"}, {"a", "a", "a", "b"}).pieces), "a");
   EXPECT_EQ(joined(show({"abab!"}, {"aba", "bab", "ab!"}).pieces), "abab");
   EXPECT_EQ(show({"aa"}, {"a", "a"}).pieces, (Pieces{"", "", ""}));
 }
 
-TEST(StopStrings, TheFirstCompleteOneEndsTheText) {
+TEST(StopStrings, TheFirstCompleteStopEndsTheText) {
   EXPECT_EQ(joined(show({"xyz", "q"}, {"a xy", "q xyz"}).pieces), "a xy");
   EXPECT_EQ(joined(show({"bcd", "c"}, {"abcd"}).pieces), "ab");
   EXPECT_EQ(joined(show({"c", "bcd"}, {"ab", "c", "d"}).pieces), "ab");
@@ -66,14 +69,14 @@ TEST(StopStrings, TheFirstCompleteOneEndsTheText) {
   EXPECT_EQ(joined(show({"bcd", "d"}, {"ab", "cd"}).pieces), "a");
 }
 
-// U+1F600 and U+1F601 differ in the last byte: the first three are no reason to cut a character.
-TEST(StopStrings, NeverSplitCharacters) {
+// U+1F600 and U+1F601 differ in the last byte. A common prefix of bytes must not cut a character.
+TEST(StopStrings, CharactersAreNeverSplit) {
   const std::string grin = "\xF0\x9F\x98\x80", beam = "\xF0\x9F\x98\x81";
   EXPECT_EQ(show({grin}, {"a" + beam, "b"}).pieces, (Pieces{"a" + beam, "b", ""}));
   EXPECT_EQ(show({beam + grin}, {"a" + beam, beam, grin}).pieces, (Pieces{"a", beam, "", ""}));
 }
 
-// The definition in naive words: the text ends before the stop whose last byte comes first.
+// A naive version of the definition: the text ends before the stop whose last byte comes first.
 std::string naive(const std::vector<std::string>& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string_view longest;
@@ -112,8 +115,8 @@ TEST(StopStrings, HowTheTextIsCutChangesNothing) {
   EXPECT_LT(stopped, 19'000);
 }
 
-// Nothing is held that could not become a stop: what is held is a proper beginning of one.
-TEST(StopStrings, HoldNoMoreThanTheyMust) {
+// The text that is held back must be a proper prefix of a stop.
+TEST(StopStrings, OnlyAPrefixOfAStopIsHeldBack) {
   const std::string stop = "abacabad";
   std::mt19937 random(6);
   for (int trial = 0; trial < 2'000; ++trial) {

@@ -1,3 +1,5 @@
+// Tests decoding tokens that arrive one by one.
+
 #include "text/stream_decoder.h"
 
 #include <random>
@@ -30,7 +32,7 @@ TEST(StreamDecoder, NeverGivesHalfACharacter) {
   EXPECT_EQ(decoder.finish(), "");
 }
 
-TEST(StreamDecoder, WhatCanBecomeNoCharacterIsReplaced) {
+TEST(StreamDecoder, BytesThatCannotBecomeACharacterAreReplaced) {
   const Tokenizer tokenizer = byte_tokenizer();
   StreamDecoder decoder(tokenizer);
   EXPECT_EQ(decoder.push(0xE2), "");
@@ -54,7 +56,7 @@ TEST(StreamDecoder, SpecialTokensAreSkippedOrShown) {
   EXPECT_EQ(showing.push(256), "<end>");
 }
 
-// Random bytes: the pieces are each UTF-8, and together what replacing in the whole text gives.
+// The pieces of random bytes must all be UTF-8. Together they must give the text with replacements.
 TEST(StreamDecoder, PiecesJoinToTheWholeText) {
   const Tokenizer tokenizer = byte_tokenizer();
   for (uint32_t seed = 1; seed <= 500; ++seed) {

@@ -1,5 +1,5 @@
-// tokenizer.json files that must be refused, each with a message that names the place and the
-// thing.
+// Tests tokenizer.json files that must be refused. Each message must name the place and the thing
+// that is wrong.
 
 #include <chrono>
 #include <functional>
@@ -26,7 +26,7 @@ std::string error_after(const std::function<void(json&)>& change) {
   return error_of_text(root.dump());
 }
 
-// The message names the file and holds both parts.
+// The message must begin with the file and contain `place` and `thing`.
 void expect_refused(const std::function<void(json&)>& change, const std::string& place,
                     const std::string& thing) {
   const std::string error = error_after(change);
@@ -35,7 +35,7 @@ void expect_refused(const std::function<void(json&)>& change, const std::string&
   EXPECT_NE(error.find(thing), std::string::npos) << error << " lacks " << thing;
 }
 
-TEST(TokenizerJson, RefusesWhatIsNoJsonObject) {
+TEST(TokenizerJson, RefusesTextThatIsNoJsonObject) {
   for (const char* text : {"", "{", "[]", "nul", "{}", "\xFF", "{\"a\": 1, \"a\": 2}"}) {
     EXPECT_TRUE(error_of_text(text).starts_with("FILE: ")) << text << ": " << error_of_text(text);
   }
@@ -56,7 +56,7 @@ TEST(TokenizerJson, RefusesVariantsOfBpe) {
   EXPECT_EQ(error_after([](json& root) { root["model"]["dropout"] = 0; }), "accepted");
   expect_refused([](json& root) { root["model"]["byte_fallback"] = "yes"; }, "byte_fallback",
                  "\"yes\"");
-  // What cannot be reached is no matter.
+  // An unknown token that no text can reach may be missing.
   const auto with_unknown = [](json& root) { root["model"]["unk_token"] = "<unk>"; };
   EXPECT_EQ(error_after(with_unknown), "accepted");
   expect_refused(
@@ -137,14 +137,14 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
   expect_refused(push("<x>", 1 << 30), "<x>", std::to_string(1 << 30));
   expect_refused(push("<x>", 258), "<x>", "<bos>");
   expect_refused(push("<x>", 97), "<x>", "97");
-  // The tokenizers library counts on, whatever the file says.
+  // The tokenizers library numbers new tokens itself, whatever the file says.
   json counted = small_tokenizer();
   counted["added_tokens"] = {added_token("<x>", 300), added_token("<y>", 1000)};
   EXPECT_EQ(parse_or_die(counted).encode("<x><y>").value(), (std::vector<TokenId>{256, 257}));
   expect_refused(push("<bos>", 300), "<bos>", "300");
 }
 
-TEST(TokenizerJson, RefusesOtherSteps) {
+TEST(TokenizerJson, RefusesUnknownSteps) {
   const std::pair<const char*, const char*> steps[] = {
       {"normalizer", "Precompiled"},    {"normalizer", "Nmt"},
       {"normalizer", "BertNormalizer"}, {"pre_tokenizer", "UnicodeScripts"},
@@ -173,7 +173,7 @@ TEST(TokenizerJson, RefusesOtherSteps) {
   }
 }
 
-// Every field that a step cannot do without, or whose value means nothing.
+// Covers every field that a step needs or whose value is meaningless.
 TEST(TokenizerJson, RefusesBadSteps) {
   const auto step = [](const char* key, const json& value) {
     return [=](json& root) { root[key] = value; };
@@ -273,8 +273,8 @@ TEST(TokenizerJson, RefusesBadTemplates) {
                  "<x>");
 }
 
-// Sequences inside sequences nest as deep as the JSON reader lets them, which is not far.
-TEST(TokenizerJson, DeepSequencesAreNoTrouble) {
+// Sequences nest as deep as the JSON reader allows, which is not far.
+TEST(TokenizerJson, DeepSequencesAreReadOrRefused) {
   const auto nest = [](int depth) {
     return [=](json& root) {
       json step = {{"type", "NFC"}};
@@ -288,7 +288,7 @@ TEST(TokenizerJson, DeepSequencesAreNoTrouble) {
   expect_refused(nest(1000), "FILE", "nested");
 }
 
-// Every cut of a good file is refused, and quickly.
+// Every prefix of a valid file must be refused quickly.
 TEST(TokenizerJson, RefusesEveryPrefix) {
   const std::string text = small_tokenizer({{"a", "b"}}).dump();
   for (size_t n = 0; n < text.size(); n += 7) {

@@ -1,9 +1,10 @@
-// Runs tokenizers for tests/slow/tokenizers.py: a JSON object on each line of the input, an answer
-// on each line of the output.
+// Runs tokenizers for tests/slow/tokenizers.py. Every line of the input is a JSON object, and every
+// line of the output is its answer:
 //   {"load": PATH of a tokenizer.json}      {} or {"error": "..."}
 //   {"texts": [...], "special": true}       {"ids": [...], "text": [...], "streamed": [...]}
-// of each text its ids or null, what they decode to (U+FFFD for what is no UTF-8), and what a
-// StreamDecoder gives, or null if a piece of that was no UTF-8.
+// The second answer has one entry per text. "ids" has its ids or null, "text" what they decode to
+// (U+FFFD for bytes that are not UTF-8), and "streamed" the result of a StreamDecoder. The latter
+// is null if a piece was not UTF-8.
 
 #include <iostream>
 #include <optional>

@@ -1,4 +1,4 @@
-// The steps together, on small tokenizers.
+// Tests all steps together, on small tokenizers.
 
 #include "text/tokenizer.h"
 
@@ -27,7 +27,7 @@ json llama3_split() {
           {"invert", false}};
 }
 
-// Llama-3's pipeline around a handful of merges.
+// Makes a tokenizer with Llama-3's pipeline and a few merges.
 json llama3_like() {
   json root = small_tokenizer({{"a", "b"}, {" ", "ab"}, {"1", "1"}});
   root["pre_tokenizer"] = {{"type", "Sequence"},
@@ -64,7 +64,7 @@ std::string random_bytes(std::mt19937& random) {
   return bytes;
 }
 
-TEST(Tokenizer, AddsWhatThePostProcessorSays) {
+TEST(Tokenizer, AddsTheTokensOfThePostProcessor) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   EXPECT_EQ(tokenizer.encode("ab ab").value(), (Ids{259, 256, 257}));
   EXPECT_EQ(tokenizer.encode("ab", {.add_special_tokens = false}).value(), Ids{256});
@@ -88,7 +88,7 @@ TEST(Tokenizer, KnowsItsTokens) {
   EXPECT_EQ(tokenizer.token_to_id("<end>"), 260);
   EXPECT_EQ(tokenizer.token_to_id("\xC4\xA0"
                                   "ab"),
-            257);  // "Ġab"
+            257);  // The token is "Ġab".
   EXPECT_EQ(tokenizer.token_to_id("nothing"), std::nullopt);
   EXPECT_TRUE(tokenizer.is_special(260));
   EXPECT_FALSE(tokenizer.is_special(261));
@@ -101,12 +101,12 @@ TEST(Tokenizer, KnowsItsTokens) {
 TEST(Tokenizer, SplitsBeforeMerging) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   const EncodeOptions plain = {.add_special_tokens = false};
-  EXPECT_EQ(tokenizer.encode("1111", plain).value(),
-            (Ids{258, '1', '1'}));  // three digits, then one
+  // Three digits are split off first, then one.
+  EXPECT_EQ(tokenizer.encode("1111", plain).value(), (Ids{258, '1', '1'}));
   EXPECT_EQ(tokenizer.encode("ab  ab", plain).value(), (Ids{256, ' ', 257}));
 }
 
-TEST(Tokenizer, AnyBytesComeBack) {
+TEST(Tokenizer, AnyBytesDecodeToThemselves) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   for (uint32_t seed = 1; seed <= 3000; ++seed) {
     std::mt19937 random(seed);
@@ -120,7 +120,7 @@ TEST(Tokenizer, AnyBytesComeBack) {
   }
 }
 
-TEST(Tokenizer, BytesThatAreNotUtf8StandBetweenTexts) {
+TEST(Tokenizer, BytesThatAreNotUtf8AreEncodedOneByOne) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   const EncodeOptions plain = {.add_special_tokens = false};
   EXPECT_EQ(tokenizer
@@ -150,7 +150,7 @@ TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
   EXPECT_EQ(parse_or_die(root).encode("a<e\xCC\x81>").value(), (Ids{259, 'a', 262}));
 }
 
-TEST(Tokenizer, LiteralStretchesHoldNoAddedTokens) {
+TEST(Tokenizer, LiteralRangesContainNoAddedTokens) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   const auto encode = [&](std::string_view text, const std::vector<ByteRange>& literal) {
     return tokenizer.encode(text, {.add_special_tokens = false, .literal = literal}).value();
@@ -159,13 +159,13 @@ TEST(Tokenizer, LiteralStretchesHoldNoAddedTokens) {
   EXPECT_EQ(encode("ab<end>", {{0, 2}}), (Ids{256, 260}));
   EXPECT_EQ(encode("<end>", {{0, 5}}), end_as_text);
   EXPECT_EQ(encode("<end>", {{4, 5}}), end_as_text);
-  EXPECT_EQ(encode("<end>", {{2, 2}}), Ids{260});  // an empty stretch
+  EXPECT_EQ(encode("<end>", {{2, 2}}), Ids{260});  // The range is empty.
   EXPECT_EQ(encode("\xFF<end><end>", {{0, 6}}).back(), 260);
   EXPECT_EQ(encode("\xFF<end><end>", {{0, 6}}).size(), 1 + end_as_text.size() + 1);
 }
 
-// The stretch is found again in a text that normalization has made shorter or longer.
-TEST(Tokenizer, LiteralStretchesSurviveNormalization) {
+// The range must be found again in a text that normalization made shorter or longer.
+TEST(Tokenizer, LiteralRangesSurviveNormalization) {
   json root = llama3_like();
   root["normalizer"] = {{"type", "NFC"}};
   json added = added_token("<\xC3\xA9>", 262);
@@ -184,7 +184,7 @@ TEST(Tokenizer, LiteralStretchesSurviveNormalization) {
   }
 }
 
-TEST(Tokenizer, ARegularExpressionThatExplodesIsAnError) {
+TEST(Tokenizer, AnExponentialRegularExpressionIsAnError) {
   json root = small_tokenizer();
   root["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"Regex", "(a+)+$"}}}, {"behavior", "Isolated"}};
@@ -201,7 +201,7 @@ TEST(Tokenizer, ARegularExpressionThatExplodesIsAnError) {
       << ids.error().message;
 }
 
-TEST(Tokenizer, ANormalizerThatExplodesIsAnError) {
+TEST(Tokenizer, ANormalizerThatMakesTooMuchTextIsAnError) {
   json root = small_tokenizer();
   json doubling = json::array();
   for (int i = 0; i < 60; ++i)
@@ -215,7 +215,7 @@ TEST(Tokenizer, ANormalizerThatExplodesIsAnError) {
       << ids.error().message;
 }
 
-TEST(Tokenizer, PrefixSpaceOpensEveryPart) {
+TEST(Tokenizer, APrefixSpaceBeginsEveryPart) {
   json root = small_tokenizer();
   root["pre_tokenizer"]["add_prefix_space"] = true;
   root["added_tokens"] = json::array({added_token("<end>", 256)});
@@ -237,7 +237,7 @@ TEST(Tokenizer, DigitsAreSplitOff) {
 }
 
 // A token outside the byte alphabet decodes to its own text and is found by it.
-TEST(Tokenizer, TokensOutsideTheByteAlphabetAreTheirText) {
+TEST(Tokenizer, TokensOutsideTheByteAlphabetKeepTheirText) {
   json root = small_tokenizer();
   root["model"]["vocab"]["\xEF\xBD\x9Cx"] = 256;
   const Tokenizer tokenizer = parse_or_die(root);
@@ -288,7 +288,7 @@ class TokenizerFolder : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(TokenizerFolder, ConfigNamesTheEndsOfTextAndTheTemplate) {
+TEST_F(TokenizerFolder, ConfigGivesBosEosAndTheChatTemplate) {
   write("tokenizer.json", llama3_like().dump());
   write("tokenizer_config.json",
         R"({"bos_token": {"content": "<tool>"}, "eos_token": "<end>", "chat_template": "one"})");
@@ -299,7 +299,7 @@ TEST_F(TokenizerFolder, ConfigNamesTheEndsOfTextAndTheTemplate) {
   EXPECT_EQ(tokenizer->config().chat_templates.at("default"), "one");
 }
 
-TEST_F(TokenizerFolder, TheTemplateFileGoesFirstAndListsHaveADefault) {
+TEST_F(TokenizerFolder, TemplateFilesReplaceTheTemplatesOfTheConfig) {
   write("tokenizer.json", llama3_like().dump());
   write("tokenizer_config.json",
         R"({"chat_template": [{"name": "tool_use", "template": "two"},
@@ -315,7 +315,7 @@ TEST_F(TokenizerFolder, TheTemplateFileGoesFirstAndListsHaveADefault) {
             (Templates{{"default", "four"}, {"rag", "five"}}));
 }
 
-TEST_F(TokenizerFolder, NamesTheSpecialTokens) {
+TEST_F(TokenizerFolder, SpecialTokensAreReadByName) {
   write("tokenizer.json", llama3_like().dump());
   write("tokenizer_config.json",
         R"({"bos_token": {"content": "<tool>"}, "add_bos_token": true, "pad_token": null,
@@ -328,7 +328,7 @@ TEST_F(TokenizerFolder, NamesTheSpecialTokens) {
                                                              {"unk_token", "<unk>"}}));
 }
 
-TEST_F(TokenizerFolder, WhatIsMissingOrWrongIsNamed) {
+TEST_F(TokenizerFolder, ErrorsNameTheFileAndTheField) {
   EXPECT_NE(load_error().find(folder_.string()), std::string::npos);
   EXPECT_NE(load_error().find("tokenizer.json"), std::string::npos);
   write("tokenizer.json", "{");

@@ -1,3 +1,5 @@
+// Tests reading training data: its forms, its lines, and the messages for damaged files.
+
 #include "text/training_records.h"
 
 #include <random>
@@ -20,7 +22,7 @@ void expect_refused(const std::string& content, const std::string& source,
     EXPECT_NE(all.error().message.find(word), std::string::npos) << all.error().message;
 }
 
-TEST(TrainingRecords, AListAndLinesGiveTheSame) {
+TEST(TrainingRecords, AListAndLinesGiveTheSameRecords) {
   const std::string first = R"({"instruction": "Add [{\"1\\", "input": "1 2", "output": "3\n"})";
   const std::string second = R"({"output": "Hi", "instruction": "Greet.", "input": null})";
   const auto list = parse("[" + first + ",\n\n" + second + "]", "a.json");
@@ -37,7 +39,7 @@ TEST(TrainingRecords, AListAndLinesGiveTheSame) {
   }
 }
 
-TEST(TrainingRecords, ChatsAndDocuments) {
+TEST(TrainingRecords, ChatsAndDocumentsAreRecords) {
   const auto all = parse(R"({"text": "Once."}
 {"id": 3, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}], "tools": null}
 {"conversations": [{"from": "system", "value": "Be."}, {"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}

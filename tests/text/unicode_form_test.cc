@@ -1,3 +1,5 @@
+// Tests Unicode's normalization forms, also against utf8proc on random text.
+
 #include "text/unicode_form.h"
 
 #include <chrono>
@@ -21,7 +23,7 @@ std::string to_form(UnicodeForm form, std::string_view text) {
 }
 std::string nfc(std::string_view text) { return to_form(UnicodeForm::kNfc, text); }
 
-// The whole text at once, by the library's own way.
+// Normalizes the whole text at once with utf8proc's own function.
 std::string reference(UnicodeForm form, const std::string& text) {
   constexpr int kOptions[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE,
                               UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
@@ -36,15 +38,15 @@ std::string reference(UnicodeForm form, const std::string& text) {
   return result;
 }
 
-TEST(UnicodeForm, Composes) {
+TEST(UnicodeForm, NfcComposesCharacters) {
   EXPECT_EQ(nfc("cafe\xCC\x81!"), "caf\xC3\xA9!");
-  EXPECT_EQ(nfc("\xE2\x84\xAB"), "\xC3\x85");                              // Angstrom sign
-  EXPECT_EQ(nfc("\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"), "\xED\x95\x9C");  // Hangul
-  EXPECT_EQ(nfc("q\xCC\x87\xCC\xA3"), "q\xCC\xA3\xCC\x87");                // marks in order
+  EXPECT_EQ(nfc("\xE2\x84\xAB"), "\xC3\x85");                              // The Angstrom sign.
+  EXPECT_EQ(nfc("\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"), "\xED\x95\x9C");  // A Hangul syllable.
+  EXPECT_EQ(nfc("q\xCC\x87\xCC\xA3"), "q\xCC\xA3\xCC\x87");  // Marks are put in order.
   EXPECT_EQ(nfc(""), "");
 }
 
-TEST(UnicodeForm, TakesApart) {
+TEST(UnicodeForm, OtherFormsDecomposeCharacters) {
   EXPECT_EQ(to_form(UnicodeForm::kNfd, "x\xC3\xA9\xC2\xB2"), "xe\xCC\x81\xC2\xB2");
   EXPECT_EQ(to_form(UnicodeForm::kNfkd, "x\xC3\xA9\xC2\xB2"),
             "xe\xCC\x81"
@@ -52,18 +54,18 @@ TEST(UnicodeForm, TakesApart) {
   EXPECT_EQ(to_form(UnicodeForm::kNfkc, "\xEF\xAC\x81 e\xCC\x81\xC2\xB2"),
             "fi \xC3\xA9"
             "2");
-  // The longest decomposition, of 18 characters.
+  // U+FDFA has the longest decomposition, of 18 characters.
   EXPECT_EQ(to_form(UnicodeForm::kNfkd, "\xEF\xB7\xBA").size(), 33u);
 }
 
-TEST(UnicodeForm, TextBelowU0300IsReturnedItself) {
+TEST(UnicodeForm, NfcReturnsTextBelowU0300Itself) {
   const std::string text = "na\xC3\xAFve \xC5\x93uvre";
   std::string storage;
   EXPECT_EQ(to_unicode_form(UnicodeForm::kNfc, text, storage).data(), text.data());
 }
 
-TEST(UnicodeForm, IsTheLibrarysOnRandomText) {
-  // Letters that combine, marks of several classes, Hangul parts, and everything.
+TEST(UnicodeForm, EqualsUtf8procOnRandomText) {
+  // Letters that combine, marks of several classes, parts of Hangul syllables, and all characters.
   const char32_t kinds[][2] = {{'a', 'z'},       {0xC0, 0x17F},     {0x300, 0x345},
                                {0x1100, 0x11FF}, {0x5B0, 0x5C7},    {0x915, 0x94D},
                                {0x1E00, 0x1FFF}, {0xAC00, 0xAC40},  {0x2F800, 0x2FA1D},
@@ -80,14 +82,14 @@ TEST(UnicodeForm, IsTheLibrarysOnRandomText) {
   }
 }
 
-// Marks in the wrong order all the way: sorting them by insertion would take minutes.
+// All marks are in the wrong order. Sorting them by insertion would take minutes.
 TEST(UnicodeForm, ManyMarksTakeNoQuadraticTime) {
   std::string text = "a";
   for (int i = 0; i < 200'000; ++i) text += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";
   const auto start = std::chrono::steady_clock::now();
   const std::string composed = nfc(text);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  // "a" with the first dot below is U+1EA1; then come the other dots, then the accents.
+  // The letter "a" with the first dot below is U+1EA1. The other dots follow, and then the accents.
   EXPECT_TRUE(composed.starts_with("\xE1\xBA\xA1\xCC\xA3"));
   EXPECT_TRUE(composed.ends_with("\xCC\x81"));
   EXPECT_LT(took.count(), 10.0);

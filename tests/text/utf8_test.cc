@@ -1,3 +1,6 @@
+// Tests UTF-8 decoding on every character and on invalid bytes, and white space at the ends of
+// text.
+
 #include "text/utf8.h"
 
 #include <string>
@@ -33,12 +36,12 @@ TEST(Utf8, InvalidBytesEndWhereACharacterCannotGoOn) {
     EXPECT_EQ(next_utf8(text).kind, Kind::kInvalid) << testing::PrintToString(text);
     EXPECT_EQ(next_utf8(text).length, length) << testing::PrintToString(text);
   };
-  expect_invalid("\x80", 1);              // begins with a continuation
-  expect_invalid("\xC0\xAF", 1);          // overlong
-  expect_invalid("\xE0\x9F\xBF", 1);      // overlong
-  expect_invalid("\xF0\x8F\xBF\xBF", 1);  // overlong
-  expect_invalid("\xED\xA0\x80", 1);      // surrogate
-  expect_invalid("\xF4\x90\x80\x80", 1);  // above U+10FFFF
+  expect_invalid("\x80", 1);              // Begins with a continuation.
+  expect_invalid("\xC0\xAF", 1);          // Overlong.
+  expect_invalid("\xE0\x9F\xBF", 1);      // Overlong.
+  expect_invalid("\xF0\x8F\xBF\xBF", 1);  // Overlong.
+  expect_invalid("\xED\xA0\x80", 1);      // A surrogate.
+  expect_invalid("\xF4\x90\x80\x80", 1);  // Above U+10FFFF.
   expect_invalid("\xF5\x80\x80\x80", 1);
   expect_invalid("\xFF", 1);
   expect_invalid("\xC3(", 1);
@@ -56,15 +59,16 @@ TEST(Utf8, ValidLengthStopsBeforeTheFirstBadByte) {
   }
 }
 
-TEST(WhiteSpace, StripsBothKindsOfEnds) {
+TEST(WhiteSpace, UnicodeSpaceIsStrippedFromEitherEnd) {
   EXPECT_EQ(strip_left(" \t\xC2\xA0\xE3\x80\x80"
                        "a "),
             "a ");
   EXPECT_EQ(strip_right(" a\xE2\x80\xA8\n\xC2\x85"), " a");
   EXPECT_EQ(strip_right(" \n "), "");
   EXPECT_EQ(strip_left(""), "");
-  EXPECT_EQ(strip_right("a\xA0"), "a\xA0");                    // a lone byte is no character
-  EXPECT_EQ(strip_right("a \xE1\xA0\x8E"), "a \xE1\xA0\x8E");  // U+180E is no white space
+  EXPECT_EQ(strip_right("a\xA0"), "a\xA0");  // A lone byte is no character.
+  // U+180E is no white space.
+  EXPECT_EQ(strip_right("a \xE1\xA0\x8E"), "a \xE1\xA0\x8E");
 }
 
 }  // namespace

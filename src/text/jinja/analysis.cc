@@ -11,7 +11,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// Which of these names a body loads before it assigns them.
+// Finds which of these names a body loads before it assigns them.
 class SpecialNames {
  public:
   explicit SpecialNames(std::set<std::string> names) : names_(std::move(names)) {}
@@ -73,8 +73,8 @@ class SpecialNames {
   std::set<std::string> names_, found_;
 };
 
-// Where a statement stands. `soft`: in a way of an `if`, where Jinja leaves unknown filters alone
-// until they run.
+// The surroundings of a statement. `soft` is true inside a branch of an `if`, where Jinja reports
+// unknown filters and tests only when they run.
 struct Context {
   const Symbols& symbols;
   bool in_loop = false;
@@ -134,7 +134,7 @@ class Analyzer {
     return {};
   }
 
-  // A body with a scope of its own.
+  // Visits a body that has a scope of its own.
   Status visit_scope(Statements& body, const Symbols& symbols, Scope& scope, const Context& outside,
                      bool in_loop) {
     scope = symbols.scope();

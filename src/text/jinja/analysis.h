@@ -1,12 +1,14 @@
 #pragma once
-// What Jinja's compiler finds before a template runs: where each variable lies, which macros use
-// `caller`, filters and tests that do not exist, `break` outside of a loop.
+// The checks that Jinja's compiler makes before a template runs. They find where each variable lies
+// and which macros use `caller`. They also find unknown filters and tests, and a `break` outside of
+// a loop.
 
 #include "text/jinja/ast.h"
 
 namespace neuronmm::text::jinja {
 
-// Sets the places of all names. An error begins with "LINE:COLUMN: ".
+// Sets the places of all names in the tree, and returns the scope of the template. An error begins
+// with "LINE:COLUMN: ".
 Result<Scope> analyze(Statements& statements);
 
 }  // namespace neuronmm::text::jinja

@@ -1,5 +1,6 @@
 #pragma once
-// Arguments by the names of a function's parameters.
+// Binds the arguments of a call to the parameters of a C++ function. All filters, tests, methods
+// and global functions use it.
 
 #include <initializer_list>
 #include <string_view>
@@ -9,16 +10,16 @@
 
 namespace neuronmm::text::jinja {
 
-// By the position of their parameters; nullptr: not given.
+// The arguments by the position of their parameters; null where none was given.
 using Bound = std::vector<const Value*>;
 
-// The first `required` must be given. A parameter named "" takes its argument by position only.
-// Errors as Python's TypeErrors: missing, too many, unknown or given twice. What is bound points
-// into `arguments`.
+// Binds arguments to `parameters`, of which the first `required` must be given. A parameter named
+// "" takes its argument by position only. Missing, unknown, repeated and too many arguments are
+// errors, as in Python's TypeError. The result points into `arguments`.
 Result<Bound> bind(std::string_view function, const Arguments& arguments,
                    std::initializer_list<std::string_view> parameters, size_t required);
 
-// The value of an argument, or what it is when not given. An error for another type.
+// Return the value of an argument, or `otherwise` if it was not given. Another type is an error.
 Result<int64_t> integer_argument(std::string_view function, const Value* value, int64_t otherwise);
 Result<const Text*> text_argument(std::string_view function, const Value* value,
                                   const Text* otherwise = nullptr);

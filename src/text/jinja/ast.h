@@ -1,5 +1,6 @@
 #pragma once
-// A template as a tree.
+// The syntax tree of a template. The parser builds it, analysis.h sets the places of variables, and
+// the Evaluator runs it.
 
 #include <memory>
 #include <optional>
@@ -17,7 +18,8 @@ struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 using Expressions = std::vector<ExpressionPtr>;
 
-// Where a variable lies: so many scopes out, in this slot. Set by analysis.h.
+// The place of a variable: a number of scopes outwards, and a slot in that scope. analysis.h sets
+// it.
 struct VariablePlace {
   int scopes_out = 0;
   size_t slot = 0;
@@ -38,12 +40,13 @@ struct Item {
   ExpressionPtr object, key;
 };
 struct Slice {
-  ExpressionPtr object, start, stop, step;  // the last three may be absent
+  // `start`, `stop` and `step` may be absent.
+  ExpressionPtr object, start, stop, step;
 };
 struct CallArguments {
   Expressions positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
-  ExpressionPtr more_positional, more_named;  // *args and **kwargs, or absent
+  ExpressionPtr more_positional, more_named;  // *args and **kwargs; both may be absent.
 };
 struct Call {
   ExpressionPtr function;
@@ -59,7 +62,7 @@ struct Test {
   std::string name;
   CallArguments arguments;
 };
-// What the block around a filter has written: {% filter upper %}, {% set x | trim %}.
+// The text that the block around a filter has written: {% filter upper %}, {% set x | trim %}.
 struct Captured {};
 struct Not {
   ExpressionPtr operand;
@@ -77,12 +80,12 @@ struct Logical {
   bool is_and;
   ExpressionPtr left, right;
 };
-struct Compare {  // a < b <= c
+struct Compare {  // A chain of comparisons, such as a < b <= c.
   ExpressionPtr first;
   std::vector<std::pair<Comparison, ExpressionPtr>> rest;
 };
 struct Conditional {
-  ExpressionPtr test, then, otherwise;  // the last may be absent
+  ExpressionPtr test, then, otherwise;  // `otherwise` may be absent.
 };
 struct Concatenation {
   Expressions parts;
@@ -100,31 +103,36 @@ struct Expression {
                Binary, Logical, Compare, Conditional, Concatenation, ListLiteral, DictLiteral>
       node;
   Place place;
-  int depth = 1;  // how many expressions lie in each other
+  // The number of expressions that are nested in each other.
+  int depth = 1;
 };
 
 struct Statement;
 using Statements = std::vector<std::unique_ptr<Statement>>;
 
-// What the variables of a scope are when it is entered.
+// The variables of a scope, and the values that they have when the scope is entered.
 struct Scope {
   struct Variable {
     enum class Start {
-      kParameter,  // assigned by whoever enters
-      kContext,    // what the caller of the template gave by this name, or a global
-      kOuter,      // the value of the variable of this name outside
+      // The code that enters the scope assigns the value.
+      kParameter,
+      // The value that the template was given under this name, or a global function.
+      kContext,
+      // The value of the variable of this name in an outer scope.
+      kOuter,
       kUnset,
     };
     std::string name;
     Start start;
     VariablePlace outer;
   };
-  std::vector<Variable> variables;  // by slot
+  std::vector<Variable> variables;  // The variables by slot.
 };
 
-// What an assignment or a `for` assigns to.
+// The left side of an assignment, or the variables of a `for`.
 struct Target {
-  struct Attribute {  // of a namespace
+  // An attribute of a namespace.
+  struct Attribute {
     Name object;
     std::string attribute;
   };
@@ -144,17 +152,20 @@ struct Assign {
 };
 struct AssignBlock {
   Target target;
-  ExpressionPtr filter;  // of Captured
+  // A filter whose innermost input is Captured.
+  ExpressionPtr filter;
   Statements body;
   Scope scope;
 };
 struct For {
-  Target target, test_target;  // the same names, in `scope` and in `test_scope`
-  ExpressionPtr items, test;   // the latter may be absent
+  // Two copies of the names, with places in `scope` and in `test_scope`.
+  Target target, test_target;
+  ExpressionPtr items, test;  // `test` may be absent.
   Statements body, otherwise;
   bool recursive = false;
   Scope scope, test_scope, otherwise_scope;
-  std::optional<VariablePlace> loop;  // the slot of `loop` where the body uses it
+  // The slot of `loop`, if the body uses it.
+  std::optional<VariablePlace> loop;
 };
 struct If {
   std::vector<std::pair<ExpressionPtr, Statements>> branches;
@@ -162,10 +173,10 @@ struct If {
 };
 struct MacroBody {
   std::vector<Name> parameters;
-  Expressions defaults;  // of the last parameters
+  Expressions defaults;  // The default values of the last parameters.
   Statements body;
   Scope scope;
-  // The slots of the names that are special in macros, where the body uses them.
+  // The slots of the special names of macros that the body uses.
   std::optional<size_t> caller, kwargs, varargs;
   bool explicit_caller = false;
 };
@@ -177,7 +188,7 @@ struct CallBlock {
   ExpressionPtr call;
   MacroBody body;
 };
-struct Generation {  // {% generation %}: what the assistant said, for training
+struct Generation {  // {% generation %} marks what the assistant said, for training.
   MacroBody body;
 };
 struct FilterBlock {

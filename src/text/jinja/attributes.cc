@@ -1,4 +1,4 @@
-// value.name, value[key] and value(...), as Jinja's sandbox decides them.
+// Decides value.name, value[key] and value(...) as the sandbox of Jinja does.
 
 #include <algorithm>
 #include <array>
@@ -10,13 +10,13 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// What would change a list or a dict. The immutable sandbox makes these undefined.
+// The methods that would change a list or a dict. The immutable sandbox makes them undefined.
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear", "pop",    "reverse",
                                                           "insert", "sort",  "extend", "remove"};
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault",
                                                           "update"};
 
-// What every object of Python has, also one that stands for an undefined value.
+// The attributes that every object of Python has, including one that stands for an undefined value.
 constexpr std::array<std::string_view, 23> kObjectAttributes = {
     "__class__", "__delattr__",  "__dir__",          "__doc__", "__eq__",          "__format__",
     "__ge__",    "__getstate__", "__getattribute__", "__gt__",  "__hash__",        "__init__",
@@ -44,7 +44,8 @@ Method find_method(const Value& value, std::string_view name) {
   return value.list()->kind == List::Kind::kList ? find_list_method(name) : find_tuple_method(name);
 }
 
-// getattr(value, name) of Python behind the sandbox; nothing where Python has an AttributeError.
+// Returns getattr(value, name) of Python as the sandbox allows it, or nothing where Python has an
+// AttributeError.
 Result<std::optional<Value>> own_attribute(Runtime& runtime, const Value& value,
                                            std::string_view name) {
   if (is_dunder(name)) return std::optional<Value>();
@@ -65,7 +66,7 @@ Result<std::optional<Value>> own_attribute(Runtime& runtime, const Value& value,
   return std::optional<Value>();
 }
 
-// The item of an integer key; nothing out of range.
+// Returns the item at an integer index, or nothing if the index is out of range.
 Result<std::optional<Value>> indexed(Runtime& runtime, const Value& value, int64_t index) {
   const auto length = length_of(value);
   if (!length) return std::optional<Value>();
@@ -85,7 +86,7 @@ Result<std::optional<Value>> indexed(Runtime& runtime, const Value& value, int64
   return std::optional<Value>();
 }
 
-// value[key] of Python; nothing where it has a TypeError, KeyError or IndexError.
+// Returns value[key] of Python, or nothing where Python has a TypeError, KeyError or IndexError.
 Result<std::optional<Value>> own_item(Runtime& runtime, const Value& value, const Value& key) {
   if (const Dict* dict = value.dict()) {
     if (key.list() == nullptr || key.list()->kind != List::Kind::kList) {
@@ -145,7 +146,7 @@ Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arg
   if (function.is_undefined()) return fail("{}", function.undefined_message());
   if (function.object() == nullptr)
     return fail("'{}' object is not callable", function.type_name());
-  // A copy: it may replace the variable that holds it.
+  // The call may replace the variable that holds the function, so a copy keeps it alive.
   // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const ObjectPtr held = function.object_ptr();
   return held->call(runtime, arguments);

@@ -1,6 +1,6 @@
 #pragma once
-// What rendering a template may take. A template comes with a model, from a stranger: one that
-// would run forever or fill the memory is stopped.
+// Limits the steps and the memory that rendering a template may take. A template comes with a model
+// from a stranger, and one that would run forever or fill the memory is stopped with an error.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,15 +9,19 @@
 
 namespace neuronmm::text::jinja {
 
-// Assumed: published templates take under 10,000 steps for a conversation, and copy a message
-// some ten times.
+// Assumed limits. Published templates take under 10,000 steps for a conversation, and copy a
+// message about ten times.
 struct Limits {
-  int64_t steps = 20'000'000;              // expressions, statements, items; bytes count 1/64
-  size_t bytes = size_t{512} << 20;        // of all texts and lists ever made
-  size_t output_bytes = size_t{64} << 20;  // of the result
-  int depth = 400;                         // expressions, statements and macros within others
+  // Expressions, statements and items that are evaluated. A byte of text counts as 1/64 of a step.
+  int64_t steps = 20'000'000;
+  // The bytes of all texts and lists that are ever made.
+  size_t bytes = size_t{512} << 20;
+  size_t output_bytes = size_t{64} << 20;  // The bytes of the result.
+  // The nesting of expressions, statements and macros.
+  int depth = 400;
 };
 
+// Counts the work of one rendering. Its functions fail once a limit is exceeded.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
@@ -29,10 +33,10 @@ class Budget {
     if (steps_ > limits_.steps) return fail("more than {} steps", limits_.steps);
     return {};
   }
-  // For work that goes over the bytes of a text.
+  // Charges work that goes over the bytes of a text.
   Status scan(size_t bytes) { return spend(1 + bytes / 64); }
 
-  // Asked before memory is taken.
+  // Charges memory. The caller asks before it takes the memory.
   Status allocate(size_t bytes) {
     if (bytes > remaining_bytes()) return fail("more than {} bytes of values", limits_.bytes);
     bytes_ += bytes;
@@ -40,7 +44,7 @@ class Budget {
   }
   size_t remaining_bytes() const { return limits_.bytes - bytes_; }
 
-  // One level deeper while it lives.
+  // Counts one level of nesting while the object lives.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) { ++budget_.depth_; }

@@ -1,5 +1,5 @@
 #pragma once
-// What lies in an expression.
+// Visits the expressions inside an expression. The analysis of a template walks its tree this way.
 
 #include <type_traits>
 #include <variant>
@@ -8,7 +8,7 @@
 
 namespace neuronmm::text::jinja {
 
-// Calls `visitor` with each expression directly inside `expression`.
+// Calls `visitor` for each expression directly inside `expression`.
 template <typename Visitor>
 void for_each_child(const Expression& expression, const Visitor& visitor) {
   const auto one = [&](const ExpressionPtr& child) {

@@ -10,7 +10,7 @@ Evaluator::~Evaluator() {
   for (const FramePtr& frame : macro_frames_) frame->variables.clear();
 }
 
-// The innermost expression knows best where it went wrong.
+// The innermost expression knows best where the error is, so only the first call adds a place.
 Error Evaluator::locate(Error error, const Place& place) {
   if (!located_)
     error.message = fmt::format("{}:{}:{}: {}", name_, place.line, place.column, error.message);

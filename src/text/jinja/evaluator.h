@@ -1,5 +1,5 @@
 #pragma once
-// Runs a template's tree.
+// Runs the syntax tree of a template. Template::render makes one Evaluator per rendering.
 
 #include <functional>
 #include <map>
@@ -13,26 +13,27 @@
 
 namespace neuronmm::text::jinja {
 
-// What the caller of a template gives it.
+// The variables that the caller of a template gives it.
 using Variables = std::map<std::string, Value, std::less<>>;
 
+// Evaluates expressions and executes statements. An error stops the rendering.
 class Evaluator {
  public:
-  // `name` is what errors call the template. All references must outlive this, and this must
-  // outlive the values that it made: macros run in it.
+  // `name` is what errors call the template. All references must outlive the Evaluator. The
+  // Evaluator must outlive the values that it made, because macros run in it.
   Evaluator(Runtime& runtime, const Variables& variables, const std::string& name)
       : runtime_(runtime), variables_(variables), name_(name) {}
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
-  // Errors begin with "NAME:LINE:COLUMN: ".
+  // Returns the text of the template. Errors begin with "NAME:LINE:COLUMN: ".
   Result<TextPtr> render(const Statements& statements, const Scope& scope);
 
-  // The text that a macro makes of these arguments, in a frame inside `outer`.
+  // Returns the text that a macro makes of these arguments, in a frame inside `outer`.
   Result<Value> run_macro(const MacroBody& macro, std::string_view name, const FramePtr& outer,
                           const Arguments& arguments);
-  // The text of a recursive loop over these items.
+  // Returns the text of a recursive loop over these items.
   Result<Value> run_loop(const For& loop, const FramePtr& outer, const Value& items, int depth);
 
  private:
@@ -40,7 +41,7 @@ class Evaluator {
 
   Error locate(Error error, const Place& place);
 
-  // evaluator.cc: expressions
+  // Expressions, in evaluator.cc.
   Result<Value> evaluate(const Expression& expression);
   Result<Value> run(const Constant& node) { return node.value; }
   Result<Value> run(const Name& node);
@@ -63,7 +64,7 @@ class Evaluator {
   Result<Value> call_with(const Call& node, Arguments extra);
   Result<Arguments> arguments_of(const CallArguments& list);
 
-  // execution.cc: statements
+  // Statements, in execution.cc.
   Result<Flow> execute(const Statements& statements);
   Result<Flow> execute(const Statement& statement);
   Result<Flow> run(const Data& node);
@@ -83,15 +84,16 @@ class Evaluator {
   Result<Value> filtered_items(const For& node, const Value& items);
   Status assign(const Target& target, const Value& value, Frame& frame);
   Result<FramePtr> enter(const Scope& scope, const FramePtr& outer);
-  // The body in a frame of its own, written to `text`.
+  // Executes the body in `frame` and returns its output in `text`.
   Result<Flow> capture(const Statements& body, const FramePtr& frame, TextPtr& text);
-  // What the filter of a block makes of its body; set only if the flow is kNext.
+  // Applies the filter of a block to the text of its body. `result` is set only if the flow is
+  // kNext.
   template <typename Block>
   Result<Flow> filter_block(const Block& node, Value& result);
 
   Status write_block(const Value& value);
 
-  // macro.cc
+  // Macros, in macro.cc.
   Result<Value> make_macro(const MacroBody& body, std::string name);
 
   Runtime& runtime_;
@@ -99,8 +101,11 @@ class Evaluator {
   const std::string& name_;
   FramePtr frame_;
   TextWriter* out_ = nullptr;
-  std::vector<Value> captured_;         // for the filters of the blocks that are being left
-  std::vector<FramePtr> macro_frames_;  // a macro and its frame hold each other
+  // The texts for the filters of the blocks that are ending, innermost last.
+  std::vector<Value> captured_;
+  // Frames that hold macros. A macro and its frame refer to each other, so the destructor empties
+  // them.
+  std::vector<FramePtr> macro_frames_;
   bool located_ = false;
 };
 

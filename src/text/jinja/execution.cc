@@ -1,4 +1,4 @@
-// The statements.
+// Executes the statements of a template.
 
 #include "text/jinja/evaluator.h"
 #include "text/jinja/iterator.h"
@@ -143,7 +143,7 @@ Result<Evaluator::Flow> Evaluator::run(const FilterBlock& node) {
   return flow;
 }
 
-// Unlike what {{ }} shows, what a block makes has to be text.
+// A block has to make a text, unlike {{ }}, which shows any value.
 Status Evaluator::write_block(const Value& value) {
   if (value.text() == nullptr)
     return fail("expected a block to make a text, found '{}'", value.type_name());
@@ -151,7 +151,7 @@ Status Evaluator::write_block(const Value& value) {
   return {};
 }
 
-// The items that the loop's `if` lets through, asked one by one.
+// Returns the items that pass the loop's `if`, which is evaluated one item at a time.
 Result<Value> Evaluator::filtered_items(const For& node, const Value& items) {
   if (node.test == nullptr) return items;
   NMM_ASSIGN(const IteratorPtr source, iterate(runtime_, items));
@@ -174,7 +174,8 @@ Result<Evaluator::Flow> Evaluator::run(const For& node) {
   return loop_over(node, items, 0);
 }
 
-// Jinja runs the `else` unless the body ran to its end at least once: `continue` does not count.
+// Jinja runs the `else` unless the body ran to its end at least once. A body that `continue` ends
+// does not count.
 Result<Evaluator::Flow> Evaluator::loop_over(const For& node, const Value& all, int depth) {
   NMM_ASSIGN(const Value filtered, filtered_items(node, all));
   NMM_ASSIGN(const IteratorPtr items, iterate(runtime_, filtered));

@@ -1,4 +1,5 @@
-// The grammar of expressions, from what binds least to what binds most.
+// Parses expressions. The functions are in the order of precedence, from the operators that bind
+// least.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@ Result<ExpressionPtr> Parser::expression(bool with_conditional) {
   return with_conditional ? conditional() : disjunction();
 }
 
-// a if b else c
+// Parses `a if b else c`.
 Result<ExpressionPtr> Parser::conditional() {
   const Place place = current().place;
   NMM_ASSIGN(ExpressionPtr then, disjunction());
@@ -65,7 +66,7 @@ Result<ExpressionPtr> Parser::negation() {
   return operand;
 }
 
-// The sign of a comparison at the current token, which is taken.
+// Takes the comparison operator at the current token, if there is one.
 std::optional<Comparison> Parser::comparison_sign() {
   constexpr std::array<std::string_view, 6> kSigns = {"==", "!=", "<", "<=", ">", ">="};
   if (current().kind == Kind::kOperator) {
@@ -141,7 +142,7 @@ Result<ExpressionPtr> Parser::product() {
   return left;
 }
 
-// From the left in Jinja: 2**3**2 is 64.
+// Powers are grouped from the left in Jinja: 2**3**2 is 64.
 Result<ExpressionPtr> Parser::power() {
   const Place place = current().place;
   NMM_ASSIGN(ExpressionPtr left, unary());
@@ -287,7 +288,7 @@ Result<ExpressionPtr> Parser::filters_and_tests(ExpressionPtr inner) {
   }
 }
 
-// .name, .0, [key], [a, b], [start:stop:step]
+// Parses .name, .0, [key], [a, b] and [start:stop:step].
 Result<ExpressionPtr> Parser::subscript(ExpressionPtr object) {
   const Place place = current().place;
   const int depth = depth_of(object);
@@ -342,7 +343,7 @@ Result<ExpressionPtr> Parser::call(ExpressionPtr function) {
   return make(Call{std::move(function), std::move(list)}, place, depths);
 }
 
-// (a, b, c=d, *e, **f)
+// Parses (a, b, c=d, *e, **f).
 Result<CallArguments> Parser::arguments() {
   NMM_TRY(expect_operator("("));
   CallArguments arguments;
@@ -410,7 +411,7 @@ Result<ExpressionPtr> Parser::filters(ExpressionPtr input, bool first_without_ba
   return input;
 }
 
-// x is defined; x is not divisibleby 3; x is in [1, 2]
+// Parses `x is defined`, `x is not divisibleby 3` and `x is in [1, 2]`.
 Result<ExpressionPtr> Parser::test(ExpressionPtr input) {
   const Place place = take().place;
   const bool negated = skip_name("not");

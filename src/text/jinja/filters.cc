@@ -1,4 +1,4 @@
-// The filters on numbers and on any value, and the names of all.
+// The filters that work on numbers or on any value, and the table of all filters.
 
 #include "text/jinja/filters.h"
 
@@ -22,7 +22,7 @@ Filtered filter_abs(Runtime&, const Value& value, const Arguments& arguments) {
 Filtered filter_attr(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("attr", arguments, {"name"}, 1));
   NMM_ASSIGN(const Text* name, text_argument("attr", bound[0]));
-  // Attributes only: the items of a dict are none.
+  // The filter looks for attributes only, and the items of a dict are no attributes.
   if (value.dict() != nullptr && value.dict()->find(hash_key(name->bytes)) != nullptr)
     return Value::undefined(fmt::format("'dict object' has no attribute '{}'", name->bytes));
   if (value.is_undefined()) return fail("{}", value.undefined_message());
@@ -36,7 +36,7 @@ Filtered filter_default(Runtime&, const Value& value, const Arguments& arguments
   return Value(std::make_shared<const Text>());
 }
 
-// int(value) of Python; nothing where it has a TypeError or ValueError.
+// Returns int(value) of Python, or nothing where Python has a TypeError or ValueError.
 Result<std::optional<int64_t>> to_integer(const Value& value, const Value* base) {
   if (value.text() != nullptr) {
     const auto number_base = integer_argument("int", base, 10);
@@ -57,7 +57,7 @@ Result<std::optional<double>> to_float(const Value& value) {
   return value.number();
 }
 
-// "42.23" | int is 42.
+// Unlike int() of Python, the filter accepts the text of a float: "42.23" | int is 42.
 Filtered filter_int(Runtime&, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("int", arguments, {"default", "base"}, 0));
   if (value.is_undefined()) return fail("{}", value.undefined_message());
@@ -92,7 +92,7 @@ Filtered filter_round(Runtime&, const Value& value, const Arguments& arguments) 
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = *value.number() * unit;
   if (!std::isfinite(scaled)) return fail("cannot convert float infinity or NaN to integer");
-  // Python's ceil and floor make integers, of which zero has no sign.
+  // Python's ceil and floor return integers, whose zero has no sign.
   const double whole = (method->bytes == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0;
   return Value(whole / unit);
 }

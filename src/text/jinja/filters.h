@@ -1,5 +1,6 @@
 #pragma once
-// Jinja's filters by where they are written. filters.cc has their names.
+// Jinja's filters, grouped by the file that implements them. filters.cc has the table of their
+// names.
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/runtime.h"
@@ -8,7 +9,7 @@ namespace neuronmm::text::jinja {
 
 using Filtered = Result<Value>;
 
-// filters_text.cc
+// Implemented in filters_text.cc.
 Filtered filter_capitalize(Runtime&, const Value&, const Arguments&);
 Filtered filter_center(Runtime&, const Value&, const Arguments&);
 Filtered filter_escape(Runtime&, const Value&, const Arguments&);
@@ -27,7 +28,7 @@ Filtered filter_truncate(Runtime&, const Value&, const Arguments&);
 Filtered filter_upper(Runtime&, const Value&, const Arguments&);
 Filtered filter_wordcount(Runtime&, const Value&, const Arguments&);
 
-// filters_list.cc
+// Implemented in filters_list.cc.
 Filtered filter_batch(Runtime&, const Value&, const Arguments&);
 Filtered filter_first(Runtime&, const Value&, const Arguments&);
 Filtered filter_items(Runtime&, const Value&, const Arguments&);
@@ -43,7 +44,7 @@ Filtered filter_selectattr(Runtime&, const Value&, const Arguments&);
 Filtered filter_slice(Runtime&, const Value&, const Arguments&);
 Filtered filter_sum(Runtime&, const Value&, const Arguments&);
 
-// filters_order.cc
+// Implemented in filters_order.cc.
 Filtered filter_dictsort(Runtime&, const Value&, const Arguments&);
 Filtered filter_groupby(Runtime&, const Value&, const Arguments&);
 Filtered filter_max(Runtime&, const Value&, const Arguments&);
@@ -51,8 +52,9 @@ Filtered filter_min(Runtime&, const Value&, const Arguments&);
 Filtered filter_sort(Runtime&, const Value&, const Arguments&);
 Filtered filter_unique(Runtime&, const Value&, const Arguments&);
 
-// The attribute "a.0.b" of an item; without an attribute (null, None) the item itself.
-// `otherwise`: instead of an undefined value on the way, unless null.
+// Returns the attribute of an item that a path such as "a.0.b" names. Without a path (null, None),
+// it returns the item itself. `otherwise` replaces undefined values on the path unless it is null
+// or None.
 Result<Value> attribute_path(Runtime& runtime, Value item, const Value* path,
                              const Value* otherwise = nullptr);
 

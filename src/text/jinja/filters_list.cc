@@ -19,12 +19,13 @@ int depth_of(const Value& value, const Arguments& arguments) {
   return depth;
 }
 
-// What is false has no items for `map` and `select`, whatever it is: {{ 0 | select | list }} is [].
+// Any false value has no items for `map` and `select`: {{ 0 | select | list }} is [].
 Value items_or_none(const Value& value) {
   return truth(value) ? value : Value(std::make_shared<const List>());
 }
 
-// A list that is made of the input's items when it is gone through.
+// Returns an iterator over a list that is made of the input's items when its first item is asked
+// for.
 template <typename Make>
 Filtered lazy_list(const Value& value, const Arguments& arguments, Make make) {
   auto made = [value, make](Runtime& runtime) -> Result<Values> {
@@ -34,7 +35,7 @@ Filtered lazy_list(const Value& value, const Arguments& arguments, Make make) {
   return make_iterator(std::make_shared<LazyList>(std::move(made), depth_of(value, arguments)));
 }
 
-// The arguments after the first `count`, for the filter or test that they name.
+// Returns the arguments after the first `count`, which belong to the filter or test that they name.
 Arguments without(const Arguments& arguments, size_t count) {
   Arguments rest = arguments;
   rest.positional.erase(rest.positional.begin(),
@@ -42,7 +43,8 @@ Arguments without(const Arguments& arguments, size_t count) {
   return rest;
 }
 
-// Items for which the test of the arguments (or their truth) is as `wanted`.
+// Selects the items for which the test that the arguments name gives `wanted`. Without a test, the
+// truth of the item counts.
 Filtered select(const Value& value, const Arguments& arguments, bool of_attribute, bool wanted) {
   const size_t name_at = of_attribute ? 1 : 0;
   auto passes = [=](Runtime& runtime, const Value& item) -> Result<std::optional<Value>> {
@@ -98,7 +100,7 @@ Filtered filter_first(Runtime& runtime, const Value& value, const Arguments& arg
   return item ? *std::move(item) : Value::undefined("No first item, sequence was empty.");
 }
 
-// An iterator cannot be gone through from its end.
+// Python cannot go through an iterator from its end, so only values with a length are accepted.
 Filtered filter_last(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("last", arguments, {}, 0));
   if (!length_of(value)) return fail("'{}' object is not reversible", value.type_name());
@@ -132,7 +134,8 @@ Filtered filter_items(Runtime& runtime, const Value& value, const Arguments& arg
   return make_iterator(std::make_shared<LazyList>(std::move(make), value.depth()));
 }
 
-// map("upper"), map("replace", "a", "b"), map(attribute="name", default="")
+// The filter has the forms map("upper"), map("replace", "a", "b") and map(attribute="name",
+// default="").
 Filtered filter_map(Runtime&, const Value& value, const Arguments& arguments) {
   auto apply = [=](Runtime& runtime, const Value& item) -> Result<std::optional<Value>> {
     if (arguments.positional.empty() && arguments.find("attribute") != nullptr) {
@@ -167,7 +170,7 @@ Filtered filter_rejectattr(Runtime&, const Value& value, const Arguments& argume
   return select(value, arguments, true, false);
 }
 
-// A text is reversed; of anything else an iterator is made.
+// A text gives a text. A value with a length gives an iterator, and other values give a list.
 Filtered filter_reverse(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("reverse", arguments, {}, 0));
   if (value.text() != nullptr) return reverse(runtime, value.text_ptr());
@@ -190,7 +193,7 @@ Filtered filter_sum(Runtime& runtime, const Value& value, const Arguments& argum
   return sum;
 }
 
-// Lists of `linecount` items; the last one is filled up.
+// Makes lists of `linecount` items. The last list is filled up with `fill_with`.
 Filtered filter_batch(Runtime&, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("batch", arguments, {"linecount", "fill_with"}, 1));
   NMM_ASSIGN(const int64_t count, integer_argument("batch", bound[0], 0));
@@ -214,7 +217,7 @@ Filtered filter_batch(Runtime&, const Value& value, const Arguments& arguments) 
   });
 }
 
-// So many lists of about the same length, the longer ones first.
+// Makes `slices` lists of about equal length. The longer lists come first.
 Filtered filter_slice(Runtime&, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("slice", arguments, {"slices", "fill_with"}, 1));
   NMM_ASSIGN(const int64_t count, integer_argument("slice", bound[0], 0));

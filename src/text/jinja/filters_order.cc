@@ -13,7 +13,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// Texts compare in lower case unless the filter is told otherwise.
+// Texts are compared in lower case unless `case_sensitive` is true.
 Result<Value> comparable(Runtime& runtime, Value value, bool case_sensitive) {
   if (case_sensitive || value.text() == nullptr) return value;
   return change_case(runtime, value.text_ptr(), Case::kLower);
@@ -23,7 +23,7 @@ struct Keyed {
   Value key, item;
 };
 
-// The items with what they are sorted by: an attribute, or for `sort` several with commas.
+// Returns the items with their keys. A key is the item's attribute, or the item itself.
 Result<std::vector<Keyed>> keyed_items(Runtime& runtime, const Value& value, const Value* attribute,
                                        bool case_sensitive, const Value* otherwise = nullptr) {
   NMM_ASSIGN(const Values items, to_values(runtime, value));
@@ -129,7 +129,7 @@ Filtered filter_unique(Runtime&, const Value& value, const Arguments& arguments)
                                                      std::max(value.depth(), attribute.depth())));
 }
 
-// Items in order of an attribute, those with equal ones together: (attribute, items).
+// Sorts the items by an attribute and groups those with equal ones. A group is (attribute, items).
 Filtered filter_groupby(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound,
              bind("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1));

@@ -23,7 +23,7 @@ Result<Value> finish(TextWriter& writer, bool markup = false) {
   return Value(std::move(text));
 }
 
-// A text, or so many spaces.
+// Returns the given text, or the given number of spaces.
 Result<TextPtr> indention_of(Runtime& runtime, const Value* width) {
   if (width != nullptr && width->text() != nullptr) return width->text_ptr();
   NMM_ASSIGN(const int64_t spaces, integer_argument("indent", width, 4));
@@ -112,7 +112,7 @@ Filtered filter_indent(Runtime& runtime, const Value& value, const Arguments& ar
   const bool blank = truth_argument(bound[2]);
   NMM_ASSIGN(const TextPtr indention, indention_of(runtime, bound[0]));
   const TextPtr& text = value.text_ptr();
-  // A newline is put at the end before the lines are taken, so that a last empty one counts.
+  // Jinja appends a newline before it splits the lines, so that a last empty line counts.
   std::vector<Span> lines = lines_of(*text, false);
   const size_t end = text->bytes.size();
   if (end == 0 || is_line_end(decode_before(text->bytes, end).value)) lines.push_back({end, end});
@@ -149,7 +149,7 @@ Filtered filter_replace(Runtime& runtime, const Value& value, const Arguments& a
   return replace(runtime, text, *old, *by, count);
 }
 
-// As transformers defines it, not as Jinja does: nothing is escaped for HTML.
+// Follows transformers instead of Jinja: nothing is escaped for HTML.
 Filtered filter_tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound,
              bind("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0));

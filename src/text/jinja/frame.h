@@ -1,5 +1,5 @@
 #pragma once
-// The variables of a scope while it runs.
+// The variables of a scope while the scope runs.
 
 #include <memory>
 #include <optional>
@@ -9,10 +9,13 @@
 
 namespace neuronmm::text::jinja {
 
+// A frame inside its `outer` frame.
 struct Frame {
   std::shared_ptr<Frame> outer;
-  std::vector<std::optional<Value>> variables;  // by slot; nothing: not set
-  bool kept = false;                            // a macro that was made in it holds it
+  // The variables by slot; without a value where a variable is not set.
+  std::vector<std::optional<Value>> variables;
+  // A macro that was made in this frame refers to it.
+  bool kept = false;
 
   std::optional<Value>& at(const VariablePlace& place) {
     Frame* frame = this;

@@ -1,4 +1,4 @@
-// The functions that every template has: Jinja's and those of transformers.
+// The functions that every template has: those of Jinja and those of transformers.
 
 #include <array>
 #include <ctime>
@@ -11,7 +11,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-constexpr uint64_t kMaxRange = 100'000;  // sandbox.MAX_RANGE of Jinja
+constexpr uint64_t kMaxRange = 100'000;  // The limit is sandbox.MAX_RANGE of Jinja.
 
 Result<Value> make_range(Runtime&, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("range", arguments, {"", "", ""}, 1));
@@ -20,7 +20,7 @@ Result<Value> make_range(Runtime&, const Arguments& arguments) {
   NMM_ASSIGN(const int64_t step, integer_argument("range", bound[2], 1));
   if (bound[1] == nullptr) stop = std::exchange(start, 0);
   if (step == 0) return fail("range() arg 3 must not be zero");
-  // Without overflow: the distance of two 64-bit integers fits 64 bits without sign.
+  // The distance of two 64-bit integers always fits an unsigned 64-bit integer.
   const bool empty = step > 0 ? start >= stop : start <= stop;
   const uint64_t distance = step > 0 ? static_cast<uint64_t>(stop) - static_cast<uint64_t>(start)
                                      : static_cast<uint64_t>(start) - static_cast<uint64_t>(stop);
@@ -31,7 +31,7 @@ Result<Value> make_range(Runtime&, const Arguments& arguments) {
   return Value(ObjectPtr(std::make_shared<Range>(start, stop, step, static_cast<size_t>(count))));
 }
 
-// The entries of a dict, or of a list of pairs, then the named arguments.
+// Makes a dict of the entries of a dict or a list of pairs, followed by the named arguments.
 Result<Value> make_dict(Runtime& runtime, const Arguments& arguments) {
   DictBuilder dict(runtime);
   if (arguments.positional.size() > 1) return fail("dict expected at most 1 argument");
@@ -61,14 +61,14 @@ Result<Value> make_namespace(Runtime& runtime, const Arguments& arguments) {
   const auto space = std::make_shared<Namespace>();
   NMM_TRY(runtime.budget.allocate(sizeof(Namespace)));
   for (const auto& [key, value] : values.dict()->entries) {
-    if (key.text() == nullptr) continue;  // it could not be asked for
+    if (key.text() == nullptr) continue;  // A template could not ask for this key.
     NMM_TRY(space->set(key.text()->bytes, value));
   }
   runtime.namespaces.push_back(space);
   return Value(ObjectPtr(space));
 }
 
-// What the template's author says is wrong with the messages.
+// Fails with the message with which the template's author rejects the conversation.
 Result<Value> raise_exception(Runtime& runtime, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound, bind("raise_exception", arguments, {"message"}, 1));
   NMM_ASSIGN(const TextPtr message, to_text(runtime, *bound[0]));

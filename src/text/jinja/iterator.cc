@@ -5,7 +5,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// Things that know their length and give an item by its number.
+// Iterates over an object that knows its length and gives an item by its index.
 template <typename Sequence>
 class Indexed final : public Iterator {
  public:
@@ -35,7 +35,8 @@ class Characters final : public Iterator {
     if (at_ == text_->bytes.size()) return std::optional<Value>();
     const size_t begin = at_;
     at_ += decode(text_->bytes, at_).length;
-    TextWriter one(runtime.budget);  // plain, also of markup
+    // The result is plain text even if the text is markup.
+    TextWriter one(runtime.budget);
     one.append(*text_, begin, at_);
     NMM_ASSIGN(TextPtr text, one.take());
     return std::optional(Value(std::move(text)));

@@ -1,6 +1,7 @@
 #pragma once
-// What a `for` and most filters go through. As in Python most filters compute an item when it is
-// asked for, and what an iterator has given is gone: {{ x | map(...) | length }} is an error.
+// The iterators that `for` and most filters go through. As in Python, most filters compute an item
+// only when it is asked for, and the items of an iterator can be read once. {{ x | map(...) |
+// length }} is therefore an error.
 
 #include <functional>
 #include <memory>
@@ -11,15 +12,16 @@
 
 namespace neuronmm::text::jinja {
 
+// Gives values one after the other.
 class Iterator : public Object {
  public:
-  // Nothing at the end.
+  // Returns the next item, or nothing at the end.
   virtual Result<std::optional<Value>> next(Runtime& runtime) = 0;
   std::string_view type_name() const override { return "generator"; }
 };
 using IteratorPtr = std::shared_ptr<Iterator>;
 
-// The items of a list that lies ready.
+// Goes through the items of an existing list.
 class ListIterator final : public Iterator {
  public:
   explicit ListIterator(ListPtr list) : list_(std::move(list)) {}
@@ -31,7 +33,7 @@ class ListIterator final : public Iterator {
   size_t next_ = 0;
 };
 
-// A list that is made when its first item is asked for.
+// Goes through a list that is made when its first item is asked for.
 class LazyList final : public Iterator {
  public:
   using Make = std::function<Result<Values>(Runtime&)>;
@@ -46,11 +48,12 @@ class LazyList final : public Iterator {
   int depth_;
 };
 
-// The results of a function of each item, without those for which it has none.
+// Gives the results of a function of each item. Items for which the function has no result are
+// skipped.
 class Transformed final : public Iterator {
  public:
   using Function = std::function<Result<std::optional<Value>>(Runtime&, const Value&)>;
-  // `depth`: of the source and of what the function holds, the larger.
+  // `depth` is the larger depth of the source and of the values that the function holds.
   Transformed(Value source, Function function, int depth)
       : source_(std::move(source)), function_(std::move(function)), depth_(depth + 1) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
@@ -63,7 +66,7 @@ class Transformed final : public Iterator {
   IteratorPtr items_;
 };
 
-// range(start, stop, step)
+// The result of range(start, stop, step).
 class Range final : public Object {
  public:
   Range(int64_t start, int64_t stop, int64_t step, size_t count)
@@ -81,7 +84,7 @@ class Range final : public Object {
   size_t count_;
 };
 
-// dict.keys(), .values() and .items()
+// The result of dict.keys(), dict.values() or dict.items().
 class DictView final : public Object {
  public:
   enum class Kind { kKeys, kValues, kItems };
@@ -98,14 +101,14 @@ class DictView final : public Object {
   Kind kind_;
 };
 
-// An error where iterators lie in each other too deep.
+// Fails if iterators are nested too deep.
 Result<Value> make_iterator(IteratorPtr iterator);
 
-// iter(value); a null pointer where Python has a TypeError.
+// Returns iter(value) of Python, or a null pointer where Python has a TypeError.
 Result<IteratorPtr> try_iterate(Runtime& runtime, const Value& value);
-// The same, and an error.
+// Returns iter(value), or fails where Python has a TypeError.
 Result<IteratorPtr> iterate(Runtime& runtime, const Value& value);
-// list(value)
+// Returns list(value).
 Result<Values> to_values(Runtime& runtime, const Value& value);
 
 }  // namespace neuronmm::text::jinja

@@ -44,7 +44,7 @@ class JsonWriter {
     return float_representation(*value.real());
   }
 
-  // What a character becomes; empty: itself.
+  // Returns the escape of a character, or an empty string if the character stays as it is.
   std::string escape(char32_t c) const {
     constexpr std::string_view kLetters = "\"\\\n\r\t\f\b", kNames = "\"\\nrtfb";
     if (c < 0x80) {

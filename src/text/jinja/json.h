@@ -1,5 +1,6 @@
 #pragma once
-// JSON to values and values to JSON.
+// Converts JSON to values and values to JSON, for the variables of a template and the filter
+// `tojson`.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -7,21 +8,25 @@
 
 namespace neuronmm::text::jinja {
 
-// `said`: all its strings, keys included, come from messages.
+// Converts JSON to a value. With `said`, all its strings and keys are marked as coming from
+// messages.
 Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool said);
 
-// json.dumps() of Python.
+// The options of Python's json.dumps().
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  const Text* indent = nullptr;          // null: on one line
-  const Text* item_separator = nullptr;  // null: ", " or, with an indent, ","
-  const Text* key_separator = nullptr;   // null: ": "
+  // If null, the JSON is on one line.
+  const Text* indent = nullptr;
+  // If null, the separator is ", ", or "," with an indent.
+  const Text* item_separator = nullptr;
+  // If null, the separator is ": ".
+  const Text* key_separator = nullptr;
 };
-// An error for what JSON has not: undefined values, objects, keys that are lists.
+// Writes a value as JSON. Fails for undefined values, objects, and keys that are lists.
 Status write_json(Runtime& runtime, const Value& value, const JsonStyle& style, TextWriter& out);
 
-// Entries by their keys, as Python's sorted() has them.
+// Returns the entries in the order of their keys, as Python's sorted() has them.
 Result<std::vector<std::pair<Value, Value>>> sorted_entries(Runtime& runtime, const Dict& dict);
 
 }  // namespace neuronmm::text::jinja

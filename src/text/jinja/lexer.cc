@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// Every end of a line becomes "\n", and the one at the end of the source is no part of it.
+// Returns the source with "\n" at every line end. A line end at the end of the source is removed.
 std::string normalize_lines(std::string_view source) {
   std::string text;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -73,7 +73,7 @@ class Lexer {
     return fail("{}:{}: {}", place_.line, place_.column, message);
   }
 
-  // What of `text`, which stands before a tag with this sign, is kept.
+  // Returns what the white space control keeps of `text`, which stands before a tag with this sign.
   std::string_view stripped(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return strip_right(text);
     if (sign == '+' || variable) return text;
@@ -82,7 +82,7 @@ class Lexer {
     return starts_line && strip_right(text.substr(line)).empty() ? text.substr(0, line) : text;
   }
 
-  // {% raw %}: the length of the tag at the start of the text; 0: it is none.
+  // Returns the length of the tag {% raw %} at the start of the text, or 0 if there is none.
   static size_t raw_tag_length(std::string_view text) {
     if (!text.starts_with("{%")) return 0;
     size_t at = 2 + (text.size() > 2 && (text[2] == '-' || text[2] == '+'));
@@ -95,7 +95,8 @@ class Lexer {
     return at + 3 + space_length(text.substr(at + 3));
   }
 
-  // The end of a block or comment with the white space that it takes along; 0: none is here.
+  // Returns the length of the end of a block or comment, including the white space that it removes.
+  // Returns 0 if no end is at the start of the text.
   static size_t end_length(std::string_view text, std::string_view end) {
     if (text.starts_with(end)) return end.size() + text.substr(end.size()).starts_with('\n');
     if (text.empty() || text.substr(1, end.size()) != end) return 0;
@@ -103,7 +104,7 @@ class Lexer {
     return text[0] == '-' ? 1 + end.size() + space_length(text.substr(1 + end.size())) : 0;
   }
 
-  // Text up to the next tag, and that tag.
+  // Reads text up to the next tag, and then that tag.
   Status read_data() {
     size_t tag = at_;
     while (true) {
@@ -144,7 +145,7 @@ class Lexer {
     return error("expected the end of this comment, #}, found the end of the template");
   }
 
-  // {% endraw %} at the start of the text: the lengths of the tag, 0 if it is none.
+  // Returns the length of the tag {% endraw %} at the start of the text, or 0 if there is none.
   static size_t endraw_length(std::string_view text) {
     if (!text.starts_with("{%")) return 0;
     size_t at = 2 + (text.size() > 2 && (text[2] == '-' || text[2] == '+'));
@@ -171,7 +172,7 @@ class Lexer {
     return unfinished;
   }
 
-  // The tokens of a tag up to its end.
+  // Reads the tokens of a tag up to its end.
   Status read_tag(bool variable) {
     while (at_ < source_.size()) {
       if (open_.empty()) {
@@ -183,7 +184,7 @@ class Lexer {
       }
       NMM_TRY(read_token());
     }
-    return {};  // the parser says what is missing
+    return {};  // The parser reports what is missing.
   }
 
   size_t variable_end_length() const {
@@ -266,7 +267,7 @@ class Lexer {
     return {};
   }
 
-  // Inside brackets "}}" and "%}" end no tag.
+  // Keeps track of brackets, inside which "}}" and "%}" do not end a tag.
   Status balance(char c) {
     constexpr std::string_view kOpening = "{([", kClosing = "})]";
     if (const size_t kind = kOpening.find(c); kind != std::string_view::npos) {
@@ -285,7 +286,7 @@ class Lexer {
   size_t at_ = 0;
   Place place_;
   bool line_starting_ = true;
-  std::string open_;  // the closing brackets to come
+  std::string open_;  // The closing brackets that are expected.
   std::vector<Token> tokens_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// A template's source as tokens, with the white space control of Jinja: trim_blocks and
-// lstrip_blocks are on, as transformers has them for chat templates.
+// Splits the source of a template into tokens, and applies Jinja's white space control. The options
+// trim_blocks and lstrip_blocks are on, as transformers has them for chat templates.
 
 #include <cstdint>
 #include <string>
@@ -11,23 +11,25 @@
 
 namespace neuronmm::text::jinja {
 
-// Where something stands in the source, both from 1. Columns count bytes.
+// A place in the source. Lines and columns count from 1, and columns count bytes.
 struct Place {
   int line = 1, column = 1;
 };
 
+// A piece of the source.
 struct Token {
   enum class Kind {
-    kData,           // text outside of all tags
-    kVariableBegin,  // {{
+    kData,           // Text outside of all tags.
+    kVariableBegin,  // The sign {{.
     kVariableEnd,
-    kBlockBegin,  // {%
+    kBlockBegin,  // The sign {%.
     kBlockEnd,
     kName,
-    kString,  // `text` is what it means
+    // `text` is the string without quotes and escapes.
+    kString,
     kInteger,
     kFloat,
-    kOperator,  // `text` is it
+    kOperator,  // `text` is the operator.
     kEnd,
   };
   Kind kind;
@@ -37,7 +39,7 @@ struct Token {
   double real = 0.0;
 };
 
-// An error begins with "LINE:COLUMN: ". The last token is kEnd.
+// Splits the source. The last token is kEnd. An error begins with "LINE:COLUMN: ".
 Result<std::vector<Token>> tokenize(std::string_view source);
 
 }  // namespace neuronmm::text::jinja

@@ -35,7 +35,7 @@ Result<Value> list_index(Runtime& runtime, const Value& self, const Arguments& a
   return fail("index(): the value is not in the list");
 }
 
-// Nothing can tell a copy from a value that never changes.
+// Lists and dicts never change, so a copy would be the same as the value itself.
 Result<Value> copy(Runtime&, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("copy", arguments, {}, 0));
   return self;

@@ -9,7 +9,7 @@ namespace {
 
 bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Digits with single underscores between them.
+// Returns the length of digits that may have single underscores between them.
 template <typename IsDigit>
 size_t digits_length(std::string_view text, IsDigit is_digit_of) {
   size_t i = 0;
@@ -37,9 +37,9 @@ int digit_value(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 16;
 }
 
-// The characters after a backslash that is not one of the escapes below stay as they are. One
-// beyond ASCII is written as Python's own escape of it, without its backslash: Jinja turns strings
-// to ASCII before it looks at escapes.
+// Keeps the backslash of an unknown escape. Jinja turns strings to ASCII before it looks at
+// escapes. A character beyond ASCII therefore becomes Python's escape of it, without that escape's
+// own backslash.
 void keep_backslash(std::string_view text, size_t& at, std::string& out) {
   const CodePoint c = decode(text, at);
   const auto number = static_cast<uint32_t>(c.value);
@@ -53,7 +53,7 @@ void keep_backslash(std::string_view text, size_t& at, std::string& out) {
   at += c.length;
 }
 
-// \xHH, \uHHHH, \UHHHHHHHH; `at` is behind the letter.
+// Reads \xHH, \uHHHH or \UHHHHHHHH. `at` is the place after the letter.
 Status append_hex(std::string_view text, size_t count, size_t& at, std::string& out) {
   uint32_t value = 0;
   for (size_t i = 0; i < count; ++i, ++at) {
@@ -91,7 +91,8 @@ Status append_escape(std::string_view text, size_t& at, std::string& out) {
     return {};
   }
   ++at;
-  if (known < kMeanings.size()) out += kMeanings[known];  // the end of a line is left out
+  // A line end after a backslash is left out.
+  if (known < kMeanings.size()) out += kMeanings[known];
   return {};
 }
 

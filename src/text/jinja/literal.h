@@ -1,5 +1,5 @@
 #pragma once
-// The literals of Jinja's expressions.
+// Reads the literals of Jinja's expressions, for the lexer.
 
 #include <cstddef>
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace neuronmm::text::jinja {
 
-// How many bytes at the start of `text` are a number; 0: none begins there. `after_dot`: no float
-// can begin (x.0.1 are two items).
+// Return how many bytes at the start of `text` are a number of this kind, or 0. After a dot no
+// float can begin, because x.0.1 are two items.
 size_t float_length(std::string_view text, bool after_dot);
 size_t integer_length(std::string_view text);
 
-// Python's escapes: what stands between the quotes of a string.
+// Replaces Python's escapes in `quoted`, the text between the quotes of a string. A malformed
+// escape is an error.
 Result<std::string> unescape(std::string_view quoted);
 
 }  // namespace neuronmm::text::jinja

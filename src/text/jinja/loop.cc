@@ -5,7 +5,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// loop.cycle and loop.changed
+// The methods loop.cycle and loop.changed.
 class LoopMethod final : public Object {
  public:
   LoopMethod(std::shared_ptr<Loop> loop, bool cycle) : loop_(std::move(loop)), cycle_(cycle) {}
@@ -48,7 +48,7 @@ Status Loop::peek(Runtime& runtime) {
   return {};
 }
 
-// What does not know its length is gone through for it.
+// If the iterator does not know its length, the remaining items are read to count them.
 Result<int64_t> Loop::count(Runtime& runtime) {
   if (!length_) {
     NMM_ASSIGN(Values rest, to_values(runtime, Value(ObjectPtr(items_))));

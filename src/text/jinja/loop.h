@@ -1,5 +1,5 @@
 #pragma once
-// The variable `loop` of a for-loop.
+// The variable `loop` of a for-loop. It has attributes such as loop.index and loop.last.
 
 #include <functional>
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace neuronmm::text::jinja {
 
+// Goes through the items of a loop, and reads one item ahead if a template asks for it.
 class Loop final : public Object, public std::enable_shared_from_this<Loop> {
  public:
-  // Runs the loop again over other items, for a loop marked `recursive`.
+  // Runs the loop again over other items, for a loop that is marked `recursive`.
   using Recurse = std::function<Result<Value>(const Value& items, int depth)>;
 
   Loop(IteratorPtr items, std::optional<size_t> length, int depth0, Recurse recurse)
@@ -20,9 +21,9 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
         recurse_(std::move(recurse)),
         nesting_(1 + items_->depth()) {}
 
-  // The next item of the loop itself.
+  // Returns the next item of the loop, or nothing at the end.
   Result<std::optional<Value>> next(Runtime& runtime);
-  // Lets go of what it holds; called when the loop is over.
+  // Releases values that the object holds. The evaluator calls it when the loop is over.
   void finish();
 
   std::string_view type_name() const override { return "LoopContext"; }
@@ -45,7 +46,8 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   Recurse recurse_;
   int nesting_;
   std::optional<Value> before_, current_, after_;
-  std::optional<Values> last_values_;  // that changed() saw
+  // The values that changed() saw last.
+  std::optional<Values> last_values_;
   int64_t index0_ = -1;
   bool finished_ = false;
 };

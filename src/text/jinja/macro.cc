@@ -1,4 +1,4 @@
-// Macros and what is made like them: call blocks and generation blocks.
+// Executes macros and the blocks that work like macros: call blocks and generation blocks.
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ class MacroFunction final : public Object {
   FramePtr frame_;
 };
 
-// Takes the named argument out of the list, if it is there.
+// Moves the named argument from the list to `value`, if it is there.
 void take_named(Arguments& arguments, std::string_view name, std::optional<Value>& value) {
   const Value* found = arguments.find(name);
   if (found == nullptr) return;
@@ -37,7 +37,8 @@ void take_named(Arguments& arguments, std::string_view name, std::optional<Value
   std::erase_if(arguments.named, [&](const auto& argument) { return argument.first == name; });
 }
 
-// What no parameter takes: the macro's special variables, or an error.
+// Gives the arguments that no parameter took to the macro's special variables. Arguments that still
+// remain are an error.
 Status bind_rest(Runtime& runtime, const MacroBody& macro, std::string_view name, Frame& frame,
                  Arguments rest) {
   if (macro.caller) {

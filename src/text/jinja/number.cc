@@ -19,7 +19,7 @@ std::string_view strip(std::string_view text) {
   return text;
 }
 
-// Digits of every script as ASCII; characters beyond that stay and are no digits.
+// Replaces the digits of every script by ASCII digits. Other characters stay as they are.
 std::string ascii_digits(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -37,7 +37,8 @@ bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// "1_000": one underscore between two digits. Nothing if there is another.
+// Removes underscores that stand between two digits, as in "1_000". Returns nothing if there is any
+// other underscore.
 std::optional<std::string> without_underscores(std::string_view digits) {
   std::string out;
   for (size_t i = 0; i < digits.size(); ++i) {
@@ -52,7 +53,8 @@ std::optional<std::string> without_underscores(std::string_view digits) {
   return out;
 }
 
-// "0x1F" with base 16 or 0: takes the prefix away and says the base.
+// Removes a prefix such as "0x" if the base is 16 or 0, and returns the base. Returns -1 for digits
+// with a leading zero, which Python rejects for base 0.
 int64_t take_base(std::string& digits, int64_t base) {
   const auto letter = digits.size() > 1 && digits[0] == '0' ? digits[1] | 0x20 : 0;
   const int64_t named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
@@ -160,7 +162,7 @@ Result<Value> round_number(const Value& value, int64_t digits) {
     if (digits < -18) return Value(int64_t{0});
     int64_t unit = 1;
     for (int64_t i = 0; i < -digits; ++i) unit *= 10;
-    // To the nearest multiple; halves to the even one.
+    // Rounds to the nearest multiple of the unit, and halves to the even multiple.
     int64_t quotient = *integer / unit, rest = *integer % unit;
     const int64_t twice = std::abs(rest) > unit / 2 ||
                           (unit % 2 == 0 && std::abs(rest) == unit / 2 && quotient % 2 != 0);
@@ -172,7 +174,7 @@ Result<Value> round_number(const Value& value, int64_t digits) {
   const double real = *value.real();
   if (!std::isfinite(real) || digits > 330) return value;
   if (digits < -330) return Value(std::copysign(0.0, real));
-  // printf rounds the exact decimal value, as Python does.
+  // The function printf rounds the exact decimal value, as Python does.
   if (digits >= 0)
     return Value(std::strtod(format_float(real, 'f', static_cast<int>(digits)).c_str(), nullptr));
   const double unit = std::pow(10.0, static_cast<double>(-digits));

@@ -1,5 +1,5 @@
 #pragma once
-// The objects of a rendering that are no data: methods and functions, namespaces.
+// The objects of a template that are not data: methods, functions and namespaces.
 
 #include <map>
 #include <memory>
@@ -12,13 +12,13 @@
 namespace neuronmm::text::jinja {
 
 using Method = Result<Value> (*)(Runtime&, const Value& self, const Arguments&);
-// By name; nullptr: the type has none of it.
+// Return a method of the type by its name, or null.
 Method find_text_method(std::string_view name);
 Method find_list_method(std::string_view name);
 Method find_tuple_method(std::string_view name);
 Method find_dict_method(std::string_view name);
 
-// "abc".upper
+// A method with its object, such as "abc".upper.
 class BoundMethod final : public Object {
  public:
   BoundMethod(Value self, Method method) : self_(std::move(self)), method_(method) {}
@@ -35,7 +35,7 @@ class BoundMethod final : public Object {
 };
 
 using Function = Result<Value> (*)(Runtime&, const Arguments&);
-// range, dict, namespace, raise_exception, ...; nullptr: there is none.
+// Returns a global function by its name, such as range, namespace or raise_exception, or null.
 Function find_global(std::string_view name);
 
 class GlobalFunction final : public Object {
@@ -51,12 +51,13 @@ class GlobalFunction final : public Object {
   Function function_;
 };
 
-// The only value that changes: {% set ns.found = true %}.
+// An object whose attributes a template can set: {% set ns.found = true %}. No other value can
+// change.
 class Namespace final : public Object {
  public:
   std::string_view type_name() const override { return "Namespace"; }
   Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name) override;
-  // Refuses names that begin with an underscore.
+  // Sets an attribute. Fails for names that begin with an underscore.
   Status set(std::string_view name, Value value);
   void clear() { values_.clear(); }
 

@@ -33,7 +33,8 @@ Result<Value> integer_power(int64_t base, int64_t exponent) {
   return Value(result);
 }
 
-// Towards minus infinity, and the rest has the sign of the divisor.
+// Divides as Python does. The quotient is rounded towards minus infinity, and the remainder has the
+// sign of the divisor.
 Result<Value> integer_division(int64_t a, int64_t b, bool remainder) {
   if (b == 0) return fail("integer division or modulo by zero");
   if (b == -1) {
@@ -118,7 +119,7 @@ Result<Value> on_floats(Arithmetic operation, double a, double b) {
   }
 }
 
-// "ab" * 3, [1] * 3
+// Computes "ab" * 3 or [1] * 3.
 Result<Value> repeat(Runtime& runtime, const Value& value, int64_t times) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   if (const Text* text = value.text()) {
@@ -137,7 +138,7 @@ Result<Value> repeat(Runtime& runtime, const Value& value, int64_t times) {
   return make_list(runtime, std::move(all), value.list()->kind);
 }
 
-// Markup makes markup of what it is joined with.
+// Joins texts. If one of them is markup, the other one is escaped and the result is markup.
 Result<Value> add_texts(Runtime& runtime, const Value& a, const Value& b) {
   const bool markup = a.text()->markup || b.text()->markup;
   TextWriter writer(runtime.budget);
@@ -160,7 +161,7 @@ Result<Value> add_lists(Runtime& runtime, const List& a, const List& b) {
                    a.kind == List::Kind::kList ? List::Kind::kList : List::Kind::kTuple);
 }
 
-// What a slice takes of `length` items: Python's slice.indices().
+// The items that a slice takes, as Python's slice.indices() has them.
 struct Indices {
   int64_t start, stop, step;
   size_t count;
@@ -197,7 +198,8 @@ Result<Value> slice_text(Runtime& runtime, const TextPtr& text, const Indices& i
     NMM_ASSIGN(TextPtr piece, part(runtime.budget, text, begin, std::max(begin, end)));
     return Value(std::move(piece));
   }
-  std::vector<size_t> starts;  // of the characters, and the end
+  // The bytes at which the characters begin, and the end of the text.
+  std::vector<size_t> starts;
   if (!text->ascii) {
     const size_t length = text->length();
     NMM_TRY(runtime.budget.allocate(length * sizeof(size_t)));

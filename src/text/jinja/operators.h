@@ -1,23 +1,24 @@
 #pragma once
-// Python's arithmetic on the values of templates.
+// The operators of Python on the values of templates. Where Python raises an exception, they fail.
 
 #include "text/jinja/ast.h"
 #include "text/jinja/runtime.h"
 
 namespace neuronmm::text::jinja {
 
-// Integers have 64 bits: what Python would make longer is an error.
+// Computes a binary operator. Integers have 64 bits, and a longer result is an error.
 Result<Value> arithmetic(Runtime& runtime, Arithmetic operation, const Value& a, const Value& b);
+// Returns -value or +value.
 Result<Value> with_sign(bool negative, const Value& value);
 
-// value[start:stop:step]; null: absent.
+// Returns value[start:stop:step]; a null pointer means that the part is absent.
 Result<Value> slice(Runtime& runtime, const Value& value, const Value* start, const Value* stop,
                     const Value* step);
 
-// `format % arguments` of a string.
+// Returns `format % arguments`.
 Result<Value> format_percent(Runtime& runtime, const Text& format, const Value& arguments);
 
-// "<" as "&lt;" and so on, unless it is markup already.
+// Writes "<" as "&lt;" and so on, unless the value is markup already.
 Result<TextPtr> escape_markup(Runtime& runtime, const Value& value);
 
 }  // namespace neuronmm::text::jinja

@@ -5,7 +5,7 @@
 
 namespace neuronmm::text::jinja {
 
-// Each level of an expression takes a dozen calls.
+// The depth is smaller than elsewhere, because each level of an expression takes a dozen calls.
 Limits Parser::limits() { return {.depth = 200}; }
 
 std::string Parser::describe(const Token& token) {

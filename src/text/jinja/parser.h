@@ -1,5 +1,5 @@
 #pragma once
-// Jinja's grammar: statements and expressions from tokens.
+// Parses the tokens of a template into a syntax tree, by Jinja's grammar.
 
 #include <algorithm>
 #include <initializer_list>
@@ -14,15 +14,16 @@
 
 namespace neuronmm::text::jinja {
 
-// Errors begin with "LINE:COLUMN: ".
+// Parses a whole template. Errors begin with "LINE:COLUMN: ".
 Result<Statements> parse_template(std::string_view source);
 
-// The state of a parse; the grammar of expressions and that of statements are two files.
+// The state of a parse. expression_parser.cc holds the grammar of expressions, and
+// statement_parser.cc that of statements.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)), budget_(limits()) {}
 
-  // Up to one of these tags, which is the next token then; all of the template without tags.
+  // Parses up to one of these tags, which is then the next token. Without tags, parses to the end.
   Result<Statements> statements(std::initializer_list<std::string_view> end_tags);
 
  private:
@@ -47,7 +48,7 @@ class Parser {
   Error unexpected(std::string_view expected) const;
   static std::string describe(const Token& token);
 
-  // An expression of this node; an error where expressions lie in each other too deep.
+  // Makes an expression of this node. Fails if expressions are nested too deep.
   template <typename Node>
   Result<ExpressionPtr> make(Node node, const Place& place, std::initializer_list<int> depths);
   static int depth_of(const ExpressionPtr& expression) {
@@ -56,7 +57,7 @@ class Parser {
   static int depth_of(const CallArguments& arguments);
   static int depth_of(const Expressions& expressions);
 
-  // expression_parser.cc
+  // Expressions, in expression_parser.cc.
   Result<ExpressionPtr> expression(bool conditional = true);
   Result<ExpressionPtr> conditional();
   Result<ExpressionPtr> disjunction();
@@ -82,12 +83,13 @@ class Parser {
   Result<std::string> dotted_name();
   Result<CallArguments> arguments();
   Status argument(CallArguments& arguments);
-  // With commas a tuple. `end`: the name that ends it, beside the ends of tags and parentheses.
+  // Parses an expression, which is a tuple if it has commas. The ends of tags and closing
+  // parentheses end it, and so does the name `end`.
   Result<ExpressionPtr> tuple(bool conditional = true, bool in_parentheses = false,
                               std::string_view end = {});
   std::optional<Comparison> comparison_sign();
 
-  // statement_parser.cc
+  // Statements, in statement_parser.cc.
   Result<std::unique_ptr<Statement>> statement();
   Result<Statements> body(std::initializer_list<std::string_view> end_tags);
   Result<Statements> whole_body(std::string_view end_tag);
@@ -109,7 +111,8 @@ class Parser {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  Budget budget_;  // its levels bound the recursion
+  // Its levels limit the recursion of the parser.
+  Budget budget_;
 };
 
 template <typename Node>

@@ -1,4 +1,4 @@
-// "%s and %5.2f" % (a, b)
+// Formats texts as Python does with "%s and %5.2f" % (a, b).
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ class PercentFormatter {
   }
 
  private:
-  // What could give an item by a name may be left over.
+  // Arguments that can give an item by a key may be left over.
   bool is_mapping() const {
     const List* list = arguments_.list();
     return arguments_.dict() != nullptr || arguments_.is_undefined() ||
@@ -61,7 +61,7 @@ class PercentFormatter {
     return positional_[next_++];
   }
 
-  // A number, or * for the next argument.
+  // Reads a number, or takes the next argument for a "*".
   Result<int64_t> number() {
     if (current() == '*') {
       ++at_;
@@ -77,7 +77,7 @@ class PercentFormatter {
     return value;
   }
 
-  // What stands between % and the type; the value that a %(name) means.
+  // Reads what stands between "%" and the type, and the type. Sets `named` for a "%(name)".
   Status read(Conversion& conversion, std::optional<Value>& named) {
     if (current() == '(') {
       const size_t end = format_.bytes.find(')', at_);
@@ -199,7 +199,7 @@ class PercentFormatter {
     return write_padded(conversion, text);
   }
 
-  // Sign, prefix and digits, with zeros between them if asked for.
+  // Writes sign, prefix and digits, with zeros between them if the conversion asks for them.
   Status write_number(const Conversion& conversion, bool negative, std::string_view prefix,
                       const std::string& digits) {
     const std::string sign = negative ? "-" : conversion.plus ? "+" : conversion.space ? " " : "";

@@ -1,4 +1,4 @@
-// str() and repr() of Python.
+// Writes values as Python's str() and repr() do.
 
 #include "text/jinja/iterator.h"
 #include "text/jinja/number.h"
@@ -8,7 +8,8 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// What a character becomes between quotes; empty: itself.
+// Returns the escape of a character between quotes, or an empty string if the character stays as it
+// is.
 std::string escape(char32_t c, char quote) {
   switch (c) {
     case '\n':
@@ -29,7 +30,7 @@ std::string escape(char32_t c, char quote) {
   return c < 0x10000 ? fmt::format("\\u{:04x}", number) : fmt::format("\\U{:08x}", number);
 }
 
-// In single quotes, unless the text has some and no double ones.
+// Writes the text in single quotes, or in double quotes if it contains single ones only.
 void write_quoted(const Text& text, TextWriter& out) {
   const bool has_single = text.bytes.find('\'') != std::string::npos;
   const char quote = has_single && text.bytes.find('"') == std::string::npos ? '"' : '\'';
@@ -89,7 +90,7 @@ void write_view(Runtime& runtime, const DictView& view, TextWriter& out) {
   out.append("])");
 }
 
-// Python shows addresses in memory for most of these, which say nothing and are never the same.
+// Python shows memory addresses for most objects, which differ in every run, so they are left out.
 void write_object(Runtime& runtime, Object& object, TextWriter& out) {
   if (const auto* view = dynamic_cast<DictView*>(&object)) return write_view(runtime, *view, out);
   if (const auto* range = dynamic_cast<Range*>(&object)) {

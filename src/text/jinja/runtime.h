@@ -1,5 +1,6 @@
 #pragma once
-// What the filters, tests, methods and operators of a rendering share.
+// The state of one rendering, which filters, tests, methods and operators share. The file also
+// declares the functions with which they work on values.
 
 #include <ctime>
 #include <string_view>
@@ -14,6 +15,7 @@ namespace neuronmm::text::jinja {
 
 class Namespace;
 
+// The budget, the time and the namespaces of a rendering.
 class Runtime {
  public:
   Runtime(const Limits& limits, std::time_t time) : budget(limits), now(time) {}
@@ -22,9 +24,9 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   Budget budget;
-  const std::time_t now;  // of strftime_now
-  // All namespaces of the rendering: they are the only values that change, so the only ones that
-  // can hold themselves. Emptied at the end, one by one.
+  const std::time_t now;  // The time that strftime_now shows.
+  // All namespaces of the rendering. Only namespaces can change, so only they can contain
+  // themselves. The destructor empties them, which breaks such cycles.
   std::vector<std::shared_ptr<Namespace>> namespaces;
 };
 
@@ -33,24 +35,26 @@ struct Arguments {
   Values positional;
   std::vector<std::pair<std::string, Value>> named;
 
+  // Returns a named argument, or null.
   const Value* find(std::string_view name) const;
 };
 
-// value.name and value[key] as the sandbox has them: what does not exist is undefined, and so is
-// what it forbids (names with "__", methods that change a list or dict).
+// Return value.name and value[key] as Jinja's sandbox does. The result is undefined if nothing of
+// that name exists. The result is also undefined if the sandbox forbids the access (names with
+// "__", methods that change a list or a dict).
 Result<Value> get_attribute(Runtime& runtime, const Value& value, std::string_view name);
 Result<Value> get_item(Runtime& runtime, const Value& value, const Value& key);
 Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arguments);
 
-// str(value) and repr(value).
+// Return or write str(value), or write repr(value).
 Result<TextPtr> to_text(Runtime& runtime, const Value& value);
 void write_text(Runtime& runtime, const Value& value, TextWriter& out);
 void write_representation(Runtime& runtime, const Value& value, TextWriter& out);
 
-// len(value); nothing where Python has a TypeError.
+// Returns len(value), or nothing where Python has a TypeError.
 std::optional<size_t> length_of(const Value& value);
 
-// By the names in templates; nullptr: there is none.
+// Return a filter or a test by its name in templates, or null.
 using FilterFunction = Result<Value> (*)(Runtime&, const Value& input, const Arguments&);
 using TestFunction = Result<bool> (*)(Runtime&, const Value& input, const Arguments&);
 FilterFunction find_filter(std::string_view name);

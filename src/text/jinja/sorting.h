@@ -1,5 +1,5 @@
 #pragma once
-// Python's sorted(): stable, and an error for what has no order.
+// Sorts like Python's sorted(): stable, with an error for values that have no order.
 
 #include <algorithm>
 #include <utility>
@@ -9,15 +9,15 @@
 
 namespace neuronmm::text::jinja {
 
-// Sorts by key_of(item), a Value. `descending`: equal ones keep their order all the same.
+// Sorts by key_of(item), a Value. With `descending`, equal items keep their order, too.
 template <typename Item, typename KeyOf>
 Status sort_by_key(Runtime& runtime, std::vector<Item>& items, const KeyOf& key_of,
                    bool descending) {
   std::vector<std::pair<Value, size_t>> keys;
   for (size_t i = 0; i < items.size(); ++i) keys.emplace_back(key_of(items[i]), i);
   Status status;
-  // std::stable_sort asks for an order without contradictions, which a merge of our own does not:
-  // NaN has none, and neither has anything after an error.
+  // The merge sort is written out, because std::stable_sort needs an order without contradictions.
+  // NaN has none, and after an error no comparison is valid.
   std::vector<std::pair<Value, size_t>> merged(keys.size());
   const auto comes_first = [&](const Value& a, const Value& b) {
     const auto less = compare(runtime, Comparison::kLess, a, b);

@@ -1,4 +1,4 @@
-// The grammar of statements.
+// Parses statements.
 
 #include <algorithm>
 #include <utility>
@@ -60,14 +60,14 @@ Result<std::unique_ptr<Statement>> Parser::statement() {
   return unexpected("a tag of chat templates");
 }
 
-// The statements after the tag that is being read, up to one of these tags.
+// Parses the rest of the current tag and the statements after it, up to one of these end tags.
 Result<Statements> Parser::body(std::initializer_list<std::string_view> end_tags) {
   skip_operator(":");
   NMM_TRY(expect(Kind::kBlockEnd, "%}"));
   return statements(end_tags);
 }
 
-// The same with one end tag, which is taken.
+// Parses a body with one end tag, and takes the end tag.
 Result<Statements> Parser::whole_body(std::string_view end_tag) {
   NMM_ASSIGN(Statements all, body({end_tag}));
   take();
@@ -96,7 +96,7 @@ Result<Target> Parser::single_target(bool allow_attribute) {
   return Target{Target::Attribute{std::move(object), std::move(attribute)}, place};
 }
 
-// One target, or several with commas.
+// Parses a target, or several targets with commas between them.
 Result<Target> Parser::target(bool allow_attribute, std::string_view end) {
   const Budget::Level level(budget_);
   if (const Status status = level.check(); !status.ok())
@@ -162,7 +162,7 @@ Result<std::unique_ptr<Statement>> Parser::if_chain() {
   return finish(std::move(chain), place);
 }
 
-// (a, b=1)
+// Parses the parameters of a macro, such as (a, b=1).
 Status Parser::signature(MacroBody& macro) {
   NMM_TRY(expect_operator("("));
   while (!at_operator(")")) {

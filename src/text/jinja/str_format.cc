@@ -1,4 +1,5 @@
-// "{} and {name:>8}".format(...), and format specifications.
+// Formats texts as Python does with "{} and {name:>8}".format(...), and reads format
+// specifications.
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +11,10 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// [[fill]align][sign][#][0][width][,][.precision][type]
+// A specification is [[fill]align][sign][#][0][width][,][.precision][type].
 struct Specification {
   char32_t fill = ' ';
-  char align = 0;  // 0: as the type has it
+  char align = 0;  // 0 means the default of the type.
   char sign = '-', grouping = 0, type = 0;
   bool alternate = false;
   int64_t width = 0, precision = -1;
@@ -123,7 +124,7 @@ Status write_float(Runtime& runtime, const Specification& spec, double value, Te
   } else if (spec.type == '%') {
     digits = format_float(value * 100, 'f', precision) + "%";
   } else if (spec.type == 0) {
-    // Like 'g', with a digit after the point at least.
+    // The format is like 'g', but with at least one digit after the point.
     digits = format_float(value, 'g', std::max(precision, 1));
     const bool exponent = digits.find('e') != std::string::npos;
     if (!exponent && std::isfinite(value) && digits.find('.') == std::string::npos) digits += ".0";
@@ -158,7 +159,8 @@ class BraceFormatter {
   }
 
  private:
-  // The stretch [at, end) of the format; fields may lie in specifications, `levels` deep.
+  // Writes the bytes [at, end) of the format. Specifications may contain fields; `levels` limits
+  // their nesting.
   Status write(size_t at, size_t end, TextWriter& out, int levels) {
     const std::string& bytes = format_.bytes;
     while (at < end && !out.full()) {
@@ -190,7 +192,7 @@ class BraceFormatter {
     return std::string::npos;
   }
 
-  // name!conversion:specification
+  // Writes a field, which has the form name!conversion:specification.
   Status write_field(size_t begin, size_t end, TextWriter& out, int levels) {
     if (levels == 0) return fail("max string recursion exceeded");
     const std::string& bytes = format_.bytes;
@@ -217,7 +219,7 @@ class BraceFormatter {
     return write_formatted(runtime_, value, text->bytes, out);
   }
 
-  // "0", "name", "name.attribute[key]", ""
+  // Returns the value that a field names: "0", "name", "name.attribute[key]" or "".
   Result<Value> field(const std::string& name) {
     size_t at = std::min(name.find_first_of(".["), name.size());
     NMM_ASSIGN(Value value, argument(name.substr(0, at)));
@@ -260,7 +262,8 @@ class BraceFormatter {
   const Text& format_;
   const Arguments& arguments_;
   TextWriter out_;
-  int64_t next_ = 0;  // -1: fields have numbers
+  // The next automatic position, or -1 if the fields have numbers.
+  int64_t next_ = 0;
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ void Symbols::parameter(const std::string& name) {
   starts_[name] = Start::kParameter;
 }
 
-// A name that only some ways assign begins with its value from outside on all of them.
+// A name that only some branches assign begins with its value from outside on all of them.
 void Symbols::join(const std::vector<Symbols>& ways) {
   std::set<std::string> some;
   for (const Symbols& way : ways) {
@@ -60,7 +60,7 @@ void Symbols::visit(const Target& target, bool as_parameters) {
   }
 }
 
-// The bodies that have scopes of their own are not looked into.
+// Bodies with a scope of their own are not visited.
 void Symbols::visit(const Statement& statement) {
   std::visit(
       [this]<typename Node>(const Node& node) {
@@ -88,7 +88,7 @@ void Symbols::visit(const Statement& statement) {
       statement.node);
 }
 
-// Jinja takes all `elif` for one way, and each of them for an `if` inside it.
+// Jinja treats all `elif` parts as one branch, and each of them as an `if` inside it.
 void Symbols::visit_if(const If& chain, size_t first) {
   visit(*chain.branches[first].first);
   std::vector<Symbols> ways(3, *this);

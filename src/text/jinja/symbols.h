@@ -1,6 +1,7 @@
 #pragma once
-// Which names a scope has, as Jinja's compiler finds them: a name that a scope assigns anywhere is
-// its own from the start, with the value of outside until then.
+// Finds the names of a scope as Jinja's compiler does. A name that a scope assigns anywhere belongs
+// to the scope from its start. Until the assignment, it has the value from outside. analysis.cc is
+// the user.
 
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 namespace neuronmm::text::jinja {
 
+// The names of one scope. Names are loaded and stored in the order of the template.
 class Symbols {
  public:
   explicit Symbols(const Symbols* outer) : outer_(outer) {}
@@ -18,17 +20,17 @@ class Symbols {
   void load(const std::string& name);
   void store(const std::string& name);
   void parameter(const std::string& name);
-  // The symbols after one of these ways was taken, each begun as a copy of this.
+  // Adds the symbols of the branches of an `if`. Each branch began as a copy of this object.
   void join(const std::vector<Symbols>& ways);
 
   void visit(const Statements& statements);
   void visit(const Statement& statement);
-  void visit(const Expression& expression);  // loads all its names
+  void visit(const Expression& expression);  // Loads all names of the expression.
   void visit(const Target& target, bool as_parameters = false);
 
-  // When everything in the scope was seen: the places of its variables.
+  // Returns the scope with the places of its variables, once everything in it was visited.
   Scope scope() const;
-  // Of a name that was seen.
+  // Return the place of a name that was visited.
   VariablePlace find(const std::string& name) const;
   std::optional<size_t> slot(const std::string& name) const;
 

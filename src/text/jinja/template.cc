@@ -13,8 +13,8 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// Templates put roles into special tokens ("<|" + role + "|>"), so they have to be parsed; a name
-// alone can be no token.
+// Returns true if a role is a plain name, which cannot be a special token by itself. Templates put
+// roles into special tokens ("<|" + role + "|>"), so plain roles have to be parsed.
 bool is_plain_name(const std::string& role) {
   return std::ranges::all_of(role, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

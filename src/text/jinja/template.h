@@ -1,10 +1,12 @@
 #pragma once
-// Jinja templates as chat templates use them: a template of a model folder gives the same text as
-// with Python's jinja2 the way transformers sets it up (ImmutableSandboxedEnvironment with
-// trim_blocks, lstrip_blocks, loop controls and {% generation %}), or an error where that has one.
+// Jinja templates as chat templates use them. A template gives the same text as Python's jinja2
+// with the settings of transformers, or fails where jinja2 fails. The settings are
+// ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks, loop controls and {% generation
+// %}. chat_template.h is the caller.
 //
-// Not here, and an error: include, import, extends, block, autoescape, integers of more than 64
-// bits, a few filters about HTML. See docs/chat_templates.md.
+// Some parts of Jinja are missing, and templates that use them fail: include, import, extends,
+// block, autoescape, integers of more than 64 bits, and a few filters about HTML. See
+// docs/chat_templates.md.
 
 #include <ctime>
 #include <memory>
@@ -20,32 +22,38 @@
 
 namespace neuronmm::text::jinja {
 
-// What a template is given by one name.
+// A variable that a template is given.
 struct Variable {
   std::string name;
   const nlohmann::ordered_json* value;
-  // Where strings of the value (keys too) came from a message. A function of the path to the
-  // string: see said_by_default.
+  // Says which strings and keys of the value come from a message. Such text never becomes special
+  // tokens.
   enum class Origin {
-    kProgram,   // none did
-    kUser,      // all did
-    kMessages,  // all but the roles of messages that are plain names
+    // No string comes from a message.
+    kProgram,
+    // All strings do.
+    kUser,
+    // All strings do, except the roles of messages that are plain names.
+    kMessages,
   } origin = Origin::kProgram;
 };
 
 struct RenderOptions {
   Limits limits = {};
-  std::time_t now = 0;  // what strftime_now shows, in local time
+  // The time that strftime_now shows, in local time.
+  std::time_t now = 0;
 };
 
+// A parsed template, which can be rendered many times.
 class Template {
  public:
-  // `name` is what error messages call the source. An error names the line and column.
+  // Parses a template. Error messages call the source `name`, and they name the line and column.
   static Result<Template> parse(std::string_view source, std::string name);
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
   ~Template();
 
+  // Returns the text of the template, with the ranges that come from messages.
   Result<Text> render(const std::vector<Variable>& variables, const RenderOptions& options) const;
 
  private:

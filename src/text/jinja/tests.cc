@@ -1,4 +1,4 @@
-// Jinja's tests: x is defined, x is divisibleby 3.
+// Jinja's tests, such as x is defined or x is divisibleby 3.
 
 #include <unordered_map>
 
@@ -9,7 +9,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// One that depends on the value alone.
+// A test that depends on the value alone.
 template <bool (*predicate)(const Value&)>
 Result<bool> plain(Runtime&, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("test", arguments, {}, 0));
@@ -53,7 +53,7 @@ Result<bool> is_same(Runtime&, const Value& value, const Arguments& arguments) {
   return value.same_as(*bound[0]);
 }
 
-// value % divisor == rest
+// Returns whether value % divisor == rest.
 Result<bool> leaves(Runtime& runtime, const Value& value, const Value& divisor, int64_t rest) {
   NMM_ASSIGN(const Value modulo, arithmetic(runtime, Arithmetic::kModulo, value, divisor));
   return equal(runtime, modulo, Value(rest));

@@ -29,7 +29,7 @@ bool TextWriter::fits(size_t more) {
   return !full_;
 }
 
-// Texts grow at their end only, so that a new stretch is the last one or makes it longer.
+// Texts grow only at their end, so that a new range comes last or extends the last range.
 void TextWriter::mark_said(size_t begin, size_t end) {
   if (begin == end) return;
   if (!text_.said.empty() && text_.said.back().end == begin)

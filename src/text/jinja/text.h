@@ -1,5 +1,6 @@
 #pragma once
-// A text that knows which of its bytes came from messages: they are never special tokens.
+// A text that knows which of its bytes come from messages, because such bytes are never special
+// tokens. All functions of this folder that make texts keep this knowledge.
 
 #include <cstddef>
 #include <memory>
@@ -12,25 +13,32 @@
 
 namespace neuronmm::text::jinja {
 
-// A stretch of a text, in bytes.
+// A range of bytes in a text.
 struct Span {
   size_t begin = 0, end = 0;
   bool operator==(const Span&) const = default;
 };
 
+// An immutable string value of a template, in UTF-8.
 struct Text {
   std::string bytes;
-  std::vector<Span> said;  // sorted, apart from each other, none empty
-  bool ascii = true;       // a character's index is its byte
-  bool markup = false;     // HTML already (the filters `safe` and `escape`), a type of its own
+  // The ranges that come from messages. They are sorted, disjoint and not empty.
+  std::vector<Span> said;
+  // True if all bytes are ASCII, so that the index of a character is that of its byte.
+  bool ascii = true;
+  // True if the text is HTML (filters `safe` and `escape`), which Python keeps as another type.
+  bool markup = false;
 
-  size_t length() const;               // in characters
-  size_t byte_of(size_t index) const;  // of a character
-  size_t index_of(size_t byte) const;  // of the character that begins there
+  // Returns the number of characters.
+  size_t length() const;
+  // Returns the byte at which a character begins.
+  size_t byte_of(size_t index) const;
+  // Returns the index of the character that begins at a byte.
+  size_t index_of(size_t byte) const;
 };
 using TextPtr = std::shared_ptr<const Text>;
 
-// A text from pieces. Past the budget's bytes nothing more is kept, and take() is an error.
+// Builds a text from pieces. Nothing is appended beyond the budget, and take() then fails.
 class TextWriter {
  public:
   explicit TextWriter(Budget& budget) : budget_(budget), limit_(budget.remaining_bytes()) {}
@@ -38,12 +46,13 @@ class TextWriter {
 
   void append(std::string_view bytes, bool said = false);
   void append(const Text& text) { append(text, 0, text.bytes.size()); }
-  // The bytes [begin, end) of `text`.
+  // Appends the bytes [begin, end) of `text`.
   void append(const Text& text, size_t begin, size_t end);
   void append(char32_t c, size_t count);
 
   size_t size() const { return text_.bytes.size(); }
   bool full() const { return full_; }
+  // Returns the text and charges its memory to the budget.
   Result<TextPtr> take(bool markup = false);
 
  private:
@@ -56,10 +65,10 @@ class TextWriter {
   bool full_ = false;
 };
 
-// The bytes [begin, end); the same text when they are all of it.
+// Returns the bytes [begin, end), or the same text if that is all of it.
 Result<TextPtr> part(Budget& budget, const TextPtr& text, size_t begin, size_t end);
-// Whether the byte at `at` came from a message. `hint` makes going forward through a text cheap: 0
-// at first, then what the last call left.
+// Returns whether the byte at `at` comes from a message. `hint` makes a forward scan cheap: pass 0
+// at first, and then the value that the last call left.
 bool is_said(const Text& text, size_t at, size_t& hint);
 
 }  // namespace neuronmm::text::jinja

@@ -1,4 +1,4 @@
-// Letter case.
+// Changes the letter case of texts.
 
 #include "text/jinja/text_functions.h"
 #include "text/jinja/unicode.h"
@@ -6,8 +6,8 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// What the character at `at` becomes. `word_start`: no cased character before it (kTitle), or it
-// is the first of the text (kCapitalize).
+// Appends what the character at `at` becomes. `word_start` is true for a character without a cased
+// character before it (kTitle), or for the first one of the text (kCapitalize).
 void append_changed(const Text& text, size_t at, Case to, bool word_start, std::string& out) {
   const char32_t c = decode(text.bytes, at).value;
   switch (to) {
@@ -43,7 +43,8 @@ Result<Value> change_case(Runtime& runtime, const TextPtr& text, Case to) {
   return Value(std::move(changed));
 }
 
-// The first character of a word in upper case, the others in lower case; each word on its own.
+// The first character of a word becomes upper case, and the others become lower case. Each word is
+// changed without its surroundings.
 Result<Value> title_words(Runtime& runtime, const TextPtr& text) {
   const auto parts_words = [](char32_t c) {
     return is_space(c) || (c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) !=

@@ -22,7 +22,7 @@ Result<Value> finish(TextWriter& writer, bool markup = false) {
   return Value(std::move(text));
 }
 
-// "" lies before every character and at the end.
+// An empty text is found before every character and at the end.
 Result<Value> insert_between(Runtime& runtime, const Text& text, const Text& by, int64_t count) {
   TextWriter writer(runtime.budget);
   size_t at = 0;
@@ -84,7 +84,8 @@ Result<Value> join(Runtime& runtime, const Text& separator, const std::vector<Te
   return finish(writer);
 }
 
-// The odd character of str.center() goes left where the width is odd.
+// If the width and the number of fill characters are odd, str.center() puts the odd one on the
+// left.
 Result<Value> pad(Runtime& runtime, const TextPtr& text, int64_t width, Align align,
                   char32_t fill) {
   const auto length = static_cast<int64_t>(text->length());

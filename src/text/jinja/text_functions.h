@@ -1,5 +1,5 @@
 #pragma once
-// What Python's str does, on texts that know what was said: each result knows it too.
+// The functions of Python's str. Their results keep the knowledge which bytes come from messages.
 
 #include <cstdint>
 #include <optional>
@@ -9,37 +9,43 @@
 
 namespace neuronmm::text::jinja {
 
-// text_functions.cc
-// Without these characters (null: white space) at its ends.
+// The following functions are in text_functions.cc.
+
+// Removes these characters from the ends of a text; null means white space.
 Result<Value> strip(Runtime& runtime, const TextPtr& text, const Text* characters, bool left,
                     bool right);
-// At most `count` times; -1: all.
+// Replaces at most `count` occurrences, or all of them if `count` is -1.
 Result<Value> replace(Runtime& runtime, const TextPtr& text, const Text& old, const Text& by,
                       int64_t count);
 Result<Value> join(Runtime& runtime, const Text& separator, const std::vector<TextPtr>& parts);
-// Filled to `width` characters: on the right, on the left, or on both sides.
+// Fills a text to `width` characters. kLeft puts the text at the left and fills the right side.
 enum class Align { kLeft, kRight, kCenter };
 Result<Value> pad(Runtime& runtime, const TextPtr& text, int64_t width, Align align,
                   char32_t fill = ' ');
 Result<Value> reverse(Runtime& runtime, const TextPtr& text);
 
-// text_case.cc
+// The following functions are in text_case.cc.
+
 enum class Case { kUpper, kLower, kFold, kSwap, kCapitalize, kTitle };
 Result<Value> change_case(Runtime& runtime, const TextPtr& text, Case to);
-// The filter `title`, where words begin after white space and -({[<.
+// Applies the filter `title`, for which words begin after white space and -({[<.
 Result<Value> title_words(Runtime& runtime, const TextPtr& text);
 
-// text_split.cc
-// By white space where `separator` is null. At most `count` times; -1: everywhere.
+// The following functions are in text_split.cc.
+
+// Splits at `separator`, or at white space if it is null. There are at most `count` splits, or any
+// number if `count` is -1.
 Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator, int64_t count,
                     bool from_right);
+// Returns the lines of a text, as Python's str.splitlines().
 std::vector<Span> lines_of(const Text& text, bool keep_ends);
+// Returns a list or tuple of these parts of the text.
 Result<Value> parts_of(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
                        List::Kind kind = List::Kind::kList);
 
-// str_format.cc: "{} and {name:>8}".format(...)
+// Computes "{} and {name:>8}".format(...), in str_format.cc.
 Result<Value> format_braces(Runtime& runtime, const Text& format, const Arguments& arguments);
-// format(value, specification) of Python.
+// Writes format(value, specification) of Python.
 Status write_formatted(Runtime& runtime, const Value& value, std::string_view specification,
                        TextWriter& out);
 

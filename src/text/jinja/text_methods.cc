@@ -12,7 +12,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-// None is as good as no argument.
+// Returns a text argument. None counts as an argument that was not given.
 Result<const Text*> optional_text(std::string_view function, const Value* value) {
   return text_argument(function, value != nullptr && value->is_none() ? nullptr : value);
 }
@@ -75,8 +75,7 @@ Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments&
   return Value(std::move(rest));
 }
 
-// The bytes between two optional indices, and whether there are any such: start may lie past the
-// end.
+// The bytes between two optional indices. `valid` is false if the start lies after the end.
 struct Stretch {
   Span span;
   bool valid;
@@ -220,7 +219,7 @@ Result<Value> format_method(Runtime& runtime, const Value& self, const Arguments
   return format_braces(runtime, *self.text(), arguments);
 }
 
-// Whether all characters are of this kind, and there is one.
+// Returns whether all characters are of this kind. An empty text gives `of_empty`.
 template <bool (*is_kind)(char32_t), bool of_empty = false>
 Result<Value> all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("str", arguments, {}, 0));
@@ -235,7 +234,7 @@ Result<Value> all_are(Runtime& runtime, const Value& self, const Arguments& argu
 bool is_alphanumeric(char32_t c) { return is_alpha(c) || is_numeric(c); }
 bool is_ascii_character(char32_t c) { return c < 0x80; }
 
-// Some cased character, and all of them in this case.
+// Returns whether the text has cased characters and all of them have this case.
 template <bool (*is_case)(char32_t)>
 Result<Value> all_cased_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("str", arguments, {}, 0));

@@ -1,4 +1,4 @@
-// Splitting texts.
+// Splits texts into parts, words and lines.
 
 #include <algorithm>
 
@@ -48,7 +48,7 @@ size_t skip_back(const Text& text, size_t end, bool spaces) {
   return end;
 }
 
-// What is left after the last split keeps the white space at its far end.
+// The text that remains after the last split keeps the white space at its far end.
 std::vector<Span> split_words(const Text& text, int64_t count) {
   std::vector<Span> spans;
   size_t at = skip(text, 0, true);
@@ -89,7 +89,7 @@ Result<Value> parts_of(Runtime& runtime, const TextPtr& text, const std::vector<
 Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator, int64_t count,
                     bool from_right) {
   NMM_TRY(runtime.budget.scan(text->bytes.size()));
-  // One span takes fewer bytes than the text that is made of it.
+  // A span takes fewer bytes than the text that is made of it.
   NMM_TRY(runtime.budget.allocate(text->bytes.size()));
   if (separator == nullptr)
     return parts_of(runtime, text,

@@ -8,14 +8,15 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-constexpr char32_t kEscapedByte = 0xDC00;  // + the byte
+// A byte that is not UTF-8 is this number plus the byte.
+constexpr char32_t kEscapedByte = 0xDC00;
 
 utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-// Unicode's SpecialCasing.txt, the unconditional mappings of letters in use (without the 27 Greek
-// letters with an iota below).
+// The unconditional mappings of letters in use in Unicode's SpecialCasing.txt. The 27 Greek letters
+// with an iota below are left out.
 struct SpecialCase {
   char32_t letter;
   std::string_view upper, title;
@@ -34,7 +35,7 @@ const SpecialCase* special_case(char32_t c) {
   return found == kSpecialCases.end() ? nullptr : &*found;
 }
 
-// Unicode's Case_Ignorable: what lies between a letter and the next without parting them.
+// Unicode's Case_Ignorable: characters that do not separate the letters before and after them.
 bool is_case_ignorable(char32_t c) {
   const auto kind = category(c);
   return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
@@ -176,8 +177,8 @@ bool is_identifier_part(char32_t c) {
 
 bool is_word(char32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
 
-// Unicode's decimal digits lie in runs of ten, and a run begins at a multiple of ten or sixteen
-// from its block: the first one is found by going back.
+// Unicode's decimal digits lie in runs of ten, so the first digit is found by going back. A run
+// begins at a multiple of ten or sixteen from the start of its block.
 int decimal_value(char32_t c) {
   if (c < 0x80) return static_cast<int>(c - '0');
   int value = 0;

@@ -52,7 +52,6 @@ Result<bool> equal_objects(Runtime& runtime, Object* a, Object* b) {
                          (count == 1 || range_a->step() == range_b->step())));
 }
 
-// Exact for every integer: the significand of a long double has 64 bits or more.
 template <typename T>
 bool holds(Comparison comparison, const T& a, const T& b) {
   switch (comparison) {
@@ -67,6 +66,7 @@ bool holds(Comparison comparison, const T& a, const T& b) {
   }
 }
 
+// Returns a number exactly, because the significand of a long double has at least 64 bits.
 std::optional<long double> exact_number(const Value& value) {
   if (const auto integer = value.integer()) return static_cast<long double>(*integer);
   if (value.real() != nullptr) return static_cast<long double>(*value.real());
@@ -78,7 +78,7 @@ std::string_view sign_of(Comparison comparison) {
   return kSigns[static_cast<size_t>(comparison)];
 }
 
-// The first items that differ decide; then the lengths do.
+// The first items that differ decide; if there are none, the lengths decide.
 Result<bool> compare_lists(Runtime& runtime, Comparison comparison, const List& a, const List& b) {
   const size_t common = std::min(a.items.size(), b.items.size());
   for (size_t i = 0; i < common; ++i) {
@@ -96,7 +96,8 @@ Result<bool> order(Runtime& runtime, Comparison comparison, const Value& a, cons
   if (x && y) return holds(comparison, *x, *y);
   if (a.text() != nullptr && b.text() != nullptr) {
     NMM_TRY(runtime.budget.scan(std::min(a.text()->bytes.size(), b.text()->bytes.size())));
-    return holds(comparison, a.text()->bytes, b.text()->bytes);  // UTF-8 sorts as code points do
+    // The bytes of UTF-8 sort in the order of the code points.
+    return holds(comparison, a.text()->bytes, b.text()->bytes);
   }
   if (a.list() != nullptr && b.list() != nullptr &&
       (a.list()->kind == List::Kind::kList) == (b.list()->kind == List::Kind::kList))
@@ -116,7 +117,8 @@ std::string number_key(const Value& value) {
 }  // namespace
 
 Status check_nesting(int depth) {
-  // The recursions over a value go this deep. JSON files are refused from 100 levels.
+  // The deepest nesting that functions recurse into. JSON files with 100 levels or more are
+  // refused.
   constexpr int kMaxDepth = 200;
   if (depth > kMaxDepth) return fail("a value nested deeper than {} levels", kMaxDepth);
   return {};
@@ -158,7 +160,8 @@ int Value::depth() const {
   return object() != nullptr ? object()->depth() : 0;
 }
 
-// Small integers and short texts are one object in CPython; which longer ones are is its secret.
+// Small integers and short texts are one object in CPython. CPython does not document which longer
+// ones are, so all equal texts and integers count as the same.
 bool Value::same_as(const Value& other) const {
   if (state_.index() != other.state_.index()) return false;
   if (is_none()) return true;

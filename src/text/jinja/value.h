@@ -1,6 +1,7 @@
 #pragma once
-// What expressions of a template compute: the values of Python that Jinja's sandbox lets templates
-// have. Lists and dicts never change once made (the sandbox forbids it), so values share them.
+// The values that expressions of a template compute: the values of Python that Jinja's sandbox
+// allows. Lists and dicts never change once they are made (the sandbox forbids it), so values can
+// share them.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,27 +28,29 @@ using Values = std::vector<Value>;
 using ListPtr = std::shared_ptr<const List>;
 using DictPtr = std::shared_ptr<const Dict>;
 
-// Everything else that has an identity: functions, macros, iterators, ranges, namespaces, loops.
+// A value that has an identity: a function, macro, iterator, range, namespace or loop.
 class Object {
  public:
   virtual ~Object() = default;
-  virtual std::string_view type_name() const = 0;  // as Python's type(x).__name__
+  virtual std::string_view type_name() const = 0;  // The name that Python's type(x).__name__ gives.
   virtual std::optional<size_t> length() const { return std::nullopt; }
   virtual bool callable() const { return false; }
   virtual Result<Value> call(Runtime& runtime, const Arguments& arguments);
-  // Of `.name` and ["name"]; nothing: there is none.
+  // Returns the value of `.name` and ["name"], or nothing if there is none.
   virtual Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name);
-  // How many containers and iterators lie in each other at most, this one included.
+  // The deepest nesting of containers and iterators, including this one.
   virtual int depth() const { return 1; }
 };
 using ObjectPtr = std::shared_ptr<Object>;
 
 struct None {};
-// A name, item or attribute that does not exist. What may not be done with it fails with `message`.
+// The value of a name, item or attribute that does not exist. Most operations on it fail with
+// `message`.
 struct Undefined {
   std::shared_ptr<const std::string> message;
 };
 
+// A value of any type. Copies share texts, lists, dicts and objects.
 class Value {
  public:
   Value() = default;
@@ -65,12 +68,13 @@ class Value {
   bool is_bool() const { return std::holds_alternative<bool>(state_); }
   const bool* boolean() const { return std::get_if<bool>(&state_); }
   const double* real() const { return std::get_if<double>(&state_); }
-  // True and False are integers too.
+  // Returns an integer, which includes True and False.
   std::optional<int64_t> integer() const;
-  // Of an integer or a float.
+  // Returns the value of an integer or a float.
   std::optional<double> number() const;
   const Text* text() const { return pointee<TextPtr, Text>(); }
-  const List* list() const { return pointee<ListPtr, List>(); }  // also of a tuple
+  // A tuple is a list, too.
+  const List* list() const { return pointee<ListPtr, List>(); }
   const Dict* dict() const { return pointee<DictPtr, Dict>(); }
   Object* object() const {
     const auto* held = std::get_if<ObjectPtr>(&state_);
@@ -88,7 +92,7 @@ class Value {
 
   std::string_view type_name() const;
   int depth() const;
-  // Python's `is`.
+  // Returns Python's `is`.
   bool same_as(const Value& other) const;
 
  private:
@@ -103,36 +107,41 @@ class Value {
 
 struct List {
   Values items;
-  enum class Kind { kList, kTuple, kGroup } kind = Kind::kList;  // kGroup: a tuple of `groupby`
+  // The kind kGroup is a tuple that the filter `groupby` made.
+  enum class Kind { kList, kTuple, kGroup } kind = Kind::kList;
   int depth = 1;
 };
 
-// In the order of insertion.
+// A dict, whose entries are in the order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
-  std::unordered_map<std::string, size_t> index;  // of hash_key()
+  // Maps hash_key() to the position of the entry.
+  std::unordered_map<std::string, size_t> index;
   int depth = 1;
 
   const Value* find(const std::string& hash_key) const;
 };
 
-// Equal for keys that Python takes for the same: 1, 1.0 and True. An error for what it cannot hash.
+// Returns a string that is equal for keys that Python takes for the same: 1, 1.0 and True. Fails
+// for values that Python cannot hash.
 Result<std::string> hash_key(Runtime& runtime, const Value& value);
 std::string hash_key(std::string_view text);
 
-// An error for a value of such a depth.
+// Fails if `depth` is more than a value may have.
 Status check_nesting(int depth);
 
-// Errors: the budget, and nesting so deep that recursion could exhaust the stack.
+// Make a list or a tuple. They fail if the budget is spent, or if values are nested so deep that
+// recursion could exhaust the stack.
 Result<Value> make_list(Runtime& runtime, Values items, List::Kind kind = List::Kind::kList);
 inline Result<Value> make_tuple(Runtime& runtime, Values items) {
   return make_list(runtime, std::move(items), List::Kind::kTuple);
 }
 
+// Makes a dict.
 class DictBuilder {
  public:
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
-  // A later value of the same key replaces the earlier one in its place.
+  // Sets an entry. A later value of the same key replaces the earlier one and keeps its place.
   Status set(const Value& key, Value value);
   Result<Value> take();
 
@@ -143,7 +152,7 @@ class DictBuilder {
 
 Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool said = false);
 
-// bool(value) of Python.
+// Returns bool(value) of Python.
 bool truth(const Value& value);
 
 enum class Comparison {
@@ -158,9 +167,9 @@ enum class Comparison {
 };
 
 Result<bool> equal(Runtime& runtime, const Value& a, const Value& b);
-// An error where Python has a TypeError: 1 < "a".
+// Fails where Python has a TypeError, as for 1 < "a".
 Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b);
-// `item in container`
+// Returns `item in container`.
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item);
 
 }  // namespace neuronmm::text::jinja

@@ -1,4 +1,4 @@
-// Templates that would run forever, fill the memory or exhaust the stack are stopped.
+// Tests that templates are stopped if they would run forever, fill the memory or exhaust the stack.
 
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ void expect_stopped(const std::string& source, const Limits& limits = {}) {
   EXPECT_TRUE(result.starts_with("error: test:")) << source << ": " << result.substr(0, 100);
 }
 
-TEST(Budget, Steps) {
+TEST(Budget, EndlessTemplatesAreStopped) {
   const std::string loops =
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
   expect_stopped(loops, {.steps = 1'000'000});
   expect_stopped("{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}");
 }
 
-TEST(Budget, Memory) {
+TEST(Budget, TemplatesThatFillTheMemoryAreStopped) {
   for (const char* source :
        {"{{ 'x' * 10000000000 }}", "{{ [1] * 10000000000 }}", "{{ 'x'.center(10000000000) }}",
         "{{ '%10000000000d' % 1 }}", "{{ '{:>10000000000}'.format(1) }}",
@@ -43,8 +43,8 @@ TEST(Budget, Memory) {
   }
 }
 
-// Lists that hold one list twice are short to make and long to go through.
-TEST(Budget, SharedValues) {
+// Lists that contain one list twice are short to make but long to go through.
+TEST(Budget, ValuesThatShareListsAreCharged) {
   const std::string nested =
       "{% set a = namespace(l=[]) %}{% set b = namespace(l=[]) %}{% for i in range(60) %}"
       "{% set a.l = [a.l, a.l] %}{% set b.l = [b.l, b.l] %}{% endfor %}";
@@ -53,7 +53,7 @@ TEST(Budget, SharedValues) {
   expect_stopped(nested + "{{ a.l | tojson }}", {.bytes = size_t{16} << 20});
 }
 
-TEST(Budget, Depth) {
+TEST(Budget, DeepNestingIsStopped) {
   expect_stopped("{{ " + repeated("(", 100000) + "1" + repeated(")", 100000) + " }}");
   expect_stopped("{{ " + repeated("[", 100000) + " }}");
   expect_stopped("{{ " + repeated("-", 100000) + "1 }}");
@@ -72,8 +72,8 @@ TEST(Budget, Depth) {
       "%}{% endfor %}");
 }
 
-// What holds itself is let go of: the sanitizers would tell.
-TEST(Budget, Cycles) {
+// Values that contain themselves must be released, which the sanitizers check.
+TEST(Budget, ValuesInCyclesAreReleased) {
   EXPECT_EQ(
       text_or_error("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns.me.me is defined }}"),
       "True");

@@ -1,4 +1,4 @@
-// Messages name the template, the place in it and what was found.
+// Tests that messages name the template, the place in it and what was found.
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ TEST(Errors, NameThePlace) {
             "error: test:2:5: 'g' is undefined");
 }
 
-// Python's integers have no end, ours do: never a wrong number.
-TEST(Errors, IntegersOf64Bits) {
+// Python's integers are unlimited and ours are not. The result must never be a wrong number.
+TEST(Errors, IntegersBeyond64BitsAreErrors) {
   EXPECT_EQ(text_or_error("{{ 9223372036854775807 }}"), "9223372036854775807");
   EXPECT_EQ(text_or_error("{{ -9223372036854775807 - 1 }}"), "-9223372036854775808");
   for (const char* source :
@@ -37,8 +37,8 @@ TEST(Errors, IntegersOf64Bits) {
   }
 }
 
-// Bytes that are no UTF-8 count as characters and stay what they are.
-TEST(Errors, AnyBytes) {
+// Bytes that are not UTF-8 count as characters and stay as they are.
+TEST(Errors, BytesThatAreNotUtf8StayAsTheyAre) {
   const nlohmann::ordered_json context = {{"s", "a\xFF\xC3"}};
   EXPECT_EQ(
       text_or_error("{{ s }}|{{ s | length }}|{{ s[1] }}|{{ s[::-1] }}|{{ s.upper() }}", context),

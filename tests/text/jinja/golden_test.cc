@@ -1,5 +1,5 @@
-// What jinja2 makes of a line for every construct of the language, and of a few whole templates
-// (tests/slow/chat_templates/make_golden.py).
+// Compares templates with the texts that jinja2 makes of them: a line for every construct of the
+// language, and a few whole templates (tests/slow/chat_templates/make_golden.py).
 
 #include <cstdlib>
 #include <ctime>
@@ -22,7 +22,7 @@ Json golden() {
 
 class Golden : public testing::Test {
  protected:
-  // strftime_now shows local time.
+  // The function strftime_now shows local time.
   static void SetUpTestSuite() {
     setenv("TZ", "UTC", 1);
     tzset();
@@ -43,7 +43,7 @@ class Golden : public testing::Test {
   const RenderOptions options_{.limits = {}, .now = golden_["now"].get<std::time_t>()};
 };
 
-TEST_F(Golden, Constructs) {
+TEST_F(Golden, ConstructsRenderLikeJinja2) {
   int texts = 0;
   for (const Json& construct : golden_["constructs"]) {
     expect(construct["template"], golden_["context"], construct["text"]);
@@ -52,7 +52,7 @@ TEST_F(Golden, Constructs) {
   EXPECT_GT(texts, 40);
 }
 
-TEST_F(Golden, Templates) {
+TEST_F(Golden, WholeTemplatesRenderLikeJinja2) {
   int texts = 0;
   for (const Json& chat : golden_["templates"]) {
     for (const auto& [name, text] : chat["texts"].items()) {

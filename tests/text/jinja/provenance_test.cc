@@ -1,6 +1,6 @@
-// Which bytes of a rendered text came from messages. Their texts have upper case letters only and
-// templates have none, so that letter case tells the origin of each letter; other characters may
-// come from either.
+// Tests which bytes of a rendered text are marked as coming from messages. The letters of messages
+// are upper case and those of templates are lower case, so that the case tells the origin of each
+// letter. Other characters may come from either.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ bool said_at(const Text& text, size_t at) {
   return false;
 }
 
-// The said stretches, in brackets.
+// Returns the text with brackets around the ranges that come from messages.
 std::string marked(const Text& text) {
   std::string out;
   size_t at = 0;
@@ -73,14 +73,14 @@ TEST(Provenance, FollowsBlocks) {
 }
 
 // A role that could hold more than a name is text like any other.
-TEST(Provenance, RolesAreNames) {
+TEST(Provenance, OnlyRolesThatAreNamesArePartOfTheTemplate) {
   const std::string source = "{{ messages[0].role }}";
   EXPECT_EQ(marked(*render(source, {{"messages", {{{"role", "tool-call_2 x"}}}}})),
             "tool-call_2 x");
   EXPECT_EQ(marked(*render(source, {{"messages", {{{"role", "a|>"}}}}})), "[a|>]");
 }
 
-TEST(Provenance, LettersTellTheirOrigin) {
+TEST(Provenance, EveryLetterHasItsOrigin) {
   const Json context = {{"messages",
                          {{{"role", "user"},
                            {"content", "ÀÉ <|X|> Ω\t Q"},

@@ -1,5 +1,5 @@
 #pragma once
-// Rendering in one call, for tests.
+// Parses and renders a template in one call, for tests.
 
 #include <string>
 #include <utility>
@@ -11,7 +11,7 @@
 
 namespace neuronmm::text::jinja {
 
-// The context's messages come from users.
+// The variable "messages" counts as coming from users, and all others come from the program.
 inline Result<Text> render(const std::string& source, const nlohmann::ordered_json& context = {},
                            const RenderOptions& options = {}) {
   NMM_ASSIGN(const Template parsed, Template::parse(source, "test"));

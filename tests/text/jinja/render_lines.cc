@@ -1,6 +1,6 @@
-// Renders templates from standard input for a comparison with jinja2: a line is
+// Renders templates from standard input for a comparison with jinja2. A line of the input is
 //   {"template": "...", "context": {...}, "now": seconds}
-// and the answer to it {"text": "...", "said": [[begin, end], ...]} or {"error": "..."}.
+// and its answer is {"text": "...", "said": [[begin, end], ...]} or {"error": "..."}.
 
 #include <iostream>
 #include <string>
