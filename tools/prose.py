@@ -38,7 +38,7 @@ DANGLING = re.compile(
     r"|library|package|directory|repository)\b)"
 )
 NUMBER = re.compile(r"(?<![\w.])\.?\d[\d.,]*")
-NOT_PROSE = re.compile(r"NOLINT|clang-format|-\*-|!/|noqa|type: ignore|shellcheck")
+NOT_PROSE = re.compile(r"NOLINT|clang-format|-\*-|noqa|type: ignore|shellcheck")
 
 # Shares that may be exceeded nowhere: of sentences for `long` and `figures`, of blocks for the others.
 LIMITS = {
@@ -62,7 +62,7 @@ def comments(text: str, mark: str) -> Iterator[str]:
     block: list[str] = []
     for line in [*text.split("\n"), ""]:
         match = line_pattern.fullmatch(line)
-        if match and not NOT_PROSE.match(match[1]):
+        if match and not line.startswith("#!") and not NOT_PROSE.match(match[1]):
             block.append(match[1].strip())
         elif block:
             yield " ".join(block)
