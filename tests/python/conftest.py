@@ -27,7 +27,6 @@ SmolLM2 = tuple[neuronmm.LLM, list[dict[str, Any]]]
 
 @pytest.fixture(scope="session")
 def program() -> Program:
-    """Runs the installed program and returns its standard output."""
     def run(*arguments: object) -> str:
         return subprocess.run([PROGRAM, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
 
