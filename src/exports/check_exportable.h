@@ -28,7 +28,7 @@ struct KernelUse {
   std::vector<FusedLayers> fused;  // by rank, ascending
   // Layers whose ranks differ within the MLP. They are computed by plain torch products.
   std::vector<int64_t> unequal;
-  // The same in words, one line each. Empty: all layers are fused.
+  // Messages that explain which layers are not fused and why. Empty if all layers are fused.
   std::vector<std::string> notes;
 };
 // Returns how the layers are computed. `config` must have a compression record. NxDI gets no
