@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check, a g++ release build and the tests in it, whole commands included. Exits non-zero
-# at the first failure.
+# Installs what is missing, checks the format, makes a release build with g++ and runs its tests,
+# including whole commands. Exits with an error at the first failure.
 #   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and what takes longer: with clang, ASan and UBSan a fuzz of each parser and the tests; tests
-#                         that wait for processes to die or compute for a minute, every fault at every system call, the
-#                         benchmark programs, clang-tidy, a build file by file; --aarch64
-#   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
+#   ./test.sh --slow      all of that and everything that takes longer: a fuzz of each parser and the
+#                         tests with clang, ASan and UBSan; tests that wait for processes to die or
+#                         compute for a minute; a fault at every system call; the benchmark
+#                         programs; clang-tidy; a build file by file; --aarch64
+#   ./test.sh --aarch64   only 64-bit ARM: a cross build, and the kernels' tests and the program
+#                         under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
 

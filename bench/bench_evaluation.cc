@@ -1,7 +1,8 @@
-// The speed of an evaluation beside that of a plain prefill of the same lengths: every request (or
-// chunk of a text) alone, whole, with the logits of its last token, as `neuronmm bench` times a
-// prompt. A text needs the logits of every token, so its second row compares with a prefill that
-// computes them, too. In turns, so that the noise of a shared machine hits all.
+// Compares the speed of an evaluation with that of a plain prefill of the same lengths. The prefill
+// runs every request (or chunk of a text) alone and whole, and computes the logits of its last
+// token, as `neuronmm bench` times a prompt. A text needs the logits of every token, so that its
+// second row compares with a prefill that computes all logits, too. Both run in turns, so that the
+// noise of a shared machine affects both.
 //   build/release/bench/bench_evaluation MODEL_DIR DATA_DIR [ITEMS_PER_TASK [TASKS [TURNS]]]
 
 #include <algorithm>
@@ -30,13 +31,14 @@ struct Options {
   int turns = 3;
 };
 
-// What an evaluation reads, how many tokens it computed for that, and how long it took.
+// The tokens that an evaluation reads, the tokens that it computes, and its time.
 struct Evaluated {
   int64_t tokens = 0, computed_tokens = 0;
   double seconds = 0.0;
 };
 
-// In pieces where all logits are wanted, since those of 2048 tokens may take 1 GB.
+// Prefills that need all logits run in pieces of this length, because the logits of 2048 tokens may
+// take 1 GB.
 constexpr size_t kPieceTokens = 512;
 
 double prefill_seconds(const model::Transformer& transformer, const Sequences& sequences,
@@ -67,7 +69,7 @@ void print_row(std::string_view name, const Evaluated& evaluated, size_t sequenc
   std::fflush(stdout);
 }
 
-// `evaluate` and the prefill of what it reads, in turns.
+// Times `evaluate` and the prefill of the same sequences in turns.
 template <typename Evaluate>
 Status measure(const model::Transformer& transformer, const eval::Task& task,
                const Sequences& sequences, int turns, const Evaluate& evaluate) {
@@ -103,7 +105,7 @@ Status measure_choices(const model::Transformer& transformer, const text::Tokeni
   });
 }
 
-// One chunk: its speed does not depend on their number.
+// Times one chunk, because the speed does not depend on the number of chunks.
 Status measure_text(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                     const eval::TaskData& data, int turns) {
   const int64_t context = eval::default_context(transformer.config());
@@ -118,7 +120,7 @@ Status measure_text(const model::Transformer& transformer, const text::Tokenizer
   });
 }
 
-// The first tokens after loading are slower: nothing is in caches yet.
+// Runs a few tokens, because the first tokens after loading are slower while caches are cold.
 void warm_up(const model::Transformer& transformer) {
   const auto tokens = std::min<int64_t>(128, transformer.config().max_position_embeddings);
   prefill_seconds(transformer, {std::vector<text::TokenId>(tokens)}, Logits::kAll);

@@ -1,9 +1,13 @@
-// Speed of training by a teacher: forward pass of both models, divergence and gradients of all
-// factors of one micro-batch of random tokens, in fp32 and in bf16, beside what the products alone
-// would take at this machine's measured limit. An update, once per batch, is timed by itself.
+// Measures the speed of training with a teacher: the forward pass of both models, the divergence,
+// and the gradients of all factors. The data is one micro-batch of random tokens, in fp32 and in
+// bf16. The program compares the speed with the time that the products alone would take at this
+// machine's measured limit. An update, which happens once per batch, is timed separately.
+//
 //   bench_finetune MODEL_DIR TEACHER_DIR [--sequences 4] [--length 256] [--repeats 3]
-// Run it as `neuronmm finetune` runs its trainer: apps/model/trainer.h has the two variables.
-// Processor seconds are of all threads: on a machine with other work they say more than the wall's.
+//
+// Run it as `neuronmm finetune` runs its trainer (apps/model/trainer.h has the two environment
+// variables). Processor seconds are the sum over all threads. On a machine with other work they are
+// more reliable than the time on the clock.
 
 #include <ctime>
 #include <random>
@@ -28,7 +32,7 @@ struct Settings {
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Elements of all matrices that every token is multiplied with, the LM head among them.
+// Returns the elements of all matrices that every token is multiplied with, including the LM head.
 double product_elements(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   double elements = static_cast<double>(config.vocab_size * config.hidden_size);
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -38,15 +42,15 @@ double product_elements(const io::Checkpoint& checkpoint, const io::ModelConfig&
   return elements;
 }
 
-// Products with keys and values of one token, half of which the causal mask spares, in one forward
-// pass.
+// Returns the FLOPs of the products with keys and values for one token in one forward pass. The
+// causal mask saves half of them.
 double attention_flops(const io::ModelConfig& config, int64_t length) {
   return 2.0 * static_cast<double>(config.num_hidden_layers * config.num_attention_heads *
                                    config.head_dim * length);
 }
 
-// A multiply-add is two. A product's way back has as many for the gradient of its input, and again
-// for that of its weight.
+// Counts a multiply-add as two. The backward pass of a product has as many FLOPs for the gradient
+// of its input, and again as many for the gradient of its weight.
 double flops_per_token(const finetune::TrainableModel& model, const io::Checkpoint& teacher,
                        int64_t length) {
   const double own = product_elements(model.checkpoint(), model.config());
@@ -80,7 +84,7 @@ Status measure(const Settings& settings, const std::string& products, double gfl
   std::vector<const finetune::Example*> batch;
   for (const finetune::Example& example : examples) batch.push_back(&example);
   const auto tokens = static_cast<double>(settings.sequences * settings.length);
-  model.accumulate(batch, 1.0 / tokens);  // to warm up
+  model.accumulate(batch, 1.0 / tokens);  // warms up
   std::vector<double> wall, processor;
   for (int i = 0; i < settings.repeats; ++i) {
     const double start = processor_seconds();

@@ -1,12 +1,12 @@
-// The fused MLP in every form on the CPU, beside the dense one, at the same share of parameters. No
-// form should cost more per multiplication than two factors, and each should be faster than the
-// dense MLP by as much as it has fewer parameters: these are the multiplications of a prefill and
-// the bytes of a decode step alike.
+// Compares the fused MLP in every form with the dense one on the CPU, at the same share of
+// parameters. No form should cost more per multiplication than two factors (uv). Each form should
+// be faster than the dense MLP by as much as it has fewer parameters. This holds for the
+// multiplications of a prefill and for the bytes of a decode step.
 //
-// All run in one process and in turns, each with its weights in memory and not in a cache. Of
-// --repeats turns it prints the median and the quartiles; "gain" is the dense median over this one,
-// "of allowed" the gain over the share of parameters, "to uv" the time per parameter of uv over
-// this form's.
+// All forms run in one process and in turns, with their weights in memory and not in a cache. The
+// program prints the median and the quartiles of --repeats turns. "gain" is the dense median
+// divided by this form's. "of allowed" is the gain times the share of parameters. "to uv" is the
+// time per parameter of uv divided by this form's.
 
 #include <cmath>
 #include <map>
@@ -29,7 +29,7 @@ struct MlpShape {
   int64_t hidden, intermediate;
 };
 
-// Published configurations (config.json of each model).
+// The sizes of published models (config.json of each).
 const std::map<std::string, MlpShape> kModels = {{"smollm2-135m", {576, 1536}},
                                                  {"llama-3.2-1b", {2048, 8192}},
                                                  {"qwen3-4b", {2560, 9728}},
@@ -44,7 +44,8 @@ struct Options {
   int repeats = 15, threads = 0;
 };
 
-// Every weight that some form needs, by where it stands. Empty in the forms that do not have it.
+// Every weight that some form needs, by its place in the MLP. Weights that a form does not have are
+// empty.
 class FormWeights {
  public:
   FormWeights(const MlpShape& shape, std::mt19937& random) : shape_(shape), random_(random) {}
@@ -76,7 +77,7 @@ class FormWeights {
     down_.w = weight(rank, shape_.intermediate);
     down_.out = map(rank, shape_.hidden - rank, rank);
   }
-  // Sizes that are whole have no pivots.
+  // A size that is not reduced gets no pivots.
   void make_mixed(int64_t input, int64_t neurons, int64_t output) {
     gate_.w = weight(neurons, input);
     up_.w = weight(neurons, input);
@@ -99,7 +100,7 @@ class FormWeights {
   Held weight(int64_t rows, int64_t columns) {
     return std::make_unique<RandomWeight>(rows, columns, random_);
   }
-  // Pivots spread over the whole.
+  // Makes a map whose pivots are spread over all elements.
   Map map(int64_t rank, int64_t rows, int64_t columns) {
     Map out = {{}, weight(rows, columns)};
     for (int64_t i = 0; i < rank; ++i) {
@@ -132,7 +133,7 @@ struct NamedForm {
   FormWeights weights;
 };
 
-// The sizes at which a form keeps 1 - ratio of the parameters (docs/forms.md).
+// Returns every form with the sizes at which it keeps 1 - ratio of the parameters (docs/forms.md).
 std::vector<NamedForm> make_forms(const MlpShape& shape, const Options& options,
                                   std::mt19937& random) {
   const auto h = static_cast<double>(shape.hidden), i = static_cast<double>(shape.intermediate);
@@ -149,7 +150,7 @@ std::vector<NamedForm> make_forms(const MlpShape& shape, const Options& options,
   form("dense").make_mixed(shape.hidden, shape.intermediate, shape.hidden);
   form("uv").make_uv(aligned(kept * h * i / (h + i)));
   form("pivoted").make_pivoted(aligned(root(h + i, h * i * kept)));
-  // Both solve 2rI + r(H - r) + rI + r(H - r) = 3 H I kept, with fewer neurons in the second.
+  // Both forms solve 2rI + r(H - r) + rI + r(H - r) = 3 H I kept. "mixed" has fewer neurons I.
   const auto narrow_size = [&](double neurons) {
     return aligned(root((3.0 * neurons + 2.0 * h) / 2.0, 3.0 * h * i * kept / 2.0));
   };

@@ -1,4 +1,6 @@
-// How long the mask of a state takes: when it is first asked for, and again.
+// Measures how long the token mask of a grammar's state takes, when it is first asked for and when
+// it is asked for again.
+//
 //   bench_grammar TOKENIZER_FOLDER...
 
 #include <algorithm>
@@ -36,8 +38,8 @@ void print(const char* what, std::vector<double> times) {
               times[times.size() / 2], times[times.size() * 9 / 10], times.back(), times.size());
 }
 
-// Answers of random allowed tokens. States that an answer meets again are among the first times
-// too: the upper ones are those of new states.
+// Generates answers of random allowed tokens. States that an answer meets again are among the first
+// times, too, so that the upper percentiles are those of new states.
 void run(const std::shared_ptr<const grammar::TokenVocabulary>& vocabulary, const char* name,
          const char* text) {
   const auto schema = grammar::SchemaDocument::parse(text, name);
@@ -49,7 +51,7 @@ void run(const std::shared_ptr<const grammar::TokenVocabulary>& vocabulary, cons
   std::vector<double> first, again;
   std::mt19937 random(1);
   for (int answer = 0; answer < 20; ++answer) {
-    // What no answer has asked for yet.
+    // A freshly compiled grammar has no masks from earlier answers.
     auto fresh = grammar::compile_schema(*schema, name, {.closed_objects = true});
     masks = grammar::TokenMasks::make(std::move(fresh).value(), vocabulary).value();
     grammar::Matcher matcher(masks);

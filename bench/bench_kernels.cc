@@ -1,16 +1,18 @@
-// Our CPU kernels for MLP weights against the machine and against the libraries that one would use
-// instead, in one process and in turns: every contender finds its weights in memory, not in a
-// cache, as a layer of a large model does.
+// Compares our CPU kernels for MLP weights with the machine's limits and with other libraries. All
+// run in one process and in turns. Every contender finds its weights in memory and not in a cache,
+// as a layer of a large model does.
 //
 //   dense  Y = X·W, the up projection        xuv  Y = X·U·V, the same at --ratio
 //   mlp    down(silu(gate X) * up X), all three low-rank
 //
-// Of --repeats turns it prints the median and the quartiles; rates are of the median. FLOPs are
-// those of the method itself, bytes those of its weights. "limit" is the share of what the machine
-// measured at start allows: the larger of the time to compute and the time to read the weights,
-// over the time taken. "x best" is the best peer's time over ours; our bf16 is compared with
-// peers of 16 and 32 bits, our int8 with all; "x int8" is the time of our int8 over that of fewer
-// bits (in groups of 16).
+// The program prints the median and the quartiles of --repeats turns, and rates are of the median.
+// FLOPs are those of the method itself, and bytes those of its weights.
+//
+// "limit" is the share of the machine's limits, which are measured at the start. It is the larger
+// of the time to compute and the time to read the weights, divided by the measured time. "x best"
+// is the time of the best peer divided by ours. Our bf16 is compared with peers of 16 and 32 bits,
+// and our int8 with all peers. "x int8" is the time of our int8 divided by that of fewer bits (4
+// bits in groups of 16).
 
 #include <cmath>
 #include <fstream>
@@ -36,7 +38,7 @@ struct MlpShape {
   int64_t hidden, intermediate;
 };
 
-// Published configurations (config.json of each model).
+// The sizes of published models (config.json of each).
 const std::map<std::string, MlpShape> kModels = {
     {"llama-3.2-1b", {2048, 8192}}, {"llama-3.2-3b", {3072, 8192}}, {"llama-3.1-8b", {4096, 14336}},
     {"qwen3-1.7b", {2048, 6144}},   {"qwen3-4b", {2560, 9728}},     {"qwen3-8b", {4096, 12288}}};
@@ -57,7 +59,8 @@ struct Options {
   std::string json;
 };
 
-// Removing `ratio` of the weights leaves this rank, a multiple of 128 (compress's rule).
+// Returns the rank after `ratio` of the weights is removed, a multiple of 128 (the rule of
+// `compress`).
 int64_t rank_of(const MlpShape& shape, double ratio) {
   const auto h = static_cast<double>(shape.hidden), i = static_cast<double>(shape.intermediate);
   return std::max<int64_t>(1, std::lround((1 - ratio) * h * i / ((h + i) * 128))) * 128;
@@ -80,18 +83,19 @@ struct Weights {
   LowRank gate, up, down;
 };
 
-// One way to do one operation.
+// One implementation of one operation.
 struct Contender {
   std::string name;
   bool ours;
   int bits;           // of a weight
-  double size_bytes;  // of all weights
+  double size_bytes;  // the bytes of all weights
   std::function<void()> run;
-  // Result [i, j], to see that all compute the same; empty where only times mean something.
+  // Returns element [i, j] of the result, to check that all contenders compute the same. Empty if
+  // only times are meaningful.
   std::function<float(int64_t, int64_t)> result;
 };
 
-// A peer's chain of products with the activations between them.
+// A chain of a peer's products with the activations between them.
 class PeerLinear {
  public:
   PeerLinear(const Peer& peer, const std::vector<const Matrix*>& weights, int64_t rows) {
@@ -120,7 +124,7 @@ void silu_multiply(const std::vector<float>& gate, std::vector<float>& up) {
   });
 }
 
-// All contenders of one operation on one x.
+// All contenders of one operation for one x.
 class Contest {
  public:
   Contest(const ops::Backend& backend, const std::vector<std::unique_ptr<Peer>>& peers,
@@ -199,7 +203,7 @@ class Contest {
     });
   }
 
-  // x in the peer's layout; values do not matter where they are not fp32.
+  // Returns x in the peer's layout. The values do not matter if the peer's type is not fp32.
   std::shared_ptr<std::vector<float>> place_x(const Peer& peer) const {
     const auto placed =
         std::make_shared<std::vector<float>>(static_cast<size_t>(x_.rows() * x_.columns()));
@@ -213,7 +217,8 @@ class Contest {
   }
 
   void add_peer(std::vector<Contender>& all, const Peer& peer, const std::string& operation) const {
-    constexpr int64_t kSlowRows = 16;  // without bf16 instructions it is many times slower
+    // Without bf16 instructions such peers are many times slower.
+    constexpr int64_t kSlowRows = 16;
     const bool slow = !__builtin_cpu_supports("avx512bf16");
     if (slow && peer.type() == PeerType::kBf16 && x_.rows() > kSlowRows) return;
     if (operation == "mlp") {
@@ -271,7 +276,8 @@ class Contest {
   const Matrix& x_;
 };
 
-// A benchmark of wrong results is worthless: all must agree, to their precision, on a sample.
+// Returns whether all results agree, to their precision, on a sample. A benchmark of wrong results
+// is worthless.
 bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
   for (const Contender& contender : all) {
     if (!contender.result) continue;
@@ -283,7 +289,7 @@ bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
         norm += expected * expected;
       }
     }
-    // The first one's activations may be of bf16 (8 bits), up to four times in a row.
+    // The activations of the first contender may be bf16 (8 bits), up to four times in a row.
     const double tolerance = contender.bits == 4 ? 0.3 : contender.bits <= 8 ? 0.08 : 0.01;
     if (!(std::sqrt(error) <= tolerance * std::sqrt(norm))) {
       fmt::print(stderr, "{} is off by {:.1e} of the result\n", contender.name,
@@ -336,8 +342,8 @@ class Report {
     return contender.bits == 16 && (!contender.ours || our_dots_ == cpu::DotProducts::kInt8AndBf16);
   }
 
-  // The fastest peer's median; only peers whose weights are not smaller than ours when ours are
-  // larger than a byte.
+  // Returns the median of the fastest peer. Peers are left out if their weights have fewer bits
+  // than `bits`.
   static double best_peer(const std::vector<Contender>& all, const std::vector<Seconds>& times,
                           int bits) {
     double best = std::numeric_limits<double>::infinity();
@@ -347,7 +353,7 @@ class Report {
     return best;
   }
 
-  // The median of our int8 in the same method.
+  // Returns the median of our int8 kernels with the same method.
   static double our_int8(const std::vector<Contender>& all, const std::vector<Seconds>& times,
                          const Contender& contender) {
     const std::string method = contender.name.substr(std::string("neuronmm int4").size());

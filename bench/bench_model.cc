@@ -1,9 +1,10 @@
-// Whole models: prefill and decode in tokens per second, of a dense model, of compressed ones
-// beside what the FLOPs and bytes they save allow, and of llama.cpp on GGUF files of the same
-// shape. In turns, so that the noise of a shared machine hits all of them; what the machine allows
-// is measured again in each turn. GB/s of a GGUF file are those of all its bytes.
+// Measures whole models: prefill and decode in tokens per second. Compressed models are compared
+// with the speed-up that the FLOPs and bytes they save allow, and with llama.cpp on GGUF files of
+// the same shape. All models run in turns, so that the noise of a shared machine affects all of
+// them. The limits of the machine are measured again in each turn. The GB/s of a GGUF file count
+// all its bytes.
 //
-// Decode starts at an empty context, as llama-bench's does, so that weights are what it reads.
+// Decode starts at an empty context, as in llama-bench, so that it reads mostly weights.
 
 #include <algorithm>
 #include <chrono>
@@ -47,25 +48,25 @@ const cpu::Kernels& kernels_of(const Options& options) {
   return cpu::best_kernels(choice);
 }
 
-// What a token costs at least.
+// The minimal work per token.
 struct Work {
   double prefill_flops = 0.0;  // of the whole prompt
-  double decode_bytes = 0.0;   // of one step at the middle of the decode
-  bool int8 = false;           // the weights
+  double decode_bytes = 0.0;   // of one step in the middle of the decode
+  bool int8 = false;           // the weights are int8
 };
 
 struct Contender {
   std::string name;
-  std::optional<Transformer> transformer;  // else a GGUF for llama.cpp
+  std::optional<Transformer> transformer;  // empty: a GGUF file for llama.cpp
   Work work;
   std::vector<double> prefill, decode;              // tokens per second, one per turn
-  std::vector<double> prefill_share, decode_share;  // of that turn's limits
+  std::vector<double> prefill_share, decode_share;  // the share of that turn's limits
 };
 
 double median(const std::vector<double>& values) { return eval::percentile(values, 50); }
 
-// Matrices are multiplied once per token, the LM head only for the last token of the prompt. bf16
-// stays 2 bytes when packed, other floats become 4.
+// Returns the work of a model. Matrices are multiplied once per token, and the LM head only for the
+// last token of the prompt. Packed bf16 weights have 2 bytes, and other floats 4.
 Work work_of(const Transformer& transformer, const Options& options) {
   const io::ModelConfig& config = transformer.config();
   const std::string embedding =
@@ -86,7 +87,8 @@ Work work_of(const Transformer& transformer, const Options& options) {
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const auto width = static_cast<double>(config.num_attention_heads * config.head_dim);
   const auto kv_width = static_cast<double>(config.num_key_value_heads * config.head_dim);
-  work.prefill_flops += 2 * layers * width * tokens * (tokens + 1);  // two products, half masked
+  work.prefill_flops +=
+      2 * layers * width * tokens * (tokens + 1);  // two products, half of them masked
   work.decode_bytes += 2 * 2 * layers * kv_width * static_cast<double>(options.new_tokens) / 2;
   return work;
 }
@@ -115,8 +117,8 @@ TokensPerSecond time_ours(const Transformer& transformer, const Options& options
           static_cast<double>(options.new_tokens) / decode};
 }
 
-// Adds one turn's result, and what it is of the limits. llama.cpp's instructions are its own
-// choice, so its prefill has no share.
+// Adds one turn's speed and its share of the limits. A GGUF file gets no share of prefill, because
+// llama.cpp chooses its own instructions.
 void add_turn(Contender& contender, const TokensPerSecond& speed, const MachineLimits& limits,
               const Options& options) {
   contender.prefill.push_back(speed.prefill);
@@ -133,14 +135,14 @@ void add_turn(Contender& contender, const TokensPerSecond& speed, const MachineL
   if (peak > 0) contender.prefill_share.push_back(flops_per_token * speed.prefill / 1e9 / peak);
 }
 
-// One turn of everybody to warm up, then `runs` that count.
+// Runs one turn of all contenders to warm up, and then `runs` turns that count.
 Status measure(std::vector<Contender>& contenders, const Options& options) {
   const LlamaBench peer = {options.llama_bench, num_threads(), options.prompt_tokens,
                            options.new_tokens};
   for (int turn = 0; turn <= options.runs; ++turn) {
     const MachineLimits limits = measure_machine_limits();
     for (Contender& contender : contenders) {
-      if (turn == 0 && !contender.transformer) continue;  // it warms up by itself
+      if (turn == 0 && !contender.transformer) continue;  // llama-bench warms up by itself
       TokensPerSecond speed;
       if (contender.transformer) {
         speed = time_ours(*contender.transformer, options);
@@ -224,8 +226,8 @@ nlohmann::ordered_json to_json(const std::vector<Contender>& contenders, const O
           {"contenders", rows}};
 }
 
-// How long the system takes to hand out that much memory, which may be longer than everything else
-// that loading does.
+// Measures how long the system takes to provide this much memory, which may be longer than the rest
+// of loading.
 double seconds_of_new_memory(int64_t bytes) {
   return seconds_of([&] {
     const cpu::Buffer<uint32_t> memory(bytes / 4, cpu::Pages::kHuge);
@@ -238,7 +240,7 @@ double seconds_of_new_memory(int64_t bytes) {
 // Reads a byte of every page, so that the files are in the system's cache.
 void warm_file_cache(const io::Checkpoint& checkpoint) {
   constexpr int64_t kPage = 4096;
-  volatile unsigned sum = 0;  // else the compiler would not read
+  volatile unsigned sum = 0;  // volatile, so that the compiler does not remove the reads
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     for (int64_t i = 0; i < tensor.size_bytes(); i += kPage) {
       sum = sum + static_cast<unsigned>(tensor.data[i]);
@@ -246,7 +248,7 @@ void warm_file_cache(const io::Checkpoint& checkpoint) {
   }
 }
 
-// Loads a model from a warm cache into memory that the system has just had back.
+// Loads a model from a warm file cache, into memory that was returned to the system just before.
 Result<Contender> load(const std::string& folder, const ops::Backend& backend,
                        const Options& options) {
   Contender contender;

@@ -1,9 +1,9 @@
-// Products out of cache: what the kernels of each type of weights reach on one core, beside the
-// fp32 multiply-adds of registers alone, for numbers of rows that fill register tiles and not. The
-// weights are 4 panels, what a thread takes at a time. Types take turns; printed are the best of
-// them, since other programs may run.
+// Measures products out of cache: the speed that the kernels of each weight type reach on one core,
+// compared with fp32 multiply-adds on registers alone. The numbers of rows include some that fill
+// register tiles and some that do not. The weights are 4 panels, as many as a thread takes at a
+// time. The types run in turns, and the best of each is printed, because other programs may run.
 //
-// "bf16 rows" are products of bf16 weights with activations rounded to bf16, where the CPU gains by
+// "bf16 rows" are products of bf16 weights with activations rounded to bf16, on CPUs that gain by
 // them.
 //
 //     bench_tiles [K [turns]]
@@ -38,7 +38,8 @@ constexpr Contender kContenders[] = {{"bf16", 16, kBytes},
                                      {"4 bits", 4, kBytes}};
 
 void measure(const RandomWeight& weight, int64_t m, int64_t k, int turns) {
-  constexpr double kLeastMultiplyAdds = 4e8;  // of a turn, which begins with caches of others
+  // The smallest number of multiply-adds in a turn, which begins with cold caches.
+  constexpr double kLeastMultiplyAdds = 4e8;
   Matrix x(m, k), y(m, kColumns);
   std::mt19937 random(static_cast<uint32_t>(m));
   std::uniform_real_distribution<float> uniform(-1, 1);

@@ -1,6 +1,7 @@
-// Speed of encode and decode on one core: the median of seven runs over a text file, and the
-// slowest and fastest of them. The first encode of the process, which meets every word for the
-// first time, is reported by itself.
+// Measures the speed of encode and decode on one core: the median, the slowest and the fastest of
+// seven runs over a text file. The first encode of the process, which sees every word for the first
+// time, is reported separately.
+//
 //   bench_tokenizer MODEL_DIR TEXT_FILE
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 namespace neuronmm::bench {
 namespace {
 
-// In single quotes, as a POSIX shell reads them.
+// Returns the argument in single quotes for a POSIX shell.
 std::string quoted(const std::string& argument) {
   std::string text = "'";
   for (const char c : argument) text += c == '\'' ? "'\\''" : std::string(1, c);

@@ -22,10 +22,12 @@ namespace neuronmm::bench {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int kSums = 12;  // independent: hides a latency of 4 at two per cycle, and more
+// The number of independent sums. It hides a latency of 4 cycles at two instructions per cycle, and
+// more.
+inline constexpr int kSums = 12;
 
-// `rounds` rounds of kSums multiply-adds. Returns the floating-point operations done; *result keeps
-// the compiler from dropping them.
+// Runs `rounds` rounds of kSums multiply-adds and returns the number of floating-point operations.
+// *result keeps the compiler from removing them.
 double multiply_adds(int64_t rounds, float* result) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 1e-3f);
@@ -40,7 +42,7 @@ double multiply_adds(int64_t rounds, float* result) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// By value: an array element as operand would go through memory.
+// The operand is passed by value, because an array element would go through memory.
 HWY_INLINE __m512i byte_dot(__m512i sum, __m512i bytes) {
   asm("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(bytes));
   return sum;
@@ -57,7 +59,7 @@ HWY_INLINE __m256i byte_dot(__m256i sum, __m256i bytes) {
 }
 #endif
 
-// The same with AVX512-BF16's sum of two products of bf16.
+// Does the same with AVX512-BF16's sum of two products of bf16. Returns 0 on other CPUs.
 double bf16_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
 #if HWY_TARGET == HWY_AVX3
   __m512 s[kSums];
@@ -74,9 +76,10 @@ double bf16_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
 #endif
 }
 
-// The same with AVX-512 VNNI's sum of four products of bytes, and with what AVX2 has: neighbouring
-// products added up in 16 bits, and an addition; 0 on other CPUs. Assembly, since
-// Highway's AVX-512 does not ask the compiler for VNNI, and since it leaves nothing out.
+// Does the same with products of bytes. AVX-512 VNNI sums up four products. AVX2 adds neighbouring
+// products in 16 bits and then needs an addition. Returns 0 on other CPUs. The instructions are
+// written in assembly, because Highway's AVX-512 target does not enable VNNI, and because the
+// compiler cannot remove assembly.
 double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
 #if HWY_TARGET == HWY_AVX3
   if (!__builtin_cpu_supports("avx512vnni")) return 0.0;
@@ -104,7 +107,7 @@ double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
 #endif
 }
 
-// The same with AMX's tiles of 16 rows, of bf16 or of bytes.
+// Does the same with AMX's tiles of 16 rows, of bf16 or of bytes.
 template <bool kBytes>
 double tile_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
 #if HWY_TARGET == HWY_AVX3
@@ -136,7 +139,7 @@ double tile_byte_multiply_adds(int64_t rounds, float* result) {
   return tile_multiply_adds<true>(rounds, result);
 }
 
-// Reads `words` (a multiple of 4 vectors) once, from start to end.
+// Reads `words` words (a multiple of 4 vectors) once, from start to end.
 uint32_t read_words(const uint32_t* from, int64_t words) {
   const hn::ScalableTag<uint32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -164,10 +167,10 @@ HWY_EXPORT(tile_bf16_multiply_adds);
 HWY_EXPORT(tile_byte_multiply_adds);
 HWY_EXPORT(read_words);
 
-// 1e9 operations per second of `work(rounds, &result)` on every thread at once.
+// Returns how many 1e9 operations per second `work(rounds, &result)` does on all threads together.
 template <typename Work>
 double giga_operations(const Work& work) {
-  constexpr int64_t kRounds = 40'000;  // some 0.15 ms
+  constexpr int64_t kRounds = 40'000;  // takes about 0.15 ms
   const int64_t threads = num_threads();
   std::vector<float> results(static_cast<size_t>(threads) * 16);  // a cache line each
   double operations = 0;

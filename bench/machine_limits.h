@@ -1,10 +1,12 @@
 #pragma once
-// What this machine can do at most, measured when a benchmark starts, with all threads.
+// Measures this machine's limits when a benchmark starts, with all threads. The benchmark programs
+// compare their results with them.
 
 #include "cpu/buffer.h"
 
 namespace neuronmm::bench {
 
+// The limits of the machine.
 struct MachineLimits {
   double fma_gflops = 0;  // fp32 fused multiply-adds on registers
   double bf16_gflops =
@@ -14,11 +16,11 @@ struct MachineLimits {
   double read_gb_s = 0;  // reading memory that no cache holds
 };
 
-// Medians of some 50 ms each.
+// Measures the limits. Each is a median over about 50 ms.
 MachineLimits measure_machine_limits();
 
-// Memory larger than the caches, in huge pages as packed weights are; reading it leaves nothing
-// else in the caches.
+// Memory that is larger than the caches, in huge pages like packed weights. Reading it evicts
+// everything else from the caches.
 class CacheFlusher {
  public:
   CacheFlusher();

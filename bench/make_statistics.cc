@@ -1,5 +1,5 @@
-// Saved statistics of random neurons for a model folder of any size, to measure what `compress
-// --statistics` takes without the hours of a calibration:
+// Makes saved statistics of random neurons for a model folder of any size. With them the cost of
+// `compress --statistics` can be measured without a calibration that takes hours:
 //
 //   neuronmm synthesize --config config.json -o model
 //   make_statistics model statistics [two-sided]
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using compress::DoubleMatrix;
 
-// Directions that many elements share, beside a part that is each one's own.
+// The number of directions that many elements share. Each element also has a part of its own.
 constexpr int64_t kShared = 256;
 
 DoubleMatrix random_gram(int64_t size, std::mt19937_64& random) {

@@ -1,13 +1,16 @@
-"""Takes the weights of a Llama folder off the grid that they were published on, without changing what the model computes.
+"""Moves the weights of a Llama folder off the grid on which they were published, without changing
+what the model computes.
 
-A model that was published with four bits per weight lies on the grid of its format: any such format then keeps it exactly,
-and no comparison of formats means anything. Here every channel that one linear layer hands to the next is scaled by a
-log-normal factor (standard deviation .25) and scaled back behind: norm gains are folded into the layers that read the norm,
-up into down, v into o, and the table into an LM head of its own.
+The weights of a model that was published with four bits per weight are on the grid of that format.
+Any such format then keeps the model exactly, and a comparison of formats means nothing. This
+program scales every channel between two linear layers by a log-normal factor (standard deviation
+.25) and scales it back after it. Norm gains are folded into the layers that read the norm, up into
+down, v into o, and the table into a separate LM head.
 
     python off_grid.py MODEL OUT            MODEL: one model.safetensors of float32; needs numpy
-    python off_grid.py MODEL OUT noise      another model instead, which no scaling of channels could bring back to the
-                                            grid: every weight of a linear layer is moved by up to half a step of Q4_1
+    python off_grid.py MODEL OUT noise      makes another model, which no scaling of channels could move
+                                            back to the grid: every weight of a linear layer is moved by
+                                            up to half a step of Q4_1
 """
 
 import json
@@ -78,7 +81,9 @@ def scaled(tensors, config, random):
 
 
 def moved(tensors, random):
-    """Q4_1 has 16 values from the smallest to the largest of every 32."""
+    """Moves the weights by up to half a step. Q4_1 has 16 values from the smallest to the largest
+    of every 32 weights.
+    """
     for name, tensor in tensors.items():
         if not name.endswith("_proj.weight"):
             continue

@@ -6,16 +6,18 @@
 namespace neuronmm::bench {
 namespace {
 
-constexpr int kBlock = 64;  // of features; the default of libxsmm's own samples
+// The number of features in a block, as in libxsmm's own samples.
+constexpr int kBlock = 64;
 
-// The largest divisor of m up to kBlock.
+// Returns the largest divisor of m up to kBlock.
 int row_block(int64_t m) {
   int block = static_cast<int>(std::min<int64_t>(m, kBlock));
   while (m % block != 0) --block;
   return block;
 }
 
-// libxsmm's fully connected layer: activations [rows / b][features / 64][b][64].
+// One product by libxsmm's fully connected layer. Activations have the layout [rows / b][features /
+// 64][b][64].
 class LibxsmmProduct final : public PeerProduct {
  public:
   LibxsmmProduct(const Matrix& w_t, int64_t rows)
@@ -68,7 +70,7 @@ class LibxsmmProduct final : public PeerProduct {
     libxsmm_dnn_fullyconnected_bind_tensor(layer_, tensor, type);
     tensors_.push_back(tensor);
   }
-  // Once: every product is used with the same x and y again.
+  // Binds a new address only. Every product is used with the same x and y again.
   void rebind(libxsmm_dnn_tensor_type type, const void* data) const {
     const void*& bound = bound_[type == LIBXSMM_DNN_REGULAR_OUTPUT];
     if (bound != data) bind(type, bound = data);

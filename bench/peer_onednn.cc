@@ -29,8 +29,8 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// A matmul primitive with the weight in the order that it asks for. Bytes of int8 weights are the
-// fp32 ones times kInt8Scale: good for times, not for values.
+// One product by a matmul primitive, with the weight in the order that the primitive prefers. int8
+// weights are the fp32 ones times kInt8Scale, which is good enough for times but not for values.
 class OneDnnProduct final : public PeerProduct {
  public:
   OneDnnProduct(const Matrix& w_t, int64_t m, PeerType type, bool to_floats) {

@@ -16,7 +16,7 @@ class OpenBlasProduct final : public PeerProduct {
   void apply(const void* x, void* y) const override {
     const auto* const from = static_cast<const float*>(x);
     auto* const to = static_cast<float*>(y);
-    if (m_ == 1) {  // five times as fast as sgemm
+    if (m_ == 1) {  // sgemv is five times as fast as sgemm here
       cblas_sgemv(CblasRowMajor, CblasNoTrans, n_, k_, 1.0f, w_t_.data(), k_, from, 1, 0.0f, to, 1);
     } else {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m_, n_, k_, 1.0f, from, k_, w_t_.data(),

@@ -37,7 +37,7 @@ void wake_peers() {
 }
 
 void let_peers_sleep() {
-  // libgomp's default spin count, 300,000 pauses of some 65 cycles (measured on Zen 4), is 6 ms.
+  // libgomp's default spin count takes 6 ms: 300,000 pauses of about 65 cycles (measured on Zen 4).
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 

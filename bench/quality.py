@@ -28,11 +28,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TASKS = "openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge"
 FORMS = ("uv", "pivoted", "narrow", "neurons", "mixed")
 METHODS = ("whitened", "two-sided")
-NEAR = .002  # shares of parameters that a reader would call the same
+NEAR = .002  # a reader would call shares that differ by less the same
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
-    """The flags of `neuronmm compress` by the row's name, FORM-METHOD-SIZES[-aware][-int8|-int4]."""
+    """Returns the flags of `neuronmm compress` by the name of the row,
+    FORM-METHOD-SIZES[-aware][-int8|-int4].
+    """
     rows = {
         "paper": ["--paper"],
         "uv-svd-uniform": ["--form", "uv", "--method", "svd"],
@@ -41,7 +43,8 @@ def rows_of(kept: str) -> dict[str, list[str]]:
         for method in METHODS:
             for sizes in ("uniform", "predicted"):
                 for aware in ("", "-aware"):
-                    # Error-aware factors have the whitened objective where all ranks are one.
+                    # Error-aware factors have the whitened objective if all ranks are equal, so
+                    # that this row would be a duplicate.
                     if form == "uv" and sizes == "uniform" and method == "two-sided" and aware:
                         continue
                     flags = ["--form", form, "--method", method, "--allocate", sizes]
@@ -56,7 +59,7 @@ def rows_of(kept: str) -> dict[str, list[str]]:
 
 
 def run(command: list, log: pathlib.Path) -> float:
-    """Seconds that it took; what it says goes to `log`."""
+    """Runs a command and returns its seconds. Its output goes to `log`."""
     start = time.monotonic()
     with log.open("a") as out:
         print("$", *command, file=out, flush=True)
@@ -81,7 +84,8 @@ class Bench:
         if "svd" in row_flags:
             return []
         classic = "--paper" in row_flags or ("uv" in row_flags and "uniform" in row_flags and "whitened" in row_flags)
-        if classic:  # factors of single matrices: a text of their own way through the model
+        # The method factors single matrices and gathers its own statistics.
+        if classic:
             return texts + tokens
         statistics = self.work / "statistics"
         reuse = "--statistics" if statistics.exists() else "--save-statistics"
@@ -116,7 +120,7 @@ class Bench:
         try:
             seconds = run([self.flags.neuronmm, "compress", self.flags.dense, "-o", model, *row_flags, "--no-measure",
                            *self.calibration(row_flags), "--force", "--json", report], self.log)
-        except RuntimeError as error:  # sizes that the form does not have; the log says which
+        except RuntimeError as error:  # the form has no such sizes; the log says which
             print(error)
             return
         result = {"flags": row_flags, "seconds": seconds, "compress": json.loads(report.read_text()), **self.measure(model)}
@@ -144,7 +148,9 @@ class Bench:
             print("| " + " | ".join(cells) + " |")
 
     def print_shares(self, shares: list[str], names: list[str]) -> None:
-        """KL of all texts by what is kept; in brackets what really is, where sizes in blocks are far from it."""
+        """Prints KL of all texts by the share that is kept. The actual share is in brackets if
+        block sizes make it differ.
+        """
         print("\n| " + " | ".join(["row", *shares]) + " |\n|---" + "|---" * len(shares) + "|")
         for name in dict.fromkeys(name.split("-", 1)[1] for name in names):
             cells = []
@@ -159,7 +165,8 @@ class Bench:
 
 
 def kept_share(row: dict) -> float:
-    shares = [matrix["kept_share"] for matrix in row["compress"]["matrices"]]  # gate, up, down: one size
+    # Gate, up and down have as many elements each.
+    shares = [matrix["kept_share"] for matrix in row["compress"]["matrices"]]
     return sum(shares) / len(shares)
 
 

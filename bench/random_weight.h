@@ -1,6 +1,5 @@
 #pragma once
-// A random weight [rows, columns], out x in, in bf16 and rounded to 8, 6 and 4 bits, and the bf16
-// values in fp32.
+// A random weight for benchmarks, in bf16, rounded to 8, 6 and 4 bits, and in fp32.
 
 #include <cmath>
 #include <cstdint>
@@ -13,6 +12,8 @@
 
 namespace neuronmm::bench {
 
+// A weight [rows, columns], which is out x in. All forms have the same values, rounded to their
+// precision.
 class RandomWeight {
  public:
   RandomWeight(int64_t rows, int64_t columns, std::mt19937& random) : floats_(rows, columns) {

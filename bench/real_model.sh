@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# A real model here, in transformers (fp32), in lm-evaluation-harness and, if there is one, in llama-perplexity:
-# perplexities of the same texts in the same windows, accuracies of the same items.
+# Compares a real model in neuronmm with transformers (fp32), with lm-evaluation-harness and, if
+# available, with llama-perplexity. Perplexities are of the same texts in the same windows, and
+# accuracies of the same items.
+#
 #   bench/real_model.sh MODEL_DIR DATA_DIR [FILE.gguf]
-# MODEL_DIR: as import --dtype f32 writes it. DATA_DIR: has text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
-# tasks/*.jsonl. LIMIT: items per task. BYTES: of each text. LLAMA_PERPLEXITY: that program.
+#
+# MODEL_DIR is a folder that `import --dtype f32` has written. DATA_DIR has text/wiki.test.raw,
+# text/c4_sample.jsonl (a {"text": ...} per line) and tasks/*.jsonl. Environment: LIMIT is the
+# number of items per task, BYTES the length of each text, and LLAMA_PERPLEXITY the path of that
+# program.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
@@ -17,7 +22,8 @@ fi
 export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
 python=$work/venv/bin/python
 
-# The begin of each text; all of WikiText-2 takes transformers ten minutes.
+# Only the beginning of each text is used, because transformers needs ten minutes for all of
+# WikiText-2.
 rm -f "$work"/*.txt
 head -c "$bytes" "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >"$work/wikitext2.txt" || true
 "$python" -c 'import json, sys; print("\n\n".join(json.loads(line)["text"] for line in open(sys.argv[1])), end="")' \

@@ -1,17 +1,34 @@
 #!/usr/bin/env bash
-# What training brings back of a compressed model: the divergence (KL) from the dense model on two texts that neither
-# compression nor training nor any choice has seen, for each form after each number of training tokens.
+# Measures how much training recovers of what compression loses. The measure is the divergence (KL)
+# from the dense model on two texts that neither compression nor training nor any choice has seen.
+# It is reported for each form after each number of training tokens.
+#
 #   bench/recovery.sh MODEL_DIR DATA_DIR [WORK_DIR]
-# MODEL_DIR: dense. DATA_DIR: has text/wiki.valid.raw, text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
-# text/alpaca_sample.json. Training text: C4's documents 0-199, articles of WikiText's validation text, Alpaca's answers, and
-# then what the dense model writes itself; compression sees the documents and the articles. The first 60 kB of that validation
-# text, which are in none of it, stop and choose; reported on WikiText's test text and C4's documents 200-299.
-# Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
-# WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; MORE_CALIBRATION: a text that it sees, too;
-# WHICH, FLAGS: of finetune, what is trained and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
-# number of the windows of each text. What programs say goes to WORK_DIR/errors.txt. TRAIN: other training text, as
-# bench/recovery_text.py writes, to which the dense model adds nothing.
+#
+# MODEL_DIR is the dense model. DATA_DIR has text/wiki.valid.raw, text/wiki.test.raw,
+# text/c4_sample.jsonl (a {"text": ...} per line) and text/alpaca_sample.json.
+#
+# The training text is C4's documents 0-199, articles of WikiText's validation text and Alpaca's
+# answers. After these comes text that the dense model writes itself. Compression sees the documents
+# and the articles. The first 60 kB of the validation text are in none of these, and are used to
+# stop training and to choose. Results are reported on WikiText's test text and C4's documents
+# 200-299.
+#
+# Every point is a separate run whose learning rate ends at 0. After an interrupt the same command
+# continues: points in WORK_DIR/points.txt are not measured again, and an unfinished training
+# resumes.
+#
+# Environment variables:
+# - FORMS, TOKENS, RATIO: the forms, the numbers of training tokens and the ratio of compress.
+# - CALIBRATION, MORE_CALIBRATION: the number of tokens that compress sees, and one more text that
+#   it sees.
+# - WHICH, FLAGS: what finetune trains, and its other flags.
+# - BATCH: the number of sequences of 512 tokens in a step.
+# - CONTEXT, LIMIT: the length and the number of the windows of each text.
+# - TRAIN: another training text, as written by bench/recovery_text.py. The dense model then adds
+#   none.
+#
+# The output of all programs goes to WORK_DIR/errors.txt.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
@@ -23,7 +40,7 @@ mkdir -p "$work"
 cd "$work"
 touch points.txt
 
-# Whole documents, so that none is on both sides.
+# The text is split by whole documents, so that no document is on both sides.
 [ -f train.txt ] || python3 - "$data/text" <<'PY'
 import json, sys
 folder = sys.argv[1]
@@ -65,9 +82,10 @@ for form in $forms; do
   measured "$form" 0 || point "$form" 0 "$form" 0
 done
 
-# The fewest tokens first: the curve of every form begins before any ends.
+# The smallest number of tokens comes first, so that every form has a first point before any form is
+# finished.
 for count in $tokens; do
-  # What the texts lack, the dense model writes. They have some 300,000 tokens.
+  # The texts have about 300,000 tokens, and the dense model writes what is missing.
   generated=$((count > 300000 ? count - 300000 : 0))
   [ -z "$more_text" ] || generated=0
   for form in $forms; do

@@ -23,7 +23,9 @@ SHORT = 200  # characters: menus and headings
 
 
 def texts_of(folder):
-    """C4's documents 0-199, the articles of WikiText-2's validation text behind its first 62 kB, Alpaca's answers by eights."""
+    """Returns C4's documents 0-199, WikiText-2's validation articles after its first 62 kB, and
+    Alpaca's answers in groups of eight.
+    """
     documents = [json.loads(line)["text"] for line in open(folder / "c4_sample.jsonl")][:200]
     wiki = (folder / "wiki.valid.raw").read_text()
     articles = re.split(r"\n(?= = [^=].*[^=] = \n)", wiki[wiki.index("\n = ", 62000):])
@@ -34,7 +36,7 @@ def texts_of(folder):
 
 
 def held_out(folder):
-    """What recovery.sh reports on and chooses by."""
+    """Returns the texts that recovery.sh reports on and chooses by."""
     documents = [json.loads(line)["text"] for line in open(folder / "c4_sample.jsonl")][200:300]
     return "\n".join([*documents, (folder / "wiki.test.raw").read_text(), (folder / "wiki.valid.raw").read_text()[:62000]])
 
@@ -54,13 +56,15 @@ def others(paths, forbidden):
 
 
 def model_writes(texts, arguments, chance):
-    """`--sequences` texts of the model in MODEL_DIR."""
+    """Yields `--sequences` texts that the model in MODEL_DIR writes."""
     import torch
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     @torch.no_grad()
     def written(ids):
-        """[sequences, length]: `ids` and what follows them, sampled from the whole distribution."""
+        """Returns [sequences, length]: `ids` and tokens sampled after them from the whole
+        distribution.
+        """
         pieces, past = [ids], None
         while sum(piece.shape[1] for piece in pieces) < arguments.length:
             out = model(input_ids=ids, past_key_values=past, use_cache=True, logits_to_keep=1)

@@ -58,7 +58,7 @@ CASES = (("inner", 4096, 99328), ("inner", 16384, 397312), ("hoisted", 4096, 686
 
 
 def seconds(command):
-    """Of the processor, without the system's, and of the clock."""
+    """Runs a command and returns its user time of the processor and its time on the clock."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, time.perf_counter() - start

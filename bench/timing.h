@@ -1,6 +1,6 @@
 #pragma once
-// Times of several ways to do the same thing, taken in turns: what slows the machine for a while
-// slows all of them, and what one leaves in the caches the next has pushed out.
+// Times several ways to do the same thing in turns. A slow phase of the machine then affects all of
+// them, and each finds the caches filled by another. The benchmark programs use it.
 
 #include <algorithm>
 #include <chrono>
@@ -10,24 +10,27 @@
 
 namespace neuronmm::bench {
 
+// Statistics of the times of one way, in seconds.
 struct Seconds {
   double minimum = 0, lower_quartile = 0, median = 0, upper_quartile = 0;
 };
 
+// Returns the statistics of a list of times.
 inline Seconds spread(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const size_t n = times.size();
   return {times[0], times[n / 4], times[n / 2], times[n * 3 / 4]};
 }
 
+// Returns how long `run` takes on the clock.
 inline double seconds_of(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One turn each to warm up, then `repeats` timed turns; before(i) runs before every turn of
-// runs[i].
+// Runs each way once to warm up and then `repeats` timed turns. before(i) is called before every
+// turn of runs[i].
 inline std::vector<Seconds> take_turns(const std::vector<std::function<void()>>& runs, int repeats,
                                        const std::function<void(size_t)>& before) {
   std::vector<std::vector<double>> times(runs.size());

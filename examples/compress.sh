@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Compresses the MLPs of a model by a fifth, shows what was kept, and lets the result write.
-#   examples/compress.sh [MODEL_DIR [TEXT [OUT]]]     a Hugging Face folder, a text like those it will meet
+# Compresses the MLPs of a model by a fifth, shows what was kept, and generates a text with the
+# result.
+#
+#   examples/compress.sh [MODEL_DIR [TEXT [OUT]]]
+#
+# MODEL_DIR is a Hugging Face folder, and TEXT a text like those that the model will see.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Quality and speed of a compressed model beside the dense one, in one table.
-#   examples/evaluate.sh [DENSE_DIR COMPRESSED_DIR DATA_DIR]     docs/evaluation.md says what DATA_DIR holds
+# Compares the quality and speed of a compressed model with those of the dense one, in one table.
+#
+#   examples/evaluate.sh [DENSE_DIR COMPRESSED_DIR DATA_DIR]
+#
+# See docs/evaluation.md for the contents of DATA_DIR.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}

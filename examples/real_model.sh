@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# The whole way of a model of your own: a GGUF file or a Hugging Face folder becomes a small model that talks, and a table
-# says what that cost.
+# Makes a small model for chatting from a model of your own (a GGUF file or a Hugging Face folder),
+# and prints a table of what that costs.
+#
 #   examples/real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
-# TEXT: like what the model will meet; the factors are fitted to it. DATA_DIR: docs/evaluation.md says what it holds.
-# RATIO, CALIBRATION_TOKENS, TASKS and LIMIT (items per task) may be set in the environment. With the defaults a model
-# of 135 million parameters takes a quarter of an hour on two cores.
+#
+# TEXT is a text like those that the model will see, and the factors are fitted to it. See
+# docs/evaluation.md for the contents of DATA_DIR. RATIO, CALIBRATION_TOKENS, TASKS and LIMIT (items
+# per task) may be set in the environment. With the defaults a model of 135 million parameters takes
+# a quarter of an hour on two cores.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}
@@ -17,7 +20,7 @@ tasks=${TASKS:-openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge}
 
 step() { printf '\n== %s\n' "$*"; }
 talk() {
-  # A base model has no chat template; it goes on with a text.
+  # A base model has no chat template, and continues a text instead.
   printf '%s\n' "What is the capital of France?" "And of Italy?" |
     "$neuronmm" chat "$1" --greedy --max-new-tokens 60 || "$neuronmm" generate "$1" "Once upon a time" --max-new-tokens 60
 }

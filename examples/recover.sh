@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Trains the factors of a compressed model towards the dense one: better, at the same size and speed. Needs libtorch
-# (tools/install_dependencies.sh finetune, then build again).
+# Trains the factors of a compressed model to imitate the dense one. The result is better at the
+# same size and speed. Needs libtorch (run tools/install_dependencies.sh finetune, then build
+# again).
+#
 #   examples/recover.sh [DENSE_DIR COMPRESSED_DIR TEXT OUT]
 set -euo pipefail
 root=$(dirname "$0")/..

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# From a shape to a kernel that a Trainium's owner takes away: the best tiling by the timing model, what it would take
-# on a NeuronCore (simulated), and the NKI source with a driver that checks and times it.
-#   examples/tune_and_emit.sh [KERNEL SHAPE [OUT.py]]     neuronmm kernels lists the kernels and their shapes
+# Makes a kernel for the owner of a Trainium from a shape. It finds the best tiling by the timing
+# model and simulates the kernel on a NeuronCore. Then it writes the NKI source with a driver that
+# checks and times the kernel.
+#
+#   examples/tune_and_emit.sh [KERNEL SHAPE [OUT.py]]
+#
+# `neuronmm kernels` lists the kernels and their shapes.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}

@@ -1,5 +1,5 @@
-// Every fuzz target on its corpus, in which is what a fuzzer once found: a crash of old does not
-// come back unseen where no fuzzer runs.
+// Runs every fuzz target on its corpus, which contains inputs that a fuzzer once found. A fixed
+// crash that comes back is therefore noticed without a fuzzer, too.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "places.h"
 
-// CMakeLists.txt calls each target's function by the target's name.
+// CMakeLists.txt names each target's function after the target.
 extern "C" {
 using FuzzFunction = int(const uint8_t*, size_t);
 FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_event_stream,
@@ -49,7 +49,7 @@ fs::path corpora() { return source_dir() / "fuzz/corpus"; }
 
 class Corpus : public testing::TestWithParam<FuzzTarget> {};
 
-TEST_P(Corpus, IsRead) {
+TEST_P(Corpus, EveryFilePassesItsTarget) {
   int files = 0;
   for (const fs::directory_entry& seed : fs::directory_iterator(corpora() / GetParam().name)) {
     SCOPED_TRACE(seed.path().string());
@@ -63,7 +63,7 @@ TEST_P(Corpus, IsRead) {
 INSTANTIATE_TEST_SUITE_P(Targets, Corpus, testing::ValuesIn(kTargets),
                          [](const auto& target) { return target.param.name; });
 
-TEST(Corpora, BelongToATarget) {
+TEST(Corpora, EveryFolderBelongsToATarget) {
   for (const fs::directory_entry& folder : fs::directory_iterator(corpora())) {
     if (!folder.is_directory()) continue;
     const auto same = [&](const FuzzTarget& target) {

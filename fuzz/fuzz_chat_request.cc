@@ -1,6 +1,6 @@
-// Any bytes as a body, of which the first one says what it is: a chat, a text completion, or a chat
-// in the words of OpenAI's responses or of Anthropic's messages. An error of status 400 that is
-// JSON, or a request within the limits that were promised.
+// Reads any bytes as the body of a request. The first byte chooses the kind: a chat, a text
+// completion, or a chat in the format of OpenAI's responses or of Anthropic's messages. The result
+// must be an error with status 400 that is JSON, or a request within the promised limits.
 
 #include <cstddef>
 #include <cstdint>

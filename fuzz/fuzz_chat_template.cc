@@ -1,5 +1,5 @@
-// A template up to the first NUL byte, and a conversation after it: an error, or a prompt whose
-// said ranges lie in their order inside the text.
+// Reads a template up to the first NUL byte, and a conversation after it. The result must be an
+// error, or a prompt whose `said` ranges are ordered and inside the text.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace neuronmm::text;
 
-// With little of everything, so that what a template may take is soon taken.
+// The limits are small, so that a template reaches them soon.
 constexpr jinja::Limits kLimits = {
     .steps = 100'000, .bytes = size_t{16} << 20, .output_bytes = size_t{1} << 20, .depth = 400};
 

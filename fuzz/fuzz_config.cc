@@ -1,6 +1,6 @@
-// Any text as config.json: an error that names the source, or a config whose sizes fit each other
-// and whose frequencies are finite, and that survives being written with a compression record and
-// as that of an int8 model.
+// Reads any text as config.json. The result must be an error that names the source, or a config
+// whose sizes fit each other and whose frequencies are finite. A valid config must be readable
+// again after a compression record or int8 weights have been added.
 
 #include <cmath>
 #include <cstddef>
@@ -27,7 +27,7 @@ void check_sizes(const ModelConfig& config) {
       4.0L * config.hidden_size * config.num_attention_heads * config.head_dim;
   const long double model =
       layer * config.num_hidden_layers + 2.0L * config.vocab_size * config.hidden_size;
-  NMM_CHECK(model * 8 <= INT64_MAX);  // bytes, even in F64
+  NMM_CHECK(model * 8 <= INT64_MAX);  // in bytes, even in F64
 }
 
 void check_rope(const ModelConfig& config) {
@@ -48,7 +48,7 @@ void check_record(std::string_view text, const ModelConfig& config) {
   NMM_CHECK(again.ok() && again->compression.has_value());
   NMM_CHECK(again->compression->calibration.size() == record.calibration.size());
   NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
-  if (config.compression) {  // whatever was read is read again when it is written
+  if (config.compression) {  // a record that was read is readable again after it is written
     const auto copied = neuronmm::io::with_compression_record(text, *config.compression, "input");
     NMM_CHECK(copied.ok());
     const auto same = ModelConfig::parse(*copied, "input");

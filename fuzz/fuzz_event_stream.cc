@@ -1,5 +1,6 @@
-// Any bytes as a stream of events: cut anywhere (the first byte says how) they are the same events,
-// which a reader of whole lines finds as well; and what a chunk of an answer is made of.
+// Reads any bytes as a stream of events. The events must not depend on how the stream is cut (the
+// first byte chooses a length), and a plain reader of whole lines must find the same events. Chunks
+// of answers are read from the events, too.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +26,7 @@ std::vector<ServerEvent> parse(std::string_view text, size_t piece) {
   return events;
 }
 
-// Every line end a line feed.
+// Replaces every line end by a line feed.
 std::string with_line_feeds(std::string_view text) {
   std::string lines;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -35,7 +36,7 @@ std::string with_line_feeds(std::string_view text) {
   return lines;
 }
 
-// The data of every event, out of the text as a whole.
+// Returns the data of every event, found in the text as a whole.
 std::vector<std::string> plain_data(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const std::string lines = with_line_feeds(text);

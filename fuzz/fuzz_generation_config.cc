@@ -1,5 +1,5 @@
-// Any text as generation_config.json: an error that names the source, or settings within their
-// ranges.
+// Reads any text as generation_config.json. The result must be an error that names the source, or
+// settings within their ranges.
 
 #include <cstddef>
 #include <cstdint>

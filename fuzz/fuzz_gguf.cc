@@ -1,5 +1,5 @@
-// Any bytes as a GGUF file: an error, or metadata and tensors that lie inside the bytes; then
-// the tokenizer files of its vocabulary.
+// Reads any bytes as a GGUF file. The result must be an error, or metadata and tensors that are
+// inside the bytes. Then the tokenizer files of its vocabulary are made.
 
 #include <cstddef>
 #include <cstdint>

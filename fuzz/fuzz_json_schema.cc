@@ -1,5 +1,5 @@
-// Any text as a JSON Schema: an error that names the source, or a grammar in which what looks like
-// the shortest way leads to a whole document.
+// Reads any text as a JSON Schema. The result must be an error, or a grammar in which a greedy walk
+// towards the end never gets stuck.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace {
 
 using namespace neuronmm::grammar;
 
-// Closes what is open as soon as it can; a way on must always be there, also where strings must
-// differ.
+// Closes what is open as soon as possible. Some next byte must always be allowed, even where
+// strings must differ.
 void check_no_dead_end(const Grammar& grammar) {
   Automaton automaton(grammar, ByteSet().set());
   UniqueStrings strings;

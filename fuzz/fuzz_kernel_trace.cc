@@ -1,5 +1,6 @@
-// Any bytes as the trace of a kernel: an error that names the source, or a trace that is simulated,
-// whose lines and the fixed cost of a kernel add up to its time.
+// Reads any bytes as the trace of a kernel. The result must be an error that names the source, or a
+// trace that can be simulated. The times of its lines and the fixed cost of a kernel must then add
+// up to the total time.
 
 #include <cmath>
 #include <cstddef>

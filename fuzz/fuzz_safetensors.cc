@@ -1,4 +1,5 @@
-// Any bytes as a safetensors file: an error, or tensors that lie inside the bytes.
+// Reads any bytes as a safetensors file. The result must be an error, or tensors that are inside
+// the bytes.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any text as a line of any task's file (the first byte chooses the task): an error that names the
-// source, or an item whose gold label is one of its choices.
+// Reads any text as a line of a task's file (the first byte chooses the task). The result must be
+// an error that names the source, or an item whose gold label is one of its choices.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as a tokenizer.json: parse refuses them or gives a tokenizer that encodes and decodes
-// without harm.
+// Reads any bytes as a tokenizer.json. The result must be an error, or a tokenizer that encodes and
+// decodes without harm.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Any text of an answer (the first byte chooses how calls are written and whether there are
-// thoughts): byte by byte the same is told as at once, calls are numbered on, and arguments are
-// the beginning of a JSON object.
+// Reads any text as an answer (the first byte chooses how calls are written and whether there are
+// thoughts). Pushing the text byte by byte must give the same deltas as pushing it at once. Calls
+// must be numbered in order, and their arguments must be the beginning of a JSON object.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace neuronmm::serve;
 
-// One whose arguments have types, for calls that write them as text.
+// The first tool's parameters have types, for syntaxes that write arguments as text.
 ToolList tools() {
   static const ToolList list = std::make_shared<const std::vector<Tool>>(std::vector<Tool>{
       {.name = "f", .parameters = Json::parse(R"({"properties": {"a": {"type": "integer"},

@@ -1,5 +1,5 @@
-// Any text as a list of records and as one record per line: an error that names the source, or
-// records whose lines are those of the text, in their order.
+// Reads any text as a list of records and as one record per line. The result must be an error that
+// names the source, or records whose line numbers are those of the text, in order.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@ using neuronmm::Result;
 using neuronmm::text::Instruction;
 using neuronmm::text::TrainingRecord;
 
-// `step`: by how much the line grows from a record to the next at least.
+// `step` is the smallest difference between the lines of two neighbouring records.
 void check(const Result<std::vector<TrainingRecord>>& all, std::string_view text, int64_t step) {
   if (!all.ok()) {
     NMM_CHECK(all.error().message.starts_with("input:"));

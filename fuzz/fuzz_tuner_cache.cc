@@ -1,5 +1,5 @@
-// Any text as a cache of tuned tilings: an error that names the source, or a cache that writes what
-// it read, and of which every answer is a tiling that the kernel takes.
+// Reads any text as a cache of tuned tilings. The result must be an error that names the source, or
+// a cache that writes what it read and whose tilings the kernel accepts.
 
 #include <cstddef>
 #include <cstdint>

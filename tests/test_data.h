@@ -1,7 +1,8 @@
 #pragma once
-// Where the optional things outside the repository lie. Real test data: $NEURONMM_TEST_DATA, or the
-// folder data/ of a `shared` checkout beside this one. The independent NKI interpreter:
-// $NEURONMM_NKI_CHECK, or tools/nki_check beside the data.
+// Finds optional files outside the repository that some tests need. Those tests are skipped if the
+// files are absent. Test data lie in $NEURONMM_TEST_DATA. The default is the folder data/ of a
+// checkout named `shared`, next to this checkout. An independent NKI interpreter lies in
+// $NEURONMM_NKI_CHECK. Its default is ../tools/nki_check, relative to the test data.
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 namespace neuronmm {
 
+// Returns the path if something exists there.
 inline std::optional<std::filesystem::path> existing(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
@@ -26,6 +28,7 @@ inline std::filesystem::path test_data_root() {
   return source_dir() / "../shared/data";
 }
 
+// Returns the path of a file or folder below the root of the test data, if it exists.
 inline std::optional<std::filesystem::path> test_data_path(const std::string& relative) {
   return existing(test_data_root() / relative);
 }
@@ -37,7 +40,7 @@ inline std::optional<std::filesystem::path> nki_check_path() {
 
 }  // namespace neuronmm
 
-// Defines `name`, or skips the test because `relative` is not there.
+// Defines `name` as the path of the test data `relative`, or skips the test if there are none.
 #define NMM_TEST_DATA_OR_SKIP(name, relative)                               \
   const auto name##_found = ::neuronmm::test_data_path(relative);           \
   if (!name##_found)                                                        \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes build/aarch64-sysroot, unless it is there: Debian 12's libraries for 64-bit ARM that neuronmm and its tests are
-# linked with (cmake/aarch64.cmake). Nothing of this machine's own packages changes.
+# Makes build/aarch64-sysroot if it does not exist: Debian 12's libraries for 64-bit ARM that
+# neuronmm and its tests are linked with (cmake/aarch64.cmake). The packages of this machine do not
+# change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ echo "unpacking Debian packages for arm64 into $sysroot"
 mkdir -p build
 rm -rf $sysroot.part
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include=$packages bookworm $sysroot.part
-# What the unpacked packages would ask update-alternatives for.
+# These links replace what the unpacked packages would get from update-alternatives.
 (
   cd $sysroot.part/usr/lib/aarch64-linux-gnu
   ln -s openblas-openmp/lib*.so* .

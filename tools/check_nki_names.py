@@ -25,7 +25,7 @@ def definitions(path):
 
 
 def misfits(call, function):
-    """What a call gives that a function does not take, or the other way round."""
+    """Yields the differences between the arguments of a call and the parameters of its function."""
     given, taken = [keyword.arg for keyword in call.keywords], function.args
     places = [argument.arg for argument in (*taken.posonlyargs, *taken.args)]
     names = {*places, *(argument.arg for argument in taken.kwonlyargs)}
@@ -56,7 +56,8 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     api = pathlib.Path(sys.argv[1])
-    names = {"nki": "", "nisa": "isa", "nl": "language"}  # as emitted files import them
+    # The names under which emitted files import the modules.
+    names = {"nki": "", "nisa": "isa", "nl": "language"}
     modules = {name: definitions(api / folder / "__init__.py") for name, folder in names.items()}
     wrong = [text for path in sys.argv[2:] for text in wrong_in(pathlib.Path(path), modules)]
     print("\n".join(wrong) if wrong else f"{len(sys.argv) - 2} files fit {api}")

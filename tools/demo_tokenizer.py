@@ -1,7 +1,8 @@
-"""Byte-level BPE for the demo model: learns merges from text, encodes, writes a Hugging Face tokenizer.json.
+"""Byte-level BPE for the demo model: learns merges from text, encodes, and writes a Hugging Face
+tokenizer.json.
 
-The split pattern is Llama-3's. Python's `re` has no \\p{L}, so this file uses an equivalent for the text at
-hand; the pattern that goes into tokenizer.json is the original.
+The split pattern is Llama-3's. Python's `re` has no \\p{L}, so that this file uses a pattern that
+is equivalent for the demo's text. tokenizer.json gets the original pattern.
 """
 
 import collections
@@ -21,7 +22,9 @@ BOS, EOS = "<|begin_of_text|>", "<|end_of_text|>"
 
 
 def byte_to_unicode():
-    """GPT-2's printable stand-in for each byte: printable bytes are themselves, the rest start at U+0100."""
+    """Returns GPT-2's printable stand-in for each byte. Printable bytes stand for themselves, and
+    the others start at U+0100.
+    """
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {b: chr(b) for b in printable}
     for offset, b in enumerate(b for b in range(256) if b not in table):
@@ -108,7 +111,9 @@ def _apply(symbols, pair):
 
 
 def train(text, vocab_size):
-    """Greedy BPE: repeatedly merges the most frequent pair (ties: the smaller pair) inside split words."""
+    """Trains by greedy BPE: repeatedly merges the most frequent pair inside split words. Of equally
+    frequent pairs it takes the smaller one.
+    """
     counts = collections.Counter(SPLIT.findall(text))
     words = [(to_symbols(word), n) for word, n in counts.items()]
     pair_count, pair_words = collections.Counter(), collections.defaultdict(set)

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
-# with `finetune`, also libtorch, which only `neuronmm finetune` needs; with `test` (the default), also what its tests,
-# sanitizers, fuzzers and format check need; with `python`, what `pip install .` needs; with `browser`, what the tests of the
-# server's web page need; with `proxy`, what the test of several servers needs; with `bench`, what the program needs and the
-# libraries that bench_kernels compares it with; with `aarch64`, what it takes to build for 64-bit ARM and to run that under emulation.
+# Installs the Debian 12 packages that neuronmm needs and that are missing. The argument chooses the
+# packages:
+#   build      needed to build the program
+#   finetune   also libtorch, which only `neuronmm finetune` needs
+#   test       (the default) also what the tests, sanitizers, fuzzers and the format check need
+#   python     also what `pip install .` needs
+#   browser    only what the tests of the server's web page need
+#   proxy      only what the test of several servers needs
+#   bench      also the libraries that bench_kernels compares the program with
+#   aarch64    only what is needed to build for 64-bit ARM and to run that under emulation
 set -euo pipefail
 
 build_packages=(

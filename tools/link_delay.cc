@@ -1,11 +1,11 @@
-// A delay on the way of packets, for kernels without netem: a TAP device gives back each packet
-// that is sent into it, so much later and in the same order.
+// Delays packets on kernels without netem: a TAP device returns each packet that is sent into it
+// after a fixed time and in the same order. tools/network_hosts.sh starts it.
 //
-//   link_delay DEVICE MICROSECONDS    makes the device, returns once it is there, and works until
-//   somebody deletes it
+//   link_delay DEVICE MICROSECONDS    makes the device, returns when the device exists, and works
+//                                     until somebody deletes the device
 //
-// Packets pass as the sender's card would take them: up to 64 KiB of TCP with a header that says
-// how to segment it, so that the cost is per message and not per 1500 bytes.
+// Packets arrive as the sender's network card would get them: up to 64 KiB of TCP with a header
+// that says how to segment it. The cost is therefore per message and not per 1500 bytes.
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -28,13 +28,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A packet and the time when it must be returned.
 struct Packet {
   Clock::time_point due;
   std::string bytes;
 };
 
-// The longest packet is one of IP; before it are the headers of Ethernet (with two VLANs) and of
-// virtio.
+// The length of the longest packet: an IP packet with the headers of Ethernet (including two VLAN
+// tags) and of virtio before it.
 constexpr int kLongest = (64 << 10) + 22 + 12;
 
 [[noreturn]] void fail(const char* what) {
@@ -53,14 +54,15 @@ int make_device(const char* name) {
   return device;
 }
 
-// A cable waits for no core, and a sleep is as long as asked: Linux makes it up to 50 us longer
-// otherwise.
+// Makes wake-ups punctual, because a cable does not wait for a free core. Linux otherwise prolongs
+// a sleep by up to 50 us.
 void be_punctual() {
   const sched_param priority{.sched_priority = 1};
   if (sched_setscheduler(0, SCHED_FIFO, &priority) < 0) fail("link_delay: SCHED_FIFO");
   if (prctl(PR_SET_TIMERSLACK, 1UL) < 0) fail("link_delay: timer slack");
 }
 
+// The packets that are on their way through the device.
 class Line {
  public:
   Line(int device, std::chrono::nanoseconds delay) : device_(device), delay_(delay) {}
@@ -73,7 +75,8 @@ class Line {
   }
 
  private:
-  // False once the device is gone. Reading comes as late after sending as other wake-ups do.
+  // Reads a packet and returns false when the device is gone. Reading is as late after sending as
+  // other wake-ups are, so that the lateness is subtracted from the delay.
   bool take_packet() {
     static std::array<char, kLongest> buffer;
     const ssize_t size = read(device_, buffer.data(), buffer.size());
@@ -82,7 +85,7 @@ class Line {
     return true;
   }
 
-  // What the device does not take is lost, as on a cable that is pulled.
+  // Returns all packets that are due. A packet that the device does not accept is lost.
   void give_back_what_is_due() {
     while (!packets_.empty() && packets_.front().due <= Clock::now()) {
       const std::string& bytes = packets_.front().bytes;
@@ -91,8 +94,8 @@ class Line {
     }
   }
 
-  // Until there is a packet, or one will be due as soon as sleeping ends late; the rest is spent
-  // looking for packets.
+  // Sleeps until a packet arrives or until shortly before the next one is due. The expected
+  // lateness of the wake-up is subtracted, and the rest of the time is spent polling.
   void wait() {
     pollfd waited{.fd = device_, .events = POLLIN, .revents = 0};
     if (packets_.empty()) {
@@ -110,7 +113,7 @@ class Line {
 
   int device_;
   std::chrono::nanoseconds delay_;
-  std::chrono::nanoseconds lateness_{0};  // of the last wake-ups, on average
+  std::chrono::nanoseconds lateness_{0};  // the average lateness of the last wake-ups
   std::deque<Packet> packets_;
 };
 

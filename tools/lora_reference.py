@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""LoRA on the factors of a compressed model in plain PyTorch: the oracle of `neuronmm finetune`.
+"""LoRA on the factors of a compressed model in plain PyTorch, which tests compare `neuronmm
+finetune` with.
 
     lora_reference.py FOLDER
 
-FOLDER holds a model (config.json, model.safetensors in F32), adapters.safetensors (NAME.lora_a and NAME.lora_b for
-each trained factor NAME) and run.json: {"scale": alpha / rank, "steps": [{"learning_rate": x, "sequences": [{"tokens":
-[...], "scored_from": n}, ...]}, ...]}. Prints {"losses": [...], "adapters": {NAME: [...]}} after all steps: the mean loss
-of each step before its update, and the trained adapters.
+FOLDER holds a model (config.json, model.safetensors in F32), adapters.safetensors (NAME.lora_a and
+NAME.lora_b for each trained factor NAME) and run.json:
 
-Needs torch. Written apart from the C++: one sequence at a time, complex numbers for RoPE, torch.optim.AdamW.
+    {"scale": alpha / rank, "steps": [{"learning_rate": x, "sequences": [{"tokens": [...],
+     "scored_from": n}, ...]}, ...]}
+
+Prints {"losses": [...], "adapters": {NAME: [...]}}: the mean loss of each step before its update,
+and the trained adapters after all steps. Needs torch. It is written independently of the C++ code,
+with one sequence at a time, complex numbers for RoPE and torch.optim.AdamW.
 """
 
 import json

@@ -13,7 +13,8 @@
 #   network_hosts.sh down
 set -euo pipefail
 readonly prefix=nmm bridge=nmm-switch network=10.213.77
-# tbf sends this much at once: two of the longest packets that Linux gives a device, which segments them.
+# tbf sends this much at once: two of the longest packets that Linux passes to a device that
+# segments them.
 readonly burst=128kb
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 readonly source=$root/tools/link_delay.cc program=$root/build/link_delay
@@ -21,22 +22,24 @@ readonly source=$root/tools/link_delay.cc program=$root/build/link_delay
 fail() { echo "network_hosts.sh: $*" >&2; exit 1; }
 
 hosts() { ip netns list | grep -oE "^$prefix-[0-9]+" || true; }
-# In this process's place, so that a signal for it reaches the command.
+# Replaces this process by the command, so that a signal reaches the command.
 on() { local host=$1; shift; exec ip netns exec "$host" unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@"; }
 
-# The rate is that of the host's card and of its port at the switch.
+# Limits the rate of the host's network card and of its port at the switch.
 shape() {  # HOST RATE
   ip netns exec "$1" tc qdisc replace dev eth0 root handle 1: tbf rate "$2" burst $burst latency 50ms
   tc qdisc replace dev "$1" root tbf rate "$2" burst $burst latency 50ms
 }
 
-# What the host sends is delayed after its card: by netem, or where the kernel has none by link_delay.cc.
+# Delays what the host sends after its card: by netem, or by link_delay.cc if the kernel has no
+# netem.
 delay() {  # HOST DELAY
   ip netns exec "$1" tc qdisc add dev eth0 parent 1:1 netem delay "$2" limit 100000 2>/dev/null || delay_by_program "$@"
 }
 
-# What comes from the host turns off to a device that gives it back to the switch later. What goes to the host has one way, its own
-# cable: the switch is told where the host is, and to send nothing into that device.
+# Redirects what comes from the host to a device that returns it to the switch later. Packets to the
+# host use only the host's own cable: the switch is told which port leads to the host, and that
+# nothing is flooded into the device.
 delay_by_program() {  # HOST DELAY
   local late=$1-late delay_us mac
   delay_us=$(microseconds "$2")
@@ -86,7 +89,8 @@ up() {  # COUNT RATE [DELAY]
   done
 }
 
-# Nothing but TCP over eth0: what Open MPI uses between hosts, and the launcher's own connections.
+# Allows only TCP over eth0, for Open MPI's traffic between hosts and for the launcher's own
+# connections.
 start() {  # COUNT ARGUMENT...
   local count=$1 names
   shift

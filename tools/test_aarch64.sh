@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# ./test.sh --aarch64: cross-compiles for 64-bit ARM and runs, under QEMU's user-mode emulation, the tests of base, ops,
-# cpu, io, text and model with all that its `max` CPU has; which kernels are chosen on CPUs that have less; and the program.
+# Implements ./test.sh --aarch64: cross-compiles for 64-bit ARM and runs tests under QEMU's
+# user-mode emulation. These are the tests of base, ops, cpu, io, text and model on QEMU's `max`
+# CPU, a check of which kernels are chosen on smaller CPUs, and the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -39,7 +39,9 @@ CONFIG = {
 # ---- text ----------------------------------------------------------------------------------------------------
 
 def restore_capitals(stories, cased_text):
-    """Sentence starts, and each word as `cased_text` mostly writes it in the middle of a sentence."""
+    """Returns stories with capitals at sentence starts. Other words are written as `cased_text`
+    mostly writes them inside a sentence.
+    """
     seen = collections.defaultdict(collections.Counter)
     for word in re.findall(r"(?<=[a-z,] )[A-Za-z]+", cased_text):
         seen[word.lower()][word] += 1

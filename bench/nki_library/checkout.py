@@ -1,9 +1,10 @@
-"""The perf rows of a checkout of aws-neuron/nki-library, and the kernel call that each row's test makes.
+"""Reads the perf rows of a checkout of aws-neuron/nki-library, and the kernel call that each row's
+test makes.
 
-The tests run as they are, with three things put in their place: pytest (its decorators note the rows), the orchestrator (it
-keeps the call instead of compiling it), and everything that makes numbers (a tensor is a type and a shape). The column of the
-target is taken out of a row before anything else sees it: `Row.target` is the only place where it is, and predicting does not
-read it.
+The tests run unchanged, with replacements for three things. The decorators of pytest note the rows.
+The orchestrator keeps the call instead of compiling it. Everything that makes numbers returns only
+a type and a shape. The column of the target is removed from a row before anything else sees the
+row. Only `Row.target` holds it, and predicting does not read `Row.target`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from nki.tracer import dtypes
 
 CORE = "test.integration.nkilib.core"
 TARGET_COLUMNS = ("tpbSgCyclesSum", "qor", "cyclesQoR")
-# Test files with a column of targets: module, class. The two of the MLP have theirs in lists of the module, at this place.
+# The test files with a column of targets: module and class. The two files of the MLP have lists in
+# the module instead: module, class, method, function that makes a case, width of a row, position of
+# the target.
 FILES = {
     "attention_cte": (f"{CORE}.attention.test_attention_cte", "TestRangedAttentionCTEKernels"),
     "qkv_tkg": (f"{CORE}.qkv.test_qkv_tkg", "TestQkvTkgKernel"),
@@ -45,11 +48,11 @@ class Skipped(Exception):
 class Row:
     file: str  # a key of FILES or MLP_FILES
     test: str  # the method, or the list of the module
-    index: int  # in the list
+    index: int  # the index in the list
     text: str  # the row without its target
-    cores: int | None  # what the row's own column says
+    cores: int | None  # the cores that the row's own column names
     target: object
-    call: object  # () -> KernelCall
+    call: object  # a function that returns the KernelCall
 
 
 @dataclasses.dataclass
@@ -60,7 +63,9 @@ class KernelCall:
 
 
 class _Numpy(types.ModuleType):
-    """NumPy for the tests: arrays of types that it lacks, and large ones, are a type and a shape."""
+    """NumPy for the tests. Large arrays, and arrays of types that NumPy lacks, are only a type and
+    a shape.
+    """
 
     def __getattr__(self, name):
         return getattr(np, name)
@@ -83,7 +88,7 @@ def _shaped_or(function):
 
 
 class Shape(launch.Shaped):
-    """A tensor of which the tests know the type and the shape alone."""
+    """A tensor with only a type and a shape."""
 
     def __init__(self, dtype, shape):
         found = dtypes.find(dtype)
@@ -131,7 +136,7 @@ def _skip(reason=""):
 
 
 def _modules():
-    """Stand-ins for what the tests import and what is not theirs to bring."""
+    """Returns stand-ins for modules that the tests import and that are not part of the checkout."""
     pytest = types.ModuleType("pytest")
     pytest.mark, pytest.skip, pytest.param = _Mark(), _skip, lambda *values, **kwargs: values
     pytest.fixture = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
@@ -148,7 +153,8 @@ def _modules():
     types_of_nki.__getattr__ = dtypes.find
     nki.dtype = types_of_nki
     made = {m.__name__: m for m in (pytest, casts, metadata, extensions, types_of_nki)}
-    for name in ("torch", "scipy", "scipy.special", "ml_dtypes"):  # not needed, and slow to load where installed
+    # These packages are not needed, and slow to load if they are installed.
+    for name in ("torch", "scipy", "scipy.special", "ml_dtypes"):
         made[name] = types.ModuleType(name)
         made[name].__getattr__ = lambda attribute: missing.Placeholder(attribute)
     for name in ("test_orchestrator", "metrics_collector", "metadata_loader", "output_validator"):
@@ -166,7 +172,9 @@ class _Anything(missing.Finder):
 
 
 class _Mended(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """mlp.py of the release of 2026-04-13 closes its docstring twice: what lies between is left out."""
+    """Repairs mlp.py of the release of 2026-04-13, which closes its docstring twice. The text
+    between both ends is left out.
+    """
 
     NAME = "nkilib_src.nkilib.core.mlp.mlp"
 
@@ -184,7 +192,8 @@ class _Mended(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         except SyntaxError as error:
             lines = source.split("\n")
             end = next(i for i in range(error.lineno - 1, len(lines)) if lines[i].strip() == '"""')
-            lines[error.lineno - 1 : end + 1] = [""] * (end + 2 - error.lineno)  # lines keep their numbers
+            # The text is replaced by empty lines, so that lines keep their numbers.
+            lines[error.lineno - 1 : end + 1] = [""] * (end + 2 - error.lineno)
             code = compile("\n".join(lines), self.file, "exec")
         module.__file__ = self.file
         exec(code, vars(module))
@@ -196,7 +205,8 @@ def open_checkout(root: str):
     sys.meta_path.insert(0, _Mended())
     sys.modules.update(_modules())
     sys.meta_path.append(_Anything())
-    builtins.Platforms = importlib.import_module("test.utils.common_dataclasses").Platforms  # an import that a test forgets
+    # A test forgets to import this name.
+    builtins.Platforms = importlib.import_module("test.utils.common_dataclasses").Platforms
     generators = importlib.import_module("test.integration.nkilib.utils.tensor_generators")
     for name in vars(generators).copy():
         if name.endswith("_generator") or name.startswith("np_random_sample"):
@@ -204,7 +214,7 @@ def open_checkout(root: str):
 
 
 class _Keeper:
-    """An orchestrator that keeps the call. Anything else that a test asks of it, or of a collector, is nothing."""
+    """An orchestrator that keeps the call. All other methods do nothing."""
 
     call = None
 

@@ -28,7 +28,8 @@ FIELDS = ["id", "half", "file", "row", "cores", "launched", "counts", "class", "
           "first_launched_us", "target_us", "repaired_us", "repaired_class", "why_not"]  # fmt: skip
 MAX_INSTRUCTIONS = 400_000
 MAX_SECONDS = 60
-# Quoted in what the model was made with, or seen before the predictions were committed: validation only.
+# These rows are quoted in the model's sources or were seen before the predictions were committed.
+# They are used for validation only.
 SEEN_MLP = {(4, 2, 16384, 832), (1, 5, 16384, 832), (1, 1024, 16384, 832), (1, 512, 1024, 448)}
 
 
@@ -40,7 +41,9 @@ def is_seen(row):
 
 
 def rows_of(checkout, keys=None):
-    """The rows of all files, with ids and with why a row does not count as blind ("" if it does)."""
+    """Yields (id, count, row) for all rows. The count is "blind", "seen", or "again" for a row that
+    occurs twice.
+    """
     import checkout as reader
 
     reader.open_checkout(checkout)
@@ -54,7 +57,7 @@ def rows_of(checkout, keys=None):
 
 
 def has_target(row):
-    """Whether there is a target, without a look at it."""
+    """Returns whether there is a target, without looking at its value."""
     return target_us(row) is not None
 
 
@@ -66,7 +69,7 @@ def target_us(row):
 
 
 def half_of(identity):
-    """Which half a row is in: repairs look at 0 alone."""
+    """Returns the half of a row. Repairs look only at half 0."""
     return hashlib.sha256(identity.encode()).digest()[0] & 1
 
 
@@ -101,18 +104,21 @@ def simulate(call, cores, program):
 
 
 def cores_of(row, launched, first):
-    """How many cores a row's target is taken to be of. After the opening: lists without a column of cores that have a sibling
-    with one (`no_cp_unit` beside `no_cp_vnc_unit`) are of one."""
+    """Returns how many cores a row's target is assumed to be of.
+
+    After the targets were opened: a list without a column of cores is taken to be of one core if
+    there is a second list with such a column (`no_cp_unit` and `no_cp_vnc_unit`).
+    """
     return row.cores or (1 if row.test.endswith("_no_cp_unit") and not first else launched)
 
 
 def guarded(row, program, both):
-    """A row's prediction in a process of its own, which cannot take the others with it."""
+    """Predicts a row in a process of its own, so that a crash affects no other row."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(5 * MAX_SECONDS)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the kernels talk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # hides what the kernels print
         result = {}
         try:
             call = row.call()

@@ -1,6 +1,8 @@
-"""Which kernels are predicted, and how each is called: docs/predictions_other.md has the rule. No time is read here.
+"""Lists the kernels that are predicted, and how each is called. docs/predictions_other.md has the
+rule for choosing them.
 
-A call is (id, family, device, kernel as `neuronmm nki` takes it, its --arg and --kwarg options).
+No measured time is read here. A call is (id, family, device, kernel for `neuronmm nki`, its --arg
+and --kwarg options).
 """
 
 from __future__ import annotations
@@ -25,21 +27,25 @@ sys.path[:0] = [os.path.join(HERE, "..", "..", "python"), HERE]
 
 
 class Called(Exception):
-    """A kernel was called outside of another: its launch is kept, and nothing runs."""
+    """Raised when a kernel is called outside another kernel. It keeps the launch, and nothing runs.
+    """
 
     def __init__(self, kernel, args, named):
         self.kernel, self.args, self.named = kernel, args, named
 
 
 def rows(moe, nkilib, kda, accelopt):
-    """(id, family, device, thunk that gives the kernel and its options) of every row."""
+    """Yields (id, family, device, function that returns the kernel and its options) for every row.
+    """
     sys.path.append(nkilib)
     yield from _moe_rows(os.path.join(moe, "kernels"))
     yield from _kda_rows(kda, accelopt)
 
 
 def _moe_rows(root):
-    """KevGomes1403/nki-moe-megakernel at bcf4f30, whose bench scripts say how each version is called."""
+    """Yields the kernels of KevGomes1403/nki-moe-megakernel at bcf4f30. Its bench scripts say how
+    each version is called.
+    """
     fused, attention = os.path.join(root, "moe_fused_tkg"), os.path.join(root, "attn_tkg", "agents")
     for version in _names(os.path.join(fused, "bench", "bench_all_moe.py"), r'^    \("(v\w+)"'):
         yield f"moe_fused/{version}", "moe_fused", "trn2", lambda v=version: _run_of_version(fused, v)
@@ -66,7 +72,8 @@ FP8 = {"inp": "bf16[1,1,2048]", "gamma": "bf16[1,2048]", "router_w": "bf16[2048,
        "gate_up_scales": "fp32[128,384]", "down_w": "i8[128,192,2048]", "down_scales": "fp32[128,2048]"}  # fmt: skip
 SPARSE = {"hidden_states": "bf16[1,2048]", "gate_up_weights": "bf16[128,2048,512]", "down_weights": "bf16[128,256,2048]",
           "expert_indices": "i32[1,8]", "routing_weights_k": "fp32[1,8]"}  # fmt: skip
-PREFILL = {"v0": "", "v4a": "", "v5a": "", "v5b": "", "v6a": "", "v6bcd": "", "v7ab": "[2]", "v8a": "[2]"}  # and its launch
+# The versions and their launch grids.
+PREFILL = {"v0": "", "v4a": "", "v5a": "", "v5b": "", "v6a": "", "v6bcd": "", "v7ab": "[2]", "v8a": "[2]"}
 
 
 def _prefill(path, version):
@@ -90,7 +97,7 @@ def _names(path, pattern):
 
 @contextlib.contextmanager
 def _kept_calls():
-    """A kernel that is called raises Called; torch has shapes only."""
+    """Inside the block a call of a kernel raises Called, and torch has only shapes."""
     import nki
     from nki import missing
 
@@ -122,7 +129,8 @@ def _as_command(kept):
 
 
 def _run_of_version(fused, version):
-    """As bench_runner.py calls it: padded weights, which `run` cuts to what its version takes."""
+    """Calls a version as bench_runner.py does, with padded weights that `run` cuts for the version.
+    """
     with _kept_calls():
         spec = importlib.util.spec_from_file_location("kernel_file", os.path.join(fused, "versions", f"kernel_{version}.py"))
         module = importlib.util.module_from_spec(spec)
@@ -146,7 +154,9 @@ def _bench(script):
 
 
 def _kda_rows(kda, accelopt):
-    """Jerry2423/kda-for-trainium: NKIBench's kernels, which it measured again, and some rewrites of each, with NKIBench's inputs."""
+    """Yields kernels of Jerry2423/kda-for-trainium, which measured NKIBench's kernels again, and
+    some rewrites of each. The inputs are those of NKIBench.
+    """
     bench = os.path.join(accelopt, "NKIBench")
     with open(os.path.join(accelopt, "experiments", "full_complete_local", "candidates.csv")) as text:
         cases = {row["problem"]: row for row in csv.DictReader(text)}
@@ -163,7 +173,7 @@ def _kda_rows(kda, accelopt):
                    lambda p=path, r=reference: (f"{p}:kernel", _tiled_inputs(p, r)))  # fmt: skip
 
 
-REWRITES = 3  # of each operator, drawn by their names
+REWRITES = 3  # per operator, drawn by their names
 
 
 def _drawn(path):
@@ -174,7 +184,8 @@ _INPUTS: dict[str, list] = {}
 
 
 def _tiled_inputs(path, reference):
-    """NKIBench's inputs as its kernels take them; of numbers that are no arrays the value."""
+    """Returns the options for NKIBench's inputs. Numbers that are no arrays are passed as values.
+    """
     if reference not in _INPUTS:
         module = runpy.run_path(reference)
         _INPUTS[reference] = [_described(a) for a in module["transform_to_nki_inputs"](module["get_inputs"]())]

@@ -25,12 +25,14 @@ MAX_SECONDS = 400
 
 
 def half_of(identity):
-    """Which half a row is in: explanations and repairs look at 0 alone."""
+    """Returns the half of a row. Explanations and repairs look only at half 0."""
     return hashlib.sha256(identity.encode()).digest()[0] & 1
 
 
 def prediction(kernel, options, device, program, nkilib):
-    """What the command says, as its JSON; raises RuntimeError with the first line of what it says otherwise."""
+    """Returns the command's JSON. If the command fails, raises RuntimeError with the first line of
+    its message.
+    """
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         command = [program, "nki", kernel, *options, "--device", device, "--json", report]
@@ -69,7 +71,9 @@ def predict(options):
 
 
 def times(options):
-    """The times of kda-for-trainium; those of the other repository stand in logs and plots, and were copied by hand."""
+    """Joins the times of kda-for-trainium. The times of the other repository are in logs and plots
+    and were copied by hand.
+    """
     table = _read(options.out)
     with open(os.path.join(options.kda, "baselines.json")) as text:
         first = {case["op"]: [case["baseline_latency_ms"]] for case in json.load(text).values()}

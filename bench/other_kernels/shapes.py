@@ -1,4 +1,6 @@
-"""Stands in for torch where only shapes and types of a kernel's arguments matter: nothing is computed and nothing is stored."""
+"""A stand-in for torch where only the shapes and types of a kernel's arguments matter. It computes
+and stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class Tensor:
         return Tensor(shape, dtype or self.dtype)
 
     def argument(self):
-        """As `neuronmm nki --arg` has it."""
+        """Returns the tensor as an argument of `neuronmm nki --arg`."""
         return f"{TYPES[self.dtype]}[{','.join(map(str, self.shape))}]"
 
     def __getitem__(self, index):
@@ -88,7 +90,7 @@ def _pad(tensor, widths):
 
 
 def install():
-    """Puts the stand-in where `import torch` and `import torch_xla.core.xla_model` find it."""
+    """Makes `import torch` and `import torch_xla.core.xla_model` find the stand-in."""
     torch = types.ModuleType("torch")
     vars(torch).update({name: name for name in TYPES})
     torch.randn = torch.zeros = torch.ones = torch.rand = torch.empty = _made

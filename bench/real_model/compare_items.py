@@ -1,4 +1,5 @@
-"""Item by item: the requests and choices of lm-evaluation-harness beside those of `neuronmm eval --log-samples`.
+"""Compares the requests and choices of lm-evaluation-harness with those of `neuronmm eval
+--log-samples`, item by item.
 
     compare_items.py HARNESS_OUTPUT_DIR NEURONMM_SAMPLES
 """
@@ -10,7 +11,7 @@ import sys
 
 
 def harness_items(folder):
-    """(task, doc) -> (requests, log-likelihoods, acc)."""
+    """Returns (task, doc) -> (requests, log-likelihoods, acc)."""
     items = {}
     for path in glob.glob(f"{folder}/**/samples_local_*.jsonl", recursive=True):
         task = path.split("samples_local_")[1].rsplit("_", 1)[0]

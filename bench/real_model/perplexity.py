@@ -1,9 +1,11 @@
-"""Perplexity of a text by transformers in fp32: of all tokens, and as llama-perplexity counts them.
+"""Computes the perplexity of a text by transformers in fp32: of all tokens, and as llama-perplexity
+counts them.
 
     perplexity.py MODEL_DIR TEXT [WINDOW]
 
-The text is encoded once and cut into windows that do not overlap; the tail is dropped. llama-perplexity runs the same windows
-and scores, of each, only the tokens behind its middle: those have half a window before them and are easier.
+The text is encoded once and cut into windows that do not overlap. The tail is dropped.
+llama-perplexity runs the same windows but scores only the second half of each. These tokens have
+half a window before them and are easier.
 """
 
 import math

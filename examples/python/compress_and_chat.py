@@ -1,6 +1,7 @@
-"""Compress a model folder, see what that cost, and let both models write.
+"""Compresses a model folder, prints what that costs, and lets both models write.
 
-    python examples/python/compress_and_chat.py models/demo /tmp/small models/demo/calibration.txt models/demo/evaluation.txt
+    python examples/python/compress_and_chat.py models/demo /tmp/small models/demo/calibration.txt \
+        models/demo/evaluation.txt
 """
 
 import sys

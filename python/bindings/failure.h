@@ -1,5 +1,6 @@
 #pragma once
-// An Error of the libraries as an exception: neuronmm.Error in Python.
+// Turns an Error of the libraries into a C++ exception, which is neuronmm.Error in Python. All
+// bindings use it.
 
 #include <stdexcept>
 #include <utility>
@@ -9,6 +10,8 @@
 
 namespace neuronmm::python {
 
+// The exception. Its message is printable, and names the argument that would replace an existing
+// folder.
 class Failure : public std::runtime_error {
  public:
   explicit Failure(const Error& error) : std::runtime_error(message_of(error)) {}
@@ -20,6 +23,7 @@ class Failure : public std::runtime_error {
   }
 };
 
+// Returns the value, or throws its error as a Failure.
 template <typename T>
 T value_or_throw(Result<T> result) {
   if (!result.ok()) throw Failure(result.error());

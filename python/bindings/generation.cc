@@ -1,4 +1,4 @@
-// Text from prompts: of several at once, or of one as it is made.
+// Binds text generation: for several prompts at once, or for one prompt as a stream.
 
 #include <deque>
 #include <string>
@@ -23,11 +23,11 @@ using model::Generation;
 using text::TokenId;
 using Prompt = std::vector<TokenId>;
 
-// Sequences that are decoded together at most: a pass over the weights serves all of them, and
-// beyond some tens the arithmetic takes longer than reading the weights.
+// The largest number of sequences that are decoded together. One pass over the weights serves all
+// of them, but beyond some tens the arithmetic takes longer than reading the weights.
 constexpr size_t kMostAtOnce = 32;
 
-// SamplingParams of this model.
+// The settings of a SamplingParams object for this model.
 struct Settings {
   model::GenerateOptions options;
   std::vector<std::string> stop;
@@ -38,7 +38,8 @@ T field(nb::handle params, const char* name) {
   return nb::cast<T>(params.attr(name));
 }
 
-// As the flags of `neuronmm generate`: what is not given is the folder's, else the default.
+// Converts SamplingParams like the flags of `neuronmm generate`: a setting that is not given comes
+// from the model folder, or else is the default.
 model::GenerateOptions options_of(nb::handle params, io::GenerationConfig settings) {
   io::GenerationConfig given;
   const auto take = [&](auto& setting, const char* name) {
@@ -76,7 +77,7 @@ Settings settings_of(const LoadedModel& model, nb::handle params, uint64_t seed,
   return settings;
 }
 
-// The text of one sequence: whole characters, up to a stop string.
+// The text of one sequence, as whole characters and up to a stop string.
 class Continuation {
  public:
   Continuation(const text::Tokenizer& tokenizer, const Prompt& prompt,
@@ -102,15 +103,16 @@ struct Token {
   std::string text;
 };
 
-// What Python makes a CompletionOutput of.
+// The data of a CompletionOutput in Python.
 struct Completion {
   std::string text;
   Prompt token_ids;
   std::string finish_reason;
-  std::vector<std::vector<Token>> logprobs;  // the chosen token first
+  std::vector<std::vector<Token>> logprobs;  // per position, the chosen token first
 };
 
-// Whole characters: Python's strings hold no parts of them.
+// Returns the text of one token. Incomplete characters are replaced, because Python's strings
+// cannot hold them.
 std::string text_of(const text::Tokenizer& tokenizer, TokenId id) {
   text::Utf8Stream characters;
   const std::string text = characters.push(tokenizer.decode_inside(id));
@@ -158,7 +160,8 @@ Result<std::vector<Completion>> complete(const LoadedModel& model, std::span<con
   return completions;
 }
 
-// How prompts are grouped changes no text: prompt i has seed + i.
+// Completes all prompts in groups. The groups do not change the texts, because prompt i is drawn
+// with seed + i.
 Result<std::vector<Completion>> complete_all(const LoadedModel& model,
                                              std::span<const Prompt> prompts, Settings settings,
                                              bool chat) {
@@ -180,7 +183,7 @@ std::vector<Completion> generate(const LanguageModel& self, std::vector<Prompt> 
                                 chat] { return complete_all(*model, prompts, settings, chat); });
 }
 
-// Text goes from the work to whoever asks for it. The work does not wait to be asked, so that two
+// Passes text from the work to whoever asks for it. The work does not wait to be asked, so that two
 // streams of one thread cannot wait for each other.
 class Stream {
  public:
@@ -196,7 +199,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   ~Stream() { close(); }
 
-  // Nothing at the end.
+  // Returns the next piece of text, or nothing at the end.
   std::optional<std::string> next() {
     std::deque<std::string>& pieces = mailbox_->pieces;
     job_->wait_until([&] { return !pieces.empty(); });
@@ -215,8 +218,8 @@ class Stream {
 
  private:
   struct Mailbox {
-    std::deque<std::string> pieces;  // under the lock of the job
-    Status result;                   // once the job is over
+    std::deque<std::string> pieces;  // guarded by the lock of the job
+    Status result;                   // set when the job is over
   };
 
   static Status write(const LoadedModel& model, const Prompt& prompt, const Settings& settings,

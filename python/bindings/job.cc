@@ -14,27 +14,27 @@
 namespace neuronmm::python {
 namespace {
 
-// Of the half second that a person waits after Ctrl-C: for work that asks interrupted(), and then
-// for its loops.
+// The time between Ctrl-C and giving up: first for work that checks interrupted(), then for its
+// parallel loops. Together both stay below half a second, which a person waits.
 constexpr auto kTimeToEnd = std::chrono::milliseconds(200);
 constexpr auto kTimeToStop = std::chrono::milliseconds(150);
 
-std::atomic<int> jobs{0};  // not over
+std::atomic<int> jobs{0};  // the number of jobs that are not over
 
-// A process that ends with work under way does not wait for it, nor destroys what it uses: outputs
-// are made so that a killed run leaves nothing half-written.
+// Ends the process at once if work is still running, without waiting for it or destroying what it
+// uses. A killed run leaves nothing half-written.
 void end_process(int status, void*) {
   if (jobs.load() == 0) return;
   std::fflush(nullptr);
   _exit(status);
 }
 
-// Never destroyed: work may outlive the interpreter.
+// The state that all jobs share. It is never destroyed, because work may outlive the interpreter.
 struct Jobs {
   Jobs() { on_exit(end_process, nullptr); }
   const int threads = num_threads();
   std::mutex turn;   // held by the job that runs
-  std::mutex mutex;  // of `running`, of each job's wanted_, and of the flag of interrupted()
+  std::mutex mutex;  // guards `running`, each job's wanted_, and the flag of interrupted()
   Job* running = nullptr;
 };
 Jobs& all_jobs() {
@@ -42,7 +42,7 @@ Jobs& all_jobs() {
   return *instance;
 }
 
-// Memory that ran out is MemoryError; the system's other refusals are errors like ours.
+// Lets std::bad_alloc pass, which becomes MemoryError. Errors of the system become a Failure.
 void rethrow(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -99,7 +99,7 @@ void Job::run() {
       }
       end();
     }
-    work_ = nullptr;  // and what it owns
+    work_ = nullptr;  // frees what the work owns
   }
   update([this] { done_ = true; });
   --jobs;

@@ -1,11 +1,13 @@
 #pragma once
-// Work that takes long, beside the interpreter: on a thread of its own, without the GIL, one piece
-// at a time in the whole process (base/parallel.h has one team of threads, interrupted() one flag).
+// Runs work that takes long on a thread of its own, without the GIL. Only one job runs at a time in
+// the whole process, because base/parallel.h has one team of threads and interrupted() is one flag.
+// All bindings use it.
 //
-// Python's signal handlers run while somebody waits. If one raises (Ctrl-C), the work is asked to
-// end; then its next parallel loop ends it; and if it sits in one long call even then, it is left
-// behind: it ends by itself, unseen, and the next piece of work waits for it. So that this is safe,
-// work owns what it uses and touches no Python object.
+// Python's signal handlers run while a caller waits. If a handler raises (Ctrl-C), the work is
+// asked to end. If it does not end soon, its next parallel loop ends it. If it sits in one long
+// call even then, the caller no longer waits for it. The work then ends by itself, unseen, and the
+// next job waits for it. To make this safe, work owns everything that it uses and touches no Python
+// object.
 
 #include <atomic>
 #include <chrono>
@@ -26,13 +28,16 @@ namespace neuronmm::python {
 
 namespace nb = nanobind;
 
+// One piece of work on its own thread.
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  // `threads` is what num_threads() is during the work; 0: what it was at first.
+  // Starts `work`. num_threads() is `threads` during the work, or its value at the start of the
+  // process if `threads` is 0.
   static std::shared_ptr<Job> start(int threads, std::function<void(Job&)> work);
 
-  // With the GIL held, which is released meanwhile: until ready(), which is called under the lock
-  // of update(), or until the work is over. Throws what a signal handler raised.
+  // Waits until ready() or until the work is over. The caller holds the GIL, which is released
+  // while waiting. ready() is called under the lock of update(). Throws what a signal handler
+  // raised.
   template <typename Ready>
   void wait_until(const Ready& ready) {
     constexpr auto kAskForSignals = std::chrono::milliseconds(50);
@@ -43,17 +48,17 @@ class Job : public std::enable_shared_from_this<Job> {
       throw raised;
     }
   }
-  // Until the work is over. Throws what it threw.
+  // Waits until the work is over. Throws what the work threw.
   void wait();
 
-  // For the work: a change that somebody may wait for.
+  // Called by the work: makes a change that somebody may wait for.
   template <typename Change>
   void update(const Change& change) {
     const std::lock_guard lock(mutex_);
     change();
     changed_.notify_all();
   }
-  // Asks the work to end at its next step, or not to begin. Does not wait.
+  // Asks the work to end at its next step, or not to begin. Does not wait for it.
   void interrupt();
 
  private:
@@ -71,14 +76,15 @@ class Job : public std::enable_shared_from_this<Job> {
   int threads_ = 0;
   std::function<void(Job&)> work_;
   std::atomic<bool> stop_loops_ = false;
-  bool wanted_ = true;  // under the lock of all jobs (job.cc)
-  std::mutex mutex_;    // of what follows, and of what update() changes
+  bool wanted_ = true;  // guarded by the lock of all jobs (job.cc)
+  std::mutex mutex_;    // guards what follows and what update() changes
   std::condition_variable changed_;
   bool done_ = false;
   std::exception_ptr thrown_;
 };
 
-// What `work`, a function without arguments that can be copied, gives; its Error is a Failure.
+// Runs `work`, a copyable function without arguments, and returns its value. Its Error is thrown as
+// a Failure.
 template <typename Work>
 auto run_job(int threads, Work work) {
   const auto result = std::make_shared<std::optional<std::invoke_result_t<Work>>>();

@@ -34,7 +34,8 @@ Result<std::shared_ptr<const LoadedModel>> load_model(const std::filesystem::pat
   return std::shared_ptr<const LoadedModel>(std::move(model));
 }
 
-// In pieces, between which an interrupt acts, and with an fp32 cache, as perplexity has it.
+// Computes the logits in pieces, between which an interrupt takes effect. The cache is fp32, as for
+// perplexity.
 Result<std::vector<float>> logits_of(const model::Transformer& transformer,
                                      std::span<const TokenId> tokens) {
   constexpr size_t kPieceTokens = 512;
@@ -57,7 +58,7 @@ Result<std::vector<float>> logits_of(const model::Transformer& transformer,
   return logits;
 }
 
-// The array owns its values: it may outlive the model.
+// The returned array owns its values, because it may outlive the model.
 Logits forward(const LanguageModel& self, std::vector<TokenId> tokens) {
   auto logits = std::make_unique<std::vector<float>>(
       run_job(self.threads, [model = self.model, tokens = std::move(tokens)] {
@@ -74,7 +75,7 @@ Logits forward(const LanguageModel& self, std::vector<TokenId> tokens) {
 
 struct MeasuredPerplexity {
   eval::PerplexityReport report;
-  std::optional<eval::DivergenceSummary> divergence;  // from the reference, if there is one
+  std::optional<eval::DivergenceSummary> divergence;  // empty without a reference
 };
 using SharedModel = std::shared_ptr<const LoadedModel>;
 
@@ -95,7 +96,7 @@ Result<MeasuredPerplexity> measure_perplexity(const LoadedModel& model,
   return MeasuredPerplexity{std::move(paired.report), paired.divergence};
 }
 
-// As `perplexity --json` has it.
+// Returns the fields of `perplexity --json`.
 nb::dict divergence_dict(const eval::DivergenceSummary& summary) {
   nb::dict values;
   const auto add = [&](const char* name, const eval::Estimate& estimate) {

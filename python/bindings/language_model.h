@@ -1,5 +1,6 @@
 #pragma once
-// A model that runs: its folder's tokenizer, weights and settings.
+// A model in memory with its tokenizer, weights and settings, and the functions that bind this
+// folder's classes. Loading fails with a Failure.
 
 #include <filesystem>
 #include <memory>
@@ -17,7 +18,8 @@ namespace neuronmm::python {
 
 namespace nb = nanobind;
 
-// Shared by the Python object and the work at hand, which may outlive it.
+// The parts of a loaded model. The Python object and a running job share them, because a job may
+// outlive the object.
 struct LoadedModel {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::unique_ptr<ops::Backend> backend;
@@ -25,18 +27,19 @@ struct LoadedModel {
   io::GenerationConfig generation_config;
 };
 
+// The C++ object behind neuronmm.LLM.
 struct LanguageModel {
   LanguageModel(const std::filesystem::path& folder, int num_threads);
   std::shared_ptr<const LoadedModel> model;
   int threads = 0;  // 0: all cores
 };
 
-// A file named "-" is that file here, not standard input.
+// Reads a text file. A file named "-" is read as a file and not as standard input.
 Result<std::string> text_of_file(const std::filesystem::path& file);
 
 void bind_tokenizer(nb::module_& m);
 void bind_language_model(nb::module_& m);
-// generate and stream.
+// Binds generate and stream.
 void bind_generation(nb::module_& m, nb::class_<LanguageModel>& type);
 void bind_model_folders(nb::module_& m);
 

@@ -1,4 +1,4 @@
-// Model folders from others: compressed, rounded to int8, imported.
+// Binds the functions that make model folders: compress, quantize and import_gguf.
 
 #include <cstdio>
 #include <filesystem>
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace nb::literals;
 
-// The request of `neuronmm compress`, by the names of its flags.
+// The arguments of `neuronmm compress` under the names of its flags.
 struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
@@ -42,7 +42,8 @@ struct CompressFlags {
   int64_t calibration_tokens = 0, self_generated = 0;
   uint64_t seed = 0;
   std::optional<fs::path> gram, save_gram, statistics, save_statistics;
-  std::optional<fs::path> metric_program;  // neuronmm-finetune
+  // The program neuronmm-finetune.
+  std::optional<fs::path> metric_program;
   bool measure = true, force = false;
 };
 
@@ -81,7 +82,8 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   return request;
 }
 
-// By another program, which is not there in every installation.
+// Returns a function that computes the metric with another program, which not every installation
+// has.
 compress::MakeMetric make_metric_of(const CompressFlags& flags, bool shown) {
   if (!flags.metric_program) return {};
   return [&flags, shown](const std::vector<std::vector<text::TokenId>>& sequences,
@@ -165,7 +167,8 @@ nb::dict summary_dict(const compress::CompressSummary& summary) {
   for (const compress::LayerReport& layer : summary.layers)
     layers.append(layer_dict(static_cast<int64_t>(nb::len(layers)), layer));
   values["layers"] = layers;
-  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  auto report =
+      summary.matrices.begin();  // reports exist only for matrices with factors, in this order
   if (summary.layers.empty()) {
     for (const compress::MatrixPlan& matrix : summary.plan.matrices)
       matrices.append(matrix_dict(matrix, matrix.rank == 0 ? 0.0 : report++->energy_lost));
@@ -179,7 +182,7 @@ nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
       threads, [flags = std::move(flags), progress] { return run_compress(flags, progress); }));
 }
 
-// The request of `neuronmm quantize`, by the names of its flags.
+// The arguments of `neuronmm quantize` under the names of its flags.
 struct QuantizeFlags {
   fs::path model, output;
   int bits = 8;

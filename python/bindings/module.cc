@@ -1,5 +1,5 @@
-// neuronmm._native: what of the package neuronmm must be C++. The Python files beside it check
-// arguments, and give results their names.
+// The extension module neuronmm._native: the parts of the package that must be C++. The package's
+// Python files check arguments and give names to results.
 
 #include <nanobind/nanobind.h>
 

@@ -1,4 +1,4 @@
-// Text and conversations as tokens.
+// Binds the tokenizer: text and conversations to tokens, and tokens to text.
 
 #include "text/tokenizer.h"
 
@@ -40,7 +40,7 @@ nb::bytes decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
   return nb::bytes(text.data(), text.size());
 }
 
-// The text of the conversation, which is JSON, and its tokens.
+// Returns the text of a conversation, which is given as JSON, and its tokens.
 std::pair<nb::bytes, std::vector<TokenId>> apply_chat_template(const Tokenizer& tokenizer,
                                                                const std::string& conversation) {
   text::ChatPrompt prompt;

@@ -32,7 +32,7 @@ class Skip(Exception):
 
 
 def within(found, wanted):
-    """Whether a version is of the series: "0.6.1" of "0.6"."""
+    """Returns whether a version belongs to a series: "0.6.1" belongs to "0.6"."""
     return found is not None and found.split("+")[0].split(".")[: len(wanted.split("."))] == wanted.split(".")
 
 
@@ -43,7 +43,9 @@ def changed(path, wanted):
 
 
 def folder(export, options):
-    """Every file is there, and small ones are as they were written; of weights the logits tell."""
+    """Checks that every file is there, and that all files except weights are unchanged. The logits
+    check the weights.
+    """
     wrong = []
     for name, wanted in export["files"].items():
         path = HERE / name
@@ -81,7 +83,7 @@ def accepts(function, parameter):
 
 
 def imports(export, options):
-    """Everything that is called is there and takes what it is given."""
+    """Checks that everything this export calls exists and takes the parameters that it passes."""
     used = dict(engine.USED) | engine.USED_BY_MODEL.get(export["model"]["model_type"], {})
     if KERNELS.exists():
         used |= engine.USED_BY_KERNELS
@@ -102,7 +104,7 @@ def imports(export, options):
 
 
 def kernels(export, options):
-    """nki.simulate computes the small kernel; numpy in fp32 says what it should be."""
+    """Runs the small kernel in nki.simulate and compares the result with numpy in fp32."""
     if not KERNELS.exists():
         raise Skip("this export has no kernels")
     import ml_dtypes
@@ -146,7 +148,9 @@ def logits_in(mode):
 
 
 def logits_with_kernels(export, options):
-    """Every prefill is filled up to the rows that the kernels were emitted for, so that each goes through them."""
+    """Compares logits on the device with the kernels in use. Every prefill is padded to the number
+    of rows that the kernels were emitted for, so that each prefill uses them.
+    """
     if not KERNELS.exists():
         raise Skip("this export has no kernels")
     return logits_in("device")(export, options)
@@ -158,7 +162,9 @@ def compiles(export, options):
 
 
 def tokens(export, options):
-    """What it writes is what was written here, up to the first place where the golden logits are as good as equal."""
+    """Compares the tokens that the device chooses with the golden ones. The comparison of a
+    sequence ends where it chooses another token whose golden logit is nearly as large.
+    """
     made = engine.Engine(export, MODEL, "device")
     same = total = 0
     for ids, first, logits in read_golden():
@@ -190,7 +196,7 @@ def latency(name):
     return step
 
 
-# name: (what it is, the mode of its process, whether it needs a device, what it does)
+# name: (description, mode of its process, whether it needs a device, function)
 STEPS = {
     "folder": ("the folder is as it was written", "cpu", False, folder),
     "versions": ("versions are those of the matrix", "cpu", False, versions),
@@ -208,12 +214,12 @@ STEPS = {
 
 
 def run_here(name, export, options):
-    """A step in this process, as a result to report."""
+    """Runs a step in this process and returns its result for the report."""
     try:
         return {"result": "pass", "found": STEPS[name][3](export, options)}
     except Skip as reason:
         return {"result": "skip", "reason": str(reason)}
-    except Exception as error:  # noqa: BLE001: whatever an SDK that nobody here has seen throws is a failed step
+    except Exception as error:  # noqa: BLE001: an SDK that nobody here has seen may raise anything
         return {"result": "fail", "reason": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
 
 
@@ -222,12 +228,12 @@ def run_step(name, export, options):
     if needs_device and not glob.glob("/dev/neuron*") and not options.assume_device:
         return {"result": "skip", "reason": "no /dev/neuron* on this machine"}
     if name.startswith("latency_"):
-        return run_here(name, export, options)  # which starts a process itself
+        return run_here(name, export, options)  # this step starts a process itself
     flags = ["--dense", options.dense] if options.dense else []
     try:
         command = ["check_on_trainium.py", "--step", name, *flags]
         return run.child(command, mode, export["device"], name.endswith("_kernels"), options.timeout)
-    except Exception as error:  # noqa: BLE001: a crash or a timeout of the step's process
+    except Exception as error:  # noqa: BLE001: the process of the step may crash or time out
         return {"result": "fail", "reason": str(error)[-4000:]}
 
 

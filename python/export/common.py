@@ -1,4 +1,4 @@
-"""What the export says of itself, and how what a device makes is compared and reported."""
+"""Reads the files of this export, and compares and reports the results of a device."""
 
 import importlib.metadata
 import json
@@ -9,10 +9,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 MODEL = HERE / "model"
 KERNELS = HERE / "kernels"
-TOP = 20  # log probabilities of a position that are compared: as many as vLLM gives by default
+# The number of log probabilities per position that are compared. vLLM returns this many by default.
+TOP = 20
 
-# The root mean square of the difference of two logits, as a share of the largest, that rounding to bf16 may make.
-# transformers in bf16 on the CPU: 0.006 on models of this kind. Assumed here: three times as much, on log probabilities.
+# The root mean square of the difference of two logits, as a share of the largest logit, that
+# rounding to bf16 may cause. Measured for transformers in bf16 on the CPU: 0.006 on models of this
+# kind. Assumed here, for log probabilities: about three times as much.
 BF16_RMS = 0.02
 
 
@@ -24,7 +26,9 @@ def read_export():
 
 
 def read_golden():
-    """[(tokens, first position, logits [positions, vocabulary])] by neuronmm's CPU backend."""
+    """Returns [(tokens, first position, logits [positions, vocabulary])], computed by neuronmm's
+    CPU backend.
+    """
     from safetensors.torch import load_file
 
     tensors = load_file(HERE / "golden.safetensors")
@@ -36,7 +40,7 @@ def read_golden():
 
 
 def installed(names):
-    """Versions by the names of their packages; None where there is no such package."""
+    """Returns the versions of the named packages. The version of a missing package is None."""
     found = {}
     for name in names:
         try:
@@ -47,14 +51,20 @@ def installed(names):
 
 
 class Comparison:
-    """Positions of a device beside the golden ones, each seeing the golden tokens before it."""
+    """Compares positions of a device with the golden ones. Each position sees the golden tokens
+    before it.
+    """
 
     def __init__(self):
         self.squares = self.values = self.positions = self.same = 0
         self.largest = self.scale = 0.0
 
     def add(self, golden, found):
-        """golden: logits of one position; found: {token id: log probability} of its likeliest tokens."""
+        """Adds one position.
+
+        golden: the logits of the position. found: {token id: log probability} of its most likely
+        tokens.
+        """
         expected = golden.double().log_softmax(-1)
         self.positions += 1
         self.scale = max(self.scale, golden.abs().max().item())
@@ -87,17 +97,20 @@ def percentile(values, percent):
 
 
 def statistics(seconds, tokens):
-    """Under the names of NxDI's benchmark_report.json, which `neuronmm bench --json` has, too."""
+    """Returns latency statistics under the names of NxDI's benchmark_report.json and of `neuronmm
+    bench --json`.
+    """
     report = {f"latency_ms_p{p}": 1e3 * percentile(seconds, p) for p in (50, 90, 95, 99, 100)}
     average = sum(seconds) / len(seconds)
     return report | {"latency_ms_avg": 1e3 * average, "throughput": tokens / average}
 
 
 def latency_report(engine, prompt_tokens, new_tokens, runs):
-    """engine.run_once gives (seconds until the first token, seconds until the last).
+    """Times `runs` requests of one engine and returns their statistics.
 
-    Where these are of two requests, what disturbs the first must not make decoding look quicker than it is: all are taken
-    beside the quickest first token.
+    engine.run_once returns (seconds until the first token, seconds until the last token). Some
+    engines measure the two times in two requests. A disturbance of the first request must not make
+    decoding look faster than it is, so that the fastest first token is subtracted from all of them.
     """
     engine.run_once(prompt_tokens, new_tokens)  # a warm-up
     timed = [engine.run_once(prompt_tokens, new_tokens) for _ in range(runs)]

@@ -17,7 +17,7 @@ from common import HERE, MODEL, installed, latency_report, read_export
 
 import engine
 
-MARK = "neuronmm-result "  # what a child process says begins with it
+MARK = "neuronmm-result "  # begins the line in which a child process reports its result
 
 
 def arguments():
@@ -41,8 +41,11 @@ def arguments():
 
 
 def output_of(arguments, environment, timeout):
-    """(all that a process and those that it starts have printed, its exit status). They end together, also by a timeout or an
-    interrupt: an engine is a process of its own, which would keep the pipe open, and the core."""
+    """Returns (everything that a process and its children have printed, its exit status).
+
+    All of them are killed together on a timeout or an interrupt. An engine is a process of its own,
+    which would otherwise keep the pipe open and the core occupied.
+    """
     command = [sys.executable, *map(str, arguments)]
     with subprocess.Popen(command, cwd=HERE, env=environment, start_new_session=True, text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # fmt: skip
@@ -54,8 +57,12 @@ def output_of(arguments, environment, timeout):
 
 
 def child(arguments, mode, device, kernels=False, timeout=None):
-    """The last object that a run of this folder's `arguments` reports. Each model has a process of its own, because a
-    core belongs to the one that took it, and what the SDK reads of the environment it reads once."""
+    """Runs a script of this folder with these arguments and returns the last object that it
+    reports.
+
+    Each model has a process of its own, because a core belongs to the process that took it, and
+    because the SDK reads the environment only once.
+    """
     environment = os.environ | engine.environment(mode, device) | engine.kernel_environment(kernels)
     what = " ".join(map(str, arguments))
     try:
@@ -74,7 +81,7 @@ def report(result):
 
 
 def variants(dense):
-    """(name, folder, kernels)"""
+    """Returns [(name, folder, whether kernels are used)] of all models to time."""
     found = [("factored", MODEL, False)]
     if (HERE / "kernels" / "kernels.json").exists():
         found.append(("factored_with_kernels", MODEL, True))
@@ -82,7 +89,9 @@ def variants(dense):
 
 
 def folder_of_model(path):
-    """An argument: a folder with a model in it, found before anything is compiled."""
+    """Returns the folder of a model for argparse. A wrong folder is refused before anything is
+    compiled.
+    """
     folder = pathlib.Path(path).resolve()
     if not (folder / "config.json").is_file():
         raise argparse.ArgumentTypeError(f"expected the folder of a model, with its config.json, found {path}")
@@ -106,7 +115,7 @@ def main():
     options, export = arguments(), read_export()
     if options.command == "benchmark":
         return benchmark(export, options)
-    if options.command != "time":  # whose parent has set it
+    if options.command != "time":  # the parent process of "time" has set it
         os.environ |= engine.environment(options.mode, export["device"])
     if options.command == "time":
         made = engine.Engine(export, options.model, options.mode)

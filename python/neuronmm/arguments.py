@@ -1,4 +1,5 @@
-"""What callers give, checked: a message names the argument, what was expected and what was found."""
+"""Checks arguments of callers. A message names the argument, what was expected and what was found.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ _Choice = TypeVar("_Choice", int, str)
 
 
 def brief(value: object) -> str:
-    """As messages show it."""
+    """Returns the value as messages show it."""
     return reprlib.repr(value)
 
 
 def number(name: str, value: Any, lowest: float, highest: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         try:
-            value = value.__float__()  # numpy's numbers
+            value = value.__float__()  # for numpy's numbers
         except AttributeError:
             raise TypeError(f"{name}: expected a number, found {brief(value)}") from None
     found = float(value)
@@ -48,5 +49,5 @@ def one_of(name: str, value: _Choice, allowed: Sequence[_Choice]) -> _Choice:
 
 
 def thread_count(num_threads: int | None) -> int:
-    """For the extension module, where 0 stands for all cores."""
+    """Returns the number of threads for the extension module, where 0 stands for all cores."""
     return 0 if num_threads is None else whole_number("num_threads", num_threads, 1, 1024)

@@ -1,4 +1,4 @@
-"""A model that runs."""
+"""A model in memory that generates text and measures perplexity."""
 
 from __future__ import annotations
 
@@ -26,40 +26,47 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Divergence:
-    """From a reference, on the same tokens. Intervals are 95 %, with the chunks as samples; nan with one chunk."""
+    """The distance of a model from a reference on the same tokens.
+
+    Intervals are 95 % intervals with the chunks as samples. They are nan with one chunk.
+    """
 
     reference_perplexity: float
     kl: float
     """The mean KL(reference || model), in nats per token."""
     kl_interval: Interval
     top1_agreement: float
-    """The share of the tokens where the most likely one of both is the same."""
+    """The share of tokens where both models have the same most likely token."""
     top1_agreement_interval: Interval
     nll_difference: float
-    """The model's loss less the reference's, token by token, in nats."""
+    """The model's loss minus the reference's loss, as a mean over the tokens, in nats."""
     nll_difference_interval: Interval
     perplexity_ratio: float
 
 
 @dataclass(frozen=True)
 class PerplexityReport:
+    """The perplexity of a text, and how it was measured."""
     perplexity: float
     standard_error: float
-    """From the spread of the chunks' losses; nan with one chunk."""
+    """The standard error from the spread of the chunks' losses. nan with one chunk."""
     context: int
     tokens: int
-    """Of the whole text, the tail included that fills no chunk and is left out."""
+    """The number of tokens of the whole text, including the tail that fills no chunk and is left
+    out.
+    """
     chunks: int
     scored_tokens: int
     seconds: float
     divergence: Divergence | None
-    """From the reference that was given."""
+    """The divergence from the reference. None if no reference was given."""
 
 
 class LLM:
-    """A Hugging Face model folder, dense, compressed or int8, on the CPU.
+    """A Hugging Face model folder (dense, compressed or rounded to few bits) on the CPU.
 
-    Calls from several threads are right, one after the other: each uses all of num_threads (None: all cores).
+    Several threads may call one object. Their calls run one after the other, and each call uses all
+    of num_threads (None: all cores).
     """
 
     def __init__(self, path: str | os.PathLike[str], *, num_threads: int | None = None) -> None:
@@ -69,7 +76,9 @@ class LLM:
     def generate(
         self, prompts: Prompt | Sequence[Prompt], sampling_params: SamplingParams | None = None
     ) -> list[RequestOutput]:
-        """One prompt or several, which are decoded together. A prompt is a text or token ids."""
+        """Completes one prompt, or several prompts, which are decoded together. A prompt is a text
+        or token ids.
+        """
         return self._complete([self._encoded(prompt) for prompt in _list_of(prompts)], sampling_params, chat=False)
 
     def chat(
@@ -83,7 +92,9 @@ class LLM:
         continue_final_message: bool | str = False,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> list[RequestOutput]:
-        """One conversation or several, by the model's chat template (see Tokenizer.apply_chat_template)."""
+        """Answers one conversation or several, using the model's chat template (see
+        Tokenizer.apply_chat_template).
+        """
         prompts = [
             self.tokenizer._chat_prompt(
                 conversation, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs
@@ -95,8 +106,9 @@ class LLM:
     def stream(
         self, prompt: Prompt | Sequence[Message], sampling_params: SamplingParams | None = None
     ) -> Iterator[str]:
-        """The text of generate, or for messages of chat, in pieces as they are made. Closing the iterator, or
-        dropping it, ends the work.
+        """Yields the text of generate (or, for messages, of chat) in pieces as they are generated.
+
+        Closing or dropping the iterator ends the work.
         """
         params = _params_of(sampling_params)
         if params.n != 1:
@@ -109,7 +121,9 @@ class LLM:
         return _pieces(_native.Stream(self._native, ids, params, _seed_of(params), chat))
 
     def forward(self, token_ids: TokenIds) -> npt.NDArray[np.float32]:
-        """The logits after each token: [tokens, vocabulary]. Keys and values are cached in fp32."""
+        """Returns the logits after each token, [tokens, vocabulary]. Keys and values are cached in
+        fp32.
+        """
         return self._native.forward(self._checked_ids(token_ids))
 
     def perplexity(
@@ -121,8 +135,12 @@ class LLM:
         reference: LLM | None = None,
         progress: bool = False,
     ) -> PerplexityReport:
-        """Of a text or a file, in chunks of `context` tokens, as GPTQ and SVD-LLM have it. None: 2048, or the
-        model's maximum if less. With a reference, the model before compression, also how far the two are apart.
+        """Returns the perplexity of a text or a file in chunks of `context` tokens, as GPTQ and
+        SVD-LLM measure it.
+
+        context: None means 2048, or the model's maximum if that is smaller. reference: usually the
+        model before compression. With a reference the report also says how far the two models are
+        apart.
         """
         if reference is not None and not isinstance(reference, LLM):
             raise TypeError(f"reference: expected an LLM, found {brief(reference)}")
@@ -186,7 +204,9 @@ def _seed_of(params: SamplingParams) -> int:
 
 
 def _list_of(prompts: Prompt | Sequence[Prompt]) -> Sequence[Prompt]:
-    """A single prompt as a list: a text, or a sequence that begins with a number."""
+    """Returns a single prompt as a list. A single prompt is a text, or a sequence that begins with
+    a number.
+    """
     if isinstance(prompts, str):
         return [prompts]
     if isinstance(prompts, bytes) or not hasattr(prompts, "__iter__"):

@@ -1,4 +1,4 @@
-"""Model folders made from others, as the commands of the same names make them."""
+"""Functions that make one model folder from another, like the commands of the same names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
 
 @dataclass(frozen=True)
 class MeasuredLoss:
-    """The compressed model beside the dense one, on tokens of the calibration text."""
+    """Compares the compressed model with the dense one on tokens of the calibration text."""
 
     tokens: int
     held_out: bool
@@ -39,14 +39,15 @@ class MeasuredLoss:
 
 @dataclass(frozen=True)
 class CompressedMatrix:
+    """The result for one matrix."""
     layer: int
     matrix: MatrixName
     in_features: int
     rank: int
-    """0: it stays dense."""
+    """0: the matrix stays dense."""
     out_features: int
     kept_share: float
-    """Of its parameters."""
+    """The share of the matrix's parameters that is kept."""
     bytes_before: int
     bytes_after: int
     energy_lost: float
@@ -54,42 +55,46 @@ class CompressedMatrix:
 
 @dataclass(frozen=True)
 class CompressedLayer:
-    """Sizes of 0 are whole."""
+    """The result for one MLP. A size of 0 means that nothing was removed."""
 
     layer: int
     gate: int
-    """Pivots of its own; in form uv the rank."""
+    """The number of gate's own pivots, or in form uv the rank of gate."""
     up: int
     input: int
-    """Pivots that gate and up share."""
+    """The number of pivots that gate and up share."""
     neurons: int
     down: int
     kept_share: float
-    """Of the MLP's parameters."""
+    """The share of the MLP's parameters that is kept."""
     largest_map: float
     predicted_loss: float
-    """In nats per token; for ranking."""
+    """The predicted loss in nats per token. Use it only for ranking."""
 
 
 @dataclass(frozen=True)
 class CompressionReport:
+    """The result of compress()."""
     form: Form
-    """What auto has become."""
+    """The form of the result, also where "auto" was asked for."""
     parameters_before: int
-    """Of the whole model, as all that is not said of a matrix."""
+    """The parameters of the whole model. All numbers without the name of a matrix are for the whole
+    model.
+    """
     parameters_after: int
     bytes_before: int
     bytes_after: int
     calibration_tokens: int
     measured: MeasuredLoss | None
     matrices: list[CompressedMatrix]
-    """Of form uv, unless whole MLPs were weighed."""
+    """One entry per matrix in form uv. Empty if whole MLPs were compared (see layers)."""
     layers: list[CompressedLayer]
-    """Where they were."""
+    """One entry per MLP if whole MLPs were compared, else empty."""
 
 
 @dataclass(frozen=True)
 class QuantizationReport:
+    """The result of quantize()."""
     parameters: int
     bytes_before: int
     bytes_after: int
@@ -98,16 +103,17 @@ class QuantizationReport:
 
 @dataclass(frozen=True)
 class ImportReport:
+    """The result of import_gguf()."""
     files: list[str]
     architecture: str
-    """Of the file; empty: it has a vocabulary only."""
+    """The architecture that the file names. Empty if the file has only a vocabulary."""
     class_name: str
     parameters: int
     bytes_before: int
     bytes_after: int
     tokenizer: bool
     notes: list[str]
-    """What was assumed or left out."""
+    """Notes on what was assumed or left out."""
 
 
 def compress(
@@ -139,16 +145,22 @@ def compress(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> CompressionReport:
-    """Writes the folder `output` with smaller MLPs in place of those of the folder `model`.
+    """Writes the folder `output`, in which the MLPs of the folder `model` are replaced by smaller
+    ones.
 
-    ratio is the share of parameters to remove, sizes are multiples of `block`, calibration names text files
-    (NAME.jsonl has documents); self_generated is a number of tokens that the model writes in their place. The rest is
-    as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate measured (predicted
-    without a text), or with options that only form uv has uv, whitened and uniform. The paper's setting is form="uv",
-    block=128. `group` and `lm_head_bits` go with rounded weights, as quantize() has them.
+    ratio is the share of parameters to remove, and sizes are multiples of `block`. calibration
+    names text files (NAME.jsonl has documents). self_generated is a number of tokens that the model
+    writes itself, to be used instead of a text. All other arguments have the meaning of the same
+    option of `neuronmm compress`.
 
-    two-sided needs the program neuronmm-finetune, on the PATH or where $NEURONMM_FINETUNE says; without it
-    whitened is used, with a warning. An interrupted call keeps what it finished, and the same call goes on.
+    None stands for the defaults of that command: form auto, method two-sided and allocate measured
+    (predicted without a text). With options that only form uv has, the defaults are uv, whitened
+    and uniform. The paper's setting is form="uv", block=128. `group` and `lm_head_bits` are for
+    rounded weights, as in quantize().
+
+    Method two-sided needs the program neuronmm-finetune on the PATH or at $NEURONMM_FINETUNE.
+    Without it whitened is used, with a warning. An interrupted call keeps what it has finished, and
+    the same call continues from there.
     """
     flags = _native.CompressFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
@@ -206,17 +218,19 @@ def _weight_options(group: int | None, lm_head_bits: int | None) -> tuple[int | 
 
 
 def _narrows_mlps(flags: _native.CompressFlags) -> bool:
-    """Whether MLPs are weighed as a whole, rather than each matrix for itself."""
+    """Returns whether MLPs are compared as a whole instead of matrix by matrix."""
     return flags.form != "uv" or flags.method == "two-sided" or flags.allocate == "predicted"
 
 
 def _set_method(flags: _native.CompressFlags, method: str, error_aware: bool) -> None:
-    """error-aware is a method of plain uv, and whitened with error_aware elsewhere."""
+    """Sets the method. "error-aware" is a method of form uv only. Elsewhere it means whitened with
+    error_aware.
+    """
     flags.method = one_of("method", method, get_args(Method))
     alias = method == "error-aware"
     if not _narrows_mlps(flags):
         if flags.allocate == "measured":
-            flags.allocate = "sensitivity"  # as uv has it
+            flags.allocate = "sensitivity"  # the name of this choice in form uv
         if error_aware and method not in ("whitened", "error-aware"):
             raise ValueError(f"error_aware: form uv has it with method whitened, found {method}")
         flags.method = "error-aware" if error_aware else method
@@ -269,10 +283,12 @@ def quantize(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> QuantizationReport:
-    """Writes the folder `output` with the weights of the folder `model`, dense or compressed, in 8, 6 or 4 bits.
+    """Writes the folder `output` with the weights of the folder `model` in 8, 6 or 4 bits. `model`
+    may be dense or compressed.
 
-    What is None is as `neuronmm quantize` has it: groups of 16 weights for 4 bits, an LM head of 6 bits beside 4, and
-    with a calibration text (or `statistics` of one) rounding gptq and smoothing, without one nearest and none.
+    None stands for the defaults of `neuronmm quantize`. Weights of 4 bits have groups of 16
+    weights, and the LM head then has 6 bits. With a calibration text (or its `statistics`) rounding
+    is gptq and smoothing is on. Without a text rounding is nearest and smoothing is off.
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
@@ -308,7 +324,7 @@ def import_gguf(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> ImportReport:
-    """Writes the folder `output` from a GGUF file (of a split one, any part)."""
+    """Writes the folder `output` from a GGUF file. Of a split file any part may be named."""
     dtype = cast(Dtype, one_of("dtype", dtype, get_args(Dtype)))
     threads = thread_count(num_threads)
     paths = os.fspath(file), os.fspath(output)

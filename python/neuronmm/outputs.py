@@ -1,4 +1,4 @@
-"""What becomes of a prompt, by the names of vLLM."""
+"""The results of a prompt, under the names that vLLM uses."""
 
 from __future__ import annotations
 
@@ -10,27 +10,34 @@ from ._native import Completion, Token
 
 @dataclass(frozen=True)
 class Logprob:
+    """The probability of one token."""
     logprob: float
-    """The natural logarithm of the model's own probability, before temperature, penalties and filters."""
+    """The natural logarithm of the model's own probability, before temperature, penalties and
+    filters.
+    """
     decoded_token: str
 
 
 @dataclass(frozen=True)
 class CompletionOutput:
+    """One text that a prompt was completed with."""
     index: int
     text: str
-    """Without special tokens, up to the stop string."""
+    """The text without special tokens, up to the stop string."""
     token_ids: list[int]
-    """Without the token that ended the text."""
+    """The tokens without the one that ended the text."""
     logprobs: list[dict[int, Logprob]] | None
-    """By token id, for each of token_ids: that token first, then the most likely ones."""
+    """For each of token_ids the log-probabilities by token id: first of that token, then of the
+    most likely ones.
+    """
     finish_reason: Literal["stop", "length"]
 
 
 @dataclass(frozen=True)
 class RequestOutput:
+    """A prompt and its completions."""
     prompt: str | None
-    """None where the prompt was given as token ids."""
+    """None if the prompt was given as token ids."""
     prompt_token_ids: list[int]
     outputs: list[CompletionOutput]
 

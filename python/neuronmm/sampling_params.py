@@ -1,4 +1,4 @@
-"""How the next token is chosen, and when a text ends."""
+"""The settings that choose the next token and end a text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ _MOST_TOKENS = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """What is None is what the model's generation_config.json says, as for `neuronmm generate`; where that is
-    silent too, the most likely token is taken, 128 times at most.
+    """Settings for generating text.
+
+    A setting of None is taken from the model's generation_config.json, as `neuronmm generate` does.
+    Without an entry there, the most likely token is chosen and at most 128 tokens are generated.
     """
 
     n: int = 1
-    """Texts per prompt."""
+    """The number of texts per prompt."""
     temperature: float | None = None
-    """0: always the most likely token."""
+    """0: always choose the most likely token."""
     top_p: float | None = None
     """1: off."""
     top_k: int | None = None
@@ -32,16 +34,18 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     seed: int | None = None
-    """None: another one each time. Text i of a call, of all its prompts, is drawn with seed + i."""
+    """None: another seed each time. Text i of a call, counted over all its prompts, is drawn with
+    seed + i.
+    """
     max_tokens: int | None = None
     stop: str | Sequence[str] = ()
-    """Texts; what is generated ends before the first of them."""
+    """Generation ends before the first of these texts."""
     stop_token_ids: Sequence[int] = ()
     ignore_eos: bool = False
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """Added to the logits of these token ids."""
+    """Numbers that are added to the logits of these token ids."""
     logprobs: int | None = None
-    """Log-probabilities of every token, and of so many of the most likely ones."""
+    """Return the log-probabilities of every token and of this many of the most likely tokens."""
 
     def __post_init__(self) -> None:
         self._keep("n", whole_number("n", self.n, 1, _MOST_TOKENS))
@@ -72,7 +76,7 @@ class SamplingParams:
         self._keep("logit_bias", biases)
 
     def _keep(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the class is frozen for all but its own checks
+        object.__setattr__(self, name, value)  # the class is frozen except for its own checks
 
     def _check_number(self, name: str, lowest: float, highest: float) -> None:
         value = getattr(self, name)
@@ -96,4 +100,4 @@ def _check_stop(text: object) -> None:
         raise TypeError(f"stop: expected a string or strings, found {brief(text)}")
     if not text:
         raise ValueError("stop: expected texts that are not empty")
-    text.encode()  # a lone surrogate, which no text has, is a UnicodeEncodeError
+    text.encode()  # raises UnicodeEncodeError for a lone surrogate, which no text contains

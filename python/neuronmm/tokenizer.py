@@ -1,4 +1,4 @@
-"""Text and conversations as tokens."""
+"""Turns text and conversations into tokens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from . import _native
 from .arguments import brief, whole_number
 
 Message = Mapping[str, Any]
-"""At least "role" and "content"."""
+"""A message has at least "role" and "content"."""
 
 
 class Tokenizer:
-    """The tokenizer of a model folder; ids and text are those of the tokenizers library."""
+    """The tokenizer of a model folder. Ids and texts are the same as those of the tokenizers
+    library.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._native = _native.Tokenizer(os.fspath(path))
@@ -27,15 +29,20 @@ class Tokenizer:
         return tokenizer
 
     def encode(self, text: str, *, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
-        """add_special_tokens: those that the tokenizer puts around a text. parse_special: special tokens in the
-        text, as <|eot_id|>, are tokens; False: they are plain text.
+        """Returns the token ids of a text.
+
+        add_special_tokens: add the tokens that the tokenizer puts around a text. parse_special:
+        read special tokens in the text, such as <|eot_id|>, as tokens; otherwise they are plain
+        text.
         """
         if not isinstance(text, str):
             raise TypeError(f"text: expected a string, found {brief(text)}")
         return self._native.encode(text.encode(), add_special_tokens, parse_special)
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        """Ids that the tokenizer does not have are left out; bytes that are no UTF-8 become U+FFFD."""
+        """Returns the text of token ids. Unknown ids are left out, and invalid UTF-8 becomes
+        U+FFFD.
+        """
         ids = [whole_number("token_ids", id, -(2**31), 2**31 - 1) for id in token_ids]
         return self._native.decode(ids, bool(skip_special_tokens)).decode(errors="replace")
 
@@ -49,8 +56,10 @@ class Tokenizer:
         continue_final_message: bool | str = False,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """The conversation as the model reads it. add_generation_prompt is true unless the last message is
-        continued; continue_final_message may be the name of the field that goes on.
+        """Returns the conversation as the text that the model reads.
+
+        add_generation_prompt: None means True unless the last message is continued.
+        continue_final_message may be the name of the field that is continued.
         """
         return self._chat_prompt(
             messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs
@@ -65,7 +74,9 @@ class Tokenizer:
         continue_final_message: bool | str,
         chat_template_kwargs: Mapping[str, Any] | None,
     ) -> tuple[str, list[int]]:
-        """Text and tokens. What people say is never read as special tokens."""
+        """Returns text and tokens of a conversation. The words of messages are never read as
+        special tokens.
+        """
         conversation: dict[str, Any] = {"messages": messages, "continue_final_message": continue_final_message}
         if tools is not None:
             conversation["tools"] = tools

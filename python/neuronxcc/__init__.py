@@ -1,4 +1,4 @@
-"""The package that the legacy dialect of NKI is imported from; only its `nki` is here."""
+"""The package that kernels import the legacy dialect of NKI from. Only its `nki` exists here."""
 
 from . import nki
 

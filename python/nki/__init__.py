@@ -1,8 +1,11 @@
-"""A stand-in for the package `nki` of the Neuron SDK: it runs a kernel's Python as it is and records every instruction.
+"""A stand-in for the package `nki` of the Neuron SDK. It runs a kernel's Python unchanged and
+records every instruction.
 
-    python -m nki.run kernel.py:matmul --arg a=bf16[128,128] --arg b=bf16[128,512] --device trn2 --trace matmul.trace
+    python -m nki.run kernel.py:matmul --arg a=bf16[128,128] --arg b=bf16[128,512] --device trn2 \
+        --trace matmul.trace
 
-`nki.tracer` is what both dialects are built on; `nki.isa` and `nki.language` are this dialect. See docs/nki_front_end.md.
+`nki.isa` and `nki.language` are this dialect. `nki.tracer` is the common base of both dialects. See
+docs/nki_front_end.md.
 """
 
 from . import collectives, compiler, isa, language

@@ -1,4 +1,4 @@
-"""The arguments of a kernel as a command line gives them."""
+"""Reads the arguments of a kernel from a command line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class UsageError(Exception):
-    """A command line that means nothing; the text names the option."""
+    """A command line is wrong. The text names the option."""
 
 
+# A tensor argument as the command line describes it.
 @dataclass
 class TensorArgument:
     name: str
@@ -28,7 +29,9 @@ class TensorArgument:
     scale: float | None
 
     def random(self, generator, first: bool) -> np.ndarray:
-        """Numbers as the type rounds them: normal ones of deviation `scale`, or whole ones."""
+        """Returns random numbers, rounded to the type: normal numbers of deviation `scale`, or
+        whole numbers.
+        """
         if self.dtype.integer:
             return generator.integers(0, max(2, int(self.scale or 2)), self.shape).astype(self.dtype.raw)
         if self.dtype.packed:
@@ -39,7 +42,7 @@ class TensorArgument:
 
 
 def tensor_argument(text: str) -> TensorArgument:
-    """NAME=DTYPE[SHAPE] or NAME=DTYPE[SHAPE]*SCALE."""
+    """Reads NAME=DTYPE[SHAPE] or NAME=DTYPE[SHAPE]*SCALE."""
     name, equals, described = text.partition("=")
     match = _TENSOR.fullmatch(described.strip())
     if not equals or not _NAME.fullmatch(name) or match is None:
@@ -58,7 +61,9 @@ def tensor_argument(text: str) -> TensorArgument:
 
 
 def literal(text: str, names: dict):
-    """NAME=VALUE: a Python literal, or an expression over the names of the kernel's module."""
+    """Reads NAME=VALUE, where VALUE is a Python literal or an expression over the names of the
+    kernel's module.
+    """
     name, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(name):
         raise UsageError(f"--kwarg: expected NAME=VALUE, found {text!r}")
@@ -67,17 +72,21 @@ def literal(text: str, names: dict):
     except (ValueError, SyntaxError):
         pass
     try:
-        return name, eval(value, names)  # the user's own command line over the user's own module
+        # The expression comes from the user's own command line and is evaluated over the user's own
+        # module.
+        return name, eval(value, names)
     except Exception as error:
         raise UsageError(f"--kwarg {name}: {value!r} is no Python literal and no expression of the kernel's module: "
                          f"{error}") from None  # fmt: skip
 
 
 def bind(parameters: list[str], tensors: list[TensorArgument], options: dict, generator) -> tuple[dict, dict]:
-    """Arguments by name: what the kernel is called with, and the numbers of the tensors (empty without a generator).
+    """Returns two dictionaries by name: the arguments of the call, and the numbers of the tensors.
+    Without a generator there are no numbers.
 
-    Tensors go to the parameters of their names, or in order if no name is one of a parameter. A name that is
-    given several times is a tuple of tensors.
+    A tensor goes to the parameter of its name. If no tensor has the name of a parameter, the
+    tensors go to the parameters in order. A name that is given several times becomes a tuple of
+    tensors.
     """
     by_name: dict[str, list] = {}
     known = set(parameters)

@@ -1,9 +1,11 @@
-"""`import nki.collectives as ncc`: exchange between the ranks of a replica group.
+"""`import nki.collectives as ncc`: data exchange between the ranks of a replica group.
 
-One rank runs, the first of its group. Of the others nothing is known here, so that with values a group has to be one rank.
-Recorded is what the rank's own DMA engines move, as `sendrecv`: each exchange's result once, and all_reduce's twice (assumed:
-a ring, which reduces on its first way round and gathers on its second). The time on the links between chips has no
-public figure and is not in it; a note of the trace says so.
+Only one rank runs, the first of its group. Nothing is known about the other ranks, so that a run
+with values needs a group of one rank. The trace records what the rank's own DMA engines move, as
+`sendrecv`. The result of an exchange is recorded once, and the result of all_reduce twice. Assumed:
+all_reduce runs on a ring that reduces on its first pass and gathers on its second. There is no
+public figure for the links between chips, so their time is not included, and a note of the trace
+says so.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _PARTITIONS = {rg_partition_op.bitwise_and: int.__and__, rg_partition_op.div: in
 
 
 class ReplicaGroup(NKIObject):
-    """Lists of ranks; each list exchanges among itself."""
+    """Lists of ranks. The ranks of a list exchange data with each other."""
 
     def __init__(self, replica_groups=None, **kwargs):
         groups = replica_groups if replica_groups is not None else next(iter(kwargs.values()), None)
@@ -56,7 +58,7 @@ class ReplicaGroup(NKIObject):
 
 
 def _ranks(call, group) -> list:
-    """The list that the traced rank is in."""
+    """Returns the list that the traced rank is in."""
     if not isinstance(group, ReplicaGroup):
         errors.fail(call, f"replica_group: expected a ReplicaGroup, found {group!r}")
     found = group.replica_groups[0]
@@ -68,7 +70,7 @@ def _ranks(call, group) -> list:
 
 
 def _pairs(call, dsts, srcs, memories=(HBM, SBUF)):
-    """The tensors of an exchange, checked."""
+    """Checks the tensors of an exchange and returns them in pairs."""
     if not isinstance(dsts, (list, tuple)) or not isinstance(srcs, (list, tuple)) or len(dsts) != len(srcs) or not dsts:
         errors.fail(call, "srcs, dsts: expected two lists of equally many tensors")
     for i, (dst, src) in enumerate(zip(dsts, srcs)):
@@ -83,7 +85,7 @@ def _pairs(call, dsts, srcs, memories=(HBM, SBUF)):
 
 
 def _parts(call, view, dim, count, operand):
-    """`count` equal parts of a view along `dim`."""
+    """Returns `count` equal parts of a view along `dim`."""
     dim = int(dim)
     if not 0 <= dim < view.ndim or view.shape[dim] % count:
         errors.fail(call, f"{operand}: {view.describe()} has no {count} equal parts along dimension {dim}")
@@ -109,7 +111,7 @@ def _reduction(call, op):
 
 
 def all_reduce(srcs, dsts, replica_group, op, priority=None, name=None):
-    """dsts = the reduction of every rank's srcs."""
+    """Sets dsts to the reduction of the srcs of all ranks."""
     call = "nki.collectives.all_reduce"
     s = sessions.active(call)
     _reduction(call, op)
@@ -121,7 +123,7 @@ def all_reduce(srcs, dsts, replica_group, op, priority=None, name=None):
 
 
 def all_gather(srcs, dsts, replica_group, collective_dim, priority=None, name=None):
-    """dsts = every rank's srcs, one behind the other along `collective_dim`."""
+    """Sets dsts to the srcs of all ranks, concatenated along `collective_dim`."""
     call = "nki.collectives.all_gather"
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
@@ -132,7 +134,7 @@ def all_gather(srcs, dsts, replica_group, collective_dim, priority=None, name=No
 
 
 def reduce_scatter(srcs, dsts, replica_group, collective_dim, op, priority=None, name=None):
-    """dsts = this rank's part of the reduction of every rank's srcs."""
+    """Sets dsts to this rank's part of the reduction of the srcs of all ranks."""
     call = "nki.collectives.reduce_scatter"
     s = sessions.active(call)
     _reduction(call, op)
@@ -144,7 +146,7 @@ def reduce_scatter(srcs, dsts, replica_group, collective_dim, op, priority=None,
 
 
 def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=None):
-    """Part r of dsts = this rank's part of rank r's srcs."""
+    """Sets part r of dsts to this rank's part of the srcs of rank r."""
     call = "nki.collectives.all_to_all"
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
@@ -156,19 +158,25 @@ def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=No
 
 
 def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
-    """dsts = the chunks of every rank's srcs that are for this rank; a run-time table says how long they are and where."""
+    """Sets dsts to the chunks that all ranks send to this rank. A run-time table holds their
+    lengths and positions.
+    """
     call = "nki.collectives.all_to_all_v"
     return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
 
 
 def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
-    """dsts = a chunk of every rank's srcs, in slots of one size; a run-time table says how long the chunks are."""
+    """Sets dsts to one chunk of the srcs of each rank, in slots of one size. A run-time table holds
+    the lengths of the chunks.
+    """
     call = "nki.collectives.all_gather_v"
     return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
 
 
 class Prepared(NkiInstruction):
-    """What a trigger runs. The table is read by then; its setup has no time of its own (assumed: it is hidden)."""
+    """The result of a "prepare" call, which a trigger runs. The table is read by then. Its setup
+    takes no time of its own (assumed: the setup is hidden).
+    """
 
     __slots__ = ("kind", "arguments")
 
@@ -197,14 +205,16 @@ def _trigger(kind, prepare_instr, name=None):
     return _EXCHANGES[kind](*prepare_instr.arguments)
 
 
-# An exchange in two steps, since NKI 0.7: the trigger moves the data.
+# An exchange in two steps, since NKI 0.7: one call prepares it, and a trigger moves the data.
 _EXCHANGES = {"all_to_all_v": all_to_all_v, "all_gather_v": all_gather_v}
 all_to_all_v_prepare, all_to_all_v_trigger = partial(_prepare, "all_to_all_v"), partial(_trigger, "all_to_all_v")
 all_gather_v_prepare, all_gather_v_trigger = partial(_prepare, "all_gather_v"), partial(_trigger, "all_gather_v")
 
 
 def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=False):
-    """With `slots`, what all ranks send arrives, else as much as this rank sends."""
+    """Records an exchange whose sizes are known only at run time. With `slots`, a chunk arrives
+    from each rank, otherwise as much as this rank sends.
+    """
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
     dst, src = _pairs(call, dsts, srcs, (HBM,))[0]
@@ -236,7 +246,9 @@ def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_co
 
 
 def _table(call, view, rows, ranks):
-    """The counts and displacements of an exchange. Row 2, which the exchange writes, need not have been written."""
+    """Checks and returns the table of counts and displacements. Row 2 need not have been written,
+    because the exchange writes it.
+    """
     expected = (rows, ranks) if operands.tensor(call, "metadata_tensor", view).memory == HBM else (1, rows, ranks)
     if view.dtype is not dtypes.uint32 or view.shape != expected:
         errors.fail(call, f"metadata_tensor: {view.describe()}, expected uint32 {list(expected)}")
@@ -250,7 +262,7 @@ def _row(table, row):
 
 
 def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None):
-    """dsts = the srcs of the rank that sends to this one."""
+    """Sets dsts to the srcs of the rank that sends to this one."""
     call = "nki.collectives.collective_permute"
     s = sessions.active(call)
     ranks = sorted({int(rank) for pair in source_target_pairs for rank in pair})
@@ -267,7 +279,7 @@ def _channels(call, lists, operand):
 
 
 def collective_permute_implicit(srcs_by_channel, dsts_by_channel, replica_group, channel_ids=(0,), priority=None, name=None):
-    """dsts = the srcs of the rank before this one in the ring."""
+    """Sets dsts to the srcs of the previous rank in the ring."""
     call = "nki.collectives.collective_permute_implicit"
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
@@ -280,7 +292,7 @@ def collective_permute_implicit(srcs_by_channel, dsts_by_channel, replica_group,
 
 def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op,
                                        channel_ids=(0,), priority=None, name=None):  # fmt: skip
-    """dsts = op(srcs0, srcs1) of the rank before this one in the ring."""
+    """Sets dsts to op(srcs0, srcs1) of the previous rank in the ring."""
     call = "nki.collectives.collective_permute_implicit_reduce"
     s = sessions.active(call)
     _reduction(call, op)
@@ -300,13 +312,13 @@ def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_
 
 
 def collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0, name=None):
-    """The rank whose data this one has after `iteration_id` steps of the ring."""
+    """Returns the rank whose data this rank has after `iteration_id` steps of the ring."""
     ranks = _ranks("nki.collectives.collective_permute_implicit_current_processing_rank_id", replica_group)
     return registers.Register(ranks[-int(iteration_id) % len(ranks)])
 
 
 def rank_id(name=None):
-    """Of the traced rank: 0."""
+    """Returns the traced rank, which is 0."""
     sessions.active("nki.collectives.rank_id").note(_NOTE.format(0))
     return registers.Register(0)
 

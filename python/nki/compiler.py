@@ -1,7 +1,8 @@
-"""`nki.compiler`: what `@nki.jit(compile_config=..., specialization_config=...)` takes since NKI 0.7.
+"""`nki.compiler`: the arguments of `@nki.jit(compile_config=..., specialization_config=...)`, which
+exist since NKI 0.7.
 
-All of it concerns the compiler; the tracer records the program whatever it says. None is the compiler's own choice.
-Source: the public nki.compiler documentation (SDK 2.33).
+All of them concern the compiler only. The tracer records the same program for all their values.
+None leaves a choice to the compiler. Source: the public nki.compiler documentation (SDK 2.33).
 """
 
 from __future__ import annotations

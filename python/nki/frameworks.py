@@ -1,6 +1,7 @@
-"""Tensors of torch and jax as arguments of kernels that a user's file calls: they become arrays, and results become theirs.
+"""Converts tensors of torch and jax that a user's file passes to kernels. They become arrays, and
+results become tensors of the same package.
 
-Nothing is imported: who passes a tensor has imported its package.
+This module imports neither package: whoever passes a tensor has imported it already.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from .tracer import dtypes
 
 
 def package_of(value) -> str | None:
-    """ "torch" or "jax" for a tensor of theirs."""
+    """Returns "torch" or "jax" for a tensor of that package, else None."""
     name = type(value).__module__.partition(".")[0]
     if name == "torch" and hasattr(value, "detach"):
         return "torch"
@@ -21,7 +22,7 @@ def package_of(value) -> str | None:
 
 
 def as_array(value) -> tuple[np.ndarray, dtypes.DType | None]:
-    """The numbers of a framework's tensor, and its type."""
+    """Returns the numbers of a framework's tensor, and its type."""
     dtype = dtypes.find(str(value.dtype))
     if package_of(value) == "torch":
         value = value.detach().cpu()
@@ -31,7 +32,7 @@ def as_array(value) -> tuple[np.ndarray, dtypes.DType | None]:
 
 
 def as_given(array: np.ndarray, dtype: dtypes.DType, package: str):
-    """A result as a tensor of the package that the arguments are of."""
+    """Returns a result as a tensor of `package`, the package of the arguments."""
     if package == "torch":
         torch = sys.modules["torch"]
         signed = array.astype({"uint16": np.int32, "uint32": np.int64}.get(str(array.dtype), array.dtype))

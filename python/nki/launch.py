@@ -1,4 +1,4 @@
-"""`@nki.jit`: a kernel, its launch grid, and one run of it."""
+"""`@nki.jit`: a kernel, its launch grid, and a run of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from .tracer.trace import Trace
 
 
 class Kernel:
-    """A jitted function. Inside of another kernel a call is a plain call; elsewhere it computes NumPy values."""
+    """A jitted function. Inside another kernel a call is a plain call. Outside it computes values
+    with NumPy.
+    """
 
     def __init__(self, function, grid: tuple = ()):
         functools.update_wrapper(self, function)
@@ -28,13 +30,17 @@ class Kernel:
         self.grid = grid
 
     def __getitem__(self, grid) -> Kernel:
-        """`kernel[2]`: a launch on two cores."""
+        """`kernel[2]`: returns the kernel for a launch on two cores."""
         sizes = grid if isinstance(grid, tuple) else (grid,)
         return Kernel(self.func, tuple(int(n) for n in sizes))
 
     def with_schedule(self, edges) -> Kernel:
-        """`kernel.with_schedule([("plus1", "recip")])` (guide "How to Use the NKI Scheduling APIs"): instructions, by the names
-        that the calls give, that the compiler's scheduler has to keep in an order. The trace has the program's order anyway."""
+        """`kernel.with_schedule([("plus1", "recip")])` asks the compiler's scheduler to keep
+        instructions in an order.
+
+        Instructions are named by the calls' `name` arguments (guide "How to Use the NKI Scheduling
+        APIs"). The trace always has the program's order.
+        """
 
         @functools.wraps(self.func)
         def scheduled(*args, **kwargs):
@@ -53,8 +59,11 @@ class Kernel:
 
 
 def jit(function=None, **options):
-    """`@nki.jit` and `@nki.jit(mode=..., ...)`; the options concern the compiler, but for `grid=[2]`: the launch on two
-    cores that `kernel[2]` is, for all calls."""
+    """`@nki.jit` and `@nki.jit(mode=..., ...)`: returns a Kernel.
+
+    The options concern the compiler, except `grid=[2]`, which launches all calls on two cores, like
+    `kernel[2]`.
+    """
     if function is None:
         return functools.partial(jit, **options)
     kernel = function if isinstance(function, Kernel) else Kernel(function)
@@ -62,8 +71,11 @@ def jit(function=None, **options):
 
 
 def simulate(kernel):
-    """A function of arrays (NumPy's, torch's or jax's) that runs the kernel with values, and gives such arrays. The device is
-    the one that the environment variable NEURON_PLATFORM_TARGET_OVERRIDE names, else a trn2."""
+    """Returns a function of arrays that runs the kernel with values and returns arrays of the same
+    package (NumPy, torch or jax).
+
+    The environment variable NEURON_PLATFORM_TARGET_OVERRIDE names the device. The default is trn2.
+    """
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
     def run(*args, **kwargs):
@@ -76,12 +88,15 @@ def simulate(kernel):
 
 
 def execute(s: Session, function, args: tuple, kwargs: dict):
-    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns.
+    """Runs `function` in the session and returns its result. Arrays among the arguments become
+    tensors in HBM.
 
-    Of a launch grid the session is the first program; with values the others run beside it.
+    With a launch grid the session is that of the first program. If values are computed, the other
+    programs run, too.
     """
     before = sessions.current
-    count = 1 if hasattr(function, "whole_grid") else math.prod(s.grid)  # the legacy dialect loops over its grid itself
+    # The legacy dialect loops over its grid itself.
+    count = 1 if hasattr(function, "whole_grid") else math.prod(s.grid)
     if count > 1:
         s.note(f"the kernel is launched on {list(s.grid)} cores; the trace is that of the first")
     try:
@@ -103,7 +118,8 @@ def _call(s, function, args, kwargs):
 
 
 class Shaped:
-    """An argument without values: a type and a shape, or an array with the type that it is meant to have."""
+    """An argument without values (a type and a shape), or an array together with its intended type.
+    """
 
     def __init__(self, dtype, shape: tuple, data: np.ndarray | None = None):
         self.dtype = dtype
@@ -130,7 +146,7 @@ def _argument(s, name, value, source):
 
 
 def tensors_of(returned) -> list[Tensor]:
-    """The tensors in what a kernel returned."""
+    """Returns all tensors in the return value of a kernel."""
     if isinstance(returned, Tensor):
         return [returned]
     if isinstance(returned, dict):
@@ -141,7 +157,9 @@ def tensors_of(returned) -> list[Tensor]:
 
 
 def check_result(s: Session, view: Tensor, name: str = "the result"):
-    """What the kernel returns must have been written, and not be computed from what was not."""
+    """Raises an error if the result contains elements that were never written, or that depend on
+    such elements.
+    """
     holes = view.storage.unwritten(view.layout, view.offset)
     if holes is False:
         return
@@ -155,7 +173,9 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
 
 
 def results(s: Session, returned, package: str | None = None):
-    """What a kernel returned, tensors as arrays of numbers (float32 for types that NumPy lacks) or of `package`."""
+    """Returns a kernel's result with arrays (float32 for types that NumPy lacks) or tensors of
+    `package` in place of tensors.
+    """
     if isinstance(returned, Tensor):
         check_result(s, returned)
         numbers = s.read(returned)

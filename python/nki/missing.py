@@ -1,10 +1,13 @@
-"""Packages that kernels' files import and that are not installed: torch, jax, pytest and the like, but any other too.
+"""Placeholders for packages that kernels' files import and that are not installed: torch, jax,
+pytest and any other.
 
-An import of one of them gives a placeholder that lets the file be imported: decorators, annotations and
-base classes made of it do nothing. To compute with it is an error that names the package and the line.
+The import of such a package returns a placeholder, so that the file can be imported. Decorators,
+annotations and base classes made of a placeholder do nothing. Computing with one is an error that
+names the package and the line.
 
-A file may ask whether a package is there: an import inside of `try` fails as ever, but for the packages listed here, which
-published kernels import so without need.
+A file may test whether a package exists. An import inside `try` therefore fails as usual. The
+packages listed below are an exception, because published kernels import them in `try` without
+needing them.
 """
 
 from __future__ import annotations
@@ -24,14 +27,15 @@ PACKAGES = {"torch", "torch_xla", "torch_neuronx", "torch_neuron", "jax", "jaxli
             "neuron_dtypes", "neuronxcc", "neuronxlogger", "transformers", "matplotlib", "tqdm", "absl", "pandas", "diffusers",
             "typing_extensions", "einops", "typeguard", "hypothesis"}  # fmt: skip
 
-# Parts of the real `nki` that are no part of its interface; generated kernels annotate their parameters with a class of them.
+# Private parts of the real `nki`. Generated kernels annotate their parameters with a class of these
+# modules.
 _INNER = ("nki.backends", "nki.framework")
 
-unlisted: list[str] = []  # packages beside these that a file wanted; reports name them
+unlisted: list[str] = []  # missing packages that are not listed above; reports name them
 
 
 class Placeholder:
-    """Anything of a missing package."""
+    """Any object of a missing package."""
 
     def __init__(self, name: str):
         self.__dict__["_name"] = name
@@ -107,7 +111,7 @@ class _Module(Placeholder):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last: finds what nothing else has found."""
+    """Finds the modules that no other finder has found. It is the last one in sys.meta_path."""
 
     def find_spec(self, name, path=None, target=None):
         package = name.partition(".")[0]
@@ -127,7 +131,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _plainly_imported() -> bool:
-    """Whether what asks for a module is an import statement of a user's file that does not expect to fail."""
+    """Returns whether the module is imported by a statement of a user's file that does not expect
+    failure.
+    """
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
@@ -138,7 +144,9 @@ def _plainly_imported() -> bool:
 
 @functools.lru_cache
 def _plain_imports(name: str) -> frozenset:
-    """The lines of import statements outside of `try`; of installed packages, which cope with what is missing, none."""
+    """Returns the lines of the import statements outside `try`. The result is empty for installed
+    packages, which handle missing modules themselves.
+    """
     if re.search(r"[\\/](site|dist)-packages[\\/]", name):
         return frozenset()
     with open(name, "rb") as file:

@@ -1,4 +1,6 @@
-"""What a kernel should compute: an expression, or a function of the user's, and how far the result is from it."""
+"""The expected result of a kernel: an expression or a user's function, and the distance of the
+result from it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ import numpy as np
 from .arguments import UsageError
 from .tracer import dtypes
 
-notes: list[str] = []  # on files that were loaded, for the report
+notes: list[str] = []  # notes on loaded files, for the report
 _FUNCTION = re.compile(r"(?P<place>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
 
 
@@ -36,7 +38,7 @@ _NAMES = {
 
 
 def load(place: str) -> types.ModuleType:
-    """The module of FILE.py or a dotted name; the file's folder becomes one to import from."""
+    """Imports FILE.py or a dotted name. The folder of the file is added to sys.path."""
     if not place.endswith(".py"):
         return importlib.import_module(place)
     path = os.path.abspath(place)
@@ -45,7 +47,8 @@ def load(place: str) -> types.ModuleType:
     with open(path, "rb") as source:
         nodes = list(ast.walk(ast.parse(source.read(), path)))
     levels = _levels(nodes)
-    while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < levels:  # so that its relative imports work
+    # The loop ends at a folder from which the file's relative imports work.
+    while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < levels:
         folder, name = os.path.split(folder)
         package.insert(0, name)
     for entry in (folder, os.path.dirname(path)):
@@ -58,17 +61,20 @@ def load(place: str) -> types.ModuleType:
         module = importlib.import_module(".".join([*package, file[:-3]]))
         if getattr(module, "__file__", None) and os.path.samefile(module.__file__, path):
             return module
-    # `kernel_2.1.py` or `copy.py`, which no import statement reaches
+    # Names such as `kernel_2.1.py` or `copy.py` cannot be reached by an import statement.
     return _module(re.sub(r"\W", "_", file[:-3]) + "_of_the_user", path)
 
 
 def _levels(nodes: list[ast.AST]) -> int:
-    """How many folders the file's relative imports need around it: `from ..utils import x` two."""
+    """Returns how many enclosing folders the file's relative imports need: two for `from ..utils
+    import x`.
+    """
     return max((n.level for n in nodes if isinstance(n, ast.ImportFrom)), default=0)
 
 
 def _roots(path: str, nodes: list[ast.AST]) -> list[str]:
-    """The folders above the file in which modules lie that it imports by their whole names."""
+    """Returns the folders above the file that contain modules which it imports by their full names.
+    """
     names = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level}
     names |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
     roots, folder = [], os.path.dirname(path)
@@ -81,14 +87,17 @@ def _roots(path: str, nodes: list[ast.AST]) -> list[str]:
 
 
 def _imported(package: list[str], folder: str, needed: bool) -> bool:
-    """Imports the packages around a file. Where one cannot be imported here, a file that needs none of them, as
-    it has no relative imports, does without."""
+    """Imports the packages around a file and returns whether that worked.
+
+    A file without relative imports does not need them. If a package cannot be imported, such a file
+    is loaded alone.
+    """
     if package:
         package[0] = _package(package[0], os.path.join(folder, package[0]))
     try:
         for end in range(1, len(package) + 1):
             importlib.import_module(".".join(package[:end]))
-    except Exception as error:  # whatever a user's package raises
+    except Exception as error:  # a user's package may raise anything
         if needed:
             raise
         notes.append(f"the package {'.'.join(package)} cannot be imported here ({type(error).__name__}: {error}); "
@@ -98,8 +107,11 @@ def _imported(package: list[str], folder: str, needed: bool) -> bool:
 
 
 def _package(name: str, folder: str) -> str:
-    """The name to import the user's package by: its own, or another one if it is called `nki` as ours is, or as another
-    package that is imported already."""
+    """Returns the name for importing the user's package.
+
+    The package gets another name than its own if it is called `nki` like this one, or like another
+    imported package.
+    """
     taken = sys.modules.get(name)
     if taken is None or folder in map(os.path.abspath, getattr(taken, "__path__", [])):
         return name
@@ -115,7 +127,7 @@ def _package(name: str, folder: str) -> str:
 
 
 def _module(name: str, path: str, folders: list[str] | None = None) -> types.ModuleType:
-    """The module, or with `folders` the package, of the file under this name."""
+    """Imports the file at `path` under this name, as a module or (with `folders`) as a package."""
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -123,12 +135,14 @@ def _module(name: str, path: str, folders: list[str] | None = None) -> types.Mod
 
 
 def expected(text: str, arguments: dict) -> list[np.ndarray]:
-    """The reference's results over the arguments (numbers as rounded to their types)."""
+    """Returns the results of the reference. Its arguments are numbers that are rounded to their
+    types.
+    """
     try:
         result = _evaluated(text, arguments)
     except UsageError:
         raise
-    except Exception as error:  # whatever the user's reference raises
+    except Exception as error:  # the user's reference may raise anything
         raise UsageError(f"--ref {text}: {type(error).__name__}: {error}") from None
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else (result,))]
 
@@ -138,7 +152,7 @@ def _evaluated(text, arguments):
     if match is None:
         return eval(
             text, {**_NAMES, **{name: _wide(value) for name, value in arguments.items()}}
-        )  # the user's command line
+        )  # the expression is the user's own
     function = getattr(load(match["place"]), match["name"], None)
     if function is None:
         raise UsageError(f"--ref: {match['place']} has no {match['name']}")
@@ -159,14 +173,18 @@ def _wide(value):
 
 
 def default_tolerance(types: list[dtypes.DType]) -> float:
-    """Eight half-ulps of the coarsest floating type, and no less than 1e-5."""
+    """Returns eight half-ulps of the coarsest floating-point type, but at least 1e-5."""
     coarsest = max((2.0 ** -(d.mantissa + 2) for d in types if d.float), default=0.0)
     return max(8 * coarsest, 1e-5)
 
 
 def distance(found: np.ndarray, reference: np.ndarray) -> float:
-    """The larger of the relative Frobenius error and each element's error relative to |ref| + 8 RMS(ref); infinite
-    where one of the two is NaN or infinite and the other is not the same."""
+    """Returns the distance of a result from the reference.
+
+    It is the larger of the relative Frobenius error and the largest error of an element relative to
+    |ref| + 8 RMS(ref). It is infinite if one of the two has a NaN or infinity where the other has
+    not the same.
+    """
     found, reference = found.astype(np.float64), np.asarray(reference, np.float64)
     finite = np.isfinite(reference)
     if not np.isfinite(found[finite]).all() or not np.array_equal(found[~finite], reference[~finite], equal_nan=True):

@@ -1,7 +1,9 @@
-"""Traces a kernel of a file: `python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace OUT`.
+"""Traces a kernel of a file: `python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace
+OUT`.
 
-Exit status: 0; 1 the kernel is wrong (it raises, breaks a rule, computes something else); 2 the command line is.
-What is wrong is one line on standard error, behind it the user's lines of the traceback if the kernel raised.
+The exit status is 0 on success, 1 if the kernel is wrong (it raises, breaks a rule or computes
+something else), and 2 if the command line is wrong. Standard error then has one line that says what
+is wrong. If the kernel raised, the user's lines of the traceback follow.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
-_MOST_SECONDS = 10_000_000  # that a timer takes
+_MOST_SECONDS = 10_000_000  # the largest time that a timer accepts
 _KERNEL = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
 
 
@@ -42,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     except KernelFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except OSError as error:  # of our own files: those of the kernel's code are its failures
+    except OSError as error:  # errors of our own files; those of the kernel's code are its failures
         print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -50,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class KernelFailed(Exception):
-    """The kernel is wrong; the text says how."""
+    """The kernel is wrong. The text says how."""
 
 
 def _parser():
@@ -87,7 +89,8 @@ def run(options) -> int:
     generator = np.random.default_rng(options.seed) if with_values else None
     try:
         call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
-    except (MemoryError, ValueError) as error:  # NumPy's, of random numbers that no memory holds
+    # NumPy raises these errors for random numbers that do not fit into memory.
+    except (MemoryError, ValueError) as error:
         raise UsageError(f"--arg: the tensors' numbers do not fit into memory: {error}") from None
     absent = _required(kernel).difference(call)
     if absent:
@@ -165,7 +168,9 @@ def _no_kernel(place, name, module):
 
 
 def _is_legacy(kernel):
-    """Whether the kernel's file speaks the other dialect. Its types alone, which some new files name, do not make it so."""
+    """Returns whether the kernel's file uses the legacy dialect. Imports of its types alone do not
+    count, because some files of the new dialect name them.
+    """
     for value in getattr(inspect.unwrap(kernel), "__globals__", {}).values():
         name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
         if isinstance(name, str) and name.startswith("neuronxcc.nki") and name != "neuronxcc.nki.typing":
@@ -194,7 +199,9 @@ def _required(kernel):
 
 
 def _guarded(session, kernel, call):
-    """Runs the kernel; whatever it raises becomes a message. A kernel that hangs without instructions is stopped too."""
+    """Runs the kernel and turns whatever it raises into a message. A kernel that hangs without
+    instructions is stopped, too.
+    """
 
     def out_of_time(number, frame):
         raise errors.LimitReached(f"{location.describe(frame)}: limit: the kernel has run for {session._max_seconds:g} "
@@ -218,7 +225,9 @@ def _where(error):
 
 
 def _raised(error, place="<no file>"):
-    """`file:line: Type: text`, and under it the user's lines of the traceback; with the call where it was raised inside of one."""
+    """Returns `file:line: Type: text` and below it the user's lines of the traceback. If a call of
+    this package raised, the first line names that call.
+    """
     raised = traceback.extract_tb(error.__traceback__)
     frames = [f for f in raised if location.is_user_file(f.filename)]
     call = _call_of(error)
@@ -234,7 +243,9 @@ _MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.te
 
 
 def _call_of(error) -> str:
-    """The function of this package that the user's innermost line called and that raised; empty if it did not come so far."""
+    """Returns the function of this package that the user's innermost line called and that raised,
+    or "".
+    """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     users = [i for i, frame in enumerate(frames) if location.is_user_file(frame.f_code.co_filename)]
     if not users or users[-1] + 1 >= len(frames):
@@ -279,7 +290,8 @@ def _definition(kernel):
 
 
 def _check_written(session, outputs):
-    """A result of which nothing was written is known to be wrong without values too."""
+    """Raises an error for a result without any written element. This is known without values, too.
+    """
     for i, view in enumerate(outputs):
         if view.dynamic is None and view.storage.unwritten(view.layout, view.offset) is True:
             where = session.trace.place(view.storage.root.kind)

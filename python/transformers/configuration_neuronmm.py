@@ -1,21 +1,30 @@
-"""config.json of a model whose weights neuronmm has made smaller.
+"""The config.json of a model whose weights neuronmm has made smaller.
 
-The fields are those of the original architecture and two more:
+The fields are those of the original architecture and two more. An absent field means that nothing
+of that kind was done.
 
-    neuronmm_compression   its "form" (absent: "uv"), and "ranks": for each layer the rank of gate, up and down; 0 is a
-                           dense matrix. A rank is of two factors in the form uv, else a number of pivots. "input":
-                           pivots that gate and up share; "neurons": rows of gate and up, if not intermediate_size
-    neuronmm_quantization  "bits" (8, 6 or 4) and "group_size" (of 4 bits 16 or 32, else 128) of all linear weights, but for
-                           the modules that "exceptions" names by the last part of their names, or of one layer as
-                           "layers.3.mlp.down_proj", with entries like this
+neuronmm_compression describes the smaller MLPs:
 
-A field that is absent means that nothing of the kind was done.
+    form     the form of the MLPs; "uv" if absent
+    ranks    one entry per layer with these fields:
+      gate, up, down   the rank of each matrix; 0 means a dense matrix. In the form uv a matrix of
+                       rank r is two factors, in other forms the rank is a number of pivots
+      input            the number of pivots that gate and up share; optional
+      neurons          the rows of gate and up, if not intermediate_size; optional
+
+neuronmm_quantization describes rounded weights:
+
+    bits         8, 6 or 4, for all linear weights
+    group_size   16 or 32 for 4 bits, else 128
+    exceptions   modules with other formats. A key is the last part of a module's name, or the name
+                 of a module in one layer such as "layers.3.mlp.down_proj". A value is an entry with
+                 bits and group_size
 """
 
 from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
-# An MLP that is split across devices is split where gate and up end and down begins: first factors of gate and up and
-# second ones of down are whole on each.
+# An MLP that is split across devices is split between gate and up on one side and down on the
+# other. The first factors of gate and up and the second factor of down are whole on each device.
 FACTOR_TP_PLAN = {
     "layers.*.mlp.gate_u_proj": "colwise",
     "layers.*.mlp.up_u_proj": "colwise",

@@ -1,6 +1,7 @@
-"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with smaller MLPs, weights of 8, 6 or 4 bits, or both.
+"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3.
 
-Everything but these linear layers is transformers' own code.
+Their MLPs may be smaller, their weights may have 8, 6 or 4 bits, or both. Everything except these
+linear layers is transformers' own code.
 """
 
 import torch
@@ -29,11 +30,17 @@ SCALED = 128  # columns of a row that share a scale
 
 
 class LowBitWeight(nn.Module):
-    """W[i, j] = weight_scale[i, j // 128] * byte[i, j], of 8, 6 or 4 bits as they lie in the file.
+    """A weight of 8, 6 or 4 bits as the file stores it.
 
-    8 bits: the bytes. 6: byte = q - 32; a row is the low halves of all q, the even column's in the low half of a byte, then
-    their high 2 bits, four to a byte. 4: such halves are q; byte = sc * q - sc * zz // 2, where weight_group holds sc - 1 and
-    zz - 8 of every `group` columns. The scales stay bfloat16, as they are in the file, whatever the model computes in.
+    W[i, j] = weight_scale[i, j // 128] * byte[i, j], where byte depends on the bits:
+
+    - 8 bits: the file stores byte itself.
+    - 6 bits: byte = q - 32. A row stores the low 4 bits of all q, two to a byte with the even
+      column in the low half. The high 2 bits follow, four to a byte.
+    - 4 bits: q is stored like those low 4 bits. byte = sc * q - sc * zz // 2, where weight_group
+      holds sc - 1 (low half) and zz - 8 (high half) of every `group` columns.
+
+    The scales are bfloat16 in the file and stay bfloat16, whatever dtype the model computes in.
     """
 
     def __init__(self, rows, columns, bits, group):
@@ -51,7 +58,9 @@ class LowBitWeight(nn.Module):
         return nn.Parameter(torch.zeros(rows, columns, dtype=dtype), requires_grad=False)
 
     def parts(self, stored, width):
-        """Numbers of `width` bits, the lowest bits first."""
+        """Returns the numbers of `width` bits in the bytes of `stored`, the lowest bits of a byte
+        first.
+        """
         shifts = range(0, 8, width)
         return torch.stack([stored >> shift & (1 << width) - 1 for shift in shifts], dim=-1).flatten(-2)[..., : self.columns]
 
@@ -85,11 +94,12 @@ class LowBitLinear(LowBitWeight):
 
 
 class LowBitEmbedding(LowBitWeight):
-    """The table that is also the LM head."""
+    """The embedding table of a model whose LM head is the same table."""
 
     def __init__(self, embedding, bits, group):
         super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
-        # Its dtype is the one that the model computes in: no other tensor here has it.
+        # This buffer has the dtype that the model computes in. No other tensor of this module has
+        # it.
         self.register_buffer("computes_in", torch.empty(0), persistent=False)
 
     def forward(self, ids):
@@ -97,7 +107,9 @@ class LowBitEmbedding(LowBitWeight):
 
 
 class TiedLowBitHead(nn.Module):
-    """Has no weights of its own: a tuple hides the table's from the search for sub-modules."""
+    """An LM head that multiplies with the embedding table. The tuple hides the table from torch's
+    search for submodules.
+    """
 
     def __init__(self, embedding):
         super().__init__()
@@ -108,8 +120,11 @@ class TiedLowBitHead(nn.Module):
 
 
 def format_of(config, module):
-    """Bits and group of a linear layer of a model that is rounded. module: "lm_head", "layers.3.mlp.down_proj". An
-    exception names that, or the last part of it, which is for all layers."""
+    """Returns the bits and the group size of a linear layer of a rounded model.
+
+    module: a name such as "lm_head" or "layers.3.mlp.down_proj". An exception in config.json names
+    the module itself, or the last part of its name, which then holds for all layers.
+    """
     quantization = config.neuronmm_quantization
     exceptions = quantization.get("exceptions", {})
     found = exceptions.get(module) or exceptions.get(module.rpartition(".")[2], quantization)
@@ -123,18 +138,23 @@ def format_of(config, module):
 
 
 class NeuronmmPreTrainedModel:
-    """What all models here have in common; stands before transformers' class."""
+    """Common code of all models here. Must be the first base class, before transformers' class."""
 
     _supports_attention_backend = True
 
     @property
     def dtype(self):
-        """Norms are never rounded; the first tensor, which transformers asks, may be bytes with their scales."""
+        """The dtype of the final norm, which is never rounded.
+
+        transformers would take the dtype of the first tensor, which may be bytes.
+        """
         return self.base_model.norm.weight.dtype
 
     @classmethod
     def from_pretrained(cls, *args, output_loading_info=False, **kwargs):
-        """Missing tensors are an error. transformers would warn and go on with random numbers."""
+        """Loads a model, and raises ValueError if tensors are missing. transformers would warn and
+        use random numbers.
+        """
         model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         missing = sorted(info["missing_keys"])
         if missing:
@@ -166,10 +186,12 @@ class NeuronmmModel(NeuronmmPreTrainedModel):
 
 
 class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
-    """`model_class` is the class of the decoder."""
+    """Common code of the causal models. `dense_class` is transformers' class, and `model_class` the
+    class of the decoder.
+    """
 
     def __init__(self, config):
-        # Not the original constructor, which would build a dense decoder first.
+        # The original constructor is skipped, because it would build a dense decoder first.
         super(self.dense_class, self).__init__(config)
         self.model = self.model_class(config)
         self.vocab_size = config.vocab_size

@@ -1,6 +1,8 @@
-"""MLPs that neuronmm has made smaller, in plain torch: of every form, each layer with its own sizes.
+"""The MLPs that neuronmm has made smaller, in plain torch. Every form is here, and each layer has
+its own sizes.
 
-`sizes` is one entry of "ranks" in "neuronmm_compression" of config.json; what is 0 or absent in it is whole.
+`sizes` is one entry of "ranks" in "neuronmm_compression" of config.json. A matrix whose entry is 0
+or absent is dense.
 """
 
 import torch
@@ -16,7 +18,11 @@ def activation(config):
 
 
 class LowRankMLP(nn.Module):
-    """down(act(gate(x)) * up(x)). A matrix of rank r > 0 is two: X_v_proj [r, in], applied first, then X_u_proj [out, r]."""
+    """Computes down(act(gate(x)) * up(x)).
+
+    A matrix of rank r > 0 is stored as two: X_v_proj [r, in], which is applied first, and X_u_proj
+    [out, r].
+    """
 
     def __init__(self, config, sizes):
         super().__init__()
@@ -42,23 +48,30 @@ class LowRankMLP(nn.Module):
 
 
 def pivots_first(pivots, hidden_size):
-    """The order of all elements that begins with the pivots; both they and the others ascend."""
+    """Returns an order of all elements that begins with the pivots. The pivots and the others are
+    both in ascending order.
+    """
     others = torch.ones(hidden_size, dtype=torch.int32, device=pivots.device).index_fill(0, pivots.long(), 0)
     return torch.argsort(others, stable=True)
 
 
 def order_of(name, pivots, hidden_size):
-    """In which order an MLP takes the elements of the vector that the pivots are of: of x pivots first, of y, which is
-    made with pivots first, back to the model's."""
+    """Returns the order in which an MLP reads the elements of a vector.
+
+    For an input vector x the order puts the pivots first. The output y is computed with its pivots
+    first, and the order for it leads back to the model's own order.
+    """
     order = pivots_first(pivots, hidden_size)
     return torch.argsort(order) if name == "down" else order
 
 
 class PivotedMLP(nn.Module):
-    """down(act(gate(x)) * up(x)) with fewer neurons, or with pivots: elements of a vector that stand for all of it.
+    """Computes down(act(gate(x)) * up(x)) with fewer neurons, or with pivots.
 
-    On the way in t = x[pivots] + D x[others] takes the place of x: of gate, of up, or of both, whose name is "input".
-    On the way out, of down, y[pivots] = z and y[others] = C z. X_pivots holds the numbers, X_pivot_proj is D or C.
+    Pivots are elements of a vector that stand for the whole vector. On the input side, t =
+    x[pivots] + D x[others] replaces x. This can be the input of gate, of up, or of both, which is
+    then named "input". On the output side, down computes z, and y[pivots] = z and y[others] = C z.
+    X_pivots holds the indices, and X_pivot_proj is D or C.
     """
 
     def __init__(self, config, sizes):
@@ -83,8 +96,12 @@ class PivotedMLP(nn.Module):
         return [name for name, rank in self.ranks.items() if rank > 0]
 
     def fix_orders(self, pivots=None):
-        """For compilers, which should neither sort in every pass nor take the numbers for constants: parameters X_order,
-        int32, take the place of X_pivots. Made of `pivots`, by name; without, they are zeros, to be loaded (add_orders)."""
+        """Replaces the buffers X_pivots by parameters X_order (int32), for compilers.
+
+        A compiled model should not sort in every pass, nor treat the indices as constants. The
+        orders are computed from `pivots` (indices by name). Without `pivots` they are zeros, which
+        are loaded later (add_orders).
+        """
         for name in self.pivoted():
             zeros = torch.zeros(self.hidden, dtype=torch.int32)
             order = zeros if pivots is None else order_of(name, pivots[name], self.hidden).to(torch.int32)
@@ -119,7 +136,10 @@ FORMS = {"uv": LowRankMLP} | dict.fromkeys(("pivoted", "narrow", "neurons", "mix
 
 
 def smaller_mlps(config, record, forms=FORMS):
-    """One for each layer. record: "neuronmm_compression" of config.json. forms: what to make of each form."""
+    """Returns one MLP per layer.
+
+    record: "neuronmm_compression" of config.json. forms: the class for each form.
+    """
     form, ranks = record.get("form", "uv"), record["ranks"]
     if form not in forms:
         raise ValueError(f'config.json: "neuronmm_compression": this code reads the forms {", ".join(forms)}, found {form!r}')
@@ -129,7 +149,9 @@ def smaller_mlps(config, record, forms=FORMS):
 
 
 def add_orders(tensors, hidden_size):
-    """What fix_orders() has parameters for, beside the X_pivots in a dictionary of a model's tensors."""
+    """Adds the orders that fix_orders() makes parameters for to a dictionary of a model's tensors,
+    next to X_pivots.
+    """
     for name in [name for name in tensors if name.endswith("_pivots")]:
         stem = name.removesuffix("_pivots")
         order = order_of(stem.rpartition(".")[2], tensors[name], hidden_size)

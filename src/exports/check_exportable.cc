@@ -15,7 +15,8 @@ bool has_rope(const io::ModelConfig& config, bool llama3_too) {
          (llama3_too && std::holds_alternative<io::Llama3RopeScaling>(config.rope_scaling));
 }
 
-// Read in the plugin's Llama and Qwen3; Mistral's layers are Llama's.
+// Returns what the plugin's Llama and Qwen3 models, whose sources were read, lack for this config,
+// or "". Mistral's layers are Llama's.
 std::string missing_in_vllm(const io::ModelConfig& config) {
   const bool qwen3 = config.architecture == Architecture::kQwen3;
   if (config.attention_bias) return "biases of q, k and v";
@@ -27,8 +28,9 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
   return {};
 }
 
-// Read in NxDI's modeling_llama, which is Mistral's too, _qwen2 and _qwen3: Qwen2 takes heads of
-// hidden_size / heads, and both RoPE without scaling, whatever the config says.
+// Returns what NxDI's models lack for this config, or "". Sources that were read: modeling_llama
+// (also used for Mistral), modeling_qwen2 and modeling_qwen3. Qwen2's heads have hidden_size /
+// heads elements, and Qwen2 and Qwen3 use RoPE without scaling, whatever the config says.
 std::string missing_in_nxdi(const io::ModelConfig& config) {
   const bool mistral = config.architecture == Architecture::kMistral;
   const bool llama = mistral || config.architecture == Architecture::kLlama;

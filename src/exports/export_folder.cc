@@ -32,7 +32,7 @@ Status write_file(const fs::path& path, std::string_view text) {
   return io::write_text_file(path, text);
 }
 
-// model.safetensors, or shards and their index.
+// Lists the weight files: model.safetensors, or the shards and their index.
 Result<std::vector<fs::path>> weight_files(const fs::path& model) {
   std::vector<fs::path> files;
   std::error_code error;

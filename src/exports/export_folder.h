@@ -1,11 +1,13 @@
 #pragma once
-// The folder that an owner of a Trainium takes there (docs/export.md):
+// Writes the folder that an owner of a Trainium copies to that machine (docs/export.md). The
+// `export` command calls it.
 //
 //   model/               the weights, linked or copied, under their names, and the tokenizer; its
 //                        config.json names an architecture of our own
 //   neuronmm_mlp.py      the smaller MLPs in plain torch
-//   plugin/              vllm-neuron: a package that vLLM finds   | nxdi_model.py: nxdi's
-//   kernels/             vllm-neuron: fused kernels, for layers of equal ranks
+//   plugin/              only for vllm-neuron: a Python package that vLLM finds
+//   nxdi_model.py        only for nxdi: the model
+//   kernels/             only for vllm-neuron: fused kernels, for layers of equal ranks
 //   golden.safetensors   prompts and the logits of our CPU backend (eval/reference_file.h)
 //   run.py, check_on_trainium.py, common.py, engine.py, export.json, README.md
 
@@ -17,12 +19,12 @@
 
 namespace neuronmm::exports {
 
-// Before any work: refuses an `out` that exists. An export is no model folder, which could be
-// replaced: what somebody has measured there stays.
+// Returns an error if `out` exists. Call it before any other work. An existing export is never
+// replaced, unlike a model folder, because it may hold measurements that somebody has made.
 Status check_output(const std::filesystem::path& out);
 
-// The whole folder, then one rename; of an error nothing is left. Errors: `out` exists, or lies in
-// or around `model`.
+// Writes the whole folder and then renames it once, so that an error leaves nothing behind. Errors:
+// `out` exists, or lies inside or around `model`.
 Status write_export(const std::filesystem::path& model, const std::filesystem::path& out,
                     const Manifest& manifest, const eval::ReferenceLogits& golden);
 

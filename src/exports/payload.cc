@@ -5,7 +5,7 @@
 namespace neuronmm::exports {
 namespace {
 
-// The folder of what is one target's alone.
+// Returns the folder of python/export that holds the files of one target.
 std::string_view own_folder(Target target) {
   return target == Target::kVllmNeuron ? "vllm_neuron/" : "nxdi/";
 }
@@ -15,7 +15,7 @@ std::string_view own_folder(Target target) {
 std::vector<PayloadFile> payload(Target target) {
   const std::string_view own = own_folder(target);
   std::vector<PayloadFile> files = {{"neuronmm_mlp.py", compress::mlp_code()}};
-  // The plugin is installed, away from this folder.
+  // The plugin is installed elsewhere and needs a copy of its own.
   if (target == Target::kVllmNeuron) {
     files.push_back({"plugin/neuronmm_vllm/neuronmm_mlp.py", compress::mlp_code()});
   }

@@ -1,5 +1,6 @@
 #pragma once
-// README.md of an export: how to run it, with which versions, and what the simulator expects.
+// Writes the README.md of an export: how to run it, with which versions, and which times the
+// simulator predicts.
 
 #include <string>
 
@@ -7,6 +8,7 @@
 
 namespace neuronmm::exports {
 
+// Returns the text of README.md.
 std::string readme(const Manifest& manifest);
 
 }  // namespace neuronmm::exports

@@ -7,13 +7,13 @@
 namespace neuronmm::exports {
 namespace {
 
-// The plugin of 2.31 (its setup guide names vLLM 0.21) has not been read; 2.32's notes name
-// 0.24.0.1.1.0.
+// Documented: the notes of SDK 2.32 name plugin 0.24.0.1.1.0. The plugin of 2.31, whose setup guide
+// names vLLM 0.21, has not been read and is therefore not listed.
 const std::vector<Release> kVllmReleases = {
     {"2.32", {{"nki", "0.6"}, {"vllm", "0.24"}, {"vllm-neuron", "0.24"}}, {"trn2", "trn3"}}};
 
-// neuronx-distributed-inference 0.7 to 0.9 were read. 2.29's notes say that NKI 0.3's kernels,
-// which its own modules use, do not run on trn1.
+// The sources of neuronx-distributed-inference 0.7 to 0.9 were read. Documented: the notes of SDK
+// 2.29 say that kernels of NKI 0.3, which its own modules use, do not run on trn1.
 const std::vector<Release> kNxdiReleases = {
     {"2.27", {{"neuronx-distributed-inference", "0.7"}}, {"trn1", "trn2"}},
     {"2.28", {{"neuronx-distributed-inference", "0.8"}}, {"trn1", "trn2"}},

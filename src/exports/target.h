@@ -1,7 +1,8 @@
 #pragma once
-// What runs models on a Trainium, and in which versions. Nobody of this project has run any of it:
-// package versions are those of the SDK's documentation (aws-neuron-sdk, 2.32) and of the sources
-// named at each.
+// The software that can run a model on a Trainium, and its versions. Nobody in this project has run
+// any of it. Package versions are those of the SDK's documentation (aws-neuron-sdk, 2.32) and of
+// the sources named in target.cc. The `export` command chooses a release here and fails for devices
+// and releases that are not listed.
 
 #include <optional>
 #include <string>
@@ -12,32 +13,39 @@
 
 namespace neuronmm::exports {
 
+// The software that an export is written for.
 enum class Target {
-  kVllmNeuron,  // the vLLM Neuron plugin, which has its models in PyTorch (trn2, trn3)
-  kNxdi,        // NxD Inference (trn1, trn2): in maintenance since SDK 2.30, gone from 2.32
+  // The vLLM Neuron plugin, which has its models in PyTorch (trn2, trn3).
+  kVllmNeuron,
+  // NxD Inference (trn1, trn2). In maintenance since SDK 2.30, not part of 2.32.
+  kNxdi,
 };
 std::string_view target_name(Target target);  // "vllm-neuron", "nxdi"
+// Returns the target with this name, or nothing.
 std::optional<Target> find_target(std::string_view name);
 const std::vector<std::string>& target_names();
 
+// A Python package and its version.
 struct Package {
-  std::string name;     // of its distribution
-  std::string version;  // the beginning: "0.6" is 0.6 and 0.6.1
+  std::string name;     // the name of its distribution
+  std::string version;  // a prefix: "0.6" means 0.6 and 0.6.1
 };
+// A release of the Neuron SDK.
 struct Release {
   std::string sdk;  // "2.32"
   std::vector<Package> packages;
   std::vector<std::string> devices;
 };
-// The releases whose interfaces this export was written for, the oldest first.
+// Returns the releases whose interfaces an export for `target` was written for, the oldest first.
 const std::vector<Release>& releases(Target target);
 
-// `device` empty: the target's first; `sdk` empty: the newest release for the device. Errors name
-// what there is.
+// A release and one of its devices.
 struct Choice {
   std::string device;
   Release release;
 };
+// Chooses the release for `device` and `sdk`. An empty `device` means the target's first device,
+// and an empty `sdk` the newest release for the device. Errors list what is available.
 Result<Choice> choose_release(Target target, std::string_view device, std::string_view sdk);
 
 }  // namespace neuronmm::exports

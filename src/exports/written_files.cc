@@ -26,7 +26,7 @@ Result<std::vector<fs::path>> files_below(const fs::path& folder) {
   return files;
 }
 
-// The polynomial of zlib and of Python's zlib.crc32.
+// Returns the same checksum as zlib's crc32 and Python's zlib.crc32.
 uint32_t crc32(const std::string& text) {
   boost::crc_32_type crc;
   crc.process_bytes(text.data(), text.size());

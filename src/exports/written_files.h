@@ -1,5 +1,6 @@
 #pragma once
-// What an export consists of, so that the check there can say which file is missing or another.
+// Lists the files of an export with their sizes and checksums, so that check_on_trainium.py can say
+// which file is missing or changed.
 
 #include <filesystem>
 
@@ -9,9 +10,9 @@
 
 namespace neuronmm::exports {
 
-// {"run.py": {"bytes": 3000, "crc32": 1234}, ...} of every file below `folder`, by their paths from
-// there. Weights have no crc32: reading them once more would take as long as writing them, and
-// the golden logits depend on every one of them.
+// Returns {"run.py": {"bytes": 3000, "crc32": 1234}, ...} with every file below `folder`, named by
+// its path from there. Weight files have no crc32: reading them again would take as long as writing
+// them, and the golden logits depend on every weight.
 Result<nlohmann::ordered_json> written_files(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::exports

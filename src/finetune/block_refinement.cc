@@ -10,7 +10,8 @@
 namespace neuronmm::finetune {
 namespace {
 
-constexpr int64_t kBlockBatch = 4;  // sequences of a step: a layer alone needs no large ones
+// The number of sequences in one step. A single layer needs no large batches.
+constexpr int64_t kBlockBatch = 4;
 
 int64_t tokens_of(const std::vector<const Example*>& examples) {
   int64_t tokens = 0;
@@ -20,9 +21,9 @@ int64_t tokens_of(const std::vector<const Example*>& examples) {
 
 }  // namespace
 
-// Fisher-Yates with the remainder of a 64-bit number: std::shuffle differs between standard
-// libraries. The order is a function of seed, phase and epoch, so that resuming needs no saved
-// order.
+// Shuffles by Fisher-Yates with the remainder of a 64-bit number, because std::shuffle differs
+// between standard libraries. The order is a function of seed, phase and epoch, so that a resumed
+// run needs no saved order.
 std::vector<size_t> shuffled(size_t count, uint64_t seed, int64_t phase, int64_t epoch) {
   std::seed_seq seeds = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
                          static_cast<uint32_t>(phase), static_cast<uint32_t>(epoch)};
@@ -60,7 +61,7 @@ Status BlockRefinement::run(Position& position, const std::function<Status()>& l
     if (interrupted()) return interrupted_error("a layer is not kept");
     sequences_done_ = layer * per_layer;
     model_.begin_block();
-    if (layer < position.step) {  // refined by an earlier run
+    if (layer < position.step) {  // An earlier run has refined this layer.
       model_.end_block();
       continue;
     }
@@ -77,7 +78,7 @@ Status BlockRefinement::refine(Position& position) {
   model_.keep_best();
   NMM_ASSIGN(const double before, error());
   double after = before;
-  const bool has_factors = model_.trainable_parameters() > 0;  // else compression left it dense
+  const bool has_factors = model_.trainable_parameters() > 0;  // false: compression left it dense
   if (has_factors) {
     const Status trained = train();
     if (!trained.ok()) model_.restore_best();
@@ -123,7 +124,8 @@ Status BlockRefinement::step(int64_t index, int64_t total) {
   return {};
 }
 
-// The mean over the tokens of what is held out, else of what is trained on.
+// Returns the mean error per token of the held-out text, or of the training text where nothing is
+// held out.
 Result<double> BlockRefinement::error() const {
   const bool held_out = !held_out_.empty();
   const std::vector<const Example*>& examples = held_out ? held_out_ : trained_;

@@ -1,8 +1,10 @@
 #pragma once
-// Block refinement (AA-SVD): before anything is trained through the whole model, each decoder layer
-// by itself learns to make of the compressed model's hidden states what the dense model's layer
-// makes of its own. Layers are trained in order, so that later ones make up for what is left of the
-// error of those before.
+// The first phase of fine-tuning, block refinement (AA-SVD). Before anything is trained through the
+// whole model, each decoder layer is trained by itself. Its input is the hidden states of the
+// compressed model, and its target is what the dense model's layer makes of the dense model's own
+// hidden states. The layers are trained in order, so that a later layer corrects what is left of
+// the errors of the earlier ones. Used by Training. A run fails when the error of a layer is NaN or
+// infinite, or when the user interrupts it.
 
 #include <functional>
 #include <vector>
@@ -14,16 +16,18 @@
 
 namespace neuronmm::finetune {
 
+// Refines all layers of one model and shows the progress.
 class BlockRefinement {
  public:
-  // On recipe.block_tokens of `data` at most. A layer is left as it was where training has not
-  // lowered its error on `validation` (or, if that is empty, on what it was trained on). All
-  // arguments must outlive it.
+  // Trains on at most recipe.block_tokens tokens of `data`. A layer keeps its old weights where
+  // training has not lowered its error on `validation` (or, if `validation` is empty, on the
+  // training text). All arguments must outlive this object.
   BlockRefinement(const Recipe& recipe, const Dataset& data, const Dataset& validation,
                   TrainableModel& model, Progress& progress);
 
-  // The layers from position.step on. Each adds its errors to position.blocks and one to the step,
-  // and is followed by `layer_done`. An error leaves the layer at hand as it was.
+  // Refines the layers from position.step on. After each layer it appends the layer's errors to
+  // position.blocks, adds one to position.step and calls `layer_done`. After an error the current
+  // layer has its old weights.
   Status run(Position& position, const std::function<Status()>& layer_done);
 
  private:
@@ -39,7 +43,8 @@ class BlockRefinement {
   int64_t sequences_done_ = 0;
 };
 
-// The numbers below `count` in an order of their own for every seed, phase and epoch.
+// Returns the numbers below `count` in a random order that depends on the seed, the phase and the
+// epoch only.
 std::vector<size_t> shuffled(size_t count, uint64_t seed, int64_t phase, int64_t epoch);
 
 }  // namespace neuronmm::finetune

@@ -1,4 +1,5 @@
-// Block refinement of finetune/trainable_model.h: both models' hidden states, layer after layer.
+// This file implements the block refinement of finetune/trainable_model.h. It keeps the hidden
+// states of the compressed model and of its teacher, and moves both from one layer to the next.
 
 #include <ATen/core/grad_mode.h>
 
@@ -8,7 +9,7 @@
 namespace neuronmm::finetune {
 namespace {
 
-// [1, T, H] each: the sum over T of |y - wanted|² / |wanted|².
+// Returns the sum over the T tokens of |y - wanted|² / |wanted|². Both arguments are [1, T, H].
 at::Tensor relative_error(const at::Tensor& y, const at::Tensor& wanted) {
   const auto squares = [](const at::Tensor& x) { return (x * x).sum(-1); };
   return (squares(y - wanted) / squares(wanted)).sum();

@@ -15,8 +15,8 @@ namespace {
 
 using text::TokenId;
 
-// Pieces of `cutoff` tokens, all of them scored but the first of each. A last piece of one token
-// has nothing to predict and is left out.
+// Cuts the tokens into pieces of `cutoff` tokens. All tokens of a piece are scored except its
+// first. A last piece of one token has nothing to predict and is left out.
 void cut(const std::vector<TokenId>& tokens, int64_t cutoff, Dataset& dataset) {
   const auto count = static_cast<int64_t>(tokens.size());
   for (int64_t first = 0; first + 1 < count; first += cutoff) {
@@ -25,7 +25,7 @@ void cut(const std::vector<TokenId>& tokens, int64_t cutoff, Dataset& dataset) {
   }
 }
 
-// From records to tokens, with a count of what did not fit.
+// Turns records into token sequences and counts the records that do not fit.
 class RecordEncoder {
  public:
   RecordEncoder(const text::Tokenizer& tokenizer, const io::ModelConfig& config,
@@ -74,7 +74,9 @@ class RecordEncoder {
     return {};
   }
 
-  // The template says how an answer ends.
+  // Adds a whole conversation. The chat template itself writes what ends an answer. The prompt is
+  // the part before the assistant's first answer. It is found by applying the template to the
+  // messages before that answer, with and without the text that asks for an answer.
   Status add(const text::Conversation& chat) {
     text::Conversation whole = chat, before = chat;
     const auto is_answer = [](const text::Conversation::Json& message) {
@@ -136,7 +138,8 @@ Result<Dataset> read_text(std::string_view content, const std::string& source,
   return dataset;
 }
 
-// The ending decides: .json is a list, .jsonl a record per line, and everything else is text.
+// Reads the file by its ending: .json is a list, .jsonl has a record per line, and everything else
+// is text.
 Result<Dataset> read_any(std::string_view content, const std::filesystem::path& path,
                          const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                          int64_t cutoff) {
@@ -154,7 +157,7 @@ Result<Dataset> read_any(std::string_view content, const std::filesystem::path& 
 
 }  // namespace
 
-// An empty set would train nothing and look like success.
+// Refuses a file without examples, because training on nothing would look like success.
 Result<Dataset> read_dataset(std::string_view content, const std::filesystem::path& path,
                              const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                              int64_t cutoff) {

@@ -39,7 +39,7 @@ std::string weights_name(const Rounding& rounding) {
   return rounding ? io::quantization_text(*rounding) : "original";
 }
 
-// What the models were before anything of them was read.
+// The identities of both folders, taken before anything is read from them.
 struct ModelIdentities {
   nlohmann::ordered_json model, teacher;
 };
@@ -56,7 +56,7 @@ nlohmann::ordered_json identity_of(const fs::path& file) {
   return file.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(io::file_identity(file));
 }
 
-// All that the result depends on: a resumed run must have the same.
+// Returns everything that the result depends on as JSON. A resumed run must have the same settings.
 std::string settings_of(const FinetuneRequest& request, const ModelIdentities& models,
                         const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
@@ -109,7 +109,7 @@ compress::TensorSource factor_source(const TrainableModel& model, const io::Tens
   return source;
 }
 
-// What a tensor of scales or groups belongs to.
+// Returns the weight that a tensor of scales or groups belongs to, or "" for any other tensor.
 std::string weight_of_parts(const std::string& name) {
   for (const std::string_view ending : {io::kScaleEnding, io::kGroupEnding}) {
     if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
@@ -117,8 +117,9 @@ std::string weight_of_parts(const std::string& name) {
   return {};
 }
 
-// The tensors of the checkpoint, the factors from the model. What has few bits already is copied
-// with its scales and groups.
+// Lists the tensors of the output: those of the checkpoint, with the factors taken from the trained
+// model. A tensor that has few bits already and is not trained is copied with its scales and
+// groups.
 std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
                                                const Rounding& rounding) {
   std::map<std::string, io::TensorSpec> factors;
@@ -140,7 +141,7 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
   return sources;
 }
 
-// What the folder has, or is to have; nullopt: floats.
+// Returns the rounding that the folder has or is to have, or nullopt for float weights.
 Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConfig& config) {
   Rounding asked = compress::quantization_of(request.weights, config);
   if (!config.quantization) return asked;
@@ -191,7 +192,8 @@ Result<Dataset> load_data(const fs::path& path, const FinetuneRequest& request,
   return read_dataset(content, path, tokenizer, config, request.recipe.cutoff);
 }
 
-// Validations cost time: sequences from all over a long text, as many as the tokens allow.
+// Limits the validation text, because validations cost time. The sequences that stay are spread
+// over the whole text, and there are as many of them as the token limit allows.
 Dataset thinned(Dataset dataset) {
   int64_t tokens = 0;
   for (const Example& example : dataset.examples) tokens += example.length();
@@ -221,7 +223,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
     card.tags = {std::string(compress::form_tag(config.compression->form))};
     card.facts = compress::compression_facts(*config.compression, config, weights_name(rounding));
   } else if (!request.recipe.trains_all()) {
-    card.tags = {"low-rank"};  // the reference system's folders, which have no record
+    card.tags = {"low-rank"};  // folders of the reference system have no record
   }
   if (rounding) card.tags.push_back(compress::bits_tag(rounding->format));
   std::string parts;
@@ -239,7 +241,8 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
   return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
 }
 
-// Folders of earlier versions, and of the reference system, become ones that transformers opens.
+// Writes config.json. Folders of earlier versions and of the reference system become folders that
+// transformers opens.
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
@@ -288,7 +291,8 @@ Result<Data> load_all_data(const FinetuneRequest& request, const io::ModelConfig
   return data;
 }
 
-// Added to the training data. Nothing else is in memory meanwhile.
+// Adds text that the teacher writes to the training data. The caller has unloaded the trained
+// model, so that only the teacher is in memory.
 Status add_generated(const FinetuneRequest& request, const fs::path& work, Data& data,
                      Progress& progress) {
   const Recipe& recipe = request.recipe;
@@ -305,8 +309,8 @@ Status add_generated(const FinetuneRequest& request, const fs::path& work, Data&
   return {};
 }
 
-// Computing activations again takes a fourth of a step. Assumed: what a batch may take of a
-// machine.
+// Returns how many bytes of activations a step may keep. Computing activations again takes a fourth
+// of a step. Assumed: a batch may use an eighth of the machine's memory.
 int64_t activation_budget() {
   const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return std::max(int64_t{1} << 30, physical / 8);
@@ -344,15 +348,15 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
   NMM_TRY(check_request(request, config, rounding));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));
-  auto model =
-      TrainableModel::load(options_of(request, rounding));  // refuses what cannot be trained
+  auto model = TrainableModel::load(
+      options_of(request, rounding));  // refuses a model that cannot be trained
   if (!model.ok()) return model.error();
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
   NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.work()));
   if (request.recipe.self_generated > 0) {
-    model = fail("the teacher writes");  // makes room for it
+    model = fail("the teacher writes");  // frees the memory of the model
     NMM_TRY(add_generated(request, folder.path(), data, progress));
     model = TrainableModel::load(options_of(request, rounding));
     if (!model.ok()) return model.error();
@@ -374,7 +378,7 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
                                  const OnStep& on_step) {
   try {
     return train(request, progress, on_step);
-  } catch (const std::exception& error) {  // libtorch's way to say that memory is short
+  } catch (const std::exception& error) {  // libtorch throws when memory is short
     const std::string_view what = error.what();
     return fail("libtorch: {}; if memory is short, a smaller micro_batch or cutoff may fit",
                 what.substr(0, what.find('\n')));

@@ -1,6 +1,8 @@
 #pragma once
-// Fine-tunes the factors of a compressed model folder and writes a new folder with the same tensors
-// of the same shapes: ranks, size and speed stay as they were.
+// The command `finetune`: trains the factors of a compressed model folder and writes a new folder.
+// The new folder has the same tensors of the same shapes, so that ranks, size and speed stay as
+// they were. Called by the command line and by the Python bindings. It fails on models, teachers,
+// texts or output folders that do not fit, on interrupts, and when training diverges.
 
 #include <filesystem>
 #include <functional>
@@ -19,51 +21,68 @@ class Backend;
 
 namespace neuronmm::finetune {
 
+// Everything that one fine-tuning needs: its files, its recipe and how it computes.
 struct FinetuneRequest {
   std::filesystem::path model, out;
-  std::filesystem::path data;        // may be empty where the teacher writes
-  std::filesystem::path validation;  // held-out data; 16,384 tokens of it at most; empty: none
-  std::filesystem::path teacher;     // a dense model to imitate; empty: learn the text itself
+  // The training text. May be empty if the teacher writes the training text.
+  std::filesystem::path data;
+  // Held-out text, of which at most 16,384 tokens are used. Empty: no validation.
+  std::filesystem::path validation;
+  // A dense model whose predictions the trained model imitates. Empty: it learns the text itself.
+  std::filesystem::path teacher;
   Recipe recipe;
   std::string device = "cpu";
-  DType compute = DType::kF32;  // kBF16: factors of products are rounded to bf16
-  // Train what weights of these bits compute, and write them. So are folders trained whose weights
-  // have few bits already: their formats and their matrices that are not trained stay as they are,
-  // byte for byte, and of 6 and 4 bits the scales and groups of those that are (kept_grid.h). Other
-  // bits than they have are refused.
+  // The dtype of products. With kBF16 the factors of every product are rounded to bf16.
+  DType compute = DType::kF32;
+  // Trains what a folder with weights of these bits would compute, and writes such a folder. A
+  // folder whose weights have few bits already is trained this way, too, and then other bits than
+  // its own are refused. Its formats and the matrices that are not trained stay as they are, byte
+  // for byte. In 6 and 4 bits the scales and groups of the trained matrices stay as well
+  // (kept_grid.h).
   compress::WeightFormats weights = {};
-  const ops::Backend* backend = nullptr;  // that the teacher writes with: recipe.self_generated
-  bool resume = false;  // go on from what an interrupted run kept in out + ".partial"
-  bool force = false;   // replace an existing output folder, forget an interrupted run
+  // The backend that the teacher writes with. Needed for recipe.self_generated only.
+  const ops::Backend* backend = nullptr;
+  // Continue from what an interrupted run kept in out + ".partial".
+  bool resume = false;
+  // Replace an existing output folder and discard an interrupted run.
+  bool force = false;
 };
 
+// The measurements of one training step.
 struct StepReport {
   Part part = Part::kV;
-  int64_t phase = 0, step = 0;  // from 0
-  double loss = 0.0;            // mean over the scored tokens, before the update
+  int64_t phase = 0, step = 0;  // both count from 0
+  double loss = 0.0;            // the mean over the scored tokens before the update
   double learning_rate = 0.0;
 };
 using OnStep = std::function<void(const StepReport&)>;
 
+// The measurements of one phase.
 struct PhaseSummary {
   Part part = Part::kV;
   int64_t steps = 0;
-  std::vector<double> epoch_losses;     // means over the scored tokens while training
-  std::vector<Validation> validations;  // with the phase's number; the best state was kept
-  std::vector<BlockError> blocks;       // kBlocks: per decoder layer
+  // The mean loss over the scored tokens of each epoch, measured while training.
+  std::vector<double> epoch_losses;
+  // The validations of this phase. Training ends with the state that was the best of them.
+  std::vector<Validation> validations;
+  // Only for kBlocks: the errors of each decoder layer.
+  std::vector<BlockError> blocks;
 };
 
+// The data that a fine-tuning used, and the measurements of its phases.
 struct FinetuneSummary {
   int64_t examples = 0, scored_tokens = 0;  // of one epoch
-  int64_t generated_tokens = 0;             // of them, those that the teacher wrote
-  int64_t validation_tokens = 0;            // scored ones
+  // The number of those tokens that the teacher wrote.
+  int64_t generated_tokens = 0;
+  int64_t validation_tokens = 0;  // the scored tokens of the validation text
   std::vector<PhaseSummary> phases;
 };
 
-// The state is kept every five minutes and when interrupted; an interrupted and resumed run gives
-// the same bytes as an uninterrupted one with as many threads. Text that the teacher wrote is kept,
-// too. With a validation text every phase ends with the state that was the best on it. A loss or
-// gradient that is NaN or infinite ends the run with an error; what was kept before stays.
+// Trains the model of `request` and writes the output folder. The state is saved every five minutes
+// and on an interrupt. A resumed run gives the same bytes as an uninterrupted run with as many
+// threads. Text that the teacher wrote is kept, too. With a validation text every phase ends with
+// the state that was the best on it. A loss or gradient that is NaN or infinite ends the run with
+// an error, and the last saved state stays.
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
                                  const OnStep& on_step = {});
 

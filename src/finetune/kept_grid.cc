@@ -5,7 +5,7 @@
 namespace neuronmm::finetune {
 namespace {
 
-// The bf16 scales and the groups of a weight in a folder.
+// Copies the bf16 scales and the groups of a rounded weight in a folder.
 ops::QuantizedWeight grid_of(const ops::WeightView& weight) {
   ops::QuantizedWeight grid = {weight.rows(), weight.columns(), {}, {}, weight.format};
   grid.scales.resize(static_cast<size_t>(weight.scales.size()));

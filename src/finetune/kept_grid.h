@@ -1,27 +1,30 @@
 #pragma once
-// Rounding a weight anew after every step of its training.
+// Rounds a weight anew after every step of its training.
 //
-// 8 bits: as ops::quantize, so that the scale follows the largest value. 6 and 4 bits: to the
-// nearest of a grid that stays, because the search for scales, multipliers and zero points takes
-// longer than the step: measured on a busy core of Zen 4, 290 to 570 ns per weight of 4 bits and 50
-// of 6, where the nearest code takes 5 to 9. The grid is that of the folder, which a text may have
-// chosen; of a folder of floats the one that rounding them finds. Values that training moves beyond
-// it are rounded to its ends.
+// With 8 bits the weight is rounded as in ops::quantize, so that the scale follows the largest
+// value. With 6 and 4 bits the weight is rounded to the nearest value of a grid that stays. A
+// search for new scales, multipliers and zero points would take longer than the step itself, as
+// measured in docs/finetune.md. The grid comes from the folder, where a calibration text may have
+// chosen it. For a folder of floats it is the grid that rounding finds at the start. Values that
+// training moves beyond the grid are rounded to its ends.
 
 #include "ops/quantize.h"
 
 namespace neuronmm::finetune {
 
+// The scales and groups of one weight, and the rounding onto them.
 class KeptGrid {
  public:
   KeptGrid() = default;
-  // Of a weight that is rounded already, or of a float one that is to become `format`.
+  // Takes the grid of a weight that is rounded already, or finds a grid of `format` for a float
+  // weight.
   KeptGrid(const ops::WeightView& weight, const LowBitFormat& format);
 
   ops::QuantizedWeight round(const TensorView& weight) const;
 
  private:
-  ops::QuantizedWeight grid_;  // without values
+  // The format, scales and multipliers. The values are empty.
+  ops::QuantizedWeight grid_;
 };
 
 }  // namespace neuronmm::finetune

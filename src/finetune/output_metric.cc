@@ -14,9 +14,12 @@
 namespace neuronmm::finetune {
 namespace {
 
-constexpr int64_t kDrawnElements = 1 << 23;  // of logits at a time: 64 MB of probabilities in fp64
+// The number of logits that labels are drawn from at a time. Their probabilities take 64 MB in
+// fp64.
+constexpr int64_t kDrawnElements = 1 << 23;
 
-// One per row of logits [N, V]. Sums in fp64: in fp32 the tail of a large vocabulary would be lost.
+// Draws one label per row of logits [N, V]. Sums are in fp64, because in fp32 the tail of a large
+// vocabulary would be lost.
 at::Tensor draw_labels(const at::Tensor& logits, std::mt19937_64& random) {
   std::vector<double> uniform;
   for (int64_t i = 0; i < logits.size(0); ++i) {
@@ -26,10 +29,11 @@ at::Tensor draw_labels(const at::Tensor& logits, std::mt19937_64& random) {
   const at::Tensor total = sums.slice(1, sums.size(1) - 1);
   const at::Tensor drawn = at::tensor(at::ArrayRef<double>(uniform)).unsqueeze(1) * total;
   const at::Tensor found = at::searchsorted(sums, drawn, /*out_int32=*/false, /*right=*/true);
-  return found.squeeze(1).clamp_max(logits.size(1) - 1);  // a product may round up to the total
+  return found.squeeze(1).clamp_max(logits.size(1) - 1);  // the product may round up to the total
 }
 
-// Zeros that gather the gradients of one layer's outputs.
+// Returns zeros that are added to the outputs of one layer. Their gradients are the gradients of
+// those outputs.
 MlpOffsets zero_offsets(const TorchTransformer& model, int64_t layer, const at::Tensor& input) {
   const auto zeros = [&](int64_t features) {
     return at::zeros({1, input.size(1), features}, input.options()).requires_grad_(true);
@@ -38,13 +42,15 @@ MlpOffsets zero_offsets(const TorchTransformer& model, int64_t layer, const at::
   return {zeros(neurons), zeros(neurons), zeros(input.size(2))};
 }
 
+// Sums up the moments of all layers over all sequences.
 class MetricSums {
  public:
-  // Of a model whose layers are read one by one.
+  // The layers of `model` are read one by one.
   MetricSums(TorchTransformer& model, uint64_t seed)
       : model_(model), random_(seed), sums_(model.layers().size()) {}
 
-  // Backpropagation with nothing kept but the input of each layer (arXiv 1604.06174).
+  // Adds one sequence by backpropagation that keeps only the input of each layer (arXiv
+  // 1604.06174).
   Status add(const std::vector<text::TokenId>& tokens, Progress& progress) {
     const std::vector<int64_t> ids(tokens.begin(), tokens.end());
     std::vector<at::Tensor> inputs = {
@@ -101,7 +107,7 @@ class MetricSums {
   }
 
  private:
-  // Draws the labels of hidden states [N, H]; the gradient of the summed loss, [N, H].
+  // Draws the labels of hidden states [N, H] and returns the gradient of the summed loss, [N, H].
   at::Tensor head(const at::Tensor& hidden) {
     const int64_t count = hidden.size(0);
     const int64_t together = std::max<int64_t>(1, kDrawnElements / model_.config().vocab_size);
@@ -126,7 +132,7 @@ class MetricSums {
     return at::cat(pieces);
   }
 
-  // Adds the moments of one layer; the gradient with respect to its input.
+  // Adds the moments of one layer and returns the gradient with respect to the layer's input.
   at::Tensor backward(int64_t index, const at::Tensor& input, const at::Tensor& gradient) {
     const at::Tensor leaf = input.detach().requires_grad_(true);
     const MlpOffsets offsets = zero_offsets(model_, index, input);
@@ -152,8 +158,10 @@ class MetricSums {
 
   TorchTransformer& model_;
   std::mt19937_64 random_;
-  std::vector<MlpOffsets> sums_;  // per layer, fp64: the sums of the offsets' gradients, squared
-  MetricSummary summary_;         // mean_loss is the sum until it is handed out
+  // Per layer, in fp64: the sums of the squares (or outer products) of the offsets' gradients.
+  std::vector<MlpOffsets> sums_;
+  // mean_loss holds the sum of the losses until summary() divides it.
+  MetricSummary summary_;
   int64_t layers_done_ = 0;
 };
 
@@ -195,7 +203,7 @@ Result<MetricSummary> measure(const MetricRequest& request, Progress& progress) 
 Result<MetricSummary> write_output_metric(const MetricRequest& request, Progress& progress) {
   try {
     return measure(request, progress);
-  } catch (const std::exception& error) {  // libtorch's way to say that memory is short
+  } catch (const std::exception& error) {  // libtorch throws when memory is short
     const std::string_view what = error.what();
     return fail("libtorch: {}; if memory is short, shorter sequences may fit",
                 what.substr(0, what.find('\n')));

@@ -23,7 +23,7 @@ std::string_view part_name(Part part) {
   return {};
 }
 
-// An order: parts are trained one after the other, and a name may come more than once.
+// The list is an order: parts are trained one after the other, and a name may occur several times.
 Result<std::vector<Part>> parse_parts(std::string_view names) {
   constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll};
   std::vector<Part> parts;
@@ -51,8 +51,9 @@ bool Recipe::trains_all() const { return std::ranges::count(phases, Part::kAll) 
 
 namespace {
 
-// A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the
-// rate falls linearly to what one step before zero has.
+// Returns the share of the largest rate at one step. At most a tenth of the steps are warm-up, so
+// that a short run still reaches the full rate. After the warm-up the rate falls linearly and
+// reaches zero one step after the last.
 double share_of_rate(const Recipe& recipe, int64_t step, int64_t total_steps) {
   const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
   return step < warmup

@@ -12,7 +12,8 @@
 namespace neuronmm::finetune {
 namespace {
 
-// fp32 sums of so many squares lose little; those of them are added in fp64.
+// The number of squares that are summed in fp32, which loses little. The sums of the pieces are
+// added in fp64.
 constexpr int64_t kSquaresPiece = 4096;
 
 template <typename V>
@@ -80,8 +81,9 @@ void adam_update(const AdamTensors& tensors, const AdamStep& step) {
   } else {
     plain_adam_update(tensors, step);
   }
-  // Our loops write behind torch's back, and old torch's operations on lists do not tell: what was
-  // made of the old value must know.
+  // The loops above write without torch's knowledge, and the list operations of old versions of
+  // torch do not count versions. The version is counted here, so that copies of the old value
+  // (NarrowCopy) are made again.
   for (const at::Tensor& value : tensors.values) value.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// AdamW in one pass over each tensor. Includes torch: internal to this folder.
+// AdamW in one pass over each tensor, and the sum of squares for its gradient norm. TrainableModel
+// uses them. This header includes torch and is internal to this folder.
 
 #include <vector>
 
@@ -7,21 +8,24 @@
 
 namespace neuronmm::finetune {
 
-// One step's numbers: see TrainableModel::update.
+// The constants of one step (TrainableModel::update computes them).
 struct AdamStep {
   double beta1, beta2, epsilon;
   double gradient_scale = 1.0;
-  double rate = 0.0;             // learning rate, corrected for the first moment's begin at zero
-  double root_correction = 1.0;  // what the root of the second moment is divided by
+  double rate = 0.0;  // the learning rate, corrected for a first moment that begins at zero
+  double root_correction = 1.0;  // divides the root of the second moment
 };
 
-// Of each parameter the value, AdamW's two moments and the gradient: contiguous, of one shape and
-// dtype, fp32 or fp64; all parameters on one device. All but the gradients change.
+// The value, AdamW's two moments and the gradient of each parameter. The four tensors of a
+// parameter are contiguous and have one shape and dtype, fp32 or fp64. All parameters are on one
+// device.
 struct AdamTensors {
   std::vector<at::Tensor> values, m, v, gradients;
 };
+// Makes one step of AdamW, which changes the values and both moments.
 void adam_update(const AdamTensors& tensors, const AdamStep& step);
-// The sum of the squares of all elements, in fp64; the same for any number of threads.
+// Returns the sum of the squares of all elements, in fp64. The result is the same for any number of
+// threads.
 double sum_of_squares(const std::vector<at::Tensor>& tensors);
 
 }  // namespace neuronmm::finetune

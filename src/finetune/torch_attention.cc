@@ -16,11 +16,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Assumed; measured for 64, 128 and 256: query rows that see the same keys. Small, so that little
-// is computed of what the causal mask hides.
+// The number of query rows that are multiplied with the same keys. A small block computes little
+// that the causal mask hides. Assumed, after measuring 64, 128 and 256.
 constexpr int64_t kQueryBlock = 128;
 
-// Query rows [first, last) over the keys [begin, last) that some of them see.
+// Query rows [first, last), and the keys [begin, last) that at least one of them sees.
 struct QueryBlock {
   int64_t first, last, begin;
   int64_t rows() const { return last - first; }
@@ -36,7 +36,8 @@ std::vector<QueryBlock> query_blocks(int64_t length, int64_t window) {
   return blocks;
 }
 
-// Of a row of scores those in [low, high) are seen; they become their exponentials.
+// Turns one row of scores into weights. Only the scores in [low, high) are seen, and they are
+// replaced by their exponentials.
 template <typename V, typename D>
 NMM_VECTOR_CLONES void softmax_row(V* scores, int64_t low, int64_t high, int64_t n, D* weights) {
   V largest = scores[low], sum = 0;
@@ -53,7 +54,8 @@ NMM_VECTOR_CLONES void softmax_row(V* scores, int64_t low, int64_t high, int64_t
   std::fill_n(weights + high, n - high, D(0));
 }
 
-// The gradient of a row's scores replaces that of its weights. A weight of 0 gives 0.
+// Replaces the gradient of a row's weights by the gradient of its scores. A weight of 0 gives a
+// gradient of 0.
 template <typename V, typename D>
 NMM_VECTOR_CLONES void softmax_row_back(const D* weights, int64_t n, D* gradient) {
   V mean = 0;
@@ -64,7 +66,8 @@ NMM_VECTOR_CLONES void softmax_row_back(const D* weights, int64_t n, D* gradient
   }
 }
 
-// [B, kv_heads, group · rows, keys] -> the same, in the dtype of products. The scores are used up.
+// Turns scores [B, kv_heads, group · rows, keys] into weights of the same shape in the dtype of
+// products. The scores are overwritten.
 at::Tensor weights_of(const at::Tensor& scores, const QueryBlock& block, int64_t window,
                       at::ScalarType type) {
   at::Tensor weights = at::empty(scores.sizes(), scores.options().dtype(type));
@@ -94,8 +97,9 @@ void scores_back(const at::Tensor& weights, at::Tensor& gradient) {
   });
 }
 
-// The block's rows of [B, kv_heads, group, T, D] as one matrix per key-value head: query heads of a
-// group share a key-value head, and meet its keys in one product.
+// Returns the block's rows of [B, kv_heads, group, T, D] as one matrix per key-value head. The
+// query heads of a group share a key-value head, so that one product multiplies all of them with
+// its keys.
 at::Tensor queries_of(const at::Tensor& q, const QueryBlock& block) {
   return q.slice(3, block.first, block.last)
       .reshape({q.size(0), q.size(1), q.size(2) * block.rows(), q.size(4)});

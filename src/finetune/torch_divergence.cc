@@ -12,7 +12,8 @@
 namespace neuronmm::finetune {
 namespace {
 
-// fp32 sums of so many terms lose little; those of them are added in fp64.
+// The number of terms that are summed in fp32, which loses little. The sums of the pieces are added
+// in fp64.
 constexpr int64_t kLogitsPiece = 2048;
 
 template <typename D>
@@ -26,7 +27,8 @@ NMM_VECTOR_CLONES Wide<D> largest_of(const D* x, int64_t n) {
   return largest;
 }
 
-// Sums over a piece of e^(x - max x), e^(w - max w), and e^(w - max w) ((w - max w) - (x - max x)).
+// The sums over a piece of e^(x - max x), of e^(w - max w), and of e^(w - max w) ((w - max w) - (x
+// - max x)).
 template <typename V>
 struct Sums {
   V own = 0, wanted = 0, difference = 0;
@@ -69,8 +71,9 @@ NMM_VECTOR_CLONES void probabilities_of(D* x, Wide<D> largest, Wide<D> share, in
   for (int64_t i = 0; i < n; ++i) x[i] = narrowed<D>(share * exp_of(widened(x[i]) - largest));
 }
 
-// With p and w the two distributions: sum w log(w / p) = sum w (their logits' difference), less the
-// difference of the logarithms of what their exponentials sum up to.
+// Returns the divergence sum w log(w / p) of the distributions p and w of one row. It is the sum of
+// w times the difference of the logits, minus the difference of the logarithms of both sums of
+// exponentials.
 template <typename D>
 double divergence_of_row(D* x, const D* wanted, int64_t n, bool with_gradient) {
   using V = Wide<D>;
@@ -108,7 +111,8 @@ double surprise_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
 
 }  // namespace
 
-// The rows' losses are added in their order, whatever the number of threads.
+// The rows' losses are added in their order, so that the sum does not depend on the number of
+// threads.
 double loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
                       bool with_gradient) {
   if (!logits.is_cpu()) return plain_loss_of_logits(logits, wanted, targets, with_gradient);

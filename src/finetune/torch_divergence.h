@@ -1,14 +1,15 @@
 #pragma once
-// Losses of logits and their gradients, a row at a time. Includes torch: internal to this folder.
+// Losses of logits and their gradients, computed row by row. TrainableModel's loss uses them. This
+// header includes torch and is internal to this folder.
 
 #include <ATen/ATen.h>
 
 namespace neuronmm::finetune {
 
-// Summed over the rows of [N, V], in nats: the Kullback-Leibler divergence from the distribution of
-// `wanted` logits, or where those are undefined -log p of the `targets` [N]. If `with_gradient`,
-// the logits become the loss's gradient with respect to them: their probabilities less the wanted
-// ones.
+// Returns the loss summed over the rows of logits [N, V], in nats. The loss is the Kullback-Leibler
+// divergence from the distribution of the `wanted` logits to that of `logits`. Where `wanted` is
+// undefined, the loss is -log p of the `targets` [N]. With `with_gradient`, the logits are replaced
+// by the loss's gradient with respect to them: their probabilities minus the wanted ones.
 double loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
                       bool with_gradient);
 

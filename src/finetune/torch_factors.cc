@@ -3,7 +3,8 @@
 namespace neuronmm::finetune {
 namespace {
 
-// A dense matrix is a factor where its MLP is narrower than it was; `part` is then its own.
+// Visits the matrices of one linear layer. `narrower` says that a dense matrix is a factor, because
+// its MLP has fewer neurons or pivots in front of it. `part` is the role of such a matrix.
 void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
                   const VisitFactor& body) {
   if (linear.low_rank()) {
@@ -24,8 +25,8 @@ void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
 
 }  // namespace
 
-// With pivots that gate and up share, these are the second factors; with fewer neurons all three
-// are dense, and gate and up the first.
+// With pivots that gate and up share, gate and up are the second factors. With fewer neurons all
+// three matrices are dense: gate and up are the first factors, and down is the second.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body) {
   if (layer.whole) {
     for (TorchLinear* const linear : {&layer.q, &layer.k, &layer.v, &layer.o}) {

@@ -1,5 +1,6 @@
 #pragma once
-// The matrices of a compressed model that can be trained. Includes torch: internal to this folder.
+// Visits the matrices of a compressed model that can be trained. This header includes torch and is
+// internal to this folder.
 
 #include <functional>
 
@@ -8,14 +9,14 @@
 
 namespace neuronmm::finetune {
 
-// Called with each matrix and whether it is a factor that is applied first (Part::kU) or second
-// (Part::kV), or another matrix (Part::kAll).
+// Called with each matrix and its role: Part::kU for a factor that is applied first, Part::kV for a
+// factor that is applied second, Part::kAll for any other matrix.
 using VisitFactor = std::function<void(TorchMatrix&, Part)>;
 
-// Of one layer, in the order of its products; where it is no `whole` one, nothing of attention and
-// of what compression left dense.
+// Visits the matrices of one layer in the order of its products. In a layer that is not `whole` it
+// skips attention and the matrices that compression left dense.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body);
-// Of all layers.
+// Visits the matrices of all layers.
 void for_each_factor(TorchTransformer& model, const VisitFactor& body);
 
 }  // namespace neuronmm::finetune

@@ -1,11 +1,13 @@
 #pragma once
-// The gate of an MLP with its gradient, in one pass. Includes torch: internal to this folder.
+// The gate of an MLP with its gradient, in one pass, for TorchTransformer. This header includes
+// torch and is internal to this folder.
 
 #include <ATen/ATen.h>
 
 namespace neuronmm::finetune {
 
-// silu(gate) · up, of one shape and dtype, which the result has; computed in fp32 or fp64.
+// Returns silu(gate) · up. Arguments and result have one shape and dtype. The computation is in
+// fp32, or in fp64 for fp64 tensors.
 at::Tensor silu_times(const at::Tensor& gate, const at::Tensor& up);
 
 }  // namespace neuronmm::finetune

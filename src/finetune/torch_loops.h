@@ -1,8 +1,9 @@
 #pragma once
-// What the fused operations of this folder share: loops over contiguous numbers that the compiler
-// makes vectors of. The .cc files that include this are `torch_loops` of CMakeLists.txt, with
-// options of their own; sums are marked `omp simd`, without which their order would be fixed.
-// Includes torch: internal to this folder.
+// Helpers of the fused operations of this folder: conversions and an exponential for loops over
+// contiguous numbers that the compiler vectorizes. The .cc files that include this header are the
+// target `torch_loops` of CMakeLists.txt, which has compiler options of its own. Loops that sum up
+// are marked `omp simd`, because without it the order of the sum would be fixed. This header
+// includes torch and is internal to this folder.
 
 #include <bit>
 #include <cmath>
@@ -11,8 +12,9 @@
 
 #include <c10/util/BFloat16.h>
 
-// A function of plain loops, once for each of three generations of x86; the program takes what its
-// CPU has. g++ has no such thing elsewhere, and sanitizers start too late for how it chooses.
+// Compiles a function of plain loops for three generations of x86, and the program takes the one
+// for its CPU. g++ has this for no other architecture. With sanitizers it is left out, because they
+// start only after the choice is made.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define NMM_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
 #else
@@ -21,10 +23,11 @@
 
 namespace neuronmm::finetune {
 
-// What a number of type T is computed in.
+// The type that computations with numbers of type T use.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+// Returns x in that wider type.
 template <typename T>
 [[gnu::always_inline]] inline Wide<T> widened(T x) {
   return x;
@@ -34,7 +37,7 @@ template <>
   return std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16);
 }
 
-// To the nearest, of two that are as near to the even one. A NaN stays one.
+// Rounds to the nearest number, and of two equally near ones to the even one. A NaN stays a NaN.
 template <typename T>
 [[gnu::always_inline]] inline T narrowed(Wide<T> x) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
@@ -46,12 +49,12 @@ template <typename T>
   }
 }
 
-// e^x with a relative error below 2^-22 (Cephes' polynomial); below -87.3 and above 88.3 that of
-// the bound, and of a NaN a NaN.
+// Returns e^x with a relative error below 2^-22 (Cephes' polynomial). Below -87.3 and above 88.3 it
+// returns the value at that bound. A NaN gives a NaN.
 [[gnu::always_inline]] inline float exp_of(float x) {
   x = x < -87.3f ? -87.3f : x;
   x = x > 88.3f ? 88.3f : x;
-  constexpr float kToInteger = 0x1.8p23f;  // a sum with it has no bits below 1
+  constexpr float kToInteger = 0x1.8p23f;  // adding this rounds to an integer
   const float shifted = x * 1.44269504f + kToInteger;
   const float n = shifted - kToInteger;
   const float r = x - n * 0.693359375f + n * 2.12194440e-4f;

@@ -21,7 +21,7 @@ template <typename V>
   return 1 / std::sqrt(squares / static_cast<V>(n) + eps);
 }
 
-// One row. With a `change` x is replaced by the sum.
+// Computes one row. With a `change`, x is replaced by the sum.
 template <typename V, typename D>
 NMM_VECTOR_CLONES void norm_row(V* x, const D* change, const V* gain, V eps, int64_t n, D* y) {
   if (change != nullptr) {
@@ -31,8 +31,8 @@ NMM_VECTOR_CLONES void norm_row(V* x, const D* change, const V* gain, V eps, int
   for (int64_t i = 0; i < n; ++i) y[i] = narrowed<D>(x[i] * r * gain[i]);
 }
 
-// Adds the gradient of x to `gradient`, which has what comes from elsewhere, and writes the sum to
-// `change`, too, if there is one.
+// Adds the gradient of x to `gradient`, which already holds the gradient from other uses of x. If
+// there is a `change`, the total is written there, too.
 template <typename V, typename D>
 NMM_VECTOR_CLONES void norm_row_back(const V* x, const D* of_y, const V* gain, V eps, int64_t n,
                                      V* gradient, D* change) {
@@ -48,7 +48,7 @@ NMM_VECTOR_CLONES void norm_row_back(const V* x, const D* of_y, const V* gain, V
   for (int64_t i = 0; i < n; ++i) change[i] = narrowed<D>(gradient[i]);
 }
 
-// `x` is changed in place if there is a `change`.
+// Computes all rows. If there is a `change`, `x` is replaced by the sum.
 at::Tensor norm_rows(at::Tensor& x, const at::Tensor& change, const at::Tensor& gain, double eps,
                      at::ScalarType type) {
   at::Tensor y = at::empty(x.sizes(), x.options().dtype(type));

@@ -1,18 +1,20 @@
 #pragma once
-// RMSNorm with its gradient, a row at a time. Includes torch: internal to this folder.
+// RMSNorm with its gradient, row by row, for TorchTransformer. This header includes torch and is
+// internal to this folder.
 
 #include <ATen/ATen.h>
 
 namespace neuronmm::finetune {
 
+// A sum of hidden states and its norm, as add_and_norm returns them.
 struct SumAndNorm {
   at::Tensor sum, norm;
 };
 
-// x [..., H] / sqrt(mean square of its row + eps) · gain, rounded to `type`. The gain is not
-// trained: it has no gradient.
+// Returns x [..., H] / sqrt(mean square of its row + eps) · gain, rounded to `type`. The gain is
+// not trained and gets no gradient.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps, at::ScalarType type);
-// x + change, in the dtype of x, and its norm in that of `change`.
+// Returns x + change in the dtype of x, and the norm of that sum in the dtype of `change`.
 SumAndNorm add_and_norm(const at::Tensor& x, const at::Tensor& change, const at::Tensor& gain,
                         double eps);
 

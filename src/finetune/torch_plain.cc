@@ -24,8 +24,8 @@ at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, dou
          scale;
 }
 
-// With a mask [T, T]: 0 where query i sees key j, else minus infinity, which softmax turns into a
-// weight of 0.
+// Uses a mask [T, T] that is 0 where query i sees key j and minus infinity elsewhere, which softmax
+// turns into a weight of 0.
 at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            int64_t window) {
   const int64_t length = q.size(3);

@@ -1,7 +1,7 @@
 #pragma once
-// What the fused operations of this folder compute, in torch's own: for devices that those have no
-// loops for, and the slow way that their tests compare with. Includes torch: internal to this
-// folder.
+// The fused operations of this folder, written with torch's own operations. Devices without fused
+// loops (GPUs) use them, and tests compare the fused operations with them. This header includes
+// torch and is internal to this folder.
 
 #include <ATen/ATen.h>
 
@@ -17,8 +17,8 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            int64_t window);
 double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
                             bool with_gradient);
-// In operations on lists, and with one number to wait for: a GPU takes longer to be told of a small
-// tensor than to compute it.
+// Both functions use torch's operations on lists and wait for a single number, because a GPU takes
+// longer to launch work on a small tensor than to compute it.
 void plain_adam_update(const AdamTensors& tensors, const AdamStep& step);
 double plain_sum_of_squares(const std::vector<at::Tensor>& tensors);
 

@@ -8,7 +8,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What oneDNN asks for to multiply bf16.
+// Returns whether the CPU has the instructions that oneDNN needs to multiply bf16.
 bool onednn_multiplies_bf16() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

@@ -1,15 +1,16 @@
 #pragma once
-// Products of activations with weights that are kept in a wider dtype than they are multiplied in.
-// Includes torch: internal to this folder.
+// Products of activations with weights that are kept in a wider dtype than the products have. This
+// header includes torch and is internal to this folder.
 
 #include <ATen/ATen.h>
 
 namespace neuronmm::finetune {
 
-// A copy of a tensor in another dtype, made anew when the tensor has changed.
+// A copy of a tensor in another dtype, which is made again when the tensor has changed.
 class NarrowCopy {
  public:
-  // Of `weight`, always the same one; itself where it has the dtype.
+  // Returns `weight` in dtype `type`: the weight itself if it has that dtype, else the copy. Every
+  // call on one object must pass the same weight.
   const at::Tensor& of(const at::Tensor& weight, at::ScalarType type);
 
  private:
@@ -17,12 +18,13 @@ class NarrowCopy {
   uint32_t version_ = 0;
 };
 
-// a · b, in their dtype, with sums in fp32 at least. torch adds up bf16 in bf16 where oneDNN does
-// not multiply it; everywhere but on x86 with AVX-512 the factors are widened first.
+// Returns a · b in the dtype of a and b, with sums in fp32 at least. torch sums bf16 in bf16 where
+// oneDNN does not multiply it. Therefore the factors are widened first on all CPUs except x86 with
+// AVX-512.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 
-// x · weightᵀ, x [..., in] and `narrow` [out, in] of one dtype, in it; the gradient is that of
-// `weight`, of which `narrow` is a copy.
+// Returns x · weightᵀ in the dtype of x [..., in] and `narrow` [out, in]. `narrow` is a copy of
+// `weight`, and the gradient goes to `weight`.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& narrow);
 
 }  // namespace neuronmm::finetune

@@ -13,7 +13,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// One head at one position; `half` of its elements are cosines. Turned back with -1 for `sign`.
+// Turns one head at one position, whose `half` pairs have a cosine and a sine each. A `sign` of -1
+// turns back.
 template <typename V, typename From, typename To>
 NMM_VECTOR_CLONES void turn(const From* x, const V* cosine, const V* sine, V scale, V sign,
                             int64_t half, To* y) {
@@ -25,7 +26,8 @@ NMM_VECTOR_CLONES void turn(const From* x, const V* cosine, const V* sine, V sca
   }
 }
 
-// Positions by heads, and heads by positions: the same memory index of one for the other.
+// Calls body(index by position, index by head, position) for each row of D elements. The indices
+// are those of one row in [B, T, heads] and in [B, heads, T].
 template <typename Body>
 void for_each_row(const at::Tensor& by_position, const Body& body) {
   const int64_t length = by_position.size(1), heads = by_position.size(2);

@@ -1,18 +1,18 @@
 #pragma once
-// Rotary embedding with its gradient, in one pass that also puts heads before positions. Includes
-// torch: internal to this folder.
+// Rotary embedding with its gradient, in one pass that also moves the axis of heads before that of
+// positions. This header includes torch and is internal to this folder.
 
 #include <ATen/ATen.h>
 
 namespace neuronmm::finetune {
 
-// [T, head_dim / 2] each, in the dtype of values.
+// The cosines and sines of all angles. Both are [T, head_dim / 2] in the dtype of values.
 struct Rotation {
   at::Tensor cosine, sine;
 };
 
-// x [B, T, heads, D] -> [B, heads, T, D] in the dtype of the rotation: scale · x with element j
-// turned together with element j + D / 2.
+// Returns scale · x, rotated: element j is turned together with element j + D / 2. x is [B, T,
+// heads, D], and the result is [B, heads, T, D] in the dtype of the rotation.
 at::Tensor rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale);
 
 }  // namespace neuronmm::finetune

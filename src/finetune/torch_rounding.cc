@@ -15,7 +15,7 @@ at::Tensor round_groups(const at::Tensor& x) {
   const at::Tensor padded = at::constant_pad_nd(x, {0, missing});
   const at::Tensor groups = padded.unflatten(-1, {-1, ops::kQuantGroup});
   const at::Tensor largest = groups.abs().amax(-1, /*keepdim=*/true);
-  // A group of zeros stays one.
+  // The lower bound keeps a group of zeros at zero.
   const at::Tensor scale = largest.clamp_min(1e-30) / kLargestByte;
   return (at::round(groups / scale) * scale).flatten(-2).slice(-1, 0, columns);
 }

@@ -19,11 +19,12 @@ class Loader {
          const at::TensorOptions& options, const std::optional<io::Quantization>& rounding)
       : checkpoint_(checkpoint), config_(config), options_(options), rounding_(rounding) {}
 
-  // Through fp32, whatever the checkpoint's dtype and the training's.
+  // Copies a tensor by way of fp32, whatever the dtypes of the checkpoint and of training are.
   at::Tensor tensor(const ops::WeightView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
-    const int64_t columns = view.shape.back();  // rows one by one: rounded ones have scales
+    const int64_t columns =
+        view.shape.back();  // row by row, because rounded weights have scales per row
     for (int64_t first = 0; first < view.size(); first += columns) {
       to_floats(view, first, columns, values.data_ptr<float>() + first);
     }
@@ -61,12 +62,12 @@ class Loader {
   }
 
  private:
-  // Names go with the tensors: trained ones are written back under them. A dense layer has w alone
-  // and a low-rank one u and v; what is absent is an undefined tensor.
+  // Names are kept with the tensors, because trained tensors are written back under them. A dense
+  // layer has only w, and a low-rank layer only u and v. An absent matrix is an undefined tensor.
   TorchLinear linear(const ops::LinearWeight& weight, const std::string& stem) const {
     TorchLinear linear;
     linear.w = matrix(stem + "_proj.weight", weight.w_t);
-    // The crossed names of checkpoints: see model/layer_weights.cc.
+    // Checkpoints cross the names of u and v: see model/layer_weights.cc.
     linear.u = matrix(stem + "_v_proj.weight", weight.u_t);
     linear.v = matrix(stem + "_u_proj.weight", weight.v_t);
     linear.in = pivots(weight.in, stem);
@@ -89,7 +90,8 @@ class Loader {
     return pivots;
   }
 
-  // Such an MLP has the tensors of a dense one: that it is smaller than it was is on record.
+  // An MLP of fewer neurons has the same tensors as a dense one. Only the compression record in
+  // config.json says that it was larger.
   bool has_fewer_neurons(int64_t layer) const {
     const auto& record = config_.compression;
     if (!record) return false;
@@ -118,7 +120,8 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 
 }  // namespace
 
-// The adapter's product is small and kept apart from the weight, which is not trained.
+// The adapter's product is small and computed separately from that of the weight, which is not
+// trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::ScalarType dots = x.scalar_type();
   if (rounded.defined()) return matrix_product(rounded_activations(x), rounded.to(dots).t());
@@ -139,7 +142,7 @@ at::Tensor TorchPivots::widen(const at::Tensor& z) const {
   return at::index_select(at::cat({z, map.apply(z)}, -1), -1, order);
 }
 
-// x U V as two products: U·V would have the size of the dense weight.
+// Computes x U V as two products, because U·V would have the size of the dense weight.
 at::Tensor TorchLinear::apply(const at::Tensor& x) const {
   const at::Tensor y = low_rank() ? v.apply(u.apply(x)) : out.widen(w.apply(in.narrow(x)));
   return bias.defined() ? y + bias : y;
@@ -160,8 +163,8 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   if (!rounding) NMM_TRY(refuse_quantized(checkpoint));
   const Loader loader(checkpoint, config, options, rounding);
   const std::string prefix = model::tensor_prefix(checkpoint);
-  // Every matrix and shape is required as in inference, so that both programs refuse the same
-  // folders.
+  // Every matrix and shape is required as in inference, so that training and inference refuse the
+  // same folders.
   const Shape table_shape = {config.vocab_size, config.hidden_size};
   const std::string table_name = prefix + "embed_tokens.weight";
   NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config, table_name, table_shape));
@@ -184,7 +187,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     NMM_ASSIGN(auto weights, loader.layer(layer));
     weights.whole = whole;
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
-      if (whole) break;  // else never trained: rounded once
+      if (whole) break;  // they are never trained without `whole`, so one conversion is enough
       at::Tensor& used = rounding ? linear->w.rounded : linear->w.weight;
       used = used.to(dots);
     }
@@ -236,8 +239,8 @@ at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
   return behind.sum + behind.change;
 }
 
-// The same layer as model/transformer.cc, in operations that have a gradient. A test compares the
-// logits of both.
+// Computes the same layer as model/transformer.cc in operations that have a gradient. A test
+// compares the logits of both.
 TorchHidden TorchTransformer::behind_layer(const TorchHidden& hidden, int64_t index,
                                            const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
@@ -257,7 +260,8 @@ TorchHidden TorchTransformer::behind_layer(const TorchHidden& hidden, int64_t in
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
-  // Beside rounded weights the kernels round it in two terms, finer than fp32 sums show.
+  // With rounded weights the kernels round this norm in two terms, which are finer than what sums
+  // in fp32 show. It is therefore not rounded here.
   return rms_norm(rows, final_norm_, config_.rms_norm_eps, dots_);
 }
 
@@ -266,7 +270,7 @@ at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
 }
 
 // Element j of every head is turned together with element j + head_dim / 2. Angles are computed in
-// fp64: at long positions fp32 would lose them.
+// fp64, because at long positions fp32 would be too coarse.
 const Rotation& TorchTransformer::rotation(int64_t length) const {
   if (rotation_.cosine.defined() && rotation_.cosine.size(0) == length) return rotation_;
   const at::Tensor positions = at::arange(length, inverse_frequencies_.options()).unsqueeze(1);

@@ -1,12 +1,14 @@
 #pragma once
-// The model of model/transformer.h in torch operations, so that gradients can be taken. Internal to
-// this folder: no header that others include has torch.
+// The model of model/transformer.h in torch operations, so that gradients can be computed.
+// TrainableModel and the output metric run it. This header includes torch and is internal to this
+// folder.
 //
-// Letters: B sequences, T tokens of the longest, H hidden_size, V vocab_size.
+// Letters: B sequences, T tokens of the longest sequence, H hidden_size, V vocab_size.
 //
-// Two dtypes: that of hidden states, norms, softmax and trained weights, and that of the products
-// with weights, whose factors are rounded to it where it is narrower (bf16; sums are fp32 in it,
-// too, and only results are rounded).
+// There are two dtypes. The dtype of values is that of hidden states, norms, softmax and trained
+// weights. The dtype of products is that of multiplications with weights, whose factors are rounded
+// to it where it is narrower (bf16). Sums are in fp32 with bf16, too, and only the results are
+// rounded.
 
 #include <filesystem>
 #include <optional>
@@ -25,34 +27,40 @@
 
 namespace neuronmm::finetune {
 
-// A matrix of a linear layer and, while it has one, its adapter: W + scale · B·A. Products are
-// computed in the dtype of x and have it.
+// A matrix of a linear layer and its adapter, if it has one: W + scale · B·A. Products are computed
+// in the dtype of x, and their results have that dtype.
 struct TorchMatrix {
-  std::string name;    // of its tensor in the checkpoint
-  at::Tensor weight;   // [out, in]
-  at::Tensor rounded;  // what stands for it in products, of rounded x; undefined: itself
-  KeptGrid grid;       // of `rounded`
-  at::Tensor a, b;     // [rank, in], [out, rank]; undefined: no adapter
+  std::string name;   // the name of its tensor in the checkpoint
+  at::Tensor weight;  // [out, in]
+  // The rounded weight, which products of rounded x use instead of `weight`. Undefined without
+  // rounding.
+  at::Tensor rounded;
+  KeptGrid grid;    // the grid of `rounded`
+  at::Tensor a, b;  // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
-  mutable NarrowCopy narrow = {};  // of the weight, in the dtype of products
+  mutable NarrowCopy narrow = {};  // the weight in the dtype of products
 
+  // Returns the weight that products use.
   const at::Tensor& used() const { return rounded.defined() ? rounded : weight; }
   at::Tensor apply(const at::Tensor& x) const;
 };
 
-// Elements of a vector that stand for all of them, see ops::Pivots.
+// Elements of a vector that stand for all of its elements (see ops::Pivots).
 struct TorchPivots {
   at::Tensor index, others;  // int64, ascending; undefined without pivots
-  at::Tensor order;          // int64: where element i of a vector is in (pivots, others)
+  at::Tensor order;          // int64: the place of element i of a vector in (pivots, others)
   TorchMatrix map;
 
   bool empty() const { return !index.defined(); }
-  at::Tensor narrow(const at::Tensor& x) const;  // x itself without pivots
+  // Returns the elements of x at the pivots plus `map` of the other elements. Without pivots it
+  // returns x itself.
+  at::Tensor narrow(const at::Tensor& x) const;
+  // Returns the whole vector that the pivots z stand for.
   at::Tensor widen(const at::Tensor& z) const;
 };
 
-// y = x · u · v, or x · w where u has no weight, perhaps between pivots of x or of y. Shapes as in
-// ops::LinearWeight.
+// A linear layer: y = x · u · v, or y = x · w if u has no weight. In the second case x or y may
+// have pivots. The shapes are those of ops::LinearWeight.
 struct TorchLinear {
   TorchMatrix w, u, v;
   TorchPivots in, out;
@@ -63,36 +71,43 @@ struct TorchLinear {
   at::Tensor apply(const at::Tensor& x) const;
 };
 
+// One decoder layer.
 struct TorchLayer {
   at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
   TorchLinear q, k, v, o, gate, up, down;
-  TorchPivots mlp_in;          // that gate and up share
-  bool fewer_neurons = false;  // than the original: gate, up and down are compressed though dense
-  bool whole = false;          // all its matrices may be trained, not only factors
+  TorchPivots mlp_in;  // pivots that gate and up share
+  // The MLP has fewer neurons than the original, so that gate, up and down count as factors
+  // although they are dense.
+  bool fewer_neurons = false;
+  bool whole = false;  // all matrices may be trained, not only factors
 };
 
-// What is added to the outputs of gate (before silu), up and down (in all its features) of one
-// layer, [B, T, I], [B, T, I] and [B, T, H]: the gradient of a zero that is added is the gradient
-// of the output.
+// Tensors that are added to the outputs of gate (before silu), up and down of one layer: [B, T, I],
+// [B, T, I] and [B, T, H]. The gradient of a zero that is added to an output is the gradient of
+// that output.
 struct MlpOffsets {
   at::Tensor gate, up, down;
 };
 
-// Hidden states between layers: the sum of both. The last product's result is added by the norm
-// that comes next.
+// Hidden states between layers, which are sum + change. The next norm adds both in one pass.
 struct TorchHidden {
-  at::Tensor sum, change;  // [B, T, H] in the dtypes of values and of products; perhaps no change
+  // [B, T, H] in the dtypes of values and of products. `change` may be undefined.
+  at::Tensor sum, change;
 };
 
+// The model itself: embedding, decoder layers, final norm and LM head.
 class TorchTransformer {
  public:
   enum class Layers { kLoaded, kOneByOne };
 
-  // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
-  // With a `rounding` all linear layers are rounded as in such a folder, those that are there in
-  // few bits stay as they are, and what they are multiplied with is rounded as the kernels round
-  // it. A checkpoint with rounded weights is refused without it. `whole`: of all layers. kOneByOne:
-  // a layer is in memory between read_layer and drop_layer only; without a `rounding`.
+  // Loads the weights in the dtype and on the device of `options`. No weight requires a gradient.
+  // Products are computed in `dots`.
+  //
+  // With a `rounding`, all linear layers are rounded as in a folder with that rounding, and their
+  // inputs as the kernels round them. Weights that have few bits already stay as they are. A
+  // checkpoint with rounded weights is refused without a `rounding`. `whole` sets TorchLayer::whole
+  // of all layers. With kOneByOne a layer is in memory only between read_layer and drop_layer, and
+  // there is no rounding.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
                                        const at::TensorOptions& options, at::ScalarType dots,
                                        const std::optional<io::Quantization>& rounding = {},
@@ -106,7 +121,7 @@ class TorchTransformer {
   const std::vector<TorchLayer>& layers() const { return layers_; }
 
   at::Tensor embed(const at::Tensor& ids) const;  // [B, T] -> [B, T, H]
-  // Layers [first, last).
+  // Runs layers [first, last).
   at::Tensor run_layers(at::Tensor hidden, int64_t first, int64_t last) const;
   at::Tensor run_layer(const at::Tensor& hidden, int64_t index,
                        const MlpOffsets& offsets = {}) const;
@@ -114,7 +129,8 @@ class TorchTransformer {
   at::Tensor final_norm(const at::Tensor& rows) const;  // [N, H], in the dtype of products
   const at::Tensor& lm_head() const { return lm_head_; }  // [V, H]
 
-  // Nothing is trained: the matrices of the layers are kept in the dtype of products alone.
+  // Keeps the matrices of the layers in the dtype of products only, for a model that is not
+  // trained.
   void freeze();
 
  private:
@@ -132,7 +148,7 @@ class TorchTransformer {
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding
   std::vector<TorchLayer> layers_;
-  mutable Rotation rotation_;  // of the length that was asked for last
+  mutable Rotation rotation_;  // of the last requested length
 };
 
 }  // namespace neuronmm::finetune

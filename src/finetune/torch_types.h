@@ -1,5 +1,6 @@
 #pragma once
-// From dtypes of tensors to types of loops. Includes torch: internal to this folder.
+// Maps the dtypes of tensors to the types of loops. This header includes torch and is internal to
+// this folder.
 
 #include <ATen/ATen.h>
 
@@ -7,11 +8,11 @@
 
 namespace neuronmm::finetune {
 
-// Assumed: elements that are worth a thread of their own.
+// The number of elements that are worth a thread of their own. Assumed.
 inline constexpr int64_t kParallelElements = 1 << 14;
 
-// body.template operator()<V, D>(): V of values, D of products: fp64 both, fp32 both, or fp32 and
-// bf16.
+// Calls body.template operator()<V, D>(), where V is the type of values and D the type of products.
+// The pairs are fp64 with fp64, fp32 with fp32, and fp32 with bf16.
 template <typename Body>
 void for_types(at::ScalarType values, at::ScalarType products, const Body& body) {
   if (values == at::kDouble) {
@@ -26,7 +27,7 @@ void for_types(at::ScalarType values, at::ScalarType products, const Body& body)
   }
 }
 
-// That values are computed in beside products in `products`.
+// Returns the dtype of values that goes with products in `products`.
 inline at::ScalarType values_of(at::ScalarType products) {
   return products == at::kDouble ? at::kDouble : at::kFloat;
 }

@@ -16,9 +16,9 @@
 namespace neuronmm::finetune {
 namespace {
 
-// AdamW's usual constants, as torch and the reference's recipe have them.
+// The usual constants of AdamW, as in torch and in the recipe of the reference.
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
-constexpr double kLargestNorm = 1.0;  // of the gradient in an update
+constexpr double kLargestNorm = 1.0;  // the largest norm of the gradient in an update
 
 Result<at::Device> find_device(const std::string& name) {
   if (name == "cpu") return at::Device(at::kCPU);
@@ -52,7 +52,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
     }
     teacher->freeze();
   }
-  // State has no constructor of its own and is made in one piece.
+  // State has no constructor of its own, so that it is built in one expression.
   TrainableModel result;
   result.state_.reset(
       new State{std::move(model), std::move(teacher), weights, options.activation_bytes});
@@ -87,7 +87,7 @@ Matrix TrainableModel::logits(std::span<const text::TokenId> tokens) const {
   return result;
 }
 
-// Matrices themselves (kFactors, kAll) or adapters beside one of the factors or both.
+// Trains the matrices themselves (kFactors, kAll), or adapters on one of the factors or on both.
 void TrainableModel::begin_phase(Part part, const Recipe& recipe, uint64_t seed) {
   std::mt19937_64 random(seed);
   for_each_factor(state_->model, [&](TorchMatrix& matrix, Part factor) {
@@ -100,7 +100,7 @@ void TrainableModel::begin_phase(Part part, const Recipe& recipe, uint64_t seed)
   });
 }
 
-// What the adapters have learned becomes part of the factors. Names and moments of the phase go.
+// Merges the adapters into the factors, and forgets the names and moments of the phase.
 void TrainableModel::end_phase() {
   const at::NoGradGuard no_gradients;
   for_each_factor(state_->model, [](TorchMatrix& matrix, Part) {
@@ -155,26 +155,27 @@ void TrainableModel::clear_gradients() {
   }
 }
 
-// Of all parameters as one vector, in fp64.
+// Computes the norm of all gradients as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
   if (state_->gradient_norm) return *state_->gradient_norm;
   state_->gradient_norm = std::sqrt(sum_of_squares(state_->with_gradients().gradients));
   return *state_->gradient_norm;
 }
 
-// AdamW with both moments corrected for their begin at zero, and no weight decay.
+// Corrects both moments for their begin at zero.
 void TrainableModel::update(double learning_rate, int64_t step) {
   const at::NoGradGuard no_gradients;
   const auto count = static_cast<double>(step);
   AdamStep adam = {kBeta1, kBeta2, kEpsilon};
-  adam.gradient_scale = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
+  adam.gradient_scale =
+      std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // torch adds 1e-6, too
   adam.rate = learning_rate / (1.0 - std::pow(kBeta1, count));
   adam.root_correction = std::sqrt(1.0 - std::pow(kBeta2, count));
   adam_update(state_->with_gradients(), adam);
   state_->round_parameters();
 }
 
-// In fp32 in the file, whatever the model computes in.
+// The tensors are fp32 in the file, whatever dtype the model computes in.
 std::vector<io::TensorSpec> TrainableModel::phase_tensors() const {
   std::vector<io::TensorSpec> specs;
   for (const Parameter& parameter : state_->parameters) {

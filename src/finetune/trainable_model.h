@@ -1,6 +1,8 @@
 #pragma once
-// A compressed model whose factors can be trained: forward, loss, gradients and AdamW, computed by
-// libtorch. This header is free of torch.
+// A compressed model whose factors can be trained: forward pass, loss, gradients and AdamW,
+// computed by libtorch. Training and BlockRefinement drive it. Loading fails on a model, teacher or
+// device that does not fit, and libtorch throws std::exception where memory is short. This header
+// does not include torch.
 
 #include <filesystem>
 #include <memory>
@@ -21,26 +23,35 @@
 
 namespace neuronmm::finetune {
 
+// The folders that a TrainableModel is loaded from, and how it computes.
 struct ModelOptions {
   std::filesystem::path model;
-  std::filesystem::path teacher;  // empty: the loss is the text's, else the distance to this model
-  std::string device = "cpu";     // or "cuda", as far as libtorch has it
-  DType compute = DType::kF32;    // or kF64; kBF16: all fp32 but the factors of products
-  int64_t activation_bytes = int64_t{1} << 30;  // kept for the way back, at most (one layer's at
-                                                // least); what is not kept is computed again
-  bool all_matrices = false;  // there is a phase of kAll: those that are no factors change, too
-  // Train what a folder in these bits would compute: kFactors, kAll and blocks only. Of a model
-  // that has rounded weights, what its config says.
+  // The model that the loss compares with. Empty: the loss is that of the text.
+  std::filesystem::path teacher;
+  // "cpu", or "cuda" if this libtorch supports it.
+  std::string device = "cpu";
+  // kF32 or kF64. kBF16: everything is fp32 except the factors of products.
+  DType compute = DType::kF32;
+  // The largest number of bytes of activations that are kept for the backward pass. At least one
+  // layer's are kept. The other activations are computed again.
+  int64_t activation_bytes = int64_t{1} << 30;
+  // A phase of kAll comes, so that matrices that are no factors change, too.
+  bool all_matrices = false;
+  // Trains what a folder with these formats would compute, for phases of kFactors, kAll and kBlocks
+  // only. For a model with rounded weights it must be what the model's config says.
   std::optional<io::Quantization> rounding = {};
 };
 
+// Sequences that are computed together.
 using Batch = std::span<const Example* const>;
 
+// The model, its parameters of the current phase, their gradients and AdamW's moments.
 class TrainableModel {
  public:
   struct State;  // internal
-  // Refuses a model without compressed matrices (unless all_matrices), a teacher of another
-  // vocabulary, weights that are no floats, a device that is not there.
+  // Loads the model and its teacher. It refuses a model without compressed matrices (unless
+  // all_matrices), a teacher with another vocabulary, weights that are no floats, and a device that
+  // is missing.
   static Result<TrainableModel> load(const ModelOptions& options);
   TrainableModel(TrainableModel&&) noexcept;
   TrainableModel& operator=(TrainableModel&&) noexcept;
@@ -48,56 +59,63 @@ class TrainableModel {
 
   const io::ModelConfig& config() const;
   const io::Checkpoint& checkpoint() const;
-  // Logits of all tokens: [M, vocab_size].
+  // Returns the logits of all tokens: [M, vocab_size].
   Matrix logits(std::span<const text::TokenId> tokens) const;
 
-  // Makes `part` trainable. Adapters begin with A uniform in ±1/sqrt(in), drawn from the seed, and
-  // B zero (as peft does), so that the model is unchanged.
+  // Makes `part` trainable. In a new adapter A is uniform in ±1/sqrt(in), drawn from the seed, and
+  // B is zero (as in peft), so that the model is unchanged.
   void begin_phase(Part part, const Recipe& recipe, uint64_t seed);
-  // Merges the adapters into their factors.
+  // Ends the phase and merges its adapters into their factors.
   void end_phase();
   int64_t trainable_parameters() const;
-  // The trained tensors as they are now, until the phase ends: a copy of them. restore_best() goes
-  // back to the last one.
+  // Copies the current values of the trained tensors. restore_best() goes back to the last copy.
+  // Copies are dropped when the phase ends.
   void keep_best();
   void restore_best();
 
-  // Each decoder layer by itself (AA-SVD's block refinement): its factors are trained until what it
-  // makes of this model's hidden states is what the teacher's layer makes of the teacher's. Needs a
-  // teacher with layers of the same width. open_blocks holds both models' hidden states of all
-  // tokens from then on; begin_block makes layer 0, then 1, ... trainable, as a phase of its own
-  // does; end_block goes on to the next one.
+  // The following functions train each decoder layer by itself (AA-SVD's block refinement). Its
+  // factors are trained until the layer makes of this model's hidden states what the teacher's
+  // layer makes of the teacher's. The teacher must have as many layers of the same width.
+  // open_blocks keeps both models' hidden states of all tokens until close_blocks. begin_block
+  // makes layer 0 trainable, then 1, and so on, each as a phase of its own. end_block ends that
+  // phase.
   Status open_blocks(Batch examples);
   void begin_block();
-  // The sum over the tokens of examples [first, first + count) of |y - wanted|² / |wanted|², and in
-  // accumulate_block the gradients of `scale` times it. Relative, so that a massive activation does
-  // not outweigh everybody else.
+  // Both functions return the sum over the tokens of examples [first, first + count) of |y -
+  // wanted|² / |wanted|². accumulate_block also adds `scale` times its gradient to the gradients.
+  // The error is relative, so that a massive activation does not outweigh all others.
   double block_error(int64_t first, int64_t count) const;
   double accumulate_block(int64_t first, int64_t count, double scale);
   void end_block();
   void close_blocks();
 
-  // The sum over the scored tokens of the batch of -log p(token), or, with a teacher, of the
-  // Kullback-Leibler divergence from the teacher's distribution to this model's.
+  // Returns the sum of the losses of the batch's scored tokens. The loss of a token is -log
+  // p(token). With a teacher it is the Kullback-Leibler divergence from the teacher's distribution
+  // to this model's.
   double loss_sum(Batch batch) const;
-  // The same, and adds `scale` times its gradient to the gradients.
+  // Returns the same sum and adds `scale` times its gradient to the gradients.
   double accumulate(Batch batch, double scale);
   void clear_gradients();
   double gradient_norm() const;
-  // One step of AdamW (arXiv 1711.05101; beta 0.9 and 0.999, eps 1e-8, no weight decay) with the
-  // gradients scaled to a norm of at most 1. `step` counts from 1 in every phase.
+  // Makes one step of AdamW (arXiv 1711.05101; beta 0.9 and 0.999, eps 1e-8, no weight decay). The
+  // gradients are first scaled to a norm of at most 1. `step` counts from 1 in every phase.
   void update(double learning_rate, int64_t step);
 
-  // What training changes, fp32, by name. Of the phase: the trained tensors ("NAME.lora_a",
-  // "NAME.lora_b", or NAME for a factor NAME itself) and AdamW's two moments of each ("NAME.m",
-  // "NAME.v"), and with a kept best state "NAME.best". Of the model: the factors of all compressed
-  // matrices (with all_matrices, all of the decoder layers), by their names in checkpoints.
+  // The tensors that training changes, in fp32.
+  //
+  // phase_tensors lists those of the phase: the trained tensors ("NAME.lora_a" and "NAME.lora_b",
+  // or NAME for a factor itself), AdamW's two moments ("NAME.m", "NAME.v") and the kept best values
+  // ("NAME.best"). factor_tensors lists the factors of all compressed matrices (with all_matrices,
+  // all matrices of the decoder layers) by their names in checkpoints. `read` returns the values of
+  // a tensor of either list.
   std::vector<io::TensorSpec> phase_tensors() const;
   std::vector<io::TensorSpec> factor_tensors() const;
   std::vector<float> read(const std::string& name) const;
-  // Of a model that is rounded: a factor as the folder will hold it.
+  // Returns a factor of a rounded model as the folder will hold it.
   ops::QuantizedWeight stored(const std::string& factor) const;
-  std::vector<float> read_gradient(const std::string& name) const;  // of a trained tensor
+  // Returns the gradient of a trained tensor.
+  std::vector<float> read_gradient(const std::string& name) const;
+  // Replaces the values of a tensor of either list. A factor of a rounded model is rounded again.
   void write(const std::string& name, const float* values);
 
  private:
@@ -105,7 +123,7 @@ class TrainableModel {
   std::unique_ptr<State> state_;
 };
 
-// For all that torch computes.
+// Sets the number of threads for everything that torch computes.
 void set_torch_threads(int threads);
 
 }  // namespace neuronmm::finetune

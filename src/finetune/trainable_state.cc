@@ -12,11 +12,12 @@
 namespace neuronmm::finetune {
 namespace {
 
-// Logits in memory at a time: enough rows for a fast product.
+// The number of logits that are in memory at a time. It allows enough rows for a fast product.
 constexpr int64_t kLogitElements = 1 << 25;
 
-// Independent of the C++ library's distributions: the same on every machine.
-// 24 random bits make a float in [0, 1) exactly.
+// Fills a tensor with numbers that are uniform in ±bound. They do not depend on the C++ library's
+// distributions, so that they are the same on every machine. 24 random bits make a float in [0, 1)
+// exactly.
 void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
   at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions(at::kFloat));
   float* const data = values.data_ptr<float>();
@@ -27,8 +28,8 @@ void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
   tensor.copy_(values);
 }
 
-// What one layer keeps of one token for the way back, about: inputs and outputs of its products,
-// norms and gates, and half a matrix of attention weights twice.
+// Estimates what one layer keeps of one token for the backward pass, in elements: inputs and
+// outputs of its products, norms and gates, and twice half a matrix of attention weights.
 int64_t layer_elements_per_token(const io::ModelConfig& config, int64_t length) {
   const int64_t attention = config.num_attention_heads * (4 * config.head_dim + length);
   return 12 * config.hidden_size + attention + 6 * config.intermediate_size;
@@ -55,8 +56,8 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
   targets = at::tensor(at::ArrayRef<int64_t>(target_list)).to(device);
 }
 
-// Rounding has no gradient: that of the rounded value is taken for that of the value (the
-// straight-through estimator).
+// Rounding has no gradient. The gradient of the rounded value is used as the gradient of the value
+// (the straight-through estimator).
 const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
   const auto found = rounded.find(parameter.name);
   return found == rounded.end() ? parameter.value : found->second.value;
@@ -84,19 +85,16 @@ void TrainableModel::State::round_parameters() {
   }
 }
 
-// Its two moments begin at zero with every phase.
 void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
   const auto stand_in = rounded.find(name);
   (stand_in == rounded.end() ? value : stand_in->second.value).requires_grad_(true);
   parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
   const Parameter& parameter = parameters.back();
-  by_name[parameter.name] = value.detach();  // shares its memory
+  by_name[parameter.name] = value.detach();  // shares the memory of `value`
   by_name[parameter.name + ".m"] = parameter.m;
   by_name[parameter.name + ".v"] = parameter.v;
 }
 
-// LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
-// unchanged.
 void TrainableModel::State::add_adapter(TorchMatrix& matrix, const Recipe& recipe,
                                         std::mt19937_64& random) {
   matrix.a = at::empty({recipe.rank, matrix.weight.size(1)}, options);
@@ -107,7 +105,7 @@ void TrainableModel::State::add_adapter(TorchMatrix& matrix, const Recipe& recip
   add_parameter(matrix.name + ".lora_b", matrix.b);
 }
 
-// As many layers per segment as their activations fit into the budget for what is kept.
+// Returns how many layers form a segment, so that the activations of a segment fit into the budget.
 int64_t TrainableModel::State::layers_per_segment(const at::Tensor& ids) const {
   const io::ModelConfig& config = model.config();
   const int64_t bytes = ids.numel() * layer_elements_per_token(config, ids.size(1)) *
@@ -115,13 +113,13 @@ int64_t TrainableModel::State::layers_per_segment(const at::Tensor& ids) const {
   return std::clamp<int64_t>(activation_bytes / bytes, 1, config.num_hidden_layers);
 }
 
-// [N, H] of the rows that predict.
 at::Tensor TrainableModel::State::predicting_rows(const at::Tensor& hidden,
                                                   const PaddedBatch& batch) {
   return hidden.reshape({-1, hidden.size(-1)}).index_select(0, batch.rows);
 }
 
-// The teacher sees the same tokens and has no gradient.
+// Returns the teacher's hidden states for the same rows, without a gradient. Undefined without a
+// teacher.
 at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
   if (!teacher) return {};
   const at::NoGradGuard no_gradients;
@@ -129,8 +127,6 @@ at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
   return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
 }
 
-// The loss of hidden states [N, H], some rows at a time, without a graph beyond the final norm.
-// With a `gradient`, that becomes the gradient of scale · loss.
 double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
                                    at::Tensor* gradient) const {
   const int64_t count = rows.size(0), vocabulary = model.config().vocab_size;
@@ -146,7 +142,7 @@ double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& ba
     at::Tensor logits = matrix_product(normed.slice(0, first, last), model.lm_head().t());
     at::Tensor theirs;
     if (teacher) theirs = teacher->logits(teacher_hidden.slice(0, first, last));
-    // The logits become their gradients.
+    // loss_of_logits replaces the logits by their gradients.
     sum += loss_of_logits(logits, theirs, batch.targets.slice(0, first, last), gradient != nullptr);
     if (gradient != nullptr) pieces.push_back(matrix_product(logits, model.lm_head()));
   }
@@ -157,9 +153,9 @@ double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& ba
   return sum;
 }
 
-// Backpropagation in segments of layers: only the input of each segment is kept, and its inside
-// is computed again on the way back (Chen et al. 2016, arXiv 1604.06174). One segment is the
-// ordinary way.
+// Runs backpropagation in segments of layers. Only the input of each segment is kept, and the
+// inside of a segment is computed again on the backward pass (Chen et al. 2016, arXiv 1604.06174).
+// With one segment this is ordinary backpropagation.
 double TrainableModel::State::backward(const PaddedBatch& batch, double scale) const {
   const int64_t layers = model.config().num_hidden_layers;
   const int64_t length = layers_per_segment(batch.ids);
@@ -168,7 +164,7 @@ double TrainableModel::State::backward(const PaddedBatch& batch, double scale) c
     return model.run_layers(input, s * length, std::min(layers, (s + 1) * length));
   };
   std::vector<at::Tensor> inputs = {model.embed(batch.ids)};
-  // Forward without a graph, keeping the input of each segment.
+  // The forward pass has no graph and keeps the input of each segment.
   for (int64_t s = 0; s + 1 < segments; ++s) {
     const at::NoGradGuard no_gradients;
     inputs.push_back(run(inputs.back(), s));
@@ -177,14 +173,14 @@ double TrainableModel::State::backward(const PaddedBatch& batch, double scale) c
   at::Tensor gradient;
   for (int64_t s = segments - 1; s >= 0; --s) {
     at::Tensor& input = inputs[static_cast<size_t>(s)];
-    // The embedding is not trained: the first segment needs no gradient of its input.
+    // The embedding is not trained, so that the first segment needs no gradient of its input.
     if (s > 0) input.requires_grad_(true);
     at::Tensor output = run(input, s);
     if (s == segments - 1) {
       output = predicting_rows(output, batch);
       sum = head(output, batch, scale, &gradient);
     }
-    if (!output.requires_grad()) break;  // nothing is trained in these layers
+    if (!output.requires_grad()) break;  // nothing is trained in these layers or below
     output.backward(gradient);
     gradient = input.grad();
     input.reset();

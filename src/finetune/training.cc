@@ -9,7 +9,7 @@
 namespace neuronmm::finetune {
 namespace {
 
-// Assumed: what a killed run may lose.
+// The interval between two saved states, which is what a killed run may lose. Assumed.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
 }  // namespace
@@ -31,7 +31,8 @@ Status Training::run() {
   NMM_TRY(folder_.load_factors(model_));
   while (position_.phase < std::ssize(phases_)) {
     started_ = saved_ = Clock::now();
-    const UnsavedWork unsaved;  // a step may take long, and saving after each would take longer
+    const UnsavedWork
+        unsaved;  // a step may take long, and saving after each step would take longer
     NMM_TRY(part() == Part::kBlocks ? run_blocks() : run_phase());
     NMM_TRY(finish_phase());
   }
@@ -70,8 +71,8 @@ int64_t Training::sequences_in(int64_t steps) const {
   return steps / steps_per_epoch() * examples() + steps % steps_per_epoch() * recipe_.batch;
 }
 
-// A phase trains one part, or both, from the first step or from where an interrupted run was. Its
-// adapters are merged at its end, and the next phase starts from the merged factors.
+// Runs a phase of training from its first step or from the saved position. Its adapters are merged
+// at its end, and the next phase starts from the merged factors.
 Status Training::run_phase() {
   model_.begin_phase(part(), recipe_, recipe_.seed + static_cast<uint64_t>(position_.phase));
   if (validates()) model_.keep_best();
@@ -95,7 +96,8 @@ Status Training::train_phase() {
   }
 }
 
-// Sequences of similar length together, so that little is padded.
+// Returns the sequences of one step, sorted by length, so that those of a micro-batch have similar
+// lengths and little is padded.
 std::vector<const Example*> Training::batch_of(int64_t step) const {
   const std::vector<size_t> order =
       shuffled(data_.examples.size(), recipe_.seed, position_.phase, epoch());
@@ -108,8 +110,8 @@ std::vector<const Example*> Training::batch_of(int64_t step) const {
   return batch;
 }
 
-// One update: the gradient of the mean loss over all scored tokens of the batch, summed over
-// micro-batches that memory holds.
+// Makes one update with the gradient of the mean loss over all scored tokens of the batch. The
+// gradient is summed over micro-batches that fit into memory.
 Status Training::run_step() {
   const std::vector<const Example*> batch = batch_of(position_.step);
   EpochLoss loss = {.phase = position_.phase};
@@ -123,7 +125,8 @@ Status Training::run_step() {
     if (!std::isfinite(loss.sum)) return diverged("loss");
     show(first, micro);
   }
-  // Checked before the update: a gradient that is not finite would destroy the weights.
+  // The gradient is checked before the update, because a gradient that is not finite would destroy
+  // the weights.
   if (!std::isfinite(model_.gradient_norm())) return diverged("gradient");
   const double learning_rate = learning_rate_at(recipe_, position_.step, total_steps());
   model_.update(learning_rate, position_.step + 1);
@@ -132,8 +135,8 @@ Status Training::run_step() {
   return {};
 }
 
-// An epoch's loss is the mean over its tokens, not over its batches, which have different numbers
-// of them.
+// Adds the loss of a step to that of its epoch. An epoch's loss is the mean over its tokens and not
+// over its batches, which have different numbers of tokens.
 void Training::record(const EpochLoss& loss) {
   if (position_.step % steps_per_epoch() == 0) position_.epochs.push_back({position_.phase, 0, 0});
   position_.epochs.back().sum += loss.sum;
@@ -151,7 +154,8 @@ void Training::show(size_t first, Batch micro) {
   progress_.update(sequences_in(position_.step) + static_cast<int64_t>(first + micro.size()), note);
 }
 
-// Before the first step, every so many, and after the last. The best state so far is kept.
+// Measures the validation loss before the first step, at the interval of the recipe, and after the
+// last step. It keeps the best state so far.
 Status Training::validate() {
   const bool due = position_.step % recipe_.validate_every == 0 || position_.step == total_steps();
   std::vector<Validation>& all = position_.validations;
@@ -223,7 +227,8 @@ Status Training::save() {
   return {};
 }
 
-// Nothing has been trained before the first step is done, so that there is nothing to keep.
+// Saves the state and returns the error of an interrupt. Before the first step is done there is
+// nothing to save.
 Error Training::stop() {
   if (position_.step > 0) {
     const Status saved = save();
@@ -234,7 +239,7 @@ Error Training::stop() {
                   total_steps(), position_.phase + 1, phases_.size()));
 }
 
-// The kept state is from before the divergence, and the message says which one it is.
+// Returns an error that names the saved state, which is from before the divergence.
 Error Training::diverged(const char* what) const {
   const Position& kept = folder_.position();
   return fail(

@@ -1,6 +1,8 @@
 #pragma once
-// The phases of a fine-tuning, step by step: from where an interrupted run was, with the best state
-// on a validation text kept.
+// Runs the phases of a fine-tuning step by step. It continues where an interrupted run stopped, and
+// keeps the best state on a validation text. `finetune` is its only caller. It fails on interrupts
+// (after saving), on a loss or gradient that is NaN or infinite, and on files that cannot be
+// written.
 
 #include <chrono>
 #include <optional>
@@ -15,9 +17,10 @@
 
 namespace neuronmm::finetune {
 
+// One fine-tuning of one model, from its saved position to the end of the last phase.
 class Training {
  public:
-  // All arguments must outlive it. `validation` may be empty.
+  // `validation` may be empty. All arguments must outlive this object.
   Training(const Recipe& recipe, const Dataset& data, const Dataset& validation,
            TrainableModel& model, TrainingFolder& folder, Progress& progress,
            const OnStep& on_step);
@@ -32,9 +35,9 @@ class Training {
   std::string label() const;
   int64_t examples() const { return static_cast<int64_t>(data_.examples.size()); }
   int64_t steps_per_epoch() const { return (examples() + recipe_.batch - 1) / recipe_.batch; }
-  int64_t total_steps() const;  // of a phase, without a validation that ends it
+  int64_t total_steps() const;  // steps of a phase if no validation ends it
   int64_t epoch() const { return position_.step / steps_per_epoch(); }
-  int64_t sequences_in(int64_t steps) const;  // that so many steps of a phase see
+  int64_t sequences_in(int64_t steps) const;  // the sequences that this many steps of a phase see
 
   Status run_phase();
   Status train_phase();
@@ -64,7 +67,7 @@ class Training {
   const OnStep& on_step_;
   Position position_;
   Clock::time_point started_, saved_;
-  int64_t tokens_ = 0;  // of this run in this phase
+  int64_t tokens_ = 0;  // the tokens of this phase in this run
   std::optional<double> last_loss_;
 };
 

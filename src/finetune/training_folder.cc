@@ -24,7 +24,7 @@ Error cannot(const char* verb, const fs::path& path, const std::error_code& erro
   return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
 }
 
-// The beginning where there is no such file.
+// Returns the position that a tensor file holds, or the beginning if there is no such file.
 Result<Position> position_in(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Position();
@@ -61,8 +61,8 @@ Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
   return {};
 }
 
-// An error that names the first setting in which the runs differ. The learning rate may change:
-// turning it down is what one resumes for after a divergence.
+// Returns an error that names the first setting in which the runs differ. With kResume the learning
+// rate may differ, because a run that diverged is resumed with a smaller one.
 Status check_same_run(const fs::path& staging, const json& before, const json& now,
                       TrainingFolder::IfStarted if_started) {
   const bool other_rate = if_started == TrainingFolder::IfStarted::kResume;
@@ -70,7 +70,8 @@ Status check_same_run(const fs::path& staging, const json& before, const json& n
     if (before.contains(key) && before.at(key) == value) continue;
     if (key == kLearningRateKey && other_rate) continue;
     const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
-    // Another rate may be meant: the run that diverged is gone on from with a smaller one.
+    // A different learning rate may be intended, so that this error suggests to resume the
+    // unfinished run.
     const auto kind = key == kLearningRateKey ? Error::Kind::kUnfinished : Error::Kind::kExists;
     return Error{fmt::format("{}: the unfinished run there has {} {}, this one has {}",
                              staging.string(), key, there, value.dump()),
@@ -106,7 +107,7 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
       NMM_TRY(same);
     }
   } else {
-    NMM_TRY(clear(path));  // killed before its settings were written, or another command's
+    NMM_TRY(clear(path));  // killed before its settings were written, or left by another command
   }
   fs::create_directories(path, error);
   if (error) return cannot("created", path, error);
@@ -114,12 +115,12 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
   return folder;
 }
 
-// Two files: the factors after a finished phase, and the state within one. The later of them is
-// where the run goes on.
+// Finds the position in two files: the factors after a finished phase, and the state within a
+// phase. The run continues from the later of them.
 Status TrainingFolder::find_position() {
   NMM_ASSIGN(position_, position_in(merged_path()));
   NMM_ASSIGN(Position state, position_in(state_path()));
-  // A state that is older than the factors was merged into them.
+  // A state of an earlier phase than the factors' position was merged into the factors.
   if (state.step > 0 && state.phase >= position_.phase) position_ = std::move(state);
   return {};
 }

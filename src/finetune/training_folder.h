@@ -1,13 +1,15 @@
 #pragma once
-// What an unfinished fine-tuning keeps in the work folder beside its output.
+// The files that an unfinished fine-tuning keeps in the work folder next to its output. Training
+// saves and resumes with it. It fails on damaged files, on a full disk, and on a folder of a run
+// with other settings.
 //
-//   settings.json        of the run; another run does not go on from here
+//   settings.json        the settings of the run; a run with other settings does not continue here
 //   merged.safetensors   the factors after the last finished phase, fp32
-//   state.safetensors    the trained tensors, their best values and AdamW's moments in the middle
-//                        of a phase
-//   generated-0.safetensors ...  what the teacher wrote (model/self_generated.h)
+//   state.safetensors    the state in the middle of a phase: the trained tensors, their best
+//                        values and AdamW's moments
+//   generated-0.safetensors ...  the text that the teacher wrote (model/self_generated.h)
 //
-// Both tensor files carry the position of the run; each is replaced all at once.
+// Both tensor files hold the position of the run, and each is replaced as a whole.
 
 #include <filesystem>
 #include <string>
@@ -19,22 +21,27 @@
 
 namespace neuronmm::finetune {
 
+// The work folder of one run.
 class TrainingFolder {
  public:
+  // The treatment of an earlier run in the folder.
   enum class IfStarted { kResumeSame, kResume, kRestart };
-  // `folder`: FolderWriter::work(). `settings`: a JSON object that differs whenever the results
-  // would. kResumeSame: goes on from a run with the same settings; any other that has finished a
-  // step is an error. kResume: from one whose settings differ in "learning_rate" at most, else says
-  // in what. All start where there is no run.
+  // Opens or creates the folder. `folder` is FolderWriter::work(). `settings` is a JSON object that
+  // differs whenever the results would. Without an earlier run every mode starts a new one.
+  // - kResumeSame continues a run with the same settings. Any other run that has finished a step is
+  //   an error.
+  // - kResume does the same, but the "learning_rate" may differ. The error says which setting
+  //   differs.
+  // - kRestart discards the earlier run.
   static Result<TrainingFolder> open(const std::filesystem::path& folder,
                                      const std::string& settings, IfStarted if_started);
 
   const std::filesystem::path& path() const { return path_; }
-  // Where the run stands by what is kept.
+  // Returns the position of the saved run.
   const Position& position() const { return position_; }
-  // The factors of the phases and the layers that are done. Before begin_phase.
+  // Loads the factors of the phases and layers that are done. Must be called before begin_phase.
   Status load_factors(TrainableModel& model) const;
-  // The state in the middle of the phase of position(). After begin_phase.
+  // Loads the state in the middle of the phase of position(). Must be called after begin_phase.
   Status load_state(TrainableModel& model) const;
 
   Status save_factors(const TrainableModel& model, const Position& position);

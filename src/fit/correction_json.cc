@@ -11,7 +11,7 @@
 namespace neuronmm::fit {
 namespace {
 
-// Beyond it a measurement or its file is wrong.
+// Ratios above this bound or below its inverse mean that a measurement or its file is wrong.
 constexpr double kMostRatio = 1e6;
 
 Status read_list(const io::JsonFields& fields, const char* key, std::vector<double>& ratios) {

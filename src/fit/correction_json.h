@@ -1,5 +1,6 @@
 #pragma once
-// How many times as much as predicted models have lost that were measured, in a JSON file.
+// Reads and writes correction.json, which holds ratios of measured to predicted losses. `fit` keeps
+// one such file per model, so that a later run begins with corrected predictions.
 
 #include <filesystem>
 #include <vector>
@@ -8,16 +9,19 @@
 
 namespace neuronmm::fit {
 
-// Of models that were narrowed, and of those that were rounded.
+// Ratios of measured to predicted losses of earlier models: `shapes` of models whose MLPs were
+// narrowed, `rounding` of models that were rounded.
 struct Ratios {
   std::vector<double> shapes, rounding;
 };
 
-// Empty where there is no file. Errors: a file that is not one of these.
+// Reads the file. The lists are empty if there is no file. Errors: another kind of file, and ratios
+// that are not between 1e-6 and 1e6.
 Result<Ratios> read_ratios(const std::filesystem::path& path);
+// Writes the file.
 Status write_ratios(const std::filesystem::path& path, const Ratios& ratios);
 
-// Of none 1.
+// Returns the geometric mean, or 1 for an empty list.
 double geometric_mean(const std::vector<double>& ratios);
 
 }  // namespace neuronmm::fit

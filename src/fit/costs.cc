@@ -20,7 +20,7 @@ Result<Seconds> time_model(const model::Transformer& model, Progress& progress) 
   return lower_quartile_seconds(measured.models[0]);
 }
 
-// Of weights that are not rounded.
+// Returns the dtype of weights that are not rounded.
 Result<DType> dtype_of(const io::Checkpoint& checkpoint) {
   const std::string name = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
   const auto found = checkpoint.tensors().find(name);

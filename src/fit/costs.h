@@ -1,13 +1,16 @@
 #pragma once
-// What a part of a model takes on a device, in seconds: measured with weights of its shapes in
-// every format, on the clock of a backend. That of a simulated device says what its timing model
-// predicts.
+// The times of the parts of a model on a device, in seconds. They are measured with synthetic
+// weights of the model's shapes in every format, on the clock of a backend. The clock of a
+// simulated device shows what its timing model predicts. ModelSearch predicts the speed of a choice
+// with them.
 //
-// Decoding reads every weight of the model once per token, so copies of a weight take turns, as
-// many as the model has layers, and none finds itself in a cache that would not hold the model. Of
-// MLPs on a CPU two sizes are timed, and others lie on the line through them by their parameters; a
-// simulated device times every shape. Of several measurements the lower quartile counts: what else
-// a machine does makes some of them longer, and none shorter.
+// - Decoding reads every weight of the model once per token. Copies of a weight are therefore used
+//   in turns, as many as the model has layers, so that no copy is found in a cache that could not
+//   hold the model.
+// - MLPs on a CPU are timed at two sizes. The time of other sizes is on the line through both, by
+//   the number of parameters. A simulated device times every shape.
+// - The lower quartile of several measurements is used. Other work on the machine makes some of
+//   them longer and none shorter.
 
 #include <array>
 #include <cstdint>
@@ -25,34 +28,38 @@
 
 namespace neuronmm::fit {
 
-// Where a model will run.
+// The device that a model will run on.
 struct Device {
+  // Makes a backend of the device.
   std::function<Result<std::unique_ptr<ops::Backend>>()> make;
-  // Its clock is not the wall's, and it multiplies no rounded weights.
+  // True if the clock is that of a simulator. Such a device multiplies no rounded weights.
   bool simulated = false;
 };
 
-// Index of a format among kCandidates; kAsIs: the model's own dtype.
+// Formats are given as indices into kCandidates. kAsIs stands for the model's own dtype.
 inline constexpr size_t kAsIs = kFormats;
 
 class PartTiming;
 
+// The measured times of all parts of one model on one device.
 class Costs {
  public:
-  // Of a dense model folder. Memory: the model, and then copies of its largest weight.
+  // Measures the parts of the dense model in the folder `dense`. Memory holds first the whole model
+  // and then copies of its largest weight. Errors: a model that cannot be loaded, and MLPs that the
+  // device cannot run.
   static Result<Costs> measure(const std::filesystem::path& dense, const Device& device,
                                Progress& progress);
 
   const Seconds& dense() const { return dense_; }  // the whole model as it is
-  const Seconds& rest() const { return rest_; }    // what no choice changes
-  const Seconds& attention(size_t format) const { return attention_[format]; }  // one layer's
+  const Seconds& rest() const { return rest_; }    // the part of that time that no choice changes
+  const Seconds& attention(size_t format) const { return attention_[format]; }  // of one layer
   const Seconds& head(size_t format) const { return head_[format]; }
-  // An MLP whose gate and up have one format and down another. Nothing where the device cannot run
-  // it.
+  // Returns the time of an MLP whose gate and up have one format and whose down has another. The
+  // result is empty if the device cannot run the MLP.
   std::optional<Seconds> mlp(const io::MlpShape& shape, size_t gate, size_t down) const;
 
  private:
-  // seconds = fixed + per_parameter · parameters
+  // A straight line: seconds = fixed + per_parameter · parameters.
   struct Line {
     Seconds fixed, per_parameter;
   };
@@ -63,7 +70,7 @@ class Costs {
   std::array<Seconds, kFormats + 1> attention_ = {}, head_ = {};
   std::array<Line, kFormats + 1> mlps_ = {};
   compress::MlpSizes sizes_;
-  // Of a simulated device: an MLP of this shape as it is.
+  // Only for a simulated device: the time of an MLP of this shape in the model's own dtype.
   std::function<std::optional<Seconds>(const io::MlpShape&)> simulated_mlp_;
 };
 

@@ -20,17 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of shapes that a search takes at this share of parameters the losses are measured. Assumed; other
-// shares were not tried.
+// Measures the losses of the shapes that a search would choose at this share of removed parameters.
+// Assumed; other shares were not tried.
 constexpr double kMeasuredRatio = 0.2;
-// Of both models in turns: at least so many runs, and about so long for the dense one's prompts.
+// Both models are timed in turns, with at least kFewestRuns runs and about kComparedSeconds for the
+// dense model's prompts.
 constexpr int64_t kFewestRuns = 5, kMostRuns = 25;
 constexpr double kComparedSeconds = 2.0;
-constexpr size_t kPoints = 16;  // of a front
-// A loss so far below what is allowed leaves bytes to be saved, and a model so much faster than
-// asked loses more than it must. Assumed.
+constexpr size_t kPoints = 16;  // points of a front
+// A loss below this share of the allowed one leaves bytes that could be saved. A model that is
+// faster than asked by the inverse of this share has lost more than it must. Assumed.
 constexpr double kUnused = 0.8;
-constexpr double kMissed = 1.02;  // how far beyond a loss a measurement may be. Assumed
+// The factor by which a measured loss may exceed the budget. Assumed.
+constexpr double kMissed = 1.02;
 
 Status make_folder(const fs::path& folder) {
   std::error_code error;
@@ -39,7 +41,7 @@ Status make_folder(const fs::path& folder) {
   return {};
 }
 
-// All that is known of a model, opened before anything is measured.
+// One run of `fit`. Its model and text are opened before anything is measured.
 class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
@@ -58,7 +60,7 @@ class Fitting {
 
   Result<FitResult> run() {
     NMM_TRY(make_folder(request_.sensitivities));
-    // Another run with the same folder would take away what this one is about to read.
+    // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
@@ -77,7 +79,7 @@ class Fitting {
     NMM_TRY(correct(known, result, correction));
     if (!misses(*result.measured)) return result;
     Result<Choice> other = choose(ModelSearch(known, correction), result.dense);
-    if (!other.ok()) {  // the first model is there, and says of itself what it missed
+    if (!other.ok()) {  // the first model is written, and its result says what it missed
       progress_.print(other.error().message);
       return result;
     }
@@ -145,7 +147,8 @@ class Fitting {
   Result<Choice> choose(const ModelSearch& search, const Quantities& dense) const {
     const Goal goal = this->goal(dense);
     if (auto found = search.best(goal)) {
-      // The limit of the quantity that is made least is not the knapsack's.
+      // The knapsack does not limit the quantity that it minimizes, so that its limit is checked
+      // here.
       if (found->predicted[goal.least] > goal.most[goal.least]) {
         return fail(
             "{}: {:.0f} bytes are out of reach beside the other budgets; the nearest possible are "
@@ -199,7 +202,7 @@ class Fitting {
     return measured;
   }
 
-  // Both models in turns, small ones more often.
+  // Times both models in turns. Small models get more runs.
   Status time_beside(Measured& measured) {
     NMM_ASSIGN(const auto device, device_.make());
     NMM_ASSIGN(const auto dense, model::Transformer::load(request_.model, *device));
@@ -217,7 +220,8 @@ class Fitting {
     return {};
   }
 
-  // Misses the budget, or leaves so much of it unused that another choice would be better.
+  // Returns whether the model misses the budget, or leaves so much of it unused that another choice
+  // would be better.
   bool misses(const Measured& measured) const {
     const Budget& budget = request_.budget;
     const auto off = [](std::optional<double> asked, double quartile, double median) {
@@ -232,10 +236,13 @@ class Fitting {
                measured.dense.prefill / measured.model.prefill);
   }
 
-  // From what was predicted, already corrected, to what was measured, for the next search of this
-  // run. Of losses the ratio of measured to predicted without a correction is kept, too: a later
-  // run begins with the geometric mean of all. Where shapes and rounding both have lost, either may
-  // be to blame and both are corrected; what activations lose was measured.
+  // Updates the correction for the next search of this run with the ratio of measured to predicted
+  // values.
+  //
+  // For losses the ratio of measured to uncorrected predictions is also saved, and a later run
+  // begins with the geometric mean of all. Where both shapes and rounding have caused a loss,
+  // either prediction may be wrong, and both are corrected. The loss by rounding activations was
+  // measured, and is not corrected.
   Status correct(const Known& known, const FitResult& result, Correction& correction) const {
     const Choice& choice = result.choice;
     const Measured& measured = *result.measured;
@@ -294,7 +301,7 @@ class Fitting {
       goal.most[quantity] = least * std::pow(most / least, share);
       const auto choice = search.best(goal);
       if (!choice) continue;
-      // A larger limit that nothing is gained by gives the same model again.
+      // A larger limit may give the same model again if nothing can be gained by it.
       if (!front.empty() && front.back().predicted == choice->predicted) continue;
       front.push_back({"the best that was found", choice->predicted});
     }

@@ -1,11 +1,15 @@
 #pragma once
-// From a model and a budget to the best model within it: one search over the shape of every MLP and
-// the bits of every matrix.
+// The command `fit`: finds the best model within a budget. One search chooses the shape of every
+// MLP and the bits of every matrix.
 //
-// What single changes cost is measured on a text once and kept in a folder, from which any later
-// budget is served; what they save is timed at the start. The choice is a knapsack (search.h). The
-// model that is written is measured for real, on text that nothing was decided on; where it misses
-// the budget, the prediction is corrected by what was measured, and the search done once more.
+// The loss that each single change causes is measured on a text once and kept in a folder, which
+// serves any later budget. The time that each change saves is measured at the start of a run. The
+// choice itself is a knapsack problem (search.h). The written model is then measured on text that
+// no decision was based on. If it misses the budget, the predictions are corrected by that
+// measurement and the search is repeated once.
+//
+// It fails on models that are compressed or rounded already, on budgets that cannot be met, and on
+// interrupts, after which finished measurements are kept.
 
 #include <filesystem>
 #include <functional>
@@ -23,56 +27,70 @@
 
 namespace neuronmm::fit {
 
-// What is asked for; at least one. Speeds are beside the model as it is given, on the device.
+// The limits of the wanted model, at least one of which is set. Speeds are relative to the given
+// model on the same device.
 struct Budget {
-  std::optional<double> bytes;            // of all weights, at most
-  std::optional<double> decode, prefill;  // times as fast, at least
-  std::optional<double> divergence;       // KL(model ‖ result), nats per token, at most
+  // The largest number of bytes of all weights.
+  std::optional<double> bytes;
+  // The smallest allowed speed-ups.
+  std::optional<double> decode, prefill;
+  // The largest KL(model ‖ result), in nats per token.
+  std::optional<double> divergence;
 };
 
+// Everything that one run needs: its folders, its budget and how it measures.
 struct FitRequest {
   std::filesystem::path model, out;
   Budget budget;
   compress::CalibrationText calibration;
-  // The folder of what is known of the model, made where it is not there. Runs that share one wait
-  // for each other.
+  // The folder with everything that has been measured of the model. It is created if it does not
+  // exist. Runs that share one folder wait for each other.
   std::filesystem::path sensitivities;
-  std::string method = "two-sided";  // of the statistics; "whitened" needs no metric
-  int64_t block = 32;                // of shapes
-  bool plan_only = false;            // nothing is written but the sensitivities
-  bool force = false;                // replace an existing output folder
+  // The method of the statistics. "whitened" needs no metric.
+  std::string method = "two-sided";
+  // Shapes are multiples of this number.
+  int64_t block = 32;
+  // Write nothing but the sensitivities.
+  bool plan_only = false;
+  bool force = false;  // replaces an existing output folder
 };
 
-// A model that was not made, as predicted.
+// A model that was predicted but not made.
 struct Candidate {
   std::string name;
   Quantities predicted = {};
 };
 
+// Measurements of the written model and of the dense one.
 struct Measured {
   int64_t tokens = 0;
   eval::Estimate divergence;
   double dense_perplexity = 0.0, perplexity = 0.0;
   int64_t bytes = 0;
   Seconds dense, model;  // medians
-  // How many times as fast the model is, run by run beside the dense one: the upper quartile, which
-  // a machine that does other things reaches, too.
+  // The speed-up over the dense model, measured run by run with both models in turns. The upper
+  // quartile is used, because a machine that does other work reaches it, too.
   double decode_quartile = 0.0, prefill_quartile = 0.0;
 };
 
+// The chosen model, its measurements, and other models to compare with.
 struct FitResult {
   Choice choice;
   Quantities dense = {};
-  std::optional<Measured> measured;   // nothing of a plan
-  bool corrected = false;             // the search was done again after a measurement
-  std::vector<Candidate> singles;     // one form or one width throughout
-  std::vector<Candidate> front;       // the least loss at several sizes
-  std::vector<Candidate> fast_front;  // and prefill times
+  std::optional<Measured> measured;  // empty if only a plan was asked for
+  bool corrected = false;            // the search was repeated after a measurement
+  // Models with one form or one number of bits throughout.
+  std::vector<Candidate> singles;
+  // Models with the least loss at several sizes.
+  std::vector<Candidate> front;
+  // Models with the least loss at several prefill times.
+  std::vector<Candidate> fast_front;
 };
 
-// `backend` runs the text on the host, `others` share what the text is gathered for. Errors: a
-// model that is compressed or rounded, a budget that is met as the model is, and one that cannot be
-// met, which names the nearest that can.
+// Finds, writes and measures the best model. `backend` runs the text on the host. `others` are
+// processes that share the gathering of statistics. Errors: a model that is compressed or rounded,
+// a budget that the model meets as it is, and a budget that cannot be met. The last message names
+// the nearest budget that can be met.
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
                       Progress& progress, const compress::MakeMetric& make_metric,
                       compress::DataParallel* others = nullptr);

@@ -6,9 +6,11 @@
 namespace neuronmm::fit {
 namespace {
 
-// Of the intervals of prices, and turns over all prices: enough that the last ones change nothing.
+// The number of bisection steps per price, and of turns over all prices. Both are large enough that
+// the last ones change nothing.
 constexpr int kHalvings = 60, kTurns = 12;
-// Beyond it a price leaves the smallest sum of its quantity whatever else that costs.
+// At any higher price the sum of a quantity would be the smallest possible one, whatever it costs
+// otherwise.
 constexpr double kHighestPrice = 1e12;
 
 class Search {
@@ -17,7 +19,7 @@ class Search {
     for (size_t k = 0; k < kQuantities; ++k) {
       if (k != goal.least && goal.most[k] < kUnlimited) limited_.push_back(k);
     }
-    // Prices are for a whole limit, so that one scale of them fits all quantities.
+    // Prices are per whole limit, so that one scale fits all quantities.
     scale_ = 0.0;
     for (const auto& options : items_) {
       double most = 0.0;
@@ -57,7 +59,8 @@ class Search {
     return sum;
   }
 
-  // What every item chooses at the prices; of equals the first. Keeps the best bound.
+  // Returns what every item chooses at the prices: the first of its cheapest options. Keeps the
+  // best bound.
   Selection at(const Quantities& prices) {
     Selection found;
     double paid = 0.0;
@@ -80,8 +83,8 @@ class Search {
     return found;
   }
 
-  // The lowest price of quantity k at which its limit holds, those of the others being what they
-  // are; the highest one where none does.
+  // Sets the lowest price of quantity k at which its limit holds while the other prices stay. If
+  // the limit holds at no price, the highest price is set.
   void find_price(size_t k) {
     Quantities prices = prices_;
     const auto holds = [&](double price) {
@@ -107,7 +110,8 @@ class Search {
     }
   }
 
-  // The other option of one item that gains most for what it takes of the limits.
+  // Exchanges the option of one item: the exchange that gains most for what it takes of the limits.
+  // Returns false if no exchange gains.
   bool improve(Selection& selection) const {
     double best = 0.0;
     size_t best_item = 0, best_option = 0;

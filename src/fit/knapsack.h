@@ -1,12 +1,15 @@
 #pragma once
-// One option of every item, so that the sum of one quantity is small and the sums of others stay
-// within limits: the multiple-choice knapsack with several constraints.
+// Chooses one option for every item so that the sum of one quantity is small and the sums of the
+// others stay within limits. This is the multiple-choice knapsack problem with several constraints.
+// ModelSearch solves it with layers' parts as items.
 //
-// With a price for each limited quantity every item chooses alone. Prices are raised and lowered in
-// turns, each by bisection, until all limits hold; what is left of the limits is then spent one
-// step at a time. Whatever the prices are, the sum of what items pay at them, less the limits at
-// those prices, is no more than the least sum that there can be (Lagrangian relaxation): the
-// largest of these is the bound that comes with the result.
+// Once every limited quantity has a price, each item can choose its cheapest option alone. The
+// prices are adjusted in turns, each by bisection, until all limits hold. What is then left of the
+// limits is spent one exchange at a time.
+//
+// For any prices, the sum of what the items pay, minus the limits times their prices, is a lower
+// bound of the least possible sum (Lagrangian relaxation). The largest of these bounds comes with
+// the result.
 
 #include <array>
 #include <cstddef>
@@ -16,29 +19,32 @@
 
 namespace neuronmm::fit {
 
-// What an option costs, all >= 0.
+// The costs of an option, all >= 0.
 enum Quantity : size_t { kLoss, kBytes, kDecode, kPrefill, kQuantities };
 using Quantities = std::array<double, kQuantities>;
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
+// The quantity to minimize and the limits of the other sums.
 struct Goal {
   Quantity least = kLoss;
-  Quantities most = {kUnlimited, kUnlimited, kUnlimited, kUnlimited};  // of the other sums
+  Quantities most = {kUnlimited, kUnlimited, kUnlimited, kUnlimited};  // limits of the other sums
 };
 
+// The chosen options and their sums.
 struct Selection {
   std::vector<size_t> options;  // one index per item
   Quantities sums = {};
-  double bound = 0.0;  // no selection within the limits has a smaller sum of goal.least
+  // No selection within the limits has a smaller sum of goal.least.
+  double bound = 0.0;
 };
 
-using Items = std::vector<std::vector<Quantities>>;  // no item is without options
+using Items = std::vector<std::vector<Quantities>>;  // every item has options
 
-// Nothing where no selection within the limits is found.
+// Returns the best selection that is found, or nothing if no selection within the limits is found.
 std::optional<Selection> select(const Items& items, const Goal& goal);
 
-// The smallest sum of one quantity that the items can have.
+// Returns the smallest possible sum of one quantity.
 double smallest_sum(const Items& items, Quantity quantity);
 
 }  // namespace neuronmm::fit

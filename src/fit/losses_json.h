@@ -1,5 +1,6 @@
 #pragma once
-// Measured losses by name, in a JSON file that grows with every measurement.
+// Reads and writes measured losses by name in a JSON file, which grows with every measurement.
+// rounding_losses.cc uses it to continue after an interrupt.
 
 #include <filesystem>
 #include <map>
@@ -12,8 +13,9 @@ namespace neuronmm::fit {
 
 using LossesByName = std::map<std::string, FormatLosses>;
 
-// Nothing where there is no file. Errors: a file that is not one of these.
+// Reads the file. The map is empty if there is no file. Errors: another kind of file.
 Result<LossesByName> read_losses(const std::filesystem::path& path);
+// Writes the file.
 Status write_losses(const std::filesystem::path& path, const LossesByName& losses);
 
 }  // namespace neuronmm::fit

@@ -5,9 +5,10 @@
 namespace neuronmm::fit {
 namespace {
 
-constexpr int64_t kDecoded = 17;  // 16 decode calls: enough for a median
+// The tokens of an answer. They take 16 decode calls, which is enough for a median.
+constexpr int64_t kDecoded = 17;
 
-// The values at so many quarters of their order.
+// Returns the sorted values at position quarters / 4.
 Seconds at_share(std::span<const eval::RunLatency> runs, size_t quarters) {
   std::vector<double> prefills, decodes;
   for (const eval::RunLatency& run : runs) {

@@ -10,17 +10,17 @@
 namespace neuronmm::fit {
 namespace {
 
-// Copies of a weight that take turns, in bytes, where the system does not tell how large the last
-// cache is: more than that of most core complexes (AMD's X3D: 96 MB). Assumed.
+// The number of bytes of all copies of a weight if the system does not say how large the last cache
+// is. It exceeds the cache of most core complexes (AMD's X3D: 96 MB). Assumed.
 constexpr int64_t kBytesInTurns = 128 << 20;
-// A measurement is the lower quartile of at least so many rounds, which take at least so long.
-// Assumed.
+// A measurement is the lower quartile of at least kRounds rounds, which take at least
+// kLeastSeconds. Assumed.
 constexpr int64_t kRounds = 5, kMostRounds = 1000;
 constexpr double kLeastSeconds = 0.05;
 
-// Twice the last cache, so that a weight whose turn comes is no longer there. On an Intel Xeon that
-// has 480 MB of it, weights of 128 MB in turns were read from it: a model of 2.5 GB that was to
-// decode 1.7 times as fast in .9 GB did so 2.8 times.
+// Returns twice the size of the last cache, so that a copy has left the cache when its turn comes.
+// Measured on an Intel Xeon with a cache of 480 MB: copies of 128 MB were read from the cache. A
+// model whose predicted decoding was 1.7 times as fast was then 2.8 times as fast.
 int64_t bytes_in_turns() {
   return std::max<int64_t>(kBytesInTurns, 2 * int64_t{sysconf(_SC_LEVEL3_CACHE_SIZE)});
 }
@@ -57,14 +57,15 @@ PartTiming::PartTiming(const io::ModelConfig& config, DType dtype, Device device
       prompt_(latency_settings(config, 1).prompt_tokens),
       weights_(most_values(config), dtype) {}
 
-// Seconds on the clock for one call, of `copies` that are called in turns.
+// Returns the seconds of one call on the clock, when `copies` are called in turns.
 double PartTiming::seconds_of(size_t copies, const std::function<void(size_t)>& apply) const {
   const auto round = [&] {
     const double start = backend_->clock_seconds();
     for (size_t i = 0; i < copies; ++i) apply(i);
     return (backend_->clock_seconds() - start) / static_cast<double>(copies);
   };
-  const double first = round();  // of a CPU it touches memory and counts for nothing
+  // On a CPU this round touches the memory for the first time and is not counted.
+  const double first = round();
   if (device_.simulated) return first;
   std::vector<double> rounds;
   double sum = 0.0;
@@ -141,7 +142,8 @@ Seconds PartTiming::mlp(const io::MlpShape& shape, size_t format) const {
   });
 }
 
-// On a device of its own, because one that was asked for an MLP it cannot run refuses all.
+// A new device is made for each shape, because a device that was asked for an MLP it cannot run
+// refuses everything afterwards.
 std::optional<Seconds> PartTiming::simulated_mlp(const io::MlpShape& shape) const {
   const ops::MlpWeight weight = synthetic_mlp(shape, kAsIs);
   const auto backend = device_.make();

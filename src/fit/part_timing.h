@@ -1,5 +1,5 @@
 #pragma once
-// Times the parts of one model's layers, made of synthetic weights, on a device.
+// Times the parts of a model's layers on a device with synthetic weights. Costs uses it.
 
 #include <functional>
 #include <memory>
@@ -11,18 +11,21 @@
 
 namespace neuronmm::fit {
 
+// The parts of one model on one device.
 class PartTiming {
  public:
-  // `dtype` of weights that are not rounded.
+  // `dtype` is that of weights that are not rounded.
   PartTiming(const io::ModelConfig& config, DType dtype, Device device,
              std::unique_ptr<ops::Backend> backend);
 
   const io::ModelConfig& config() const { return config_; }
-  // By the index of a format, as Costs has them.
+  // The following functions take the index of a format (see costs.h).
   Seconds attention(size_t format) const;
-  Seconds head(size_t format) const;  // the logits of one token, after a prompt too
+  // The logits of one token. A prompt also needs the logits of one token only.
+  Seconds head(size_t format) const;
   Seconds mlp(const io::MlpShape& shape, size_t format) const;
-  // As it is; nothing where the device has no program for it.
+  // Returns the time of an MLP in the model's own dtype, or nothing if the device has no program
+  // for it.
   std::optional<Seconds> simulated_mlp(const io::MlpShape& shape) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What config.json says of the share that is gone.
+// Returns the share of removed parameters for config.json.
 Result<double> removed_share(const fs::path& model, const Choice& choice) {
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
   const compress::MlpSizes sizes = {config.hidden_size, config.intermediate_size};
@@ -42,7 +42,7 @@ Status narrow(const Choice& choice, const Realization& how, const fs::path& out,
   return {};
 }
 
-// The format that most of the matrices have, and those that have another.
+// Returns the format of most matrices and, as exceptions, the formats of the others.
 compress::QuantizedFormats formats_of(const Choice& choice) {
   std::array<int64_t, kFormats> count = {};
   for (const auto& formats : choice.formats) {

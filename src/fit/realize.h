@@ -1,5 +1,5 @@
 #pragma once
-// Writes the model that a search has chosen.
+// Writes the model that a search has chosen, by way of `compress` and `quantize`. `fit` calls it.
 
 #include <filesystem>
 
@@ -11,18 +11,21 @@
 
 namespace neuronmm::fit {
 
+// The folders and options for writing a model.
 struct Realization {
   std::filesystem::path model, out;
   const compress::CalibrationText& calibration;
-  std::filesystem::path statistics;  // of the dense model, of all linear layers
-  std::filesystem::path work;        // for the narrowed model that is then rounded
-  bool two_sided = true;             // the statistics have a metric
+  // The folder of the dense model's statistics of all linear layers.
+  std::filesystem::path statistics;
+  // The folder for the narrowed model, which is then rounded.
+  std::filesystem::path work;
+  bool two_sided = true;  // the statistics include a metric
   int64_t block = 32;
   bool force = false;
 };
 
-// Compresses where shapes differ from the model's, rounds where the choice does; each goes on from
-// where it was interrupted.
+// Compresses the model if the choice narrows MLPs, and then rounds it if the choice rounds. Both
+// steps continue where an interrupted run stopped.
 Status realize(const Choice& choice, const Realization& how, const ops::Backend& backend,
                Progress& progress);
 

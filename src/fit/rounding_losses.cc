@@ -25,17 +25,18 @@ namespace {
 namespace fs = std::filesystem;
 using compress::DoubleMatrix;
 
-// Of every matrix whose errors are compared. Assumed: rows of a matrix are much alike.
+// The number of rows of every matrix whose errors are compared. Assumed: the rows of a matrix are
+// similar.
 constexpr int64_t kSampleRows = 64;
 
-// Every part takes so many tokens through half of the model. Assumed.
+// The number of tokens that go through half of the model for every part. Assumed.
 constexpr int64_t kProbeTokens = 1024;
 
-// Rows of an LM head that are in memory as floats at a time: of a vocabulary of 128 thousand the
-// whole head takes more than the rest of a small model. Assumed.
+// The rows of an LM head that are in memory as floats at a time. With a vocabulary of 128 thousand
+// the whole head takes more memory than the rest of a small model. Assumed.
 constexpr int64_t kHeadPiece = 8192;
 
-// The values that a rounded weight stands for, in fp32, without the factors of smoothing.
+// The values that a rounded weight stands for, in fp32 and with the smoothing factors divided out.
 struct HeldWeight {
   Shape shape;
   std::vector<float> values;
@@ -62,13 +63,13 @@ HeldWeight held_rows(const ops::Codes& codes, const compress::TensorScale& scale
   return held;
 }
 
-// A rounded LM head whose floats are made while it multiplies, piece by piece.
+// A rounded LM head whose floats are computed piece by piece while it multiplies.
 class HeadOfCodes final : public ops::Linear {
  public:
   HeadOfCodes(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
       : codes_(std::move(codes)), scale_(std::move(scale)), backend_(&backend) {}
 
-  // Its rows of the tokens, as the embedding table that it may be, too.
+  // Returns the rows of the tokens, for a head that is the embedding table, too.
   Matrix embed(const std::vector<std::vector<text::TokenId>>& sequences) const {
     std::vector<float> values;
     for (const auto& sequence : sequences) {
@@ -102,7 +103,7 @@ class HeadOfCodes final : public ops::Linear {
   const ops::Backend* backend_;
 };
 
-// Sequences spread over all of them, of about kProbeTokens tokens.
+// Returns sequences that are spread over the text and have about kProbeTokens tokens.
 std::vector<std::vector<text::TokenId>> probes_of(
     const std::vector<std::vector<text::TokenId>>& sequences) {
   int64_t tokens = 0;
@@ -116,13 +117,14 @@ std::vector<std::vector<text::TokenId>> probes_of(
   return chosen;
 }
 
-// Mean squares of what an MLP's matrices read. A layer's Gram matrices are gigabytes of a large
-// model, and both of its parts want their diagonals.
+// Mean squares of the inputs of an MLP's matrices. They are kept for both parts of a layer, because
+// the Gram matrices that they come from have gigabytes in a large model.
 struct MlpSquares {
   int64_t layer = -1;
   std::vector<double> in, neurons;
 };
 
+// Measures the losses of one model, and continues from the saved ones.
 class RoundingMeasurement {
  public:
   RoundingMeasurement(const compress::CompressionInputs& inputs, const fs::path& statistics,
@@ -156,7 +158,8 @@ class RoundingMeasurement {
     NMM_ASSIGN(const FormatLosses whole, known("int8", [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - of_weights(losses));
     std::error_code ignored;
-    fs::remove_all(folder_ / "codes", ignored);  // all that they were for is measured
+    fs::remove_all(folder_ / "codes",
+                   ignored);  // the codes are needed only for the measurements above
     return losses;
   }
 
@@ -164,10 +167,10 @@ class RoundingMeasurement {
   static std::string part_name(int64_t layer, size_t part) {
     return fmt::format("layers.{}.{}", layer, part);
   }
-  // What older programs measured of a table as a head alone has the other name.
+  // A table has another name, because older programs measured it as a head only.
   std::string head_name() const { return inputs_.config.tie_word_embeddings ? "table" : "head"; }
 
-  // Of the parts and the head, which take the codes to measure.
+  // Returns whether the losses of all parts and of the head are saved. Only these need the codes.
   bool all_known() const {
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       for (size_t part = 0; part < kParts; ++part) {
@@ -177,7 +180,7 @@ class RoundingMeasurement {
     return saved_.contains(head_name());
   }
 
-  // Codes of 4 bits for all of the model, and the model itself in memory.
+  // Rounds the whole model to codes of 4 bits and loads the model into memory.
   Status prepare() {
     NMM_ASSIGN(const auto saved,
                compress::SavedStatistics::open(statistics_, inputs_.checkpoint, inputs_.config));
@@ -190,7 +193,7 @@ class RoundingMeasurement {
     return {};
   }
 
-  // What an earlier run measured, or what `measure` finds, which is kept.
+  // Returns what an earlier run has measured, or else what `measure` returns, which is then saved.
   template <typename Measure>
   Result<FormatLosses> known(const std::string& name, const Measure& measure) {
     if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
@@ -250,7 +253,7 @@ class RoundingMeasurement {
     return reference_->divergence_with_attention(layer, weights);
   }
 
-  // Of the model with all weights and activations in 8 bits.
+  // Returns the loss of the model with all weights and activations in 8 bits.
   Result<FormatLosses> measure_int8() {
     const fs::path out = folder_ / "int8";
     compress::QuantizeRequest request;
@@ -278,7 +281,8 @@ class RoundingMeasurement {
     return sum;
   }
 
-  // A tied table is rounded at both of its ends: what the layers read, too.
+  // Measures the head. A tied table is rounded for both of its uses, so that the layers read
+  // rounded embeddings, too.
   Result<FormatLosses> measure_head() {
     const bool tied = inputs_.config.tie_word_embeddings;
     const std::string tensor = tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
@@ -316,7 +320,7 @@ class RoundingMeasurement {
     return found == rounded_.scales.end() ? compress::TensorScale() : found->second;
   }
 
-  // Of the elements of what the part reads.
+  // Returns the mean squares of the part's inputs.
   Result<std::vector<double>> mean_squares(int64_t layer, Part part) {
     if (part == kGateAndUp || part == kDown) {
       if (mlp_.layer != layer) {
@@ -332,7 +336,7 @@ class RoundingMeasurement {
                                                       : attention.heads);
   }
 
-  // Rows spread over the matrix, times its factors.
+  // Returns rows that are spread over the matrix, times their smoothing factors.
   DoubleMatrix sample_of(const std::string& tensor, const compress::TensorScale& scale) const {
     const TensorView& weight = inputs_.checkpoint.tensors().at(tensor);
     const int64_t columns = weight.shape[1], rows = std::min(kSampleRows, weight.rows());
@@ -348,7 +352,7 @@ class RoundingMeasurement {
     return sample;
   }
 
-  // Of these rows, what rounding them to nearest makes of the products.
+  // Adds the error that rounding the sampled rows to nearest causes in the products.
   void add_errors(const std::string& tensor, const std::vector<double>& inputs,
                   FormatLosses& errors) const {
     const compress::TensorScale scale = scale_of(tensor);
@@ -376,7 +380,7 @@ class RoundingMeasurement {
   compress::RoundedByText rounded_;
   std::vector<std::vector<text::TokenId>> probes_;
   std::optional<compress::DenseReference> reference_;
-  MlpSquares mlp_;  // of the layer that was asked for last
+  MlpSquares mlp_;  // of the layer that was read last
 };
 
 }  // namespace

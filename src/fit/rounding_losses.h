@@ -1,12 +1,14 @@
 #pragma once
-// What rounding one part of a model costs it: the mean over held-out tokens of KL(dense ‖ the model
-// with this part alone rounded), nats, activations in fp32.
+// Measures the loss that rounding one part of a model causes. It is the mean over held-out tokens
+// of KL(dense ‖ the model in which only this part is rounded), in nats, with activations in fp32.
+// ModelSearch adds these losses up.
 //
-// Every part is measured once, rounded to 4 bits by the text (compress/calibrated_rounding.h).
-// Other formats follow from their errors, because a divergence is quadratic in a small error: the
-// sum over a sample of rows of Σ d·(w - q)², d the mean square of what the column is multiplied
-// with, q rounded to nearest, beside the same of 4 bits. What activations lose is what the whole
-// model loses in 8 bits, factors per channel folded in, less what its weights do.
+// Every part is measured once, rounded to 4 bits with the calibration text
+// (compress/calibrated_rounding.h). The losses of other formats follow from their errors, because a
+// divergence is quadratic in a small error. The error of a format is the sum over a sample of rows
+// of Σ d·(w - q)², relative to that of 4 bits. Here d is the mean square of what the column is
+// multiplied with, and q is w rounded to nearest. The loss by rounding activations is the loss of
+// the whole model in 8 bits, with smoothing factors folded in, minus the losses of its weights.
 
 #include <array>
 #include <filesystem>
@@ -17,17 +19,19 @@
 
 namespace neuronmm::fit {
 
-using FormatLosses = std::array<double, kFormats>;  // of kCandidates
+using FormatLosses = std::array<double, kFormats>;  // by index in kCandidates
 
+// The losses of all parts of a model.
 struct RoundingLosses {
   std::vector<std::array<FormatLosses, kParts>> layers;
   FormatLosses head = {};
-  // What is lost by rounding activations where they meet rounded weights, whatever their format.
+  // The loss by rounding the activations that rounded weights are multiplied with, whatever the
+  // weights' format is.
   double activations = 0.0;
 };
 
-// `statistics`: the folder of compress::gathered_statistics with all linear layers. Keeps what it
-// has measured in `folder`, and goes on from there.
+// Measures all losses. `statistics` is the folder of compress::gathered_statistics with all linear
+// layers. Finished measurements are kept in `folder`, and a later call continues from them.
 Result<RoundingLosses> measure_rounding(const compress::CompressionInputs& inputs,
                                         const std::filesystem::path& statistics,
                                         const std::filesystem::path& folder);

@@ -9,7 +9,7 @@
 namespace neuronmm::fit {
 namespace {
 
-constexpr int64_t kScaleBytes = 2, kNumberBytes = 4;  // bf16 scales, numbers of pivots
+constexpr int64_t kScaleBytes = 2, kNumberBytes = 4;  // of a bf16 scale and of a pivot's index
 
 Quantities operator+(Quantities a, const Quantities& b) {
   for (size_t k = 0; k < kQuantities; ++k) a[k] += b[k];
@@ -23,7 +23,8 @@ bool dominates(const Quantities& a, const Quantities& b) {
   return true;
 }
 
-// Without options that another one is no worse than in anything. Of equals the first stays.
+// Removes every option that is no better than another one in any quantity. Of equal options the
+// first stays.
 template <typename Option>
 std::vector<Option> undominated(std::vector<Option> options) {
   std::ranges::stable_sort(
@@ -62,7 +63,8 @@ ModelSearch::ModelSearch(const Known& known, const Correction& correction)
   const auto layers = static_cast<size_t>(known.config.num_hidden_layers);
   as_is_.resize(layers);
   rounded_.resize(layers);
-  // Timing a shape on a simulated device takes a while the first time, and is remembered.
+  // Timing a shape on a simulated device takes long only the first time, because Costs remembers
+  // it.
   for (size_t layer = 0; layer < layers; ++layer) {
     std::vector<io::MlpShape> shapes =
         compress::hull_shapes(compress::Form::kMixed, sizes_, known.block, known.shapes[layer]);
@@ -109,7 +111,7 @@ Quantities ModelSearch::head(size_t format) const {
   return timed(costs, known_.costs.head(format));
 }
 
-// The head, and what no other choice changes.
+// Returns the costs of the head and of everything that no other choice changes.
 Quantities ModelSearch::base(size_t format) const {
   Quantities costs = {};
   costs[kBytes] = fixed_bytes_;
@@ -117,7 +119,7 @@ Quantities ModelSearch::base(size_t format) const {
   return timed(costs, known_.costs.rest()) + head(format);
 }
 
-// Its share of what attention's projections take together, by parameters.
+// Returns the part's share, by parameters, of the time of all of attention's projections.
 Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const {
   const io::ModelConfig& config = known_.config;
   const int64_t hidden = config.hidden_size;
@@ -138,7 +140,8 @@ Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const
   return timed(costs, share * known_.costs.attention(format));
 }
 
-// What rounding loses is of the parameters that are left. Maps of pivots have 8 bits.
+// Losses by rounding are scaled by the share of parameters that is left. Maps of pivots have 8
+// bits.
 std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
                                            size_t down) const {
   const auto seconds = known_.costs.mlp(shape, gate, down);
@@ -210,7 +213,7 @@ std::optional<Choice> ModelSearch::narrowed(double kept) const {
   return choice;
 }
 
-// The first item has what no choice changes, and the head.
+// The first item is the head together with everything that no choice changes.
 Items ModelSearch::items_of(bool rounded) const {
   const size_t first = rounded ? 0 : kAsIs, end = rounded ? kFormats : kAsIs + 1;
   Items items(1);

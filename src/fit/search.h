@@ -1,7 +1,7 @@
 #pragma once
-// The best model within a budget: a shape for every MLP and a format for every part, with the least
-// predicted divergence. Losses of single changes are taken to add up, so that the search is a
-// knapsack (knapsack.h).
+// Searches the best model within a budget: a shape for every MLP and a format for every part, with
+// the least predicted divergence. Losses of single changes are assumed to add up, so that the
+// search is a knapsack problem (knapsack.h). `fit` runs the searches.
 
 #include <optional>
 #include <vector>
@@ -15,52 +15,59 @@
 
 namespace neuronmm::fit {
 
-// One way to write the model.
+// One possible model.
 struct Choice {
-  bool rounded = false;                             // else all formats are kAsIs
+  bool rounded = false;                             // false: all formats are kAsIs
   std::vector<io::MlpShape> shapes;                 // per layer
   std::vector<std::array<size_t, kParts>> formats;  // per layer
   size_t head = kAsIs;
   Quantities predicted = {};  // of the whole model
-  double bound = 0.0;         // no choice within the budget has less of what was to be least
+  // No choice within the budget has a smaller sum of the quantity that is minimized.
+  double bound = 0.0;
 };
 
-// Whether any MLP is narrowed.
+// Returns whether any MLP is narrowed.
 bool narrows(const Choice& choice);
 
-// What predictions are multiplied with, once a model was measured.
+// Factors of the predictions, found by measuring a model.
 struct Correction {
-  double shapes = 1.0, rounding = 1.0;  // losses of either
+  // Factors of the losses by narrowing and by rounding.
+  double shapes = 1.0, rounding = 1.0;
   double decode = 1.0, prefill = 1.0;
 };
 
+// Everything that has been measured of a model before a search.
 struct Known {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
-  std::vector<compress::PredictedLosses> shapes;  // per layer, corrected by measurements
-  std::optional<RoundingLosses> rounding;         // nothing: the device has no rounded weights
+  // Per layer. Corrected by measurements.
+  std::vector<compress::PredictedLosses> shapes;
+  // Empty if the device multiplies no rounded weights.
+  std::optional<RoundingLosses> rounding;
   const Costs& costs;
-  int64_t block = 1;  // of shapes
+  int64_t block = 1;  // shapes are multiples of it
 };
 
+// All options of one model with their predicted costs.
 class ModelSearch {
  public:
   explicit ModelSearch(const Known& known, const Correction& correction = {});
 
-  // Nothing where no choice is within the limits.
+  // Returns the best choice, or nothing if no choice is within the limits.
   std::optional<Choice> best(const Goal& goal) const;
-  double smallest(Quantity quantity) const;  // that it can be
-  // Of a choice that was made elsewhere.
+  // Returns the smallest possible sum of a quantity.
+  double smallest(Quantity quantity) const;
+  // Returns the predicted costs of any choice.
   Quantities predict(const Choice& choice) const;
   const Quantities& dense() const { return dense_; }
-  // Every MLP whole and every part in one format.
+  // Returns the choice with whole MLPs and one format for all parts.
   Choice uniform(size_t format, size_t head) const;
-  // Form mixed at this share of the MLPs' parameters, not rounded; nothing where blocks are too
-  // large for that.
+  // Returns the choice of form "mixed" that keeps this share of the MLPs' parameters and rounds
+  // nothing. The result is empty if blocks are too large for that share.
   std::optional<Choice> narrowed(double kept) const;
 
  private:
-  // An item is the head, a part of attention or an MLP.
+  // Items of the knapsack are the head, the parts of attention and the MLPs.
   std::optional<Choice> best_of(bool rounded, const Goal& goal) const;
   Items items_of(bool rounded) const;
   Choice choice_of(bool rounded, const Selection& selection) const;
@@ -78,8 +85,9 @@ class ModelSearch {
   const Correction correction_;
   compress::MlpSizes sizes_;
   int64_t element_bytes_ = 2;  // of weights that are not rounded
-  double fixed_bytes_ = 0.0;   // of all that is never rounded
+  double fixed_bytes_ = 0.0;   // of all tensors that are never rounded
   Quantities dense_ = {};
+  // A shape and formats for one MLP.
   struct MlpOption {
     io::MlpShape shape;
     size_t gate = kAsIs, down = kAsIs;

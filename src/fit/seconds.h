@@ -1,14 +1,17 @@
 #pragma once
-// What a model, or a part of it, takes in the two phases of an answer.
+// The time that a model or a part of it takes in the two phases of an answer. All files of `fit`
+// use it.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace neuronmm::fit {
 
-// Tokens that go through the model together: a prompt first, then one at a time.
+// The number of prompt tokens that go through the model together. Decoding follows with one token
+// at a time.
 inline constexpr int64_t kPromptTokens = 512;
 
+// Times of one part or model, in seconds.
 struct Seconds {
   double decode = 0.0;   // one token
   double prefill = 0.0;  // a prompt

@@ -8,7 +8,7 @@
 namespace neuronmm::fit {
 namespace {
 
-// Small enough that no product overflows in any dtype.
+// The value is small enough that no product overflows in any dtype.
 constexpr float kValue = 0.001f;
 
 template <typename T>
@@ -28,7 +28,8 @@ SyntheticWeights::SyntheticWeights(int64_t most_values, DType dtype)
   } else {
     fill(floats_, most_values, kValue);
   }
-  // 0x55 is a byte of 8 bits, the code 21 of 6 bits and twice the code 5 of 4 bits.
+  // The byte 0x55 is valid in every format: as a value of 8 bits, as a code of 6 bits, and as two
+  // codes of 4 bits.
   fill(codes_, most_values, uint8_t{0x55});
   fill(groups_, most_values, ops::GroupOf4Bits{8, 15}.stored());
   fill(scales_, most_values, bf16::from_float(kValue));

@@ -1,5 +1,6 @@
 #pragma once
-// Weights of any shape and format whose values mean nothing: for timing.
+// Makes weights of any shape and format for timing. Their values have no meaning. PartTiming uses
+// them.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +12,13 @@
 
 namespace neuronmm::fit {
 
-// All weights share one memory; a backend that packs them makes copies of its own.
+// All weights share one block of memory. A backend that packs weights makes copies of its own.
 class SyntheticWeights {
  public:
-  // Room for weights of up to so many values, of a float dtype or rounded.
+  // Allocates memory for weights of up to `most_values` values, as floats and rounded.
   SyntheticWeights(int64_t most_values, DType dtype);
 
-  // nullopt: of the float dtype.
+  // Returns a weight. Without a `format` it has the float dtype.
   ops::WeightView weight(int64_t rows, int64_t columns,
                          const std::optional<LowBitFormat>& format) const;
 

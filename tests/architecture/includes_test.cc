@@ -1,5 +1,5 @@
-// The arrows of docs/architecture.md: which folder of src/ may include which. Checked in the
-// includes and in the link lists.
+// Tests that the folders of src/ depend on each other only as docs/architecture.md allows. Both the
+// #include lines and the link lists of CMake are checked.
 
 #include <filesystem>
 #include <fstream>
@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Folders = std::set<std::string>;
+// For each folder of src/, the folders whose headers it may include.
 const std::map<std::string, Folders> kArrows = {
     {"base", {}},
     {"parallel", {"base"}},
@@ -63,7 +64,7 @@ std::string read(const fs::path& path) {
   return text.str();
 }
 
-// The first capture of every match.
+// Returns the first capture of every match.
 Folders matches(const std::string& text, const std::regex& pattern) {
   Folders found;
   for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
@@ -72,14 +73,15 @@ Folders matches(const std::string& text, const std::regex& pattern) {
   return found;
 }
 
-// The parts of serve/ are named after it: `engine` alone says little in a list of libraries.
+// Returns the name of a folder's library. Libraries in serve/ have the prefix `serve_`, because a
+// name such as `engine` alone would say little in a list of libraries.
 std::string library_name(const std::string& folder) {
   const fs::path path = folder;
   const std::string name = path.filename();
   return path.parent_path() == "serve" ? "serve_" + name : name;
 }
 
-TEST(Architecture, EveryFolderWithSourcesHasItsArrows) {
+TEST(Architecture, EveryFolderWithSourcesIsInTheTable) {
   for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
     if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
     const std::string folder = fs::relative(entry.path().parent_path(), kSource);
@@ -87,12 +89,13 @@ TEST(Architecture, EveryFolderWithSourcesHasItsArrows) {
   }
 }
 
-TEST(Architecture, IncludesFollowTheArrows) {
+TEST(Architecture, IncludesFollowTheTable) {
   int arrows_seen = 0;
   for (const auto& [folder, arrows] : kArrows) {
     for (const auto& entry : fs::directory_iterator(kSource / folder)) {
       for (const std::string& target : matches(read(entry.path()), kInclude)) {
-        if (target == folder || !fs::exists(kSource / target)) continue;  // a library's header
+        // A folder that src/ does not have belongs to an installed library.
+        if (target == folder || !fs::exists(kSource / target)) continue;
         ++arrows_seen;
         EXPECT_TRUE(arrows.contains(target))
             << entry.path() << " includes " << target << "/, which " << folder << " may not";
@@ -102,8 +105,8 @@ TEST(Architecture, IncludesFollowTheArrows) {
   EXPECT_GT(arrows_seen, 20);
 }
 
-// An arrow that no include uses says something about the house that is not true any more.
-TEST(Architecture, EveryArrowIsUsed) {
+// A dependency that no #include uses would make the table wrong.
+TEST(Architecture, EveryDependencyInTheTableIsUsed) {
   for (const auto& [folder, arrows] : kArrows) {
     Folders used;
     for (const auto& entry : fs::directory_iterator(kSource / folder)) {
@@ -115,14 +118,14 @@ TEST(Architecture, EveryArrowIsUsed) {
   }
 }
 
-TEST(Architecture, LinkListsAreTheArrows) {
-  // What has an ending or a slash behind it is a file of Python.
+TEST(Architecture, LinkListsAgreeWithTheTable) {
+  // A name with an ending or a slash behind it is a Python file, not a library.
   const std::regex link(R"(\bneuronmm_([a-z_]+)\b(?![./]))");
   for (const auto& [folder, arrows] : kArrows) {
-    Folders libraries = {"library"};  // the CMake function's own name
+    Folders libraries = {"library"};  // the name of the CMake function
     for (const std::string& arrow : arrows) libraries.insert(library_name(arrow));
     Folders found = matches(read(kSource / folder / "CMakeLists.txt"), link);
-    found.erase(library_name(folder));  // what is said of the library itself
+    found.erase(library_name(folder));  // mentions of the library itself
     EXPECT_EQ(found, libraries) << folder;
   }
 }

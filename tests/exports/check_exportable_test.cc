@@ -1,3 +1,5 @@
+// Tests which models each target can run, and which layers get a fused kernel.
+
 #include "exports/check_exportable.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What both targets run: heads of hidden_size / heads, two factors of rank 4 in both layers.
+// Returns a config that both targets run: heads have hidden_size / heads elements, and both layers
+// have two factors of rank 4.
 io::ModelConfig good(Architecture architecture) {
   io::ModelConfig config = model::tiny_config(architecture);
   config.head_dim = config.hidden_size / config.num_attention_heads;
@@ -30,7 +33,7 @@ std::string refusal(const io::ModelConfig& config, Target target) {
   return status.ok() ? "" : status.error().message;
 }
 
-TEST(CheckExportable, EveryArchitectureButWhatThePluginLacks) {
+TEST(CheckExportable, EveryArchitectureIsExportableUnlessThePluginLacksIt) {
   for (const auto architecture :
        {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3}) {
     EXPECT_EQ(refusal(good(architecture), Target::kNxdi), "");
@@ -41,7 +44,7 @@ TEST(CheckExportable, EveryArchitectureButWhatThePluginLacks) {
   }
 }
 
-TEST(CheckExportable, WhatIsNotACompressedModelInBf16) {
+TEST(CheckExportable, RefusesModelsThatAreNotCompressedOrNotInBf16) {
   io::ModelConfig config = good(Architecture::kLlama);
   config.dtype = DType::kF32;
   EXPECT_THAT(refusal(config, Target::kNxdi), HasSubstr("\"torch_dtype\": expected bfloat16"));
@@ -56,7 +59,7 @@ TEST(CheckExportable, WhatIsNotACompressedModelInBf16) {
   EXPECT_THAT(refusal(config, Target::kNxdi), HasSubstr("small: is not a compressed model"));
 }
 
-TEST(CheckExportable, SwitchesThatATargetWouldIgnore) {
+TEST(CheckExportable, RefusesFeaturesThatATargetWouldIgnore) {
   io::ModelConfig window = good(Architecture::kMistral);
   window.sliding_window = 8;
   EXPECT_EQ(refusal(window, Target::kNxdi), "");
@@ -65,7 +68,7 @@ TEST(CheckExportable, SwitchesThatATargetWouldIgnore) {
   io::ModelConfig heads = good(Architecture::kQwen2);
   heads.head_dim = 6;
   EXPECT_THAT(refusal(heads, Target::kNxdi), HasSubstr("no head_dim of 6"));
-  heads = good(Architecture::kMistral);  // both run its layers as Llama's
+  heads = good(Architecture::kMistral);  // both targets run its layers as Llama's
   heads.head_dim = 6;
   EXPECT_EQ(refusal(heads, Target::kVllmNeuron), "");
   EXPECT_EQ(refusal(heads, Target::kNxdi), "");

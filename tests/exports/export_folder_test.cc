@@ -1,5 +1,5 @@
-// The folder of an export: its files, the weights behind them, and the golden logits. That its
-// scripts run is tested on stand-ins for the SDK, by tests/slow/export.sh.
+// Tests the folder of an export: its files, the weights in it, and the golden logits.
+// tests/slow/export.sh tests the scripts of the folder on stand-ins for the SDK.
 
 #include "exports/export_folder.h"
 
@@ -108,7 +108,7 @@ std::set<std::string> joined(std::initializer_list<std::set<std::string>> sets) 
   return all;
 }
 
-TEST_F(ExportFolderTest, HasWhatTheTargetNeedsAndNothingElse) {
+TEST_F(ExportFolderTest, HasExactlyTheFilesOfTheTarget) {
   ASSERT_TRUE(write(Target::kVllmNeuron).ok());
   EXPECT_EQ(files(),
             joined({kFiles,
@@ -125,7 +125,7 @@ TEST_F(ExportFolderTest, HasWhatTheTargetNeedsAndNothingElse) {
   EXPECT_EQ(files(), joined({kFiles, kModelFiles, {"nxdi_model.py"}}));
 }
 
-TEST_F(ExportFolderTest, TheProgramCarriesTheSources) {
+TEST_F(ExportFolderTest, ThePayloadIsThatOfTheSources) {
   const fs::path sources = source_dir() / "python";
   size_t count = 0;
   for (const auto& entry : fs::recursive_directory_iterator(sources / "export")) {
@@ -152,7 +152,6 @@ TEST_F(ExportFolderTest, WeightsAreLinkedAndTheArchitectureIsOurs) {
   EXPECT_EQ(exported["predicted"]["factored"]["token_generation_model"], 0.5);
 }
 
-// zlib.crc32 of Python: the check there computes it.
 TEST_F(ExportFolderTest, SequencesOfThePluginAreWholeTilesOnTwoCores) {
   Manifest long_one = manifest(Target::kVllmNeuron);
   for (const auto& [tokens, length] : {std::pair{220, 256}, {224, 256}, {225, 512}}) {
@@ -162,7 +161,8 @@ TEST_F(ExportFolderTest, SequencesOfThePluginAreWholeTilesOnTwoCores) {
   }
 }
 
-TEST_F(ExportFolderTest, ListsWhatItIsMadeOf) {
+// The expected checksum is Python's zlib.crc32, which check_on_trainium.py computes.
+TEST_F(ExportFolderTest, ListsItsFilesWithSizesAndChecksums) {
   ASSERT_TRUE(write(Target::kVllmNeuron).ok());
   const json listed = json::parse(content(out() / "export.json"))["files"];
   std::set<std::string> names;
@@ -176,7 +176,7 @@ TEST_F(ExportFolderTest, ListsWhatItIsMadeOf) {
   EXPECT_FALSE(listed["model/model.safetensors"].contains("crc32"));
 }
 
-// They are those of the exported folder, read again with the exported tokens.
+// The golden logits must be those of the exported folder, computed again for the exported tokens.
 TEST_F(ExportFolderTest, GoldenLogitsAreTheReferenceBackends) {
   ASSERT_TRUE(write(Target::kNxdi).ok());
   const auto recorded = eval::read_reference_logits(out() / "golden.safetensors", config_);
@@ -195,7 +195,7 @@ TEST_F(ExportFolderTest, GoldenLogitsAreTheReferenceBackends) {
   }
 }
 
-TEST_F(ExportFolderTest, TheReadmeSaysThatNobodyHasRunIt) {
+TEST_F(ExportFolderTest, TheReadmeSaysThatNobodyHasRunTheExport) {
   ASSERT_TRUE(write(Target::kVllmNeuron).ok());
   const std::string readme = content(out() / "README.md");
   EXPECT_THAT(readme, HasSubstr("**Never run on a Trainium.**"));
@@ -211,7 +211,7 @@ TEST_F(ExportFolderTest, ExistingFoldersStayAndErrorsLeaveNothing) {
   ASSERT_FALSE(exists.ok());
   EXPECT_EQ(exists.error().message,
             out().string() + ": already exists; name another folder, or remove it");
-  EXPECT_EQ(exists.error().kind, Error::Kind::kFailure);  // no flag replaces it
+  EXPECT_EQ(exists.error().kind, Error::Kind::kFailure);  // no flag replaces the folder
   fs::remove(out());
   const eval::ReferenceLogits logits = golden();
   fs::remove(input_.path() / "config.json");

@@ -1,3 +1,5 @@
+// Tests how a release of the Neuron SDK is chosen for a target and a device.
+
 #include "exports/target.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +12,7 @@ std::string error_of(Target target, const char* device, const char* sdk) {
   return choice.ok() ? "" : choice.error().message;
 }
 
-TEST(Target, NamesAreThoseOfTheFlag) {
+TEST(Target, NamesCanBeFound) {
   for (const std::string& name : target_names()) {
     ASSERT_TRUE(find_target(name)) << name;
     EXPECT_EQ(target_name(*find_target(name)), name);
@@ -21,7 +23,7 @@ TEST(Target, NamesAreThoseOfTheFlag) {
 TEST(Target, TheNewestReleaseForTheDeviceUnlessOneIsNamed) {
   EXPECT_EQ(choose_release(Target::kVllmNeuron, "", "")->device, "trn2");
   EXPECT_EQ(choose_release(Target::kVllmNeuron, "trn3", "")->release.sdk, "2.32");
-  // 2.29's own modules use kernels that do not run on trn1.
+  // The own modules of SDK 2.29 use kernels that do not run on trn1.
   EXPECT_EQ(choose_release(Target::kNxdi, "", "")->device, "trn1");
   EXPECT_EQ(choose_release(Target::kNxdi, "", "")->release.sdk, "2.28");
   EXPECT_EQ(choose_release(Target::kNxdi, "trn2", "")->release.sdk, "2.29");
@@ -30,7 +32,7 @@ TEST(Target, TheNewestReleaseForTheDeviceUnlessOneIsNamed) {
   EXPECT_EQ(older->release.packages.front().version, "0.7");
 }
 
-TEST(Target, OutsideTheMatrixIsAnErrorThatSaysWhatThereIs) {
+TEST(Target, ErrorsListTheSupportedReleasesAndDevices) {
   EXPECT_EQ(error_of(Target::kNxdi, "trn1", "2.29"),
             "nxdi on trn1: written for the Neuron SDK 2.27, 2.28, found 2.29");
   EXPECT_EQ(error_of(Target::kVllmNeuron, "", "2.30"),

@@ -1,10 +1,11 @@
-// A library to preload: makes one system call of a program fail, or kills the program there.
+// A library to preload with LD_PRELOAD. It makes one system call of a program fail, or kills the
+// program at this call. fault_sweep_test.cc uses it to show that no fault damages files.
 //
-// It counts the calls that open, write, sync, rename, link, make or remove something below
-// $NEURONMM_FAULT_FOLDER. The call number $NEURONMM_FAULT_AT (from 1) fails with the error
-// $NEURONMM_FAULT_ERRNO, or, if that is 0, the process is killed instead of it. At the end, or when
-// it is killed, $NEURONMM_FAULT_REPORT holds "COUNT NAME": the number of calls so far and the one
-// that failed.
+// The library counts the calls that open, write, sync, rename, link, make or remove something below
+// $NEURONMM_FAULT_FOLDER. Counting starts at 1. Call number $NEURONMM_FAULT_AT fails with the error
+// $NEURONMM_FAULT_ERRNO. If that error is 0, the process is killed instead, before the call. When
+// the process ends or is killed, the file $NEURONMM_FAULT_REPORT receives "COUNT NAME". COUNT is
+// the number of calls so far, and NAME is the call that failed, or "none".
 
 #include <atomic>
 #include <cerrno>
@@ -35,7 +36,7 @@ long number(const char* variable) {
   return text == nullptr ? 0 : std::atol(text);
 }
 
-// By raw system calls, which are not counted.
+// Writes the report file with raw system calls, because they are not counted.
 void report() {
   const char* const path = std::getenv("NEURONMM_FAULT_REPORT");
   if (path == nullptr) return;
@@ -72,7 +73,8 @@ bool path_counts(int at, const char* path) {
   return is_below(std::strcat(current, "/"));
 }
 
-// True: this call is the one, and fails.
+// Returns whether the current call, to the function `name`, must fail. Sets errno in that case.
+// Only calls with `counts` are counted. If the call must kill the process, this function does so.
 bool fails(bool counts, const char* name) {
   if (!counts) return false;
   static const long at = number("NEURONMM_FAULT_AT");
@@ -96,7 +98,8 @@ Function real(const char* name) {
 }  // namespace
 
 #define NEXT(name) static const auto next = real<decltype(&name)>(#name)
-// A function of the C library that is called as it is unless it is to fail.
+// Defines a function of the C library that calls the original one, except when it must fail.
+// `counts` says whether the call concerns the watched folder.
 #define INTERPOSE(result, name, parameters, counts, arguments) \
   extern "C" result name parameters {                          \
     NEXT(name);                                                \

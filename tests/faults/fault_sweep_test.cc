@@ -1,12 +1,16 @@
-// Every command that writes, killed at and failed with three errors at each system call that opens,
-// writes, syncs, renames, makes or removes something (fault_injector.cc). After each fault:
+// Tests that no fault damages the files of a command. Every command that writes is run many times.
+// In each run one system call that opens, writes, syncs, renames, makes or removes something is
+// disturbed (fault_injector.cc). The program is killed there, or the call fails with one of three
+// errors. The following must hold after each fault:
 //
-//   the output is absent, as it was, or complete; exit code 0 means complete
-//   the same command again ends with the files of an undisturbed run, byte for byte; where the
-//     output was complete it says so and changes nothing
-//   nothing that was there before has changed, nothing is left over, nothing ended by a signal
+// - The output is absent, unchanged or complete. If the exit code is 0, the output is complete.
+// - The same command, run again, produces the files of an undisturbed run, byte for byte. If the
+//   output was complete already, the command says so and changes nothing.
+// - No other file has changed, and no temporary file is left over. The program never ends by a
+//   signal, except where it was killed.
 //
-// $NEURONMM_FAULTS=all tries every call; otherwise each command tries a few, others each day.
+// With NEURONMM_FAULTS=all in the environment every call is disturbed. Otherwise a few calls of
+// each command are disturbed, and each day chooses other ones.
 
 #include <chrono>
 #include <cstdlib>
@@ -38,16 +42,17 @@ namespace fs = std::filesystem;
 using io::get;
 using io::put;
 
-constexpr int kSampledCalls = 3;  // per command and kind of fault
+// The number of calls of each command that are disturbed, unless all of them are.
+constexpr int kSampledCalls = 3;
 
 struct Command {
   const char* name;
-  const char* arguments;   // in the folder run/, beside in/; see prepare()
-  const char* output;      // what it makes in run/
-  bool replaces = false;   // run/out is a model folder before, which the command may replace
-  bool refuses = false;    // a file that is there; folders always are refused
-  bool same_bytes = true;  // false: the output holds times
-  const char* input = "";  // what it reads from standard input
+  const char* arguments;   // relative to the folder run/ (see SetUp and prepare_run)
+  const char* output;      // the file or folder that the command makes in run/
+  bool replaces = false;   // whether run/out is a model folder that the command may replace
+  bool refuses = false;    // whether the command refuses to replace a file (folders are never)
+  bool same_bytes = true;  // false if the output holds times
+  const char* input = "";  // what the command reads from standard input
 };
 
 const Command kCommands[] = {
@@ -145,7 +150,8 @@ struct Outcome {
   std::string failed;  // the name of the call that failed
 };
 
-using Tree = std::map<std::string, std::string>;  // contents by relative path; folders end in "/"
+// Contents of files by path relative to the root of the tree. Folders end in "/".
+using Tree = std::map<std::string, std::string>;
 
 Tree tree_of(const fs::path& root) {
   Tree tree;
@@ -190,7 +196,8 @@ class FaultSweep : public testing::TestWithParam<Command> {
     ASSERT_TRUE(fs::exists(root_ / "in/small/model.safetensors"));
   }
 
-  // run/ as each run finds it: with files of somebody else whose names are close to ours.
+  // Prepares run/ as every run of a command finds it. The folder holds files of somebody else whose
+  // names resemble those of the program's files.
   void prepare_run(bool replaces) {
     fs::remove_all(root_ / "run");
     fs::create_directories(root_ / "run");
@@ -211,8 +218,8 @@ class FaultSweep : public testing::TestWithParam<Command> {
                                           fmt::format("NEURONMM_FAULT_ERRNO={}", code),
                                           "HOME=" + root_.path().string(),
                                           "OMP_NUM_THREADS=2"};
-    if (fault_at == 0) variables.erase(variables.begin());   // undisturbed: not even preloaded
-    if (fault_at < 0) variables[3] = "NEURONMM_FAULT_AT=0";  // counts only
+    if (fault_at == 0) variables.erase(variables.begin());   // not even preloaded
+    if (fault_at < 0) variables[3] = "NEURONMM_FAULT_AT=0";  // only counts
     if (const char* path = std::getenv("PATH")) variables.push_back(std::string("PATH=") + path);
     std::vector<std::string> words = words_of(arguments);
     words.insert(words.begin(), program_path().string());
@@ -240,14 +247,14 @@ class FaultSweep : public testing::TestWithParam<Command> {
     return outcome;
   }
 
-  // run/'s tree, without what differs from run to run.
+  // Returns the tree of run/ without contents that differ from run to run.
   Tree run_tree(const Command& command) const {
     Tree tree = tree_of(root_ / "run");
     if (!command.same_bytes && tree.contains(command.output)) tree[command.output] = "times";
     return tree;
   }
 
-  // The part of the tree that is the output.
+  // Returns the part of the tree that is the output.
   static Tree output_of(const Tree& tree, const std::string& name) {
     Tree output;
     for (const auto& [path, content] : tree) {
@@ -297,7 +304,8 @@ class FaultSweep : public testing::TestWithParam<Command> {
   }
 
   const io::TemporaryFolder root_;
-  Tree before_, initial_, finished_;  // in/; run/ at the start; run/ after an undisturbed run
+  // The trees of in/, of run/ at the start and of run/ after an undisturbed run.
+  Tree before_, initial_, finished_;
 };
 
 TEST_P(FaultSweep, EveryFaultIsSurvived) {

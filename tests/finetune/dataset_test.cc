@@ -1,3 +1,6 @@
+// Tests how instructions, chats, documents and text become token sequences, and which part of them
+// is learned.
+
 #include "finetune/dataset.h"
 
 #include <filesystem>
@@ -57,7 +60,7 @@ TEST(Dataset, InstructionsHaveTheLossOnTheResponse) {
   EXPECT_EQ(tokens_as_text(data->examples[2]), without_input + "Hi\x03");
 }
 
-TEST(Dataset, LongExamplesAreCutAndPromptsWithoutRoomLeftOut) {
+TEST(Dataset, LongExamplesAreCutAndExamplesWithoutRoomAreSkipped) {
   const std::string content = R"({"instruction": "A", "output": "0123456789"}
 {"instruction": "A much longer instruction, longer than that cut-off", "output": "0"}
 
@@ -85,7 +88,7 @@ TEST(Dataset, TextIsCutIntoSequences) {
   EXPECT_EQ(data->examples[2].scored_tokens(), 1);
   const auto odd = read("012345678", "notes.txt", 4);
   ASSERT_TRUE(odd.ok());
-  EXPECT_EQ(odd->examples.size(), 2u);  // one token alone predicts nothing
+  EXPECT_EQ(odd->examples.size(), 2u);  // a single token predicts nothing
   expect_refused("", "notes.txt", {"notes.txt", "found none"});
 }
 
@@ -96,7 +99,7 @@ TEST(Dataset, TheExtensionDecidesHowInstructionsAreRead) {
   expect_refused("[]", "a.json", {"a.json", "found none"});
 }
 
-// A tokenizer folder with a template.
+// A tokenizer folder with a chat template.
 class Chats : public testing::Test {
  protected:
   void SetUp() override {
@@ -136,7 +139,7 @@ TEST_F(Chats, HaveTheLossFromTheFirstAnswerOn) {
   EXPECT_FALSE(read(chat, 19).ok()) << "the prompt alone is as long";
 }
 
-TEST_F(Chats, ThatCannotBeLearnedFromAreNamed) {
+TEST_F(Chats, ErrorsNameTheLineOfTheChat) {
   const auto error_of = [&](const std::string& content) {
     const auto data = read(content, 100);
     return data.ok() ? "no error" : data.error().message;
@@ -150,7 +153,7 @@ TEST_F(Chats, ThatCannotBeLearnedFromAreNamed) {
   EXPECT_NE(refused.find("no tools"), std::string::npos) << refused;
 }
 
-TEST_F(Chats, DocumentsStandOneBehindTheOther) {
+TEST_F(Chats, DocumentsAreJoined) {
   const auto data = read("{\"text\": \"ab\"}\n{\"text\": \"cde\"}\n", 4);
   ASSERT_TRUE(data.ok()) << data.error().message;
   ASSERT_EQ(data->examples.size(), 2u);

@@ -1,5 +1,6 @@
 #pragma once
-// Tiny models with random MLP weights in every compressed form, and examples to train them on.
+// Tiny models with random MLP weights in every compressed form, and examples to train them on. The
+// tests of fine-tuning use them. The functions throw where writing or loading fails.
 
 #include <random>
 #include <vector>
@@ -12,8 +13,7 @@ namespace neuronmm::finetune {
 
 inline constexpr int64_t kTestRank = 5;
 
-// random_tensors with every MLP matrix as two factors, except the last layer's up, which stays
-// dense.
+// Returns random_tensors with every MLP matrix as two factors. The last layer's up stays dense.
 inline model::TestTensors factored_tensors(const io::ModelConfig& config, uint64_t seed) {
   model::TestTensors tensors = model::random_tensors(config, seed);
   std::mt19937_64 random(seed + 1);
@@ -41,7 +41,7 @@ class Reshaper {
     const int64_t count = TensorView{DType::kF32, shape, nullptr}.size();
     tensors_[name] = {DType::kF32, std::move(shape), random_values(count, random_, 0.4f)};
   }
-  // `rank` pivots of n, every third from the first on.
+  // Adds `rank` pivots of n elements: every third element, beginning with element rank % 3.
   void set_pivots(const std::string& stem, int64_t rank, int64_t n, bool of_input) {
     std::vector<float> index;
     for (int64_t i = 0; i < rank; ++i) index.push_back(static_cast<float>(3 * i + rank % 3));
@@ -54,12 +54,14 @@ class Reshaper {
   std::mt19937_64 random_;
 };
 
+// A model in one form: its tensors and its compression record.
 struct FormedModel {
   io::CompressionRecord record;
   model::TestTensors tensors;
 };
 
-// One of the forms "pivoted", "narrow", "neurons" and "mixed". The last layer of mixed is dense.
+// Returns a model in one of the forms "pivoted", "narrow", "neurons" and "mixed". In "mixed" the
+// last layer is dense.
 inline FormedModel formed_model(const io::ModelConfig& config, const std::string& form,
                                 uint64_t seed) {
   const int64_t hidden = config.hidden_size, layers = config.num_hidden_layers;
@@ -90,6 +92,7 @@ inline FormedModel formed_model(const io::ModelConfig& config, const std::string
   return model;
 }
 
+// Writes the tensors and the config of a model to `folder`.
 inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,
                         const FormedModel& formed) {
   folder.write_tensors(formed.tensors);
@@ -105,7 +108,7 @@ inline void write_model(const model::ModelFolder& folder, const io::ModelConfig&
   folder.write_text("config.json", model::config_json(config));
 }
 
-// Sequences of lengths 3 ... 12, the loss on some tail of each.
+// Returns sequences of 3 to 12 tokens with the loss on a random tail of each.
 inline std::vector<Example> random_examples(int64_t count, int64_t vocab_size, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Example> examples;

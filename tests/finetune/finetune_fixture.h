@@ -1,5 +1,6 @@
 #pragma once
-// A tiny factored model, its dense teacher, texts and the request to train it.
+// A fixture for tests of whole fine-tuning runs: a tiny factored model, its dense teacher, texts
+// and the request to train it. The helpers throw where a run fails that should succeed.
 
 #include <fstream>
 #include <iterator>
@@ -19,10 +20,11 @@ namespace neuronmm::finetune {
 
 namespace fs = std::filesystem;
 
+// Writes the models and texts before each test, and counts on one thread.
 class Finetune : public testing::Test {
  protected:
   void SetUp() override {
-    set_num_threads(1);  // quick on a busy machine
+    set_num_threads(1);  // faster on a busy machine
     config_.vocab_size = 256;
     write_model(input_, config_, factored_tensors(config_, 3));
     write_model(dense_, config_, model::random_tensors(config_, 4));
@@ -41,7 +43,8 @@ class Finetune : public testing::Test {
   }
 
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
-  // 34 sequences of at most 16 tokens: 5 steps an epoch, the last of them smaller.
+  // Returns a request with 34 sequences of at most 16 tokens: 5 steps per epoch, of which the last
+  // one is smaller.
   FinetuneRequest request(const std::string& out) const {
     FinetuneRequest request;
     request.model = input_.path();
@@ -75,7 +78,7 @@ class Finetune : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
-  // The mean loss of a folder, or a model, on what `request` holds out.
+  // Both functions return the mean loss on the validation text of `request`.
   double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
     return loss_of(load_or_throw({folder, request.teacher}), request);
   }
@@ -92,7 +95,8 @@ class Finetune : public testing::Test {
     }
     return model.loss_sum(pointers(data.examples)) / tokens;
   }
-  // With everything that a run may do.
+  // Returns a request that uses every kind of phase, a validation text and text that the teacher
+  // writes.
   FinetuneRequest elaborate_request(const std::string& out) const {
     FinetuneRequest wanted = request(out);
     wanted.teacher = dense_.path();

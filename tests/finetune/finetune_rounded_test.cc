@@ -1,4 +1,4 @@
-// Training through the rounding: folders of 8, 6 and 4 bits.
+// Tests training through rounding: folders with weights of 8, 6 and 4 bits.
 
 #include <cmath>
 
@@ -53,11 +53,12 @@ class FinetuneRounded : public Finetune {
   }
 };
 
-// The folder has the loss that training measured last; and training's forward pass is that of the
-// CPU's kernels: sums in another order move a value across a rounding's boundary in about one of
-// 4000 cases (1e-6 of the largest, of steps of 1/127 of it), each by a whole step, so that the
-// logits differ by sqrt(12 / 4000), 5 %, of what rounding the activations does to them.
-TEST_F(FinetuneRounded, TheFolderIsWhatWasTrained) {
+// The folder must have the last loss that training measured. Training's forward pass must be that
+// of the CPU's kernels. A sum in another order differs by 1e-6 of the largest value. Rounding steps
+// are 1/127 of the largest value. Hence a value crosses a rounding boundary in about one of 4000
+// cases. Each such case changes a value by a whole step. The logits therefore differ by 5 % of the
+// effect of rounding the activations, which is the square root of 12 / 4000.
+TEST_F(FinetuneRounded, TheFolderComputesWhatWasTrained) {
   const auto cpu = cpu::make_backend();
   const std::vector<text::TokenId> tokens = model::random_tokens(40, config_.vocab_size, 9);
   for (const compress::WeightFormats& weights : kFewBits) {
@@ -85,12 +86,14 @@ TEST_F(FinetuneRounded, TheFolderIsWhatWasTrained) {
   }
 }
 
-// What is not trained stays byte for byte, and of 6 and 4 bits the grids of what is.
+// Tensors that are not trained must stay byte for byte. So must the grids of trained tensors with 6
+// and 4 bits.
 TEST_F(FinetuneRounded, AFolderOfFewBitsKeepsItsFormats) {
   for (const compress::WeightFormats& weights : kFewBits) {
     SCOPED_TRACE(compress::weights_text(weights));
     run_well(rounded_request("out", weights));
-    FinetuneRequest again = rounded_request("again", std::nullopt);  // what the folder is
+    FinetuneRequest again =
+        rounded_request("again", std::nullopt);  // nullopt: the formats of the folder
     again.model = path("out");
     run_well(again);
     EXPECT_EQ(config_of(path("again")).quantization, config_of(path("out")).quantization);
@@ -112,8 +115,9 @@ TEST_F(FinetuneRounded, AFolderOfFewBitsKeepsItsFormats) {
   }
 }
 
-// Texts that decided on the rounding stay on record, and an untrained folder as it is.
-TEST_F(FinetuneRounded, AStateThatWasTheBestAtOnceIsTheFolder) {
+// Texts that decided on the rounding must stay on record, and tensors that training did not improve
+// must stay unchanged.
+TEST_F(FinetuneRounded, AFolderThatTrainingDoesNotImproveStaysAsItIs) {
   run_well(rounded_request("out", kFewBits[2]));
   std::string text;
   {
@@ -141,16 +145,16 @@ TEST_F(FinetuneRounded, AStateThatWasTheBestAtOnceIsTheFolder) {
   }
 }
 
-// A dense model, too: attention is trained through its rounding, and the loss that training
-// measured is the folder's.
-TEST_F(FinetuneRounded, AllMatricesThroughTheirRounding) {
+// A dense model is trained with rounding, too, including attention. The folder must have the loss
+// that training measured.
+TEST_F(FinetuneRounded, AllMatricesAreTrainedThroughTheirRounding) {
   for (const compress::WeightFormats& weights : kFewBits) {
     SCOPED_TRACE(compress::weights_text(weights));
     FinetuneRequest wanted = rounded_request("out", weights);
     wanted.model = dense_.path();
     expect_refused(wanted, {"compressed model", "all"});
     wanted.recipe.phases = {Part::kAll};
-    wanted.recipe.learning_rate = 1e-3;  // it begins near the teacher
+    wanted.recipe.learning_rate = 1e-3;  // the model begins near the teacher
     wanted.recipe.validate_every = 1;
     wanted.validation = wanted.data;
     const FinetuneSummary summary = run_well(wanted);
@@ -158,14 +162,16 @@ TEST_F(FinetuneRounded, AllMatricesThroughTheirRounding) {
     ASSERT_TRUE(best.has_value());
     const double before = summary.phases.back().validations.front().loss;
     EXPECT_LE(best->loss, before);
-    if (weights->linear.bits == 4) {  // 8 lose next to nothing
+    // 8 bits lose next to nothing.
+    if (weights->linear.bits == 4) {
       EXPECT_LT(best->loss, before);
     }
     ModelOptions options = {path("out"), dense_.path()};
     options.rounding = config_of(path("out")).quantization;
     options.all_matrices = true;
-    // Of a divergence near 0 fp32's logarithms are the limit: 2^-24 of some 6 nats each, of 500
-    // tokens.
+    // A divergence near 0 cannot be more exact than the rounding of fp32 logarithms. That rounding
+    // is 2^-24 of a logarithm of about 6 nats. The mean over 500 tokens makes it smaller by the
+    // square root of their number.
     EXPECT_NEAR(loss_of(load_or_throw(options), wanted), best->loss, 1e-5 * best->loss + 2e-8);
   }
 }
@@ -216,8 +222,9 @@ TEST_F(Finetune, RefusesRoundedTensorsThatConfigDoesNotNameRounded) {
   expect_refused(request("out"), {"int8", "model.layers.9.quantized"});
 }
 
-// What was rounded rounds to itself, 8 bits follow the values, and the grids of fewer stay.
-TEST(KeptGrid, IsThatOfTheWeight) {
+// A rounded weight must round to itself. With 8 bits the scale follows the values, and with fewer
+// bits the grid stays.
+TEST(KeptGrid, StaysWithFewerThan8Bits) {
   std::mt19937_64 random(12);
   const Shape shape = {3, 150};
   const std::vector<float> values = random_values(450, random), moved = random_values(450, random);

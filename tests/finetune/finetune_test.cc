@@ -1,4 +1,5 @@
-// Whole runs on a tiny model: what they learn, interrupting and resuming, what they refuse.
+// Tests whole fine-tuning runs on a tiny model: what they learn, how they are interrupted and
+// resumed, and what they refuse.
 
 #include "finetune/finetune.h"
 
@@ -12,7 +13,7 @@
 namespace neuronmm::finetune {
 namespace {
 
-TEST_F(Finetune, TheCardNamesTheForm) {
+TEST_F(Finetune, TheModelCardNamesTheForm) {
   write_model(input_, config_, formed_model(config_, "neurons", 3));
   run_well(request("out"));
   std::ifstream stream(path("out") / "README.md");
@@ -56,7 +57,7 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
   }
 }
 
-// A dense layer among the narrower ones stays as it is, and so do pivots.
+// A dense layer among narrower ones and all pivot indices must stay unchanged.
 TEST_F(Finetune, EveryFormLearnsAndKeepsItsShape) {
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     SCOPED_TRACE(form);
@@ -94,7 +95,7 @@ TEST_F(Finetune, DistillationApproachesTheTeacher) {
   EXPECT_GT(losses.back(), 0.0);
 }
 
-TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
+TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
   for (const std::string which : {"v,u", "factors", "all"}) {
     FinetuneRequest whole = request("whole"), parts = request("parts");
     whole.force = true;
@@ -124,7 +125,7 @@ TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
   }
 }
 
-// What is learned of sheep helps with other text at first, and then no more.
+// The training text about sheep first helps with the other text, and later no longer.
 TEST_F(Finetune, EveryPhaseEndsWithTheBestStateOnTheValidationText) {
   FinetuneRequest wanted = request("out");
   wanted.validation = input_.path() / "other.txt";
@@ -133,7 +134,7 @@ TEST_F(Finetune, EveryPhaseEndsWithTheBestStateOnTheValidationText) {
   wanted.recipe.validate_every = 2;
   const FinetuneSummary summary = run_well(wanted);
   const std::vector<Validation>& validations = summary.phases.at(0).validations;
-  ASSERT_EQ(validations.size(), 6u);  // 0, 2, ... 10
+  ASSERT_EQ(validations.size(), 6u);  // at steps 0, 2, ... 10
   EXPECT_EQ(validations.back().step, 10);
   EXPECT_NEAR(validations.front().loss, validation_loss(input_.path(), wanted), 1e-4);
   const Validation best = best_of(validations, 0).value();
@@ -142,7 +143,7 @@ TEST_F(Finetune, EveryPhaseEndsWithTheBestStateOnTheValidationText) {
   EXPECT_NEAR(validation_loss(path("out"), wanted), best.loss, 1e-4);
 }
 
-// Nothing is better than a model that is its own teacher: the best state is the first one.
+// A model that is its own teacher cannot get better, so that its best state is the first one.
 TEST_F(Finetune, PatienceEndsAPhaseThatGetsNoBetter) {
   write_model(dense_, config_, factored_tensors(config_, 3));
   FinetuneRequest wanted = request("out");
@@ -168,7 +169,7 @@ TEST_F(Finetune, PatienceEndsAPhaseThatGetsNoBetter) {
   }
 }
 
-TEST_F(Finetune, BlocksApproachTheTeachers) {
+TEST_F(Finetune, RefinedLayersApproachTheTeachers) {
   write_model(input_, config_, formed_model(config_, "mixed", 5));
   FinetuneRequest wanted = request("out");
   wanted.teacher = dense_.path();
@@ -185,7 +186,7 @@ TEST_F(Finetune, BlocksApproachTheTeachers) {
   EXPECT_EQ(summary.phases[1].epoch_losses.size(), 2u);
 }
 
-TEST_F(Finetune, EverythingResumesToTheSameBytes) {
+TEST_F(Finetune, ARunWithEveryKindOfPhaseResumesToTheSameBytes) {
   const FinetuneRequest parts = elaborate_request("parts");
   const FinetuneSummary expected = run_well(elaborate_request("whole"));
   EXPECT_EQ(expected.generated_tokens, 112);  // 7 sequences
@@ -212,7 +213,8 @@ TEST_F(Finetune, EverythingResumesToTheSameBytes) {
   }
 }
 
-// Limited to the length of one example, layers learn from the first of the shuffled order alone.
+// With a limit of one example's length, layers must learn from the first example of the shuffled
+// order only.
 TEST_F(Finetune, LayersAreRefinedOnNoMoreTextThanAsked) {
   const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
   const Example& first = examples[shuffled(examples.size(), 0, 0, 0).front()];
@@ -235,12 +237,12 @@ TEST_F(Finetune, LayersAreRefinedOnNoMoreTextThanAsked) {
   EXPECT_NE(limited, refined({examples}, int64_t{1} << 16));
 }
 
-// An interrupted refinement goes on with the next layer.
-TEST_F(Finetune, RefinedLayersAreKept) {
+// An interrupted refinement must continue with the next layer.
+TEST_F(Finetune, RefinedLayersAreKeptAfterAnInterrupt) {
   const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
   const Dataset data = {examples}, none;
   Recipe recipe;
-  recipe.learning_rate = 1e30;  // of what comes afterwards
+  recipe.learning_rate = 1e30;  // the rate of the phases that would follow
   recipe.block_learning_rate = 1e-2;
   recipe.block_epochs = 2;
   const auto factors_of = [](const TrainableModel& model) {
@@ -273,14 +275,15 @@ TEST_F(Finetune, RefinedLayersAreKept) {
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(position.blocks[i].after, done.blocks[i].after);
 }
 
-// 5 steps an epoch: 7 steps are an epoch and a part of the next one.
-TEST_F(Finetune, StepsEndEveryPhaseAndResume) {
+// An epoch has 5 steps, so that 7 steps are an epoch and a part of the next one.
+TEST_F(Finetune, ALimitOfStepsEndsEveryPhase) {
   FinetuneRequest whole = request("whole"), parts = request("parts");
   whole.recipe.steps = parts.recipe.steps = 7;
   double last_rate = 1.0;
   const FinetuneSummary expected =
       run_well(whole, [&](const StepReport& step) { last_rate = step.learning_rate; });
-  EXPECT_NEAR(last_rate, whole.recipe.learning_rate / 7, 1e-12);  // the rate falls to 0 after it
+  EXPECT_NEAR(last_rate, whole.recipe.learning_rate / 7,
+              1e-12);  // the rate would fall to 0 after the last step
   ASSERT_EQ(expected.phases.size(), 2u);
   for (const PhaseSummary& phase : expected.phases) {
     EXPECT_EQ(phase.steps, 7);
@@ -295,7 +298,7 @@ TEST_F(Finetune, StepsEndEveryPhaseAndResume) {
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
-TEST_F(Finetune, TheMicroBatchOnlyRounds) {
+TEST_F(Finetune, TheMicroBatchChangesLossesByRoundingOnly) {
   const auto losses = [&](int64_t micro_batch) {
     FinetuneRequest wanted = request(fmt::format("micro{}", micro_batch));
     wanted.recipe.micro_batch = micro_batch;
@@ -325,7 +328,7 @@ TEST_F(Finetune, DivergenceKeepsTheLastGoodState) {
   EXPECT_EQ(bytes("out"), bytes("expected"));
 }
 
-TEST_F(Finetune, RefusesAnotherRun) {
+TEST_F(Finetune, RefusesToContinueAnotherRun) {
   FinetuneRequest first = request("out");
   ASSERT_FALSE(run(first, [](const StepReport&) { set_interrupted(true); }).ok());
   set_interrupted(false);
@@ -348,7 +351,7 @@ TEST_F(Finetune, RefusesAnotherRun) {
   EXPECT_TRUE(fs::exists(path("precious.partial") / "letter"));
 }
 
-TEST_F(Finetune, RefusesWhatCannotBeTrained) {
+TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   FinetuneRequest dense = request("out");
   dense.model = dense_.path();
   dense_.write_text("tokenizer.json", text::small_tokenizer().dump());
@@ -394,7 +397,8 @@ TEST(Recipe, LearningRateRisesAndFalls) {
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 3, 44), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 4, 44), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 43, 44), 1.0 / 40);
-  EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 20), 0.5);  // at most a tenth of all steps
+  EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 20),
+                   0.5);  // the warm-up is at most a tenth of all steps
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 1), 1.0);
   recipe.warmup = 0;
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 10), 1.0);

@@ -1,4 +1,5 @@
-// The same training in plain PyTorch (tools/lora_reference.py), step for step in fp32.
+// Compares training with the same training in plain PyTorch (tools/lora_reference.py), step by step
+// in fp32.
 
 #include <array>
 #include <cstdio>
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// stdout of a command that succeeds.
+// Returns the standard output of a command, or nothing if the command fails.
 std::optional<std::string> output_of(const std::string& command) {
   std::FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
@@ -55,7 +56,7 @@ json sequences_json(const std::vector<Example>& examples) {
   return sequences;
 }
 
-// One step of training in two micro-batches; the mean loss.
+// Makes one training step in two micro-batches and returns the mean loss.
 double train(TrainableModel& model, const std::vector<Example>& examples, double learning_rate,
              int64_t step) {
   const std::vector<const Example*> batch = pointers(examples);
@@ -69,7 +70,7 @@ double train(TrainableModel& model, const std::vector<Example>& examples, double
   return loss * scale;
 }
 
-TEST(LoraReference, EveryStepIsPyTorchs) {
+TEST(LoraReference, EveryStepAgreesWithPyTorch) {
   const auto python = python_with_torch();
   if (!python) GTEST_SKIP() << "no python3 with torch (Debian: python3-torch)";
   constexpr int64_t kSteps = 12;
@@ -111,7 +112,7 @@ TEST(LoraReference, EveryStepIsPyTorchs) {
         if (name.ends_with("lora_b")) moved = std::max(moved, std::abs(values[i].get<double>()));
       }
     }
-    EXPECT_GT(moved, 0.01);  // B began at zero
+    EXPECT_GT(moved, 0.01);  // B was zero at the beginning
   }
 }
 

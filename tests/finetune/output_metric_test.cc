@@ -1,4 +1,4 @@
-// The metric of the outputs against finite differences, its labels against the model's own
+// Compares the metric of the outputs with finite differences, and its labels with the model's own
 // distribution.
 
 #include "finetune/output_metric.h"
@@ -52,7 +52,7 @@ class OutputMetric : public testing::Test {
   Progress silent_;
 };
 
-// The loss of labels that are given, with something added to the MLPs' outputs.
+// Computes the loss for given labels, with offsets added to the outputs of one layer's MLP.
 class Losses {
  public:
   explicit Losses(const std::filesystem::path& folder)
@@ -73,7 +73,8 @@ class Losses {
     return sum;
   }
 
-  // [T, features] by central differences: element [t, j] of one layer's output `member`.
+  // Returns the gradient [T, features] by central differences, element by element of one layer's
+  // output `member`.
   at::Tensor gradient(const Tokens& tokens, const Tokens& labels, int64_t layer,
                       at::Tensor MlpOffsets::*member, int64_t features) const {
     constexpr double kStep = 1e-4;
@@ -98,7 +99,7 @@ class Losses {
   TorchTransformer model_;
 };
 
-// `expected` by central differences, wrong by 1e-8 of the third derivatives.
+// `expected` comes from central differences, whose error is 1e-8 times the third derivatives.
 void expect_near(const std::vector<double>& found, const at::Tensor& expected) {
   ASSERT_EQ(std::ssize(found), expected.numel());
   const at::Tensor values = expected.contiguous();
@@ -137,7 +138,7 @@ TEST_F(OutputMetric, IsTheMeanOfSquaredFiniteDifferences) {
   }
 }
 
-TEST_F(OutputMetric, SaysItsSizes) {
+TEST_F(OutputMetric, TheFileHoldsTheSizes) {
   measure(request({model::random_tokens(4, config_.vocab_size, 1)}));
   const auto file = io::SafetensorsFile::open_checked(out());
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -152,7 +153,7 @@ TEST_F(OutputMetric, SaysItsSizes) {
   EXPECT_EQ(file->tensors().at("model.layers.1.mlp.metric_up").dtype, DType::kF64);
 }
 
-// Counts of the labels after one token, against the probabilities that src/model gives.
+// Compares the counts of the labels after one token with the probabilities that src/model computes.
 TEST_F(OutputMetric, LabelsAreDrawnFromTheModelsDistribution) {
   constexpr int64_t kDraws = 1000;
   const Tokens token = {7};
@@ -167,12 +168,12 @@ TEST_F(OutputMetric, LabelsAreDrawnFromTheModelsDistribution) {
   for (int64_t j = 0; j < logits.columns(); ++j) total += std::exp(logits.row(0)[j]);
   for (int64_t j = 0; j < logits.columns(); ++j) {
     const double p = std::exp(logits.row(0)[j]) / total;
-    // Five standard deviations of a binomial count.
+    // The tolerance is five standard deviations of a binomial count.
     EXPECT_NEAR(counts[static_cast<size_t>(j)], p * kDraws, 5 * std::sqrt(p * kDraws) + 1) << j;
   }
 }
 
-TEST_F(OutputMetric, LabelsComeFromTheSeed) {
+TEST_F(OutputMetric, LabelsDependOnTheSeedOnly) {
   MetricRequest wanted = request({model::random_tokens(20, config_.vocab_size, 1)});
   const auto labels = measure(wanted).labels;
   EXPECT_EQ(measure(wanted).labels, labels);
@@ -180,7 +181,7 @@ TEST_F(OutputMetric, LabelsComeFromTheSeed) {
   EXPECT_NE(measure(wanted).labels, labels);
 }
 
-TEST_F(OutputMetric, RefusesWhatItCannotRun) {
+TEST_F(OutputMetric, RefusesInvalidSequences) {
   expect_refused(request({}), "at least one sequence");
   expect_refused(request({{1, 2}, {}}), "sequence 1: expected 1 to 64 tokens");
   expect_refused(request({Tokens(65, 1)}), "found 65");

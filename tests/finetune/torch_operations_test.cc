@@ -1,4 +1,4 @@
-// The fused operations against what torch's own operations give in fp64, values and gradients.
+// Compares the fused operations with torch's own operations in fp64: values and gradients.
 
 #include <cmath>
 #include <functional>
@@ -25,20 +25,21 @@ at::Tensor random_tensor(at::IntArrayRef sizes, at::ScalarType type) {
   return at::randn(sizes, at::TensorOptions(at::kDouble)).to(type);
 }
 
-// The relative size of one rounding.
+// Returns the relative size of one rounding.
 double rounding_of(at::ScalarType type) {
   if (type == at::kBFloat16) return 0x1p-9;
   return type == at::kFloat ? 0x1p-24 : 0x1p-53;
 }
 
-// Of the largest element: what is small beside others comes of sums with them.
+// Returns the largest difference relative to the largest element. Small elements are sums with
+// larger ones, so that their own size does not matter.
 double difference(const at::Tensor& found, const at::Tensor& expected) {
   const at::Tensor wide = expected.to(at::kDouble);
   return ((found.to(at::kDouble) - wide).abs().max() / wide.abs().max()).item<double>();
 }
 
-// `fused` of inputs and `plain` of the same numbers in fp64: values, and the gradients of a random
-// combination of the result.
+// Compares `fused` of the inputs with `plain` of the same numbers in fp64: the values, and the
+// gradients of a random combination of the result.
 void expect_same(const Tensors& inputs, const Operation& fused, const Operation& plain,
                  double tolerance) {
   Tensors ours, theirs;
@@ -58,7 +59,7 @@ void expect_same(const Tensors& inputs, const Operation& fused, const Operation&
   }
 }
 
-// Values and products: as for_types has them.
+// The dtypes of values and of products, as for for_types.
 struct Types {
   at::ScalarType values, products;
 };
@@ -66,8 +67,8 @@ struct Types {
 class Fused : public testing::TestWithParam<Types> {
  protected:
   void SetUp() override { at::manual_seed(7); }
-  // So many roundings of products and of values one after the other; of values also the error of
-  // the exponential function, 2^-22.
+  // Returns the error after this many roundings to the dtype of products and to that of values in
+  // sequence. It includes the error of the exponential function, 2^-22.
   double after(int of_products, int of_values) const {
     const double exponential = values_ == at::kFloat ? 0x1p-22 : 0x1p-52;
     return of_products * rounding_of(products_) + of_values * rounding_of(values_) +
@@ -81,15 +82,15 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, Fused,
                                          Types{at::kFloat, at::kFloat},
                                          Types{at::kFloat, at::kBFloat16}));
 
-TEST_P(Fused, Norm) {
+TEST_P(Fused, NormAgreesWithTorch) {
   const at::Tensor gain = random_tensor({77}, values_), wide_gain = gain.to(at::kDouble);
   const Operation fused = [&](const Tensors& x) { return rms_norm(x[0], gain, 1e-3, products_); };
   const Operation plain = [&](const Tensors& x) { return plain_rms_norm(x[0], wide_gain, 1e-3); };
-  // Sums of 77 terms in any order.
+  // The sums have 77 terms in any order.
   expect_same({random_tensor({2, 5, 77}, values_)}, fused, plain, after(2, 77));
 }
 
-TEST_P(Fused, SumAndItsNorm) {
+TEST_P(Fused, SumAndItsNormAgreeWithTorch) {
   const at::Tensor gain = random_tensor({77}, values_), wide_gain = gain.to(at::kDouble);
   const Operation fused = [&](const Tensors& x) {
     const SumAndNorm both = add_and_norm(x[0], x[1], gain, 1e-3);
@@ -104,8 +105,8 @@ TEST_P(Fused, SumAndItsNorm) {
   expect_same(inputs, fused, plain, after(3, 77));
 }
 
-TEST_P(Fused, Gate) {
-  // Beyond the bounds of the exponential, too, and 0.
+TEST_P(Fused, GateAgreesWithTorch) {
+  // The values include 0 and numbers beyond the bounds of the exponential function.
   at::Tensor gate = random_tensor({3, 1001}, products_) * 4;
   gate[0].slice(0, 0, 6).copy_(at::tensor({0.0, 90.0, -90.0, 1e4, -1e4, 1e-30}));
   const Operation fused = [](const Tensors& x) { return silu_times(x[0], x[1]); };
@@ -113,7 +114,7 @@ TEST_P(Fused, Gate) {
   expect_same({gate, random_tensor({3, 1001}, products_)}, fused, plain, after(2, 8));
 }
 
-TEST_P(Fused, Rotation) {
+TEST_P(Fused, RotationAgreesWithTorch) {
   const Rotation rotation = {random_tensor({7, 9}, values_), random_tensor({7, 9}, values_)};
   const Rotation wide = {rotation.cosine.to(at::kDouble), rotation.sine.to(at::kDouble)};
   const Operation fused = [&](const Tensors& x) { return rotate_heads(x[0], rotation, 0.3); };
@@ -121,8 +122,8 @@ TEST_P(Fused, Rotation) {
   expect_same({random_tensor({2, 7, 3, 18}, products_)}, fused, plain, after(2, 6));
 }
 
-// Lengths below, at and above a block of queries; with a window that begins in another block.
-TEST_P(Fused, Attention) {
+// The lengths are below, at and above a block of queries. Some windows begin in another block.
+TEST_P(Fused, AttentionAgreesWithTorch) {
   for (const int64_t length : {1, 5, 128, 300}) {
     for (const int64_t window : {0, 1, 70, 200}) {
       SCOPED_TRACE(testing::Message() << length << " window " << window);
@@ -135,19 +136,21 @@ TEST_P(Fused, Attention) {
       const Tensors inputs = {random_tensor({2, 2, 3, length, 8}, values_),
                               random_tensor({2, 2, length, 8}, values_),
                               random_tensor({2, 2, length, 8}, products_)};
-      // Where one key is seen the gradient of its score vanishes, of which no share is right.
+      // If only one key is seen, the gradient of its score is zero, so that a relative error has no
+      // meaning.
       if (length == 1 || window == 1) {
         const at::Tensor mixed = causal_attention(inputs[0], inputs[1], inputs[2], window);
         EXPECT_EQ(difference(mixed, plain_attention(inputs[0], inputs[1], inputs[2], window)), 0.0);
         continue;
       }
-      // Weights, their gradients, scores' gradients, outputs, all rounded; sums over keys.
+      // The weights, their gradients, the gradients of the scores and the outputs are all rounded.
+      // Sums run over the keys.
       expect_same(inputs, fused, plain, after(8, 300));
     }
   }
 }
 
-TEST_P(Fused, Losses) {
+TEST_P(Fused, LossesAgreeWithTorch) {
   const int64_t rows = 3, words = 5003;
   const at::Tensor targets = at::tensor({5, 0, 5002}, at::TensorOptions(at::kLong));
   const at::Tensor logits = random_tensor({rows, words}, products_) * 8;
@@ -160,9 +163,10 @@ TEST_P(Fused, Losses) {
     const at::Tensor wide_label = distilled ? wanted.to(at::kDouble) : at::Tensor();
     const double found = loss_of_logits(ours, label, targets, true);
     const double expected = plain_loss_of_logits(theirs, wide_label, targets, true);
-    // Logits of 40 differ by values: exponents have an error of 40 of their roundings.
+    // Logits of size 40 are subtracted, so that exponents have an error of 40 of their roundings.
     EXPECT_NEAR(found, expected, rows * after(0, 80));
-    // Of probabilities of up to 1, whose difference is small, and then rounded.
+    // The gradients are differences of probabilities up to 1. The differences are small, and are
+    // then rounded.
     const double largest = theirs.abs().max().item<double>();
     EXPECT_LT(difference(ours, theirs) * largest, after(0, 80) + rounding_of(products_) * largest);
     at::Tensor same = logits.clone();
@@ -171,7 +175,7 @@ TEST_P(Fused, Losses) {
   }
 }
 
-TEST_P(Fused, ALossOfNothingButNumbersIsNotANumber) {
+TEST_P(Fused, ALossOfNaNLogitsIsNaN) {
   at::Tensor logits = random_tensor({2, 100}, products_);
   logits[1][37] = std::numeric_limits<double>::quiet_NaN();
   const at::Tensor targets = at::zeros({2}, at::TensorOptions(at::kLong));
@@ -181,16 +185,16 @@ TEST_P(Fused, ALossOfNothingButNumbersIsNotANumber) {
   EXPECT_TRUE(std::isnan(loss_of_logits(copy, logits, targets, true)));
 }
 
-TEST_P(Fused, AdamW) {
+TEST_P(Fused, AdamWAgreesWithTorch) {
   const AdamStep step = {0.9, 0.999, 1e-8, 0.7, 1e-2, 0.3};
-  AdamTensors ours, theirs;  // of two parameters
+  AdamTensors ours, theirs;  // two parameters
   const auto lists = [](AdamTensors& all) {
     return std::vector{&all.values, &all.m, &all.v, &all.gradients};
   };
   for (size_t list = 0; list < 4; ++list) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{91, 100}, {7}}) {
       at::Tensor tensor = random_tensor(shape, values_);
-      if (list == 2) tensor.square_();  // a second moment
+      if (list == 2) tensor.square_();  // second moments are not negative
       lists(theirs)[list]->push_back(tensor.to(at::kDouble, false, true));
       lists(ours)[list]->push_back(std::move(tensor));
     }
@@ -209,25 +213,25 @@ TEST_P(Fused, AdamW) {
     squares += (gradient * gradient).sum().item<double>();
   const auto count = static_cast<double>(91 * 100 + 7);
   EXPECT_NEAR(sum_of_squares(ours.gradients), squares, count * after(0, 32));
-  // Of numbers of fp64: each of so many sums rounds once.
+  // Each of these sums of fp64 numbers rounds once.
   EXPECT_NEAR(plain_sum_of_squares(theirs.gradients), squares, squares * count * 0x1p-52);
 }
 
-TEST_P(Fused, Product) {
+TEST_P(Fused, ProductAgreesWithTorch) {
   NarrowCopy narrow;
   const at::Tensor weight = random_tensor({6, 19}, values_).requires_grad_(true);
   const at::Tensor x = random_tensor({2, 3, 19}, products_).requires_grad_(true);
   product(x, weight, narrow.of(weight, products_)).sum().backward();
   const at::Tensor ones = at::ones({6, 6}, at::TensorOptions(at::kDouble));
   const at::Tensor rows = x.detach().to(at::kDouble).view({6, 19});
-  // libtorch adds the 6 terms of a product as small as this in the dtype of products.
+  // libtorch sums the 6 terms of such a small product in the dtype of products.
   EXPECT_EQ(weight.grad().scalar_type(), values_);
   EXPECT_LT(difference(weight.grad(), at::mm(ones, rows)), after(7, 6));
   EXPECT_LT(difference(x.grad().view({6, 19}), at::mm(ones, weight.detach().to(at::kDouble))),
             after(7, 6));
 }
 
-// The copy of a weight that changes by whatever way.
+// The copy must follow a weight that changes in any way.
 TEST(NarrowCopy, FollowsItsWeight) {
   NarrowCopy narrow;
   at::Tensor weight = at::ones({4, 4});

@@ -1,4 +1,5 @@
-// The torch forward against src/model and published logits; gradients against finite differences.
+// Compares the torch forward pass with src/model and with published logits, and gradients with
+// finite differences.
 
 #include "finetune/trainable_model.h"
 
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using io::Architecture;
 
-// Logits of these models are of magnitude 10 at most; both sides accumulate in fp32 or better.
+// The logits of these models are at most about 10, and both sides sum in fp32 or better.
 constexpr double kLogitTolerance = 1e-4;
 
 void expect_near(const Matrix& found, const Matrix& expected) {
@@ -32,7 +33,7 @@ void expect_near(const Matrix& found, const Matrix& expected) {
   }
 }
 
-// Gives layer 0's gate an exact factorization, W = I · W, so that there is something to train.
+// Factors layer 0's gate exactly, W = I · W, so that the model has something to train.
 void factor_exactly(const fs::path& from, const model::ModelFolder& to) {
   const auto checkpoint = io::Checkpoint::open(from);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
@@ -90,7 +91,7 @@ TEST_F(Forward, EveryFormAgreesWithTheReference) {
   }
 }
 
-TEST_F(Forward, HuggingFaceLogits) {
+TEST_F(Forward, LogitsAgreeWithHuggingFace) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/hf-tiny");
   for (const std::string name : {"tiny_llama", "tiny_qwen2", "tiny_smollm2", "tiny_mistral"}) {
     SCOPED_TRACE(name);
@@ -113,13 +114,13 @@ TEST_F(Forward, HuggingFaceLogits) {
   }
 }
 
-TEST_F(Forward, AttentionFactorOfRope) {
+TEST_F(Forward, AppliesTheAttentionFactorOfRope) {
   const io::ModelConfig config = model::tiny_longrope_config();
   write_model(folder_, config, factored_tensors(config, 13));
   expect_same_as_model(model::random_tokens(17, config.vocab_size, 6));
 }
 
-TEST_F(Forward, Llama3RopeScaling) {
+TEST_F(Forward, AppliesLlama3RopeScaling) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/paged-infer");
   std::ifstream file(data / "llama3_scaling_reference.json");
   const auto reference = nlohmann::json::parse(file);
@@ -133,7 +134,7 @@ TEST_F(Forward, Llama3RopeScaling) {
   expect_same_as_model(reference["tokens"]);
 }
 
-TEST_F(Forward, TheDemoModel) {
+TEST_F(Forward, TheDemoModelAgreesWithTheReference) {
   const fs::path demo = source_dir() / "models/demo";
   factor_exactly(demo, folder_);
   folder_.copy_file(demo / "config.json", "config.json");
@@ -148,7 +149,8 @@ class Gradients : public testing::Test {
     options_.model = folder_.path();
     options_.compute = DType::kF64;
   }
-  // Adapters begin with B = 0, where the gradient of A vanishes: somewhere else, please.
+  // Moves the trained tensors to other values, because adapters begin with B = 0, where the
+  // gradient of A is zero.
   static void scatter(TrainableModel& model, uint64_t seed) {
     std::mt19937_64 random(seed);
     for (const std::string& name : trained(model)) {
@@ -180,7 +182,8 @@ class Gradients : public testing::Test {
   ModelOptions options_;
 };
 
-// Along a random direction, in fp64. The step is what fp32 makes of it, exactly.
+// Compares along a random direction in fp64. The step is exactly the difference of the two fp32
+// values.
 void Gradients::expect_finite_differences(TrainableModel& model, const std::string& name,
                                           const std::function<double()>& loss) const {
   SCOPED_TRACE(name);
@@ -203,8 +206,8 @@ void Gradients::expect_finite_differences(TrainableModel& model, const std::stri
   const double loss_after = loss();
   model.write(name, at.data());
   EXPECT_GT(scale, 0.0);
-  // The error of a central difference is of third order in the step, 1e-8 of the loss's scale here;
-  // gradients are read as fp32.
+  // The error of a central difference is of third order in the step, here 1e-8 of the loss.
+  // Gradients are read as fp32.
   EXPECT_NEAR(loss_after - loss_before, predicted, 1e-5 * scale + 1e-9);
 }
 
@@ -240,8 +243,8 @@ TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
   }
 }
 
-// Of layer 0, in the order of its products.
-TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
+// The expected names are those of layer 0, in the order of its products.
+TEST_F(Gradients, EachPartTrainsItsMatricesOfEveryForm) {
   using Names = std::vector<std::string>;
   const auto trained_of = [&](const std::string& form, Part part) {
     write_model(folder_, config_, formed_model(config_, form, 23));
@@ -268,8 +271,9 @@ TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
             (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
 }
 
-// Attention and what compression left dense: each matrix of a layer once, beside any form.
-TEST_F(Gradients, AllMatricesOfALayer) {
+// Each matrix of a layer must be trained once, including attention and matrices that compression
+// left dense.
+TEST_F(Gradients, AllTrainsEveryMatrixOfALayerOnce) {
   options_.all_matrices = true;
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     write_model(folder_, config_, formed_model(config_, form, 23));
@@ -287,10 +291,10 @@ TEST_F(Gradients, AllMatricesOfALayer) {
   }
 }
 
-// Products of bf16 against fp64. Between a weight and the loss lie, on the way there and back, at
-// most some 20 roundings in each of the 2 layers, of relative size 2^-9 each and independent: a
-// relative error of sqrt(80) 2^-9 if nothing amplifies them, and a factor of 4 is left for
-// normalization and softmax.
+// Compares products in bf16 with fp64. Each of the two layers causes at most about 20 roundings on
+// the forward pass and as many on the backward pass. Roundings have a relative size of 2^-9 and are
+// independent. If nothing amplifies them, the relative error is the square root of their number
+// times 2^-9. A factor of 4 is left for normalization and softmax.
 TEST_F(Gradients, InBf16AgreeWithFp64) {
   const double bound = 4 * std::sqrt(80.0) * 0x1p-9;
   options_.teacher = teacher_.path();
@@ -319,7 +323,7 @@ TEST_F(Gradients, InBf16AgreeWithFp64) {
   }
 }
 
-// What is not kept for the way back and computed again is the same.
+// Activations that are computed again instead of kept must be the same.
 TEST_F(Gradients, DoNotDependOnSegmentsOrMicroBatches) {
   TrainableModel whole = load_or_throw(options_);
   options_.activation_bytes = 1;
@@ -342,7 +346,7 @@ TEST_F(Gradients, DoNotDependOnSegmentsOrMicroBatches) {
   }
 }
 
-TEST_F(Gradients, LossesAreThoseOfTheLogits) {
+TEST_F(Gradients, LossesAgreeWithThoseComputedFromTheLogits) {
   TrainableModel model = load_or_throw(options_);
   double expected = 0.0;
   for (const Example& example : examples_) {
@@ -379,7 +383,7 @@ TEST_F(Gradients, MergingAdaptersChangesNothing) {
   EXPECT_GT(change, 0.01);
 }
 
-TEST_F(Gradients, AdaptersComeFromTheSeed) {
+TEST_F(Gradients, AdaptersDependOnTheSeedOnly) {
   const auto first_adapter = [&](uint64_t seed) {
     TrainableModel model = load_or_throw(options_);
     model.begin_phase(Part::kU, recipe_, seed);
@@ -394,7 +398,7 @@ TEST_F(Gradients, AdaptersComeFromTheSeed) {
   EXPECT_LT(*std::ranges::min_element(adapter), -0.9f * bound);
 }
 
-TEST_F(Gradients, TheBestStateIsKept) {
+TEST_F(Gradients, TheBestStateCanBeRestored) {
   TrainableModel model = load_or_throw(options_);
   model.begin_phase(Part::kFactors, recipe_, 1);
   scatter(model, 2);
@@ -422,13 +426,13 @@ class Rounded : public Gradients {
   }
 };
 
-// The gradient of the loss at the rounded weights, as if they were the weights: a model that has
-// them unrounded. Without the rounding of activations they would be equal; with it the gradients
-// point the same way, and the value that is trained is the unrounded one.
+// The gradient must be that of the loss at the rounded weights, as for a model that has the rounded
+// weights as its own. Both gradients would be equal without the rounding of activations. With it
+// they must point in nearly the same direction. The trained value must be the unrounded one.
 TEST_F(Rounded, GradientsPassStraightThroughTheRounding) {
-  // 1 % of the weights' and activations' size is rounded away at some 20 places, an angle of
-  // sqrt(20) · 1 %; of 4 bits 9 % at the half of them that are weights, and
-  // as much again for rows of a few values.
+  // With 8 bits, 1 % of the size of weights and activations is rounded away at about 20 places. The
+  // angle is then the square root of 20 times as large. With 4 bits, 9 % is rounded away at the
+  // half of the places that are weights. Rows of a few values lose as much again.
   const std::pair<LowBitFormat, double> formats[] = {{{8}, 0.98}, {{4, 16}, 0.8}};
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     for (const auto& [format, cosine] : formats) {
@@ -458,8 +462,8 @@ TEST_F(Rounded, GradientsPassStraightThroughTheRounding) {
   }
 }
 
-// A step smaller than the rounding's is not lost.
-TEST_F(Rounded, UpdatesAddUpUnrounded) {
+// Steps that are smaller than a rounding step must not be lost.
+TEST_F(Rounded, SmallUpdatesAddUpInTheUnroundedWeights) {
   options_.teacher = teacher_.path();
   TrainableModel model = load_or_throw(options_);
   model.begin_phase(Part::kFactors, recipe_, 1);
@@ -483,7 +487,7 @@ class Blocks : public Gradients {
   int64_t count() const { return static_cast<int64_t>(examples_.size()); }
 };
 
-// In the second layer, behind a first one that is not the teacher's.
+// The test looks at the second layer, after a first layer that is not the teacher's.
 TEST_F(Blocks, GradientsAgreeWithFiniteDifferences) {
   TrainableModel model = load_or_throw(options_);
   ASSERT_TRUE(model.open_blocks(pointers(examples_)).ok());
@@ -503,7 +507,8 @@ TEST_F(Blocks, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
-// A model that is its teacher has no error; one whose first layer differs has it from there on.
+// A model that is its own teacher must have no error. A model whose first layer differs must have
+// an error from that layer on.
 TEST_F(Blocks, ErrorsComeFromTheLayerThatDiffers) {
   options_.model = teacher_.path();
   model::TestTensors tensors = model::random_tensors(config_, 22);

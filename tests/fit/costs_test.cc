@@ -1,4 +1,5 @@
-// Parts and whole models on a simulated device, whose clock is exact, and on the CPU.
+// Tests the times of parts and whole models on a simulated device, whose clock is exact, and on the
+// CPU.
 
 #include "fit/costs.h"
 
@@ -37,8 +38,8 @@ Device cpu() {
   return {[] { return Result<std::unique_ptr<ops::Backend>>(cpu::make_backend()); }, false};
 }
 
-// What is left beside the parts is what they are not: norms, attention itself, residuals.
-TEST(Costs, PartsAndRestAreTheModel) {
+// The rest must be what the parts do not include: norms, attention itself and residuals.
+TEST(Costs, PartsAndRestAddUpToTheModel) {
   const model::ModelFolder folder;
   write(folder, tiled_config());
   Progress silent;
@@ -51,13 +52,13 @@ TEST(Costs, PartsAndRestAreTheModel) {
   EXPECT_NEAR(sum.prefill, costs->dense().prefill, 1e-12);
   EXPECT_GT(costs->rest().decode, 0.0);
   EXPECT_LT(costs->rest().decode, costs->dense().decode);
-  // Half of the neurons are faster.
+  // An MLP with half of the neurons must be faster.
   const auto half = costs->mlp({.neurons = 128}, kAsIs, kAsIs);
   ASSERT_TRUE(half);
   EXPECT_LT(half->prefill, mlp->prefill);
 }
 
-TEST(Costs, OfTheCpuGrowWithParameters) {
+TEST(Costs, TimesOnTheCpuGrowWithParameters) {
   const model::ModelFolder folder;
   write(folder, tiled_config());
   Progress silent;
@@ -74,7 +75,7 @@ TEST(Costs, OfTheCpuGrowWithParameters) {
   }
 }
 
-// Backends take them for what a folder could hold.
+// Backends must accept synthetic weights like those of a folder.
 TEST(SyntheticWeights, AreFinite) {
   const SyntheticWeights weights(300 * 200, DType::kBF16);
   const auto backend = cpu::make_backend();

@@ -1,4 +1,5 @@
-// Whole runs on tiny random models: what is written keeps to the budget and is what was predicted.
+// Tests whole runs of `fit` on tiny random models: the written model must keep to the budget and be
+// as predicted.
 
 #include "fit/fit.h"
 
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 
 class Fit : public compress::CompressTest {
  protected:
-  // Tied: a table of its own would be most of so small a model, and is never rounded.
+  // The embeddings are tied, because a separate table would be most of such a small model, and it
+  // is never rounded.
   void SetUp() override {
     config_.tie_word_embeddings = true;
     tensors_ = model::random_tensors(config_, 20261123);
@@ -58,7 +60,8 @@ class Fit : public compress::CompressTest {
     const auto checkpoint = io::Checkpoint::open(folder);
     return checkpoint.ok() ? checkpoint->size_bytes() : -1;
   }
-  // From all logits, in fp64, of the sequences that the result was measured on.
+  // Returns the divergence from all logits, in fp64, of the sequences that the result was measured
+  // on.
   double divergence_of(const fs::path& folder) {
     const auto tokenizer = text::Tokenizer::load(input_.path());
     const auto text =
@@ -93,8 +96,9 @@ Budget at_most(double most) {
   return {.bytes = most, .decode = {}, .prefill = {}, .divergence = {}};
 }
 
-// Sizes are predicted to the byte, of dense, rounded, and narrowed and rounded models.
-TEST_F(Fit, KeepsToBytes) {
+// Sizes must be predicted to the byte, for models that are dense, rounded, and both narrowed and
+// rounded.
+TEST_F(Fit, KeepsToABudgetOfBytes) {
   const double dense = dense_bytes();
   bool narrowed = false, several = false;
   for (const double share : {0.5, 0.24, 0.17, 0.12}) {
@@ -119,12 +123,14 @@ TEST_F(Fit, KeepsToBytes) {
 TEST_F(Fit, MeasuresWhatItHasWritten) {
   const FitResult result = run_well(request("out", at_most(0.2 * dense_bytes())));
   const double expected = divergence_of(path("out"));
-  // This backend has no rounded activations; logits are fp32, about 1e-6 of their size.
+  // This backend does not round activations, and logits in fp32 have an error of about 1e-6 of
+  // their size.
   EXPECT_NEAR(result.measured->divergence.value, expected, 1e-4 * expected);
 }
 
-// More bits never lose more, and single formats are points that the search beats or meets.
-TEST_F(Fit, BeatsSingleFormats) {
+// More bits must never lose more. The search must never lose more than a single format of the same
+// size.
+TEST_F(Fit, LosesNoMoreThanSingleFormats) {
   const FitResult plan = [&] {
     FitRequest request = this->request("", at_most(0.3 * dense_bytes()));
     request.plan_only = true;
@@ -158,12 +164,13 @@ TEST_F(Fit, MinimisesBytesUnderALoss) {
   const FitResult result = run_well(least);
   EXPECT_LE(result.choice.predicted[kLoss], small[kLoss]);
   EXPECT_LE(result.choice.bound, small[kBytes]);
-  EXPECT_LE(result.choice.predicted[kBytes], 1.02 * small[kBytes]);  // what greedy steps leave
+  EXPECT_LE(result.choice.predicted[kBytes],
+            1.02 * small[kBytes]);  // greedy steps may leave this much
   least.budget.divergence = 1e-9;
   expect_refused(least, {"meets the budget as it is"});
 }
 
-TEST_F(Fit, NamesWhatIsOutOfReach) {
+TEST_F(Fit, NamesTheNearestBudgetThatIsPossible) {
   expect_refused(request("out", at_most(1000)), {"1000 bytes", "out of reach", "nearest possible"});
   Budget fast;
   fast.decode = 1e6;
@@ -183,8 +190,9 @@ TEST_F(Fit, RefusesOtherModels) {
   expect_refused(others, {"sensitivities"});
 }
 
-// An interrupted run keeps its measurements, and the next one ends where an undisturbed one does.
-TEST_F(Fit, GoesOnWhereItWasInterrupted) {
+// An interrupted run must keep its measurements, and the resumed run must give the same bytes as an
+// undisturbed one.
+TEST_F(Fit, AResumedRunGivesTheSameBytes) {
   const Budget budget = at_most(0.2 * dense_bytes());
   run_well(request("undisturbed", budget));
   fs::remove_all(path("sensitivities"));
@@ -203,7 +211,7 @@ TEST_F(Fit, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
 }
 
-// Older programs measured a table as a head alone, and kept that under another name.
+// Older programs measured a tied table as a head only, and saved that under another name.
 TEST_F(Fit, MeasuresATableThatAnOlderProgramTookForAHead) {
   const Budget budget = at_most(0.2 * dense_bytes());
   run_well(request("undisturbed", budget));

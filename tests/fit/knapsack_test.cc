@@ -1,4 +1,4 @@
-// Against trying out every combination.
+// Compares the knapsack with a search over all combinations.
 
 #include "fit/knapsack.h"
 
@@ -28,7 +28,7 @@ bool fits(const Quantities& sum, const Goal& goal) {
   return true;
 }
 
-// The least sum within the limits; infinite where there is none.
+// Returns the least sum within the limits, or infinity if no combination is within them.
 double least_of_all(const Items& items, const Goal& goal) {
   double least = kUnlimited;
   std::vector<size_t> options(items.size(), 0);
@@ -41,7 +41,7 @@ double least_of_all(const Items& items, const Goal& goal) {
   }
 }
 
-// Options that lose the less the more they cost, as formats and sizes do.
+// Returns options that lose less the more they cost, like formats and sizes.
 Items random_items(size_t count, std::mt19937_64& random) {
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   Items items(count);
@@ -81,14 +81,14 @@ TEST(Knapsack, BoundAndResultEncloseTheOptimum) {
     EXPECT_LE(found->bound, optimum * (1 + 1e-9));
     gaps += sum[kLoss] / optimum - 1.0;
   }
-  // A limit is seldom met exactly by six items of five options; that the mean loss is near the
-  // optimum's says that what is left of it is spent well.
+  // Six items of five options seldom meet a limit exactly. If the mean loss is near the optimum,
+  // what is left of the limits is spent well.
   ASSERT_GT(feasible, 50);
   EXPECT_LT(gaps / feasible, 0.25);
 }
 
-// With many items the steps are small beside the sums, and the bound is near.
-TEST(Knapsack, ManyItemsLeaveNoGap) {
+// With many items the steps are small compared with the sums, so that the bound is close.
+TEST(Knapsack, WithManyItemsTheBoundIsClose) {
   std::mt19937_64 random(kSeed + 1);
   const Items items = random_items(200, random);
   for (const double share : {0.3, 0.5, 0.7}) {
@@ -101,7 +101,7 @@ TEST(Knapsack, ManyItemsLeaveNoGap) {
   }
 }
 
-TEST(Knapsack, MinimisesWhatIsAsked) {
+TEST(Knapsack, MinimizesTheRequestedQuantity) {
   std::mt19937_64 random(kSeed + 2);
   for (int trial = 0; trial < 20; ++trial) {
     const Items items = random_items(5, random);

@@ -1,4 +1,4 @@
-// What is read is what was written, and nothing else is taken for it.
+// Tests that losses and ratios are read as they were written, and that other files are refused.
 
 #include "fit/losses_json.h"
 
@@ -11,7 +11,7 @@
 namespace neuronmm::fit {
 namespace {
 
-TEST(LossesJson, RoundTrip) {
+TEST(LossesJson, ReadsWhatItHasWritten) {
   const model::ModelFolder folder;
   const auto path = folder.path() / "rounding.json";
   const auto none = read_losses(path);
@@ -25,7 +25,7 @@ TEST(LossesJson, RoundTrip) {
   EXPECT_EQ(*read, losses);
 }
 
-TEST(LossesJson, RefusesOthers) {
+TEST(LossesJson, RefusesOtherFiles) {
   const model::ModelFolder folder;
   const auto path = folder.path() / "rounding.json";
   for (const char* text : {"[]", "{", R"({"a":1})", R"({"a":[1,2,3]})", R"({"a":[1,2,3,-1]})",
@@ -37,7 +37,7 @@ TEST(LossesJson, RefusesOthers) {
   }
 }
 
-TEST(CorrectionJson, KeepsRatiosAndRefusesOthers) {
+TEST(CorrectionJson, KeepsRatiosAndRefusesOtherFiles) {
   const model::ModelFolder folder;
   const auto path = folder.path() / "correction.json";
   EXPECT_EQ(geometric_mean(read_ratios(path)->rounding), 1.0);

@@ -1,4 +1,6 @@
-// outside MODEL_DIR PROMPT: what the model says next, by the libraries alone.
+// A program of somebody else that uses the installed libraries. Usage: outside MODEL_DIR PROMPT.
+// The program prints the text with which the model continues the prompt. test.sh compares the text
+// with the output of `neuronmm generate`.
 
 #include <cstdio>
 

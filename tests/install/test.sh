@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test.sh BUILD WORK: installs the build into WORK, builds the project beside this script against it, and compares what
-# it generates with what the installed program does.
+# Usage: test.sh BUILD WORK. Installs the build into WORK and builds the project in the folder of
+# this script against it. Then compares the text that the project's program generates with the text
+# of the installed program.
 set -euo pipefail
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)

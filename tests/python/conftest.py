@@ -1,4 +1,8 @@
-"""The bundled model, and the program that was installed beside the package: what both say must agree."""
+"""Fixtures for the tests of the Python package `neuronmm`.
+
+Most tests use the bundled model. They compare the package with the program `neuronmm` that was
+installed together with it, because both must give the same results.
+"""
 
 import json
 import os
@@ -36,7 +40,9 @@ def llm() -> neuronmm.LLM:
 
 @pytest.fixture(scope="session")
 def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled model, which is no chat model, with a template."""
+    """Returns a folder with the bundled model and a chat template. The model itself is not a chat
+    model.
+    """
     folder = tmp_path_factory.mktemp("chat")
     for file in DEMO.iterdir():
         os.symlink(file, folder / file.name)
@@ -50,7 +56,7 @@ def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sampling_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled model as if its makers drew its texts."""
+    """Returns a folder with the bundled model whose generation config asks for random sampling."""
     folder = tmp_path_factory.mktemp("sampling")
     for file in DEMO.iterdir():
         os.symlink(file, folder / file.name)
@@ -63,7 +69,9 @@ def sampling_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmolLM2]:
-    """A chat model, imported, and what transformers makes with it."""
+    """Yields an imported chat model and the results of Hugging Face transformers for it. Tests are
+    skipped if the test data are absent.
+    """
     data = Path(os.environ.get("NEURONMM_TEST_DATA", ROOT.parent / "shared" / "data"))
     source = data / "models" / "smollm2-135m-instruct"
     files = sorted(source.glob("*.gguf")) if source.is_dir() else []

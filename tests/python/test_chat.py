@@ -1,4 +1,4 @@
-"""Conversations: the template's text, the program's answers."""
+"""Tests that conversations are formatted by the chat template and answered as by the program."""
 
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def test_special_tokens_that_people_type_are_text(chat_llm: LLM) -> None:
 
 def test_wrong_conversations(llm: LLM, chat_llm: LLM) -> None:
     with pytest.raises(Error, match="template"):
-        llm.chat(MESSAGES)  # the bundled model has none
+        llm.chat(MESSAGES)  # the bundled model has no chat template
     with pytest.raises(Error, match="messages"):
         chat_llm.chat([["hello"]])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="messages"):

@@ -1,4 +1,4 @@
-"""What callers do wrong is an exception that names it."""
+"""Tests that wrong arguments raise an exception whose message names the argument."""
 
 from pathlib import Path
 from typing import Any

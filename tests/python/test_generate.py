@@ -1,4 +1,5 @@
-"""Texts are those of `neuronmm generate`, however many are made at a time."""
+"""Tests that generated texts are those of `neuronmm generate`, for any number of prompts per call.
+"""
 
 from pathlib import Path
 
@@ -45,12 +46,13 @@ def test_settings_of_the_folder(sampling_folder: Path, program: Program) -> None
     assert len(output.token_ids) == 24
     greedy = text_of(llm, PROMPT, SamplingParams(temperature=0))
     assert greedy + "\n" == program("generate", sampling_folder, PROMPT, "--greedy")
-    assert llm.generate(PROMPT)[0].outputs[0].text != llm.generate(PROMPT)[0].outputs[0].text  # drawn anew
+    # Without a seed, each call draws another text.
+    assert llm.generate(PROMPT)[0].outputs[0].text != llm.generate(PROMPT)[0].outputs[0].text
 
 
 def test_several_prompts_are_what_each_is_alone(llm: LLM) -> None:
     params = SamplingParams(temperature=1, seed=3, max_tokens=20)
-    outputs = llm.generate(OTHERS * 12, params)  # more than run at once
+    outputs = llm.generate(OTHERS * 12, params)  # more prompts than run at once
     for i, output in enumerate(outputs):
         alone = SamplingParams(temperature=1, seed=3 + i, max_tokens=20)
         assert output.prompt == OTHERS[i % 3]
@@ -98,7 +100,8 @@ def test_logprobs(llm: LLM) -> None:
         assert next(iter(logprobs)) == id
         assert set(np.argsort(-row)[:3]) | {id} == set(logprobs)
         for other, logprob in logprobs.items():
-            # The cache of a bf16 model is bf16 while it generates, fp32 in forward.
+            # The KV cache of a bf16 model holds bf16 values during generation and fp32 values in
+            # forward().
             assert logprob.logprob == pytest.approx(row[other], abs=0.05)
             assert logprob.decoded_token == llm.tokenizer.decode([other])
 

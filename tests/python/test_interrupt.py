@@ -1,4 +1,5 @@
-"""Ctrl-C ends a call long before its work would be over, and the process goes on."""
+"""Tests that Ctrl-C ends a call long before its work would be done, and that the process can go on.
+"""
 
 import signal
 import subprocess
@@ -35,7 +36,7 @@ def interrupted(work, after=0.5):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose prompts take seconds: random weights of a few hundred million parameters."""
+    """Returns a model whose prompts take seconds. It has a few hundred million random weights."""
     folder = tmp_path_factory.mktemp("large")
     config = (DEMO / "config.json").read_text()
     for name, value in [("hidden_size", 1536), ("intermediate_size", 8192), ("num_hidden_layers", 6), ("max_position_embeddings", 8192)]:
@@ -100,7 +101,9 @@ assert text == llm.generate("The river", SamplingParams(max_tokens=200))[0].outp
 
 
 def test_a_process_ends_at_once(large: Path) -> None:
-    """An interrupt that nobody catches, while the work may still be inside a long step."""
+    """Interrupts a process that does not catch the interrupt, while a long step may still be
+    running.
+    """
     script = f"""
 import signal, neuronmm
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -116,7 +119,8 @@ llm.generate([[7] * 8000])
         start = time.monotonic()
         message = process.stderr.read()
         assert process.wait() == -signal.SIGINT
-        assert time.monotonic() - start < 5  # the prompt would take a quarter of a minute, and twice that on a busy machine
+        # The prompt would take about 15 seconds, and twice as long on a busy machine.
+        assert time.monotonic() - start < 5
         assert message.rstrip().endswith("KeyboardInterrupt")
 
 

@@ -1,4 +1,4 @@
-"""Logits, perplexity and tokens of a model."""
+"""Tests of a model's logits, perplexity and tokenizer."""
 
 import gc
 import json
@@ -55,9 +55,10 @@ def test_logits_are_an_array_of_their_own() -> None:
     del llm
     gc.collect()
     assert np.array_equal(logits, copy)
-    logits[0, 0] = 7  # may be written
+    logits[0, 0] = 7  # the array can be written
     assert np.shares_memory(np.from_dlpack(logits), logits)
-    # Causal, whatever comes after: and the array may be the only thing left.
+    # Logits of the first tokens do not depend on later tokens. The array stays valid after its
+    # model is gone.
     assert np.allclose(LLM(DEMO, num_threads=1).forward(ids[:2]), copy[:2], atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Folders are, byte for byte, those that the program writes."""
+"""Tests that the package writes the same model folders as the program, byte for byte."""
 
 import filecmp
 import os

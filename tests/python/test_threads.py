@@ -1,4 +1,4 @@
-"""Calls from several threads, and streams beside other work."""
+"""Tests of calls from several threads, and of streams that run while other calls are made."""
 
 import threading
 import time
@@ -62,7 +62,7 @@ def test_streams_beside_each_other(llm: LLM) -> None:
     for step, pieces in enumerate(zip_longest(*streams, fillvalue="")):
         found = [text + piece for text, piece in zip(found, pieces, strict=True)]
         if step < 2:
-            assert texts(llm, 1) == other  # between two pieces
+            assert texts(llm, 1) == other  # another call between two pieces of the streams
     assert found == expected
 
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Chat templates against jinja2 as transformers sets it up: our own test templates and those of the folders in
-# $NEURONMM_TEMPLATES (with spaces between), each with every conversation; then random templates. The golden file of the
-# unit tests has to be what jinja2 makes today.
+# Compares chat templates with jinja2 as transformers configures it. First, every conversation is
+# rendered with the test templates of this repository and those in the folders of
+# $NEURONMM_TEMPLATES (separated by spaces). Then random templates are compared. Finally, the golden
+# file of the unit tests must be what jinja2 produces.
+#
+# Usage with more random templates:
 #   NEURONMM_RANDOM_TEMPLATES=20000 tests/slow/chat_templates.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."

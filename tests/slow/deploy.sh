@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# The files of deploy/: systemd takes the unit and finds it well confined; the image's health check tells a server that answers from
-# one that does not. Building the image takes Docker and is done by hand.
+# Tests the files of deploy/. systemd must accept the unit and rate its confinement as good. The
+# image's health check must distinguish a server that answers from one that does not. Building the
+# image needs Docker and is done by hand.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly work=build/deploy
 mkdir -p $work
 
 if command -v systemd-analyze >/dev/null; then
-  # Neither the program nor its manual need be installed here.
+  # Replaces the program and removes the manual page, because neither need be installed on this
+  # machine.
   sed -e 's#^ExecStart=/usr/bin/neuronmm#ExecStart=/bin/true#' -e '/^Documentation=/d' deploy/neuronmm.service >$work/neuronmm.service
   problems=$(systemd-analyze verify $work/neuronmm.service 2>&1) || true  # of most problems its status says nothing
   [ -z "$problems" ] || { echo "$problems" >&2; exit 1; }

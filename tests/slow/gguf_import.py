@@ -1,6 +1,11 @@
-"""`neuronmm import` against PyPI's `gguf`: random GGUF files of every tensor type and architecture are
-written, imported, and every weight compared bit for bit; legal but unusual files are accepted, damaged ones
-refused by name. Usage: gguf_import.py NEURONMM WORK_FOLDER [SEED]"""
+"""Tests `neuronmm import` with the package gguf of PyPI.
+
+usage: gguf_import.py NEURONMM WORK_FOLDER [SEED]
+
+Random GGUF files of every tensor type and architecture are written and imported, and every weight
+is compared bit for bit. Valid but unusual files must be accepted. Damaged files must be refused
+with a message that names the file or tensor.
+"""
 
 import json
 import pathlib
@@ -20,7 +25,7 @@ SEED = int(sys.argv[3]) if len(sys.argv) > 3 else np.random.SeedSequence().entro
 random = np.random.default_rng(SEED)
 print("seed", SEED)
 
-# Where the f16 scales of a block lie.
+# The byte offsets of the f16 scales within a block.
 SCALES = {
     Type.Q8_0: [0], Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2],
     Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208],
@@ -31,7 +36,7 @@ EXTREME = np.array([65504, -65504, 6e-8, -6e-8, 6.1e-5, 0.0, -0.0, 1.0], dtype=n
 
 
 def halves(count, extreme):
-    """Finite f16 numbers: of all magnitudes, or those at the ends."""
+    """Returns random finite f16 numbers, of all magnitudes or only of extreme ones."""
     if extreme:
         return random.choice(EXTREME, count)
     bits = random.integers(0, 2**16, count).astype(np.uint16)
@@ -40,7 +45,9 @@ def halves(count, extreme):
 
 
 def random_tensor(shape, kind, extreme=False):
-    """The bytes of a tensor as the file holds them, [..., bytes of a row], and its fp32 values."""
+    """Returns the bytes of a random tensor as in the file, [..., bytes of a row], and its fp32
+    values.
+    """
     rows, columns = int(np.prod(shape[:-1])), shape[-1]
     if kind == Type.F32:
         data = (random.standard_normal(shape) * 10.0 ** random.integers(-20, 20, shape)).astype(np.float32)
@@ -62,7 +69,7 @@ def random_tensor(shape, kind, extreme=False):
 
 
 def permuted(weights, heads):
-    """The rows of q and k as convert_hf_to_gguf.py writes them for llama."""
+    """Returns the rows of q or k in the order that convert_hf_to_gguf.py gives them for llama."""
     return weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:]).swapaxes(1, 2).reshape(
         weights.shape)
 
@@ -84,7 +91,11 @@ def folder_name(name):
 
 
 class Model:
-    """A random shape of an architecture, its tensors of `kinds` and the values they have in the folder."""
+    """A model of random shape.
+
+    It holds the tensors of the GGUF file, whose types are among `kinds`, and the values that the
+    imported folder must have.
+    """
 
     def __init__(self, architecture, kinds=TYPES, bias=None, tied=None, extreme=False, block=256):
         self.architecture, self.kinds, self.extreme = architecture, list(kinds), extreme
@@ -97,7 +108,8 @@ class Model:
         self.vocab = int(random.integers(300, 600))
         self.tied = bool(random.integers(0, 2)) if tied is None else tied
         self.bias = architecture == "qwen2" if bias is None else bias
-        while self.heads * self.head_dim % block != 0:  # rows of the output projection
+        # Rows of the output projection must consist of whole blocks.
+        while self.heads * self.head_dim % block != 0:
             self.heads += self.kv
         self.tensors = {}
         self.fill()
@@ -106,7 +118,7 @@ class Model:
         kind = kind if kind is not None else self.kinds[int(random.integers(len(self.kinds)))]
         raw, values = random_tensor(shape, kind, self.extreme)
         if heads and self.architecture == "llama":
-            # What lies in the file is `values`; the folder has the rows where they were before.
+            # `values` has the order of rows in the file. The folder must have the original order.
             order = permuted(np.arange(shape[0]), heads)
             original = np.empty_like(values)
             original[order] = values
@@ -254,7 +266,8 @@ def every_architecture():
         model.compare(folder, "f32")
         assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
     small = Model("llama", [Type.Q8_0], block=32)
-    for name, (kind, raw, values) in small.tensors.items():  # within the range of f16
+    # Makes the values fit into the range of f16.
+    for name, (kind, raw, values) in small.tensors.items():
         if kind == Type.F32:
             small.tensors[name] = (kind, np.tanh(raw), np.tanh(values))
     biggest = max(float(abs(values).max()) for _, _, values in small.tensors.values())
@@ -287,7 +300,11 @@ def unusual():
 
 
 def rope():
-    """Llama 3's divisors, computed as its converter does, give its parameters back."""
+    """Tests that import recovers the parameters of Llama 3's RoPE scaling from its divisors.
+
+    The divisors are computed as in the converter of llama.cpp. Other kinds of scaling are tested,
+    too.
+    """
     for head_dim in (16, 64):
         for theta in (10000.0, 500000.0):
             for factor, low, high, context in ((8.0, 1.0, 4.0, 8192), (32.0, 1.0, 4.0, 8192), (4.0, 1.0, 2.0, 64)):
@@ -341,7 +358,7 @@ def damaged():
         broken.write(WORK / "scale.gguf")
         refused(WORK / "scale.gguf", "blk.0.ffn_up.weight", "Q8_0", "finite")
     refused(WORK, "is a folder", "whole.gguf")
-    # Any byte of the header changed: an error or a folder, nothing else.
+    # Whatever byte of the header changes, the program must report an error or write a folder.
     header = whole.index(b"output_norm.weight") + 60
     for _ in range(300):
         bytes_ = bytearray(whole)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `neuronmm import` against PyPI's gguf, tokenizers and transformers; see gguf_import.py and gguf_tokenizers.py.
+# Tests `neuronmm import` with PyPI's gguf, tokenizers and transformers; see gguf_import.py and
+# gguf_tokenizers.py.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python3 -m venv build/gguf_venv

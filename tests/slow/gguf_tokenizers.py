@@ -1,6 +1,11 @@
-"""The tokenizers that `neuronmm import` writes, for every name of tokenizer.ggml.pre, on texts of many scripts: the
-tokenizers library reads them, and `neuronmm tokenize` gives its ids. A SentencePiece vocabulary has the merges that
-transformers' converter makes of it. Usage: gguf_tokenizers.py NEURONMM WORK_FOLDER [SEED [NAME...]]"""
+"""Tests the tokenizers that `neuronmm import` writes.
+
+usage: gguf_tokenizers.py NEURONMM WORK_FOLDER [SEED [NAME...]]
+
+For every name of tokenizer.ggml.pre a tokenizer is imported. `neuronmm tokenize` must give the ids
+of the tokenizers library, which reads the same folder, for texts of many scripts. An imported
+SentencePiece vocabulary must have the merges that transformers' converter produces.
+"""
 
 import json
 import pathlib
@@ -37,7 +42,11 @@ def run(*arguments, text=None):
 
 
 def trained():
-    """A byte-level vocabulary of 3000 tokens of which many span what the patterns cut."""
+    """Trains a byte-level vocabulary of 3000 tokens. Returns the tokens and merges.
+
+    Training uses no pattern. Many tokens therefore extend over places where the tested patterns
+    split.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# The JSON Schema Test Suite (draft 2020-12 and draft 7), from the source package of PyPI's jsonschema: schemas that compile must
-# accept exactly what the suite calls valid. Left out are:
-#   format.json       formats are enforced here, and are notes there; optional/format/ tests them
-#   vocabulary.json   a metaschema of its own, which is not here to be read
+# Runs the JSON Schema Test Suite (draft 2020-12 and draft 7), which the source package of PyPI's
+# jsonschema contains. Schemas that compile must accept exactly what the suite calls valid. Two
+# files are left out:
+#
+# - format.json expects that formats are mere notes, while neuronmm enforces them. The files in
+#   optional/format/ test formats.
+# - vocabulary.json uses a metaschema of its own, which is not available here.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly version=4.23.0 work=build/json_schema_suite
@@ -23,7 +26,8 @@ run https://json-schema.org/draft/2020-12/schema draft2020-12
 run http://json-schema.org/draft-07/schema# draft7
 
 printf '\n== formats\n'
-# Leap seconds are those of UTC only, which the suite's times with an offset are not; host names are not decoded.
+# The files for times are left out. Only leap seconds in UTC are accepted, while the suite also has
+# some with an offset. The files for host names are left out, because host names are not decoded.
 cd "$suite/draft2020-12/optional/format"
 "$program" https://json-schema.org/draft/2020-12/schema date.json duration.json email.json ipv4.json ipv6.json iri.json \
   iri-reference.json json-pointer.json regex.json relative-json-pointer.json uri.json uri-reference.json uri-template.json uuid.json

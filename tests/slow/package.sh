@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages: that of the program names the libraries it needs, and runs from where it was unpacked.
+# Tests the Debian package of the program. The package must name the libraries that it needs, and
+# the program must run from the folder in which it was unpacked.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=build/packages

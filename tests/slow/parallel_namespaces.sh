@@ -1,9 +1,17 @@
 #!/usr/bin/env bash
-# Commands on 2 and 4 hosts of a network: namespaces with a name of their own and TCP between them (tools/network_hosts.sh), at 1 and
-# 10 Gbit/s, without and with 0.05 and 1 ms of added delay. The same text, perplexity and compressed folder as of one
-# process; the bytes on the wire are those of the formula; a process that is killed or hangs and a link that is lost end all with a
-# message, a link that stalls costs time alone; a model larger than one process's limit of memory runs on four.
-#   tests/slow/parallel_namespaces.sh [MODEL_DIR]    also: the text of this model (SmolLM2-135M: 256 tokens)
+# Tests commands that run on 2 and 4 hosts of a network (tools/network_hosts.sh). The hosts are
+# network namespaces with names of their own and TCP between them. Links have 1 and 10 Gbit/s, with
+# no added delay, 0.05 ms and 1 ms. The following must hold:
+#
+# - Text, perplexity and compressed folders are the same as with one process.
+# - The bytes on the wire are those of the formula.
+# - If a process is killed or hangs, or if a link is lost, all processes end with a message.
+# - If a link stalls, the run only takes longer.
+# - A model that exceeds the memory limit of one process runs on four.
+#
+# Usage: tests/slow/parallel_namespaces.sh [MODEL_DIR]
+#
+# With MODEL_DIR, 256 tokens of text of this model (such as SmolLM2-135M) are compared, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 skip() { echo "skipped: $*"; exit 0; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The Python package as `pip install` makes it: its tests against the program that comes with it, its types, and what its
-# source archive holds. NEURONMM_TEST_DATA is the folder of test data; what is absent there is skipped.
+# Tests the Python package as `pip install` builds it. The script runs the package's tests against
+# the program that comes with it, checks its types, and checks what its source archive holds.
+# NEURONMM_TEST_DATA is the folder of test data. Tests whose data are absent there are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly venv=build/python_venv
@@ -14,7 +15,8 @@ $venv/bin/mypy examples/python
 (cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
 $venv/bin/python -m pytest --quiet tests/python
 
-# The archive builds a package, which needs what is in it alone: no model, no test, no build folder.
+# The source archive must hold everything that a build of the package needs, but no model, test or
+# build folder.
 rm -rf build/python_sdist
 $venv/bin/python -m build --sdist --no-isolation --outdir build/python_sdist . >/dev/null
 archive=$(echo build/python_sdist/*.tar.gz)

@@ -1,4 +1,6 @@
-"""The harness's functions for WinoGrande: "text" is the index of the right option, the choices are the contexts."""
+"""The harness's functions for WinoGrande. The "text" is the index of the right option, and the
+choices are the contexts.
+"""
 
 
 def doc_to_text(doc):

@@ -1,4 +1,4 @@
-"""The exported model in NxD Inference. Never run on a Trainium."""
+"""Runs the exported model in NxD Inference. Never run on a Trainium."""
 
 import hashlib
 import importlib
@@ -9,7 +9,7 @@ import time
 from common import HERE, TOP
 
 DISTRIBUTIONS = ("neuronx-distributed-inference", "neuronx-distributed", "neuronx-cc", "torch-neuronx", "torch", "transformers")
-# What this export calls: names with the parameters that it passes, as NxDI 0.7 to 0.9 have them.
+# The names that this export calls, with the parameters that it passes, as in NxDI 0.7 to 0.9.
 APPLICATION = "neuronx_distributed_inference.models.application_base:NeuronApplicationBase"
 USED = {
     f"{APPLICATION}.compile": ("compiled_model_path",),
@@ -22,8 +22,8 @@ USED = {
     "neuronx_distributed_inference.models.llama.modeling_llama:NeuronLlamaMLP.forward": (
         "x", "rmsnorm", "residual", "adapter_ids"),
 }  # fmt: skip
-# The folder of NxDI's model, and how its classes begin. Mistral is Llama to NxDI, windows included: it has a class for it
-# from 2.29's second version on alone.
+# The folder of NxDI's model and the beginning of its class names. For NxDI Mistral is a Llama,
+# sliding windows included. A class for Mistral exists only from the second version of SDK 2.29 on.
 FAMILIES = {"llama": ("llama", "Llama"), "mistral": ("llama", "Llama"), "qwen2": ("qwen2", "Qwen2"), "qwen3": ("qwen3", "Qwen3")}
 
 
@@ -39,11 +39,15 @@ USED_BY_MODEL = {
     }
     for name, (folder, stem) in FAMILIES.items()
 }
-USED_BY_KERNELS = {}  # the kernels are of a dialect that trn1's SDK does not have: none are exported
+USED_BY_KERNELS = {}  # no kernels are exported: trn1's SDK does not have their dialect
 
 
 def environment(mode, device):
-    """A zero is said too, because a shell may have the other. Without a device nothing but this names it."""
+    """Returns the environment variables of a mode.
+
+    NXD_CPU_MODE is set to 0, too, because the shell may have set it to 1. Without a device only
+    NEURON_PLATFORM_TARGET_OVERRIDE names the device.
+    """
     named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
     return named | {"NXD_CPU_MODE": str(int(mode == "cpu"))}
 
@@ -53,14 +57,17 @@ def kernel_environment(on):
 
 
 def dense_class(model_type):
-    """NxDI's own, for the model that was compressed."""
+    """Returns NxDI's own class, for the model that was compressed."""
     folder, stem = FAMILIES[model_type]
     return getattr(importlib.import_module(module_of(folder)), f"Neuron{stem}ForCausalLM")
 
 
 class Engine:
-    """mode "compile" ends with the compilation; what it made is kept beside run.py, by the model's path. logits: for
-    log_probabilities, which is one and the same here."""
+    """One model in NxD Inference.
+
+    Mode "compile" ends after the compilation. The compiled model is kept in a folder next to
+    run.py, whose name depends on the model's path. `logits` is needed by other engines only.
+    """
 
     TIMES_FIRST_TOKEN_APART = False
 
@@ -85,8 +92,12 @@ class Engine:
             self.model.load(str(compiled))
 
     def step(self, tokens, position):
-        """Logits of the last of `tokens`, the first of which stands at `position`; what is before it is in the cache. The
-        mask is of a prompt's own tokens, and then of those in the cache alone: NxDI adds the one that is decoded."""
+        """Returns the logits of the last of `tokens`.
+
+        The first of `tokens` is at `position`, and all tokens before it are in the cache. The mask
+        of a prompt covers its own tokens. The mask of a decode step covers only the tokens in the
+        cache, because NxDI adds the decoded token.
+        """
         torch = self.torch
         count = len(tokens)
         outputs = self.model(
@@ -98,7 +109,9 @@ class Engine:
         return outputs.logits[0, -1].float()
 
     def log_probabilities(self, tokens, first):
-        """The prompt is one prefill, each later token a step of decoding."""
+        """Yields {token id: log probability} per position. The prompt is one prefill, and each
+        later token is a step of decoding.
+        """
         self.model.reset()
         logits = self.step(tokens[: first + 1], 0)
         for position in range(first + 1, len(tokens) + 1):
@@ -111,7 +124,7 @@ class Engine:
         return self.timed(tokens, count)[0]
 
     def timed(self, tokens, count):
-        """(ids, seconds until the first, seconds until the last)"""
+        """Returns (tokens, seconds until the first, seconds until the last)."""
         self.model.reset()
         start = time.perf_counter()
         made = [int(self.step(tokens, 0).argmax())]

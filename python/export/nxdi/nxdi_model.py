@@ -1,7 +1,8 @@
-"""NxD Inference's own models with other MLPs. Everything else is NxDI's. Never run on a Trainium.
+"""NxD Inference's own models with smaller MLPs. Never run on a Trainium.
 
-`model_class(model_type)` is a NeuronBaseForCausalLM, for `compile`, `load` and `to_cpu` as any other; `inference_config` is
-its config. One core group (tp_degree 1): first factors would be whole on every core.
+`model_class(model_type)` returns a NeuronBaseForCausalLM, which has `compile`, `load` and `to_cpu`
+like any other. `inference_config` returns its config. Everything except the MLPs is NxDI's. Models
+run on one core group (tp_degree 1), because the first factors would be whole on every core.
 """
 
 import importlib
@@ -13,14 +14,18 @@ from neuronmm_mlp import FORMS, add_orders, smaller_mlps
 
 DENSE_CLASSES = {
     "neuronmm_llama": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),
-    "neuronmm_mistral": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),  # which knows sliding windows
+    # This class supports sliding windows.
+    "neuronmm_mistral": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),
     "neuronmm_qwen2": ("qwen2", "NeuronQwen2Model", "NeuronQwen2ForCausalLM"),
     "neuronmm_qwen3": ("qwen3", "NeuronQwen3Model", "NeuronQwen3ForCausalLM"),
 }
 
 
 class ReturnsResidual:
-    """As NxDI's decoder layers call NeuronLlamaMLP; norm and residual come only with its own kernels, which are off."""
+    """An MLP with the interface of NeuronLlamaMLP, as NxDI's decoder layers call it.
+
+    `rmsnorm` and `residual` are passed only with NxDI's own MLP kernels, which must be off.
+    """
 
     def forward(self, x, rmsnorm=None, residual=None, adapter_ids=None):
         assert rmsnorm is None and residual is None, "NxDI's MLP kernels do not know factors: leave mlp_kernel_enabled off"
@@ -31,7 +36,7 @@ NXDI_FORMS = {name: type(f"Neuron{form.__name__}", (ReturnsResidual, form), {}) 
 
 
 class SmallerMLPs:
-    """Stands before NxDI's class of a decoder."""
+    """Replaces the MLPs of NxDI's decoder class. Must be its first base class."""
 
     def init_model(self, config):
         super().init_model(config)
@@ -42,7 +47,7 @@ class SmallerMLPs:
 
 
 class SmallerForCausalLM:
-    """Stands before NxDI's class of a model."""
+    """Changes NxDI's model class to load weights from the folder. Must be its first base class."""
 
     @staticmethod
     def load_hf_model(model_path, **kwargs):
@@ -69,19 +74,23 @@ def model_class(model_type):
 
 
 def read_config(folder, seq_len):
-    """A load_config of InferenceConfig. Not NxDI's own, which knows the model types of transformers alone."""
+    """Returns a load_config for InferenceConfig. NxDI's own knows only the model types of
+    transformers.
+    """
     fields = json.loads((pathlib.Path(folder) / "config.json").read_text())
     fields.pop("torch_dtype", None)
-    fields.pop("dtype", None)  # the one to compute in is NeuronConfig's
+    fields.pop("dtype", None)  # NeuronConfig holds the dtype of the computation
     end = fields.get("eos_token_id")
     fields.setdefault("pad_token_id", (end[0] if isinstance(end, list) else end) or 0)
     fields.setdefault("head_dim", fields["hidden_size"] // fields["num_attention_heads"])
-    if rope := fields.get("rope_parameters"):  # as transformers 5 writes what were two fields
+    if rope := fields.get("rope_parameters"):  # transformers 5 writes two former fields as one
         fields["rope_theta"] = rope["rope_theta"]
         fields["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
-    if (fields.get("sliding_window") or 0) >= seq_len:  # all that there is to see; NxDI would make a cache as long as it
+    # A window that covers everything is left out, because NxDI would make a cache of its length.
+    if (fields.get("sliding_window") or 0) >= seq_len:
         fields["sliding_window"] = None
-    # What transformers' configs have beside the fields of the file, and NxDI or its adapters ask for.
+    # Fields that NxDI or its adapters read, and that are not in the file. In transformers' configs
+    # they exist by default.
     defaults = {"output_attentions": False, "output_hidden_states": False, "use_return_dict": True, "return_dict": True,
                 "use_cache": True, "rope_scaling": None, "tie_word_embeddings": False}  # fmt: skip
 

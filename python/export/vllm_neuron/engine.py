@@ -1,11 +1,12 @@
-"""The exported model in the vLLM Neuron plugin. Never run on a Trainium."""
+"""Runs the exported model in the vLLM Neuron plugin. Never run on a Trainium."""
 
 import time
 
 from common import KERNELS, TOP
 
 DISTRIBUTIONS = ("vllm", "vllm-neuron", "nki", "neuronx-cc", "torch", "transformers", "neuronmm-vllm")
-# What this export calls: names with the parameters that it passes, as the documentation of 2.32 has them.
+# The names that this export calls, with the parameters that it passes, as in the documentation of
+# SDK 2.32.
 USED = {
     "vllm:LLM": ("model", "trust_remote_code", "tensor_parallel_size", "dtype", "seed", "kwargs"),
     "vllm:LLM.generate": ("prompts", "sampling_params", "use_tqdm"),
@@ -26,8 +27,12 @@ USED_BY_KERNELS = {"nki:simulate": ("kernel",), "libtorch_neuronx_lite.nki.nki_h
 
 
 def environment(mode, device):
-    """What has to be set before vLLM is imported. mode: "cpu", "compile" (on a CPU) or "device". A zero is said too: the
-    plugin refuses two modes at once, and one may be left in the shell. Without a device nothing but this names it."""
+    """Returns the environment variables that must be set before vLLM is imported.
+
+    mode: "cpu", "compile" (on a CPU) or "device". Both mode variables are always set, because the
+    plugin refuses two modes at once and the shell may have set one. Without a device only
+    NEURON_PLATFORM_TARGET_OVERRIDE names the device.
+    """
     named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
     return named | {"VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")), "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile"))}
 
@@ -37,18 +42,21 @@ def kernel_environment(on):
 
 
 class Engine:
-    """mode "compile" ends with the compilation, which happens while the model is loaded. logits: for log_probabilities;
-    the plugin then gets the sampling to do on the host, because what samples on the device, or is scheduled ahead, has
-    no log probabilities to give."""
+    """One model in vLLM.
 
-    TIMES_FIRST_TOKEN_APART = True  # by a request of its own
+    Mode "compile" ends after the compilation, which happens while the model is loaded. With
+    `logits` the engine can return log probabilities. The plugin then samples on the host, because
+    sampling on the device or with asynchronous scheduling returns none.
+    """
+
+    TIMES_FIRST_TOKEN_APART = True  # the first token is timed by a request of its own
 
     def __init__(self, export, folder, mode, logits=False):
         from vllm import LLM, SamplingParams
 
         self.sampling = SamplingParams
         prompt = export["prompt_tokens"]
-        # One bucket each, so that a prefill has the rows that the kernels were emitted for.
+        # One bucket of each kind, so that a prefill has the rows that the kernels were emitted for.
         neuron = {"num_batched_tokens_buckets": [prompt], "num_seqs_buckets": [1]}
         on_host = {"async_scheduling": False} if logits else {}
         if logits:
@@ -60,7 +68,7 @@ class Engine:
         )  # fmt: skip
 
     def ask(self, tokens, count, logprobs=None):
-        # Not min_tokens, which would take the end of text out of the logits.
+        # min_tokens is not used, because it would remove the end of text from the logits.
         sampling = self.sampling(temperature=0.0, max_tokens=count, ignore_eos=True, logprobs=logprobs)
         prompt = {"prompt_token_ids": list(tokens)}
         return self.llm.generate(prompt, sampling, use_tqdm=False)[0].outputs[0]
@@ -73,7 +81,9 @@ class Engine:
         return tokenizer.decode(self.generate(tokenizer.encode(prompt), count))
 
     def log_probabilities(self, tokens, first):
-        """A prefill for each position: what decoding makes is compared by the tokens that it chooses."""
+        """Yields {token id: log probability} per position, each from a prefill of its own. Decoding
+        is compared by its tokens.
+        """
         for end in range(first + 1, len(tokens) + 1):
             made = self.ask(tokens[:end], 1, TOP).logprobs
             if not made:

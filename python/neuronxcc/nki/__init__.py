@@ -1,6 +1,8 @@
-"""A stand-in for `neuronxcc.nki`, the legacy dialect of NKI: an adapter over the tracer's core. See docs/nki_legacy.md.
+"""A stand-in for `neuronxcc.nki`, the legacy dialect of NKI, built on the tracer of `nki`. See
+docs/nki_legacy.md.
 
-Instructions return their results, masks clip them, tensors have block dimensions, and the launch grid is a loop.
+In this dialect instructions return their results, masks clip them, tensors have block dimensions,
+and the launch grid is a loop.
 """
 
 import logging as _logging
@@ -14,7 +16,8 @@ from . import compiler, isa, language, typing  # noqa: E402
 from .kernel import Kernel, adopt, jit, simulate_kernel  # noqa: E402
 from .typing import tensor  # noqa: E402
 
-# Published files say `logging.disable(logging.OFF)` behind the import of neuronxcc, which has it; Python has no such level.
+# Published files call `logging.disable(logging.OFF)` after importing neuronxcc, which defines that
+# level. Python does not.
 if not hasattr(_logging, "OFF"):
     _logging.OFF = _logging.CRITICAL + 10
 

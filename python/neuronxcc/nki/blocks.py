@@ -1,5 +1,8 @@
-"""Block dimensions: those before `par_dim`. Each block is a tile of its own that exists from its first use, so that the
-allocator sees when it lives, as the compiler does."""
+"""Block dimensions, which are the dimensions before `par_dim`.
+
+Each block is a separate tile that exists from its first use. The allocator therefore sees the
+lifetime of each block, as the compiler does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Blocks:
         self._blocks = blocks
         self._tile = tile
         self._value = value
-        self._place = place  # from the block's index to (bank or 0, partition, byte)
+        self._place = place  # maps the block's index to (partition, byte)
         self._name = name
         run = session.active("nl.ndarray")
         self._source = run.trace.sources.here()
@@ -52,7 +55,7 @@ class Blocks:
 
     def block(self, index: tuple) -> Tile:
         found = self._tiles.get(index)
-        if found is None:  # a result that waits may be on its way to this block
+        if found is None:  # a waiting result may be stored in this block
             run = session.current
             with Pinned(run, self._source):
                 found = allocated(
@@ -100,15 +103,18 @@ class Blocks:
         store(self[key], value)
 
     def whole(self, call: str):
-        """As one tile, which it is only with a single block."""
+        """Returns the only block as a tile. It is an error if there are several blocks."""
         if all(n == 1 for n in self._blocks):
             return self.block((0,) * len(self._blocks))
         errors.fail(call, f"{self.describe()}: an instruction works on one block")
 
 
 def allocated(shape, dtype, memory, value, place, name) -> Tile:
-    """A tile of its own: at an address if the kernel gives one, filled if it is not `nl.ndarray`. Zeros in PSUM wait
-    for a reader."""
+    """Returns a new tile at `place`, or anywhere if the kernel gives no address. A `value` fills
+    it.
+
+    Zeros in PSUM are written only if something reads them.
+    """
     shape = shape if len(shape) > 1 or memory == "hbm" else (*shape, 1)
     tensor = session.current.allocate(shape, dtype, memory, name=name, address=place)
     sums = Sums(tensor, zero=value == 0 and value is not None) if memory == PSUM else None

@@ -1,4 +1,6 @@
-"""Explicit allocation: where the blocks of a tensor lie. The other directives of the compiler change nothing here."""
+"""Explicit allocation: the addresses of a tensor's blocks. The compiler's other directives change
+nothing here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .language.creation import Buffer
 
 
 def _rotated(index, counts) -> int:
-    """Which of the physical tiles a block takes: each dimension of the block's index modulo its count, row-major."""
+    """Returns the number of the physical tile for a block: each dimension of its index modulo its
+    count, row-major.
+    """
     number = 0
     for i, n in zip(index, counts):
         number = number * int(n) + i % int(n)
@@ -69,5 +73,5 @@ skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _u
 
 
 def no_reorder():
-    """The trace keeps the program's order."""
+    """Does nothing, because the trace always has the program's order."""
     return None

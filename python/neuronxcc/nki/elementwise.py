@@ -1,10 +1,11 @@
-"""The element-wise and reducing functions of nl.* as the instructions that they become.
+"""Translates the elementwise and reducing functions of nl.* into instructions.
 
 two tiles of one shape          tensor_tensor
-a tile and a number, or a       tensor_scalar (a float32 tile with one element per partition is an operand
-tile [partitions, 1]            of the instruction; other shapes that broadcast are read with stride 0)
-a function                      activation, on the Scalar engine; reciprocal on the Vector engine
-a reduction of free axes        tensor_reduce, the axes moved to the end of the access pattern
+a tile and a number, or a       tensor_scalar (a float32 tile with one element per partition is an
+tile [partitions, 1]            operand of the instruction; other shapes that broadcast are read with
+                                stride 0)
+a function                      activation on the Scalar engine; reciprocal on the Vector engine
+a reduction of free axes        tensor_reduce; the axes are moved to the end of the access pattern
 a broadcast across partitions   a product with ones (moves.across_partitions)
 """
 
@@ -31,13 +32,13 @@ def found_dtype(dtype, call: str):
 
 
 def promoted(*types):
-    """The type of a result whose operands have these types."""
+    """Returns the type of a result whose operands have these types."""
     return functools.reduce(dtypes.promoted, types)
 
 
 def tile(value, call: str, operand: str) -> Tile:
     if isinstance(value, Tile):
-        value.tensor  # issues it if it waits
+        value.tensor  # issues the result if it waits
         if value.memory not in (SBUF, PSUM):
             errors.fail(call, f"{operand}: {value.describe()}, expected a tile in sbuf or psum; nl.load moves it there")
         return value
@@ -49,7 +50,9 @@ def tile(value, call: str, operand: str) -> Tile:
 
 
 def mask_box(mask, shape, call: str):
-    """None for everything, () for nothing, else a range per dimension."""
+    """Returns the box that a mask leaves: None for everything, () for nothing, else a range per
+    dimension.
+    """
     if mask is None or mask is True or isinstance(mask, np.bool_) and mask:
         return None
     if mask is False or isinstance(mask, np.bool_):
@@ -59,7 +62,9 @@ def mask_box(mask, shape, call: str):
 
 
 def wider(shape: tuple, rank: int) -> tuple:
-    """A shape with more dimensions: the partitions stay first, free dimensions align at the end."""
+    """Returns the shape with more dimensions. The partitions stay first, and free dimensions align
+    at the end.
+    """
     return (shape[0], *(1,) * (rank - len(shape)), *shape[1:])
 
 
@@ -73,7 +78,9 @@ def common(call: str, *shapes) -> tuple:
 
 
 def spread(value: Tile, domain: tuple, box, call: str):
-    """An operand's tensor as the instruction reads it: cut to the box of the domain, stride 0 where it broadcasts."""
+    """Returns an operand's tensor as the instruction reads it: cut to the box, with stride 0 where
+    it broadcasts.
+    """
     shape = wider(value.shape, len(domain))
     if shape == domain and shape == value.shape:
         return readable(value, box, call)
@@ -96,7 +103,7 @@ def boxes(domain, box, *tiles):
 
 
 def is_row(value: Tile) -> bool:
-    """One element in each partition."""
+    """Returns whether the tile has one element in each partition."""
     return all(n == 1 for n in value.shape[1:])
 
 
@@ -130,7 +137,7 @@ def binary(op, a, b, dtype=None, mask=None, engine=isa.engine.unknown, call: str
 
 
 def across(a: Tile, b: Tile):
-    """A tile of one partition meets one of many."""
+    """Copies a tile of one partition to many partitions if the other tile has many."""
     if a.shape[0] == 1 and b.shape[0] > 1:
         return moves.across_partitions(a, b.shape[0]), b
     if b.shape[0] == 1 and a.shape[0] > 1:
@@ -139,7 +146,7 @@ def across(a: Tile, b: Tile):
 
 
 def row_operand(value, data: Tile, box, call: str, operand: str):
-    """A number, or the tensor of one element per partition."""
+    """Returns the operand if it is a number, else its tensor of one element per partition."""
     if value is None or operands.is_number(value):
         return value.item() if isinstance(value, np.ndarray) else value
     value = tile(value, call, operand)
@@ -172,7 +179,9 @@ def scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse
 
 def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=None, reduce_res=None, command=None,
              call: str = "nisa.activation"):  # fmt: skip
-    """dst = op(data * scale + bias) on the Scalar engine; with `reduce_op`, also its sum over the free axes."""
+    """dst = op(data * scale + bias) on the Scalar engine. With `reduce_op` also the sum of dst over
+    the free axes.
+    """
     data = tile(data, call, "data")
     box = boxes(data.shape, mask_box(mask, data.shape, call), data)
     given = found_dtype(dtype, call) if dtype is not None else data.dtype if data.dtype.float else float32
@@ -245,7 +254,9 @@ def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False,
 
 
 def chosen(condition, x, y, dtype=None, mask=None, call: str = "nl.where"):
-    """x where the condition is not 0, else y: y is written first, then x under the predicate."""
+    """Returns x where the condition is not 0, else y. First y is written, and then x under the
+    predicate.
+    """
     condition = tile(condition, call, "condition")
     tiles = [tile(v, call, n) for v, n in ((x, "x"), (y, "y")) if not operands.is_number(v)]
     domain = common(call, condition.shape, *(t.shape for t in tiles))
@@ -282,7 +293,9 @@ def softmax(x, axis=-1, dtype=None, mask=None, call: str = "nl.softmax"):
 
 
 def rms_norm(x, w, axis, count, epsilon, dtype, compute_dtype, mask, call: str = "nl.rms_norm"):
-    """The squares and their sum, one activation for the root of the mean, two products."""
+    """Issues the squares and their sum, one activation for the inverse root of the mean, and two
+    products.
+    """
     x, w = tile(x, call, "x"), tile(w, call, "w")
     if not operands.is_number(count) or count <= 0:
         errors.fail(call, f"n: expected the number of values, found {operands.describe(count)}")

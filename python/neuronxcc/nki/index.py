@@ -1,8 +1,9 @@
-"""Index expressions: `nl.arange`, `nl.mgrid`, what arithmetic makes of them, and masks.
+"""Index expressions: `nl.arange`, `nl.mgrid`, arithmetic on them, and masks.
 
-An `Index` is an affine function of the coordinates of a tile: constant + sum of coefficient x coordinate, with a shape that
-broadcasts as NumPy's arrays do. Comparing one gives a `Mask`, a conjunction of such functions that have to be at least 0.
-A mask clips: it must cut a box out of the instruction's tile, because that is all that an access pattern can express.
+An `Index` is an affine function of the coordinates of a tile: constant + sum of coefficient x
+coordinate. Its shape broadcasts as in NumPy. Comparing an index gives a `Mask`, a conjunction of
+such functions that must all be at least 0. A mask must cut a box out of the instruction's tile,
+because an access pattern can express nothing else.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ def _wrong(text):
 
 class Index:
     __slots__ = ("shape", "steps", "first")
-    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with an index to the index
+    __array_ufunc__ = None  # arithmetic of NumPy's scalars with an index is left to the index
 
     def __init__(self, shape: tuple, steps: tuple, first: int = 0):
         self.shape = shape
-        if 1 in shape:  # a dimension of one coordinate broadcasts, whatever its step would be
+        if 1 in shape:  # a dimension of one coordinate broadcasts, whatever its step is
             steps = tuple(0 if n == 1 else s for n, s in zip(shape, steps))
-        self.steps = steps  # per dimension of the shape, the change from one coordinate to the next
+        # Per dimension of the shape: the difference between neighbouring coordinates.
+        self.steps = steps
         self.first = first
 
     @property
@@ -36,7 +38,7 @@ class Index:
         return f"<index {list(self.shape)}: {self.first} + {list(self.steps)}>"
 
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest value."""
+        """Returns the smallest and the largest value."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.steps)]
         return self.first + sum(r for r in reach if r < 0), self.first + sum(r for r in reach if r > 0)
 
@@ -134,7 +136,9 @@ class Index:
 
 
 class Moved(Index):
-    """An index that a number in memory moves, a tile of one element: `nl.arange(64)[None, :] + offsets[0, i]`."""
+    """An index plus a number in memory (a tile of one element): `nl.arange(64)[None, :] +
+    offsets[0, i]`.
+    """
 
     __slots__ = ("by",)
 
@@ -166,7 +170,7 @@ class Moved(Index):
 
 
 class Mask:
-    """Where every one of `terms` is at least 0."""
+    """A condition that holds where every one of `terms` is at least 0."""
 
     __slots__ = ("terms",)
     __array_ufunc__ = None
@@ -195,7 +199,9 @@ class Mask:
         _wrong("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
 
     def box(self, domain: tuple, call: str):
-        """The part of a tile of shape `domain` that the mask leaves: (start, stop) per dimension, None if nothing."""
+        """Returns the part of a tile of shape `domain` that the mask leaves: (start, stop) per
+        dimension, or None for nothing.
+        """
         ranges = [(0, n) for n in domain]
         for term in self.terms:
             steps = _aligned(term, domain, call)
@@ -222,8 +228,11 @@ class Mask:
 
 
 def _aligned(term, domain, call):
-    """The steps of a term along the dimensions of a tile: from the right, as NumPy broadcasts; a term of fewer dimensions
-    whose first is the partition stays at the left."""
+    """Returns the steps of a term along the dimensions of a tile.
+
+    The dimensions align at the right, as in NumPy. A term with fewer dimensions whose first is the
+    partition aligns at the left.
+    """
     steps, shape = term.steps, term.shape
     while len(steps) > len(domain) and shape[-1] == 1:
         steps, shape = steps[:-1], shape[:-1]
@@ -247,7 +256,7 @@ def _together(a: Index, b: Index):
 
 
 def spread(index: Index, shape: tuple) -> tuple:
-    """The steps of an index along the dimensions of a shape that it broadcasts to."""
+    """Returns the steps of an index along the dimensions of a shape that it broadcasts to."""
     return (0,) * (len(shape) - index.ndim) + index.steps
 
 
@@ -267,7 +276,7 @@ def arange(*limits) -> Index:
 
 
 class Grid(tuple):
-    """What `nl.mgrid[...]` gives: an index for each dimension, by number or as p, x, y, z."""
+    """The result of `nl.mgrid[...]`: an index per dimension, by number or as p, x, y, z."""
 
     p = property(lambda self: self[0])
     x = property(lambda self: self[1])
@@ -277,7 +286,7 @@ class Grid(tuple):
 
 
 class _MeshGrid:
-    """`nl.mgrid[0:128, 0:512]`: dense, as NumPy's."""
+    """`nl.mgrid[0:128, 0:512]`: a dense grid, as in NumPy."""
 
     def __getitem__(self, key):
         key = key if isinstance(key, tuple) else (key,)

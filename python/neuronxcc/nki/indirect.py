@@ -1,8 +1,10 @@
-"""Indices that are in memory when the kernel runs.
+"""Indices that are in memory while the kernel runs.
 
-`tensor[rows[...], columns]` has the rows of a tensor in HBM that the numbers of a tile name. Numbers may come before them, as
-in `cache[0, rows[...], columns]`. A tile of one element behind them, or one that is added to an index expression or begins a
-`nl.ds`, moves the whole view along its dimension; on chip too, as `nisa.tensor_copy_dynamic_src` reads it."""
+`tensor[rows[...], columns]` selects the rows of a tensor in HBM whose numbers are in a tile.
+Numbers may come before the tile, as in `cache[0, rows[...], columns]`. A tile of one element moves
+the whole view along its dimension. It may follow the rows, be added to an index expression, or
+begin a `nl.ds`. Such views exist on chip, too, where `nisa.tensor_copy_dynamic_src` reads them.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ from .views import view
 
 
 def names_rows(tensor, key, axis: int) -> bool:
-    """Whether the tile at this place of a key has a row for each partition, and not one number for all."""
+    """Returns whether the tile at this position of a key has a row per partition instead of one
+    number for all.
+    """
     rows_are_here = tensor.layout.memory == HBM and all(isinstance(part, int) for part in key[:axis])
     return rows_are_here or key[axis].size != 1
 
 
 def moved_by(tensor, moved) -> Dynamic:
-    """`moved`: the dimension and the tile that moves the view along it."""
+    """Returns the run-time index of a view. `moved` holds the dimension and the tile that moves the
+    view along it.
+    """
     if len(moved) > 1 or tensor.dynamic is not None:
         errors.fail("tensor[...]", f"{tensor.describe()}: one number in memory moves a view, found {len(moved)}")
     axis, by = moved[0]

@@ -1,4 +1,4 @@
-"""Kernels of the legacy dialect: their decorators, launch grids and calls."""
+"""Kernels of the legacy dialect: decorators, launch grids and calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .tile import Tile
 
 
 class Kernel(launch.Kernel):
-    """A decorated function. `func` is what the tracer runs: it takes and returns the core's tensors."""
+    """A decorated function. The tracer runs `func`, which takes and returns the tracer's tensors.
+    """
 
     def __init__(self, function, grid: tuple = ()):
         super().__init__(function, grid)
@@ -34,7 +35,9 @@ class Kernel(launch.Kernel):
 
 
 def simulate(kernel: Kernel, args: tuple, kwargs: dict):
-    """Runs a kernel on NumPy arrays, with values, on a trn2. Arrays that it stores to change, as its documentation says."""
+    """Runs a kernel on NumPy arrays with values on a trn2. Arrays that the kernel stores to change,
+    as documented.
+    """
     run = session.Session(device.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
     arrays = _flat((args, list(kwargs.values())), np.ndarray)
     returned = launch.execute(run, kernel.func, args, kwargs)
@@ -46,7 +49,7 @@ def simulate(kernel: Kernel, args: tuple, kwargs: dict):
 
 
 def entry(function, grid: tuple = ()):
-    """The function that the tracer runs for a kernel."""
+    """Returns the function that the tracer runs for a kernel."""
 
     @functools.wraps(function)
     def run_kernel(*args, **kwargs):
@@ -59,7 +62,7 @@ def entry(function, grid: tuple = ()):
             settle()
         finally:
             forget()
-        if returned is None:  # output parameters
+        if returned is None:  # the kernel has output parameters
             stored = run.state.get("neuronxcc written", {})
             returned = [a for a in given if a.storage.id in stored]
             returned = returned[0] if len(returned) == 1 else tuple(returned)
@@ -70,12 +73,14 @@ def entry(function, grid: tuple = ()):
 
 
 def adopt(kernel):
-    """The function that the tracer runs for a kernel of a file of this dialect, decorated or not."""
+    """Returns the function that the tracer runs for a kernel of a file in this dialect, decorated
+    or not.
+    """
     return kernel.func if isinstance(kernel, launch.Kernel) else entry(kernel)
 
 
 def programs(run, function, grid, args, kwargs):
-    """All programs of the grid, one after the other."""
+    """Runs all programs of the grid one after the other."""
     if not grid:
         return function(*args, **kwargs)
     if int(np.prod(grid)) > 1:
@@ -97,7 +102,7 @@ def programs(run, function, grid, args, kwargs):
 
 
 def _tiles(value):
-    """Arguments as kernels see them."""
+    """Converts arguments to the tiles that kernels work with."""
     if isinstance(value, Tensor):
         return Tile(value)
     if isinstance(value, (tuple, list)):
@@ -116,14 +121,16 @@ def _tensors(value):
 
 
 def _flat(value, kind):
-    """Everything of a kind in nested tuples and lists, in order."""
+    """Returns all objects of a kind in nested tuples and lists, in order."""
     if isinstance(value, kind):
         return [value]
     return [t for v in value for t in _flat(v, kind)] if isinstance(value, (tuple, list)) else []
 
 
 def jit(function=None, **options):
-    """`@nki.jit`, and every decorator that runs a kernel in another way: the options are the compiler's and the device's."""
+    """`@nki.jit` and all decorators that run a kernel in another way. The options concern the
+    compiler and the device.
+    """
     if function is None:
         return functools.partial(jit, **options)
     return function if isinstance(function, Kernel) else Kernel(function)

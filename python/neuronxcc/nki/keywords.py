@@ -1,7 +1,8 @@
-"""Keywords that a function of the legacy dialect does not have.
+"""Checks keywords that a function of the legacy dialect does not have.
 
-The documented functions take any keyword and leave what they do not know to the compiler, so most are no concern of the tracer.
-One that is nearly the name of a parameter is a slip of the pen, which would change what the kernel computes without a word.
+The documented functions accept any keyword and leave unknown ones to the compiler, so that most do
+not concern the tracer. A keyword that is nearly the name of a parameter is a typing error, which
+would silently change what the kernel computes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from nki.tracer import errors
 
 
 def checked(namespace: dict, prefix: str) -> None:
-    """Makes the functions of a module that take any keyword refuse misspelt ones."""
+    """Makes a module's functions that take any keyword refuse misspelt ones."""
     for name, function in list(namespace.items()):
         if inspect.isfunction(function) and not name.startswith("_"):
             parameters = inspect.signature(function).parameters.values()

@@ -1,4 +1,6 @@
-"""What the compiler adds by itself: copies between memories, constants, transposes and broadcasts across partitions."""
+"""Operations that the compiler adds by itself: copies between memories, constants, transposes and
+broadcasts across partitions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from .tile import Tile, cut, meet, readable, shaped, writable
 
 
 def scratch(shape, dtype, memory=SBUF) -> Tile:
-    """Memory that the compiler would find for an intermediate result."""
+    """Returns new memory for an intermediate result, which the compiler would allocate."""
     return Tile(session.current.allocate(tuple(shape), dtype, memory))
 
 
@@ -22,7 +24,7 @@ def zero(tensor):
 
 
 def fill(place: Tile, value):
-    """`place = number`."""
+    """`place = number`: fills a place on chip."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if not isinstance(value, (int, float, np.number, np.bool_)):
@@ -33,8 +35,10 @@ def fill(place: Tile, value):
 
 
 def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] =", engine=isa.engine.unknown):
-    """Moves a tile to a place of as many elements; DMA reaches HBM and SBUF, the other engines SBUF and PSUM."""
-    value.tensor  # issues it if it waits
+    """Copies a tile to a place with as many elements. DMA reaches HBM and SBUF, the other engines
+    SBUF and PSUM.
+    """
+    value.tensor  # issues the result if it waits
     settle()
     value = shaped(value, place.shape)
     box = meet(box, meet(place.box, value.box))
@@ -54,7 +58,7 @@ def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] =", engine
 
 
 def staged(value: Tile, box, dtype) -> Tile:
-    """A copy in SBUF of the part of a tile in a box."""
+    """Returns a copy in SBUF of the part of a tile in a box."""
     source = readable(value, box)
     made = scratch(source.shape, dtype)
     (isa.dma_copy if value.memory == HBM else isa.tensor_copy)(made.tensor, source)
@@ -62,7 +66,7 @@ def staged(value: Tile, box, dtype) -> Tile:
 
 
 def constant(value: float, partitions: int):
-    """A tensor [partitions, 1] that holds a number, written once."""
+    """Returns a tensor [partitions, 1] that holds a number. Each constant is written once."""
     known = session.current.state.setdefault("neuronxcc constants", {})
     found = known.get((value, partitions))
     if found is None:
@@ -74,7 +78,7 @@ def constant(value: float, partitions: int):
 
 
 def in_sbuf(tile: Tile, dtype=None) -> Tile:
-    """The tile itself, or a copy of it in SBUF; `dtype` converts."""
+    """Returns the tile itself if it is in SBUF, else a copy in SBUF. `dtype` converts the tile."""
     if tile.memory == SBUF and (dtype is None or tile.dtype is dtype):
         return tile
     made = scratch(tile.shape, dtype or tile.dtype)
@@ -83,7 +87,9 @@ def in_sbuf(tile: Tile, dtype=None) -> Tile:
 
 
 def transposed(tile: Tile, box=None) -> Tile:
-    """[partitions, free] to [free, partitions] in SBUF: the Tensor engine and a copy."""
+    """Transposes [partitions, free] to [free, partitions] in SBUF with the Tensor engine and a
+    copy.
+    """
     source = readable(in_sbuf(tile), box)
     p, f = source.layout.partitions, source.layout.free
     sums = scratch((f, p), tile.dtype, PSUM)
@@ -91,12 +97,16 @@ def transposed(tile: Tile, box=None) -> Tile:
     return in_sbuf(sums)
 
 
-_COLUMNS = 512  # of fp32 in a bank of PSUM
+_COLUMNS = 512  # the fp32 columns of a bank of PSUM
 
 
 def across_partitions(tile: Tile, partitions: int) -> Tile:
-    """One partition copied to many, bank by bank: a product with a row of ones, which leaves numbers as they are. What fits
-    into a bank stays there, for the engines read PSUM as they read SBUF; more is gathered in SBUF."""
+    """Copies one partition to many, bank by bank.
+
+    Each bank is a product with a row of ones, which leaves the numbers unchanged. A result that
+    fits into a bank stays there, because the engines read PSUM like SBUF. A larger result is
+    gathered in SBUF.
+    """
     if not tile.dtype.float:
         return in_sbuf(across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
     source = cut(in_sbuf(tile), None, "broadcast_to")

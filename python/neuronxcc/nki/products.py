@@ -16,7 +16,7 @@ from .tile import meet, readable
 
 
 def product(stationary, moving, mask=None, call: str = "nisa.nc_matmul", **how):
-    """stationary.T @ moving, of shape [columns of stationary, *free shape of moving]."""
+    """Returns stationary.T @ moving, of shape [columns of stationary, *free shape of moving]."""
     a, b = (moves.in_sbuf(tile(v, call, n)) for v, n in ((stationary, "stationary"), (moving, "moving")))
     domain = (prod(a.shape[1:]), *b.shape[1:])
     box = mask_box(mask, domain, call)
@@ -58,7 +58,9 @@ def _columns(stationary, columns, call):
 
 
 def matmul(x, y, transpose_x=False, mask=None, call: str = "nl.matmul"):
-    """x @ y; the Tensor engine wants x transposed, which it does itself unless the kernel has."""
+    """Returns x @ y. The Tensor engine needs x transposed, and transposes it unless the kernel has
+    done so.
+    """
     x = tile(x, call, "x")
     y = tile(y, call, "y")
     if mask is False:
@@ -68,8 +70,12 @@ def matmul(x, y, transpose_x=False, mask=None, call: str = "nl.matmul"):
 
 
 def transpose(data, mask=None, dtype=None, engine=isa.engine.unknown, call: str = "nisa.nc_transpose"):
-    """The Tensor engine writes PSUM; the Vector engine, which is taken for up to 32 x 32, writes SBUF. For more it cannot be
-    taken, whatever the kernel asks for: published kernels that ask for it ran on the device."""
+    """Returns the transpose of `data`.
+
+    The Tensor engine writes PSUM. The Vector engine writes SBUF and is used for up to 32 x 32.
+    Larger transposes run on the Tensor engine even if the kernel asks for the Vector engine,
+    because published kernels that do so ran on the device.
+    """
     data = tile(data, call, "data")
     p, f = data.shape[0], prod(data.shape[1:])
     box = mask_box(mask, data.shape, call)

@@ -1,9 +1,10 @@
-"""Results of instructions that have no place yet.
+"""Results of instructions that are not stored yet.
 
-An instruction of this dialect returns its result. Where the result goes is known one step later: `sums[...] += nc_matmul(...)`
-accumulates in place, `buffer[i] = activation(...)` writes the buffer, anything else needs memory of its own. So a result
-waits: it is issued when the program stores it, uses it, or issues anything else. At most one result waits at any time,
-so that the order of instructions is the program's.
+An instruction of this dialect returns its result. The place of the result is known one step later.
+`sums[...] += nc_matmul(...)` accumulates in place, `buffer[i] = activation(...)` writes the buffer,
+and anything else needs new memory. A result therefore waits. Its instruction is issued when the
+program stores the result, uses it, or issues anything else. At most one result waits at any time,
+so that the instructions have the program's order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from .tile import Tile, same, shaped, writable
 
 
 class Waiting:
-    """A result that is not issued yet. `make` takes the tensor to write, cut to `box`; a product also `accumulate`."""
+    """A result whose instruction is not issued yet.
+
+    `make` takes the tensor to write, cut to `box`. For a product it also takes `accumulate`.
+    """
 
     __slots__ = ("make", "box", "source", "product")
 
@@ -34,7 +38,9 @@ _last: Tile | None = None
 
 
 def issue_later(shape, dtype, memory, make, box=None, product=False) -> Tile:
-    """The result of an instruction. `box` is the part of it that the instruction writes (() for nothing, None for all)."""
+    """Returns a waiting result. The instruction writes its part `box` (() for nothing, None for
+    all).
+    """
     global _last
     settle()
     source = session.active("result").trace.sources.here()
@@ -43,7 +49,7 @@ def issue_later(shape, dtype, memory, make, box=None, product=False) -> Tile:
 
 
 def settle():
-    """Issues the result that waits into memory of its own."""
+    """Issues the waiting result into new memory."""
     global _last
     tile, _last = _last, None
     if tile is None or tile.waiting is None:
@@ -58,7 +64,7 @@ def settle():
 
 
 def forget():
-    """Drops the result that waits: the kernel failed."""
+    """Drops the waiting result, because the kernel failed."""
     global _last
     _last = None
 
@@ -74,7 +80,8 @@ def _issue(waiting, place: Tile, accumulate: bool):
 
 
 class Pinned:
-    """Instructions that are issued inside belong to the source where their result was asked for, and so do their errors."""
+    """Gives the instructions and errors inside the block the source line that asked for the result.
+    """
 
     __slots__ = ("sources", "source")
 
@@ -95,9 +102,10 @@ class Pinned:
 
 
 def store(place: Tile, value):
-    """`place = value`."""
+    """`place = value`: writes a waiting result to the place, copies a tile, or fills with a number.
+    """
     global _last
-    from . import moves  # which issues results itself
+    from . import moves  # moves issues results itself
 
     if not isinstance(value, Tile):
         settle()
@@ -114,7 +122,9 @@ def store(place: Tile, value):
 
 
 def accumulate(place: Tile, value: Tile) -> bool:
-    """`place += value` in the Tensor engine, where value is a product that waits and place is in PSUM."""
+    """`place += value` in the Tensor engine, if value is a waiting product and place is in PSUM.
+    Returns whether it was.
+    """
     global _last
     if place.memory != PSUM or not isinstance(value, Tile) or value.waiting is None or not value.waiting.product:
         return False
@@ -128,7 +138,7 @@ def accumulate(place: Tile, value: Tile) -> bool:
 
 
 def fits(value: Tile, place: Tile) -> bool:
-    """Whether the instruction behind a waiting result can write the place itself."""
+    """Returns whether the instruction of a waiting result can write directly to the place."""
     if value.memory == PSUM or place.memory == HBM:
         return value.memory == place.memory
     return place.memory == SBUF or not getattr(value.waiting.make, "dma", False)

@@ -8,10 +8,11 @@ from nki.tracer import errors
 
 
 class Sums:
-    """Where in a tensor of PSUM something was written: there a product adds, elsewhere it begins a sum.
+    """Marks the elements of a tensor in PSUM that were written. A product adds to them, and begins
+    a sum elsewhere.
 
-    `nl.zeros` in PSUM issues nothing by itself (`zero`): the first product of a sum overwrites. Only if something else
-    reads the zeros, they are written.
+    `nl.zeros` in PSUM issues nothing by itself (`zero`), because the first product of a sum
+    overwrites. The zeros are written only if something else reads them.
     """
 
     __slots__ = ("begun", "zero", "known", "row")
@@ -59,14 +60,16 @@ class Sums:
         self._write_zeros(tensor, marks)
 
     def _write_zeros(self, tensor, marks):
-        """Where nothing was written yet."""
+        """Writes zeros to the elements that were not written yet."""
         for box in _boxes(~marks):
             isa.memset(tensor[box], 0)
         self.written(tensor)
 
 
 def _boxes(mask: np.ndarray) -> list[tuple]:
-    """Slices that cover the true elements of a mask, each once: whole runs of equal slices along one axis after the other."""
+    """Returns slices that cover each true element of a mask once: runs of equal slices along one
+    axis after the other.
+    """
     if not mask.any():
         return []
     if mask.all():
@@ -80,7 +83,7 @@ def _boxes(mask: np.ndarray) -> list[tuple]:
 
 
 def _runs(mask, axis):
-    """[first, last) of each run of equal slices along `axis`."""
+    """Returns [first, last) of each run of equal slices along `axis`."""
     slices = np.moveaxis(mask, axis, 0).reshape(mask.shape[axis], -1)
     changes = np.flatnonzero((slices[1:] != slices[:-1]).any(axis=1)) + 1
     edges = [0, *changes.tolist(), len(slices)]

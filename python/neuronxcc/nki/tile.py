@@ -1,6 +1,8 @@
-"""Tiles of the legacy dialect: views of the core's tensors that index expressions make and masks cut.
+"""Tiles of the legacy dialect: views of the tracer's tensors that index expressions make and masks
+cut.
 
-`box` is the part of a tile that takes part in instructions: a (start, stop) per dimension, None for all of it, () for nothing.
+`box` is the part of a tile that instructions work on: a (start, stop) per dimension, None for all
+of it, () for nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from .views import Overflow, view
 
 
 class Tile:
-    """A view of a tensor of the tracer's core, or a result that will become one.
+    """A view of a tensor of the tracer, or a result that will become one.
 
-    sums      of a tensor in PSUM: where products have begun to accumulate; its views share it
-    overflow  indices that leave the tensor unless a mask cuts them
-    waiting   how a result will be computed (results.py)
+        sums      only in PSUM: the elements where products have begun to accumulate; views share it
+        overflow  indices that leave the tensor unless a mask cuts them
+        waiting   how a result will be computed (results.py)
     """
 
     __slots__ = ("_tensor", "shape", "dtype", "memory", "sums", "overflow", "box", "waiting")
@@ -46,7 +48,7 @@ class Tile:
         made.waiting = waiting
         return made
 
-    # What kernels ask
+    # Properties for kernels
 
     @property
     def ndim(self) -> int:
@@ -79,7 +81,7 @@ class Tile:
 
     @property
     def tensor(self):
-        """The core's tensor; issues the instruction that computes it if it waits."""
+        """The tracer's tensor. A waiting result is issued first."""
         if self.waiting is not None:
             self.waiting.settle()
         return self._tensor
@@ -108,7 +110,9 @@ class Tile:
 
 
 class Truth(Tile):
-    """What a comparison of tiles gives. Its numbers are the hardware's, so that no branch of the program can follow them."""
+    """The result of a comparison of tiles. Its numbers are computed by the hardware, so that no
+    branch of the program can depend on them.
+    """
 
     __slots__ = ()
 
@@ -124,7 +128,7 @@ def same(a: Tile, b: Tile) -> bool:
 
 
 def shaped(tile: Tile, shape: tuple) -> Tile:
-    """The same elements in a shape that differs in dimensions of one element."""
+    """Returns the same elements in a shape that differs only in dimensions of one element."""
     if tile.shape == shape:
         return tile
     mine = [i for i, n in enumerate(tile.shape) if n != 1]
@@ -154,7 +158,9 @@ def _moved(items, mine, theirs, rank, other=0):
 
 
 def cut(tile: Tile, box, call: str):
-    """The core's tensor of the part of a tile that takes part; its indices must lie inside the tensor."""
+    """Returns the tracer's tensor of the part of a tile in `box`. Its indices must be inside the
+    tensor.
+    """
     tensor = tile.tensor
     if box is None and not tile.overflow:
         return tensor
@@ -175,7 +181,7 @@ def cut(tile: Tile, box, call: str):
 
 
 def meet(a, b):
-    """The intersection of two boxes; None is everything, () nothing."""
+    """Returns the intersection of two boxes. None is everything, and () is nothing."""
     if a is None or b is None:
         return a if b is None else b
     if a == () or b == ():
@@ -185,7 +191,7 @@ def meet(a, b):
 
 
 def readable(tile: Tile, box=None, call: str = "operand"):
-    """The tensor of an operand. PSUM that was asked to be zero and holds no sum is cleared now."""
+    """Returns the tensor of an operand. Pending zeros in PSUM (see Sums) are written first."""
     tensor = cut(tile, box, call)
     if tile.sums is not None and tile.sums.zero:
         tile.sums.clear(tensor)

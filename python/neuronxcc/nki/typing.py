@@ -1,4 +1,6 @@
-"""Types in annotations: `nt.tensor[128, 512]` and `nt.tensor[nt.mutable]` say nothing to the tracer."""
+"""Types for annotations: `nt.tensor[128, 512]` and `nt.tensor[nt.mutable]`. The tracer ignores
+them.
+"""
 
 
 class tensor:

@@ -1,8 +1,8 @@
-"""From an index to a view: slices, whole numbers and index expressions.
+"""Turns indices into views: slices, whole numbers and index expressions.
 
-What a key makes of a layout, apart from where it begins, is worked out once for each form of key (`Plan`); kernels repeat
-few forms in all their iterations. An index may leave the tensor: that is an error only if no mask cuts it, so it is kept
-as an `Overflow`.
+The layout of a view without its begin is computed once for each form of key (`Plan`), because
+kernels use few forms in all their iterations. An index may leave the tensor, which is an error only
+if no mask cuts it. Such an index is kept as an `Overflow`.
 """
 
 from __future__ import annotations
@@ -44,15 +44,18 @@ class Overflow:
 
 
 class Plan:
-    """The layout of a view; for each axis of the tensor its stride, its index's least and largest distance from the first,
-    its size, and the steps of its index along the view."""
+    """The layout of a view for one form of key.
+
+    `axes` holds per axis of the tensor its stride, the least and largest distance of its index from
+    the first, and its size. `steps` holds the steps of the axis's index along the view.
+    """
 
     __slots__ = ("layout", "axes", "steps")
 
     def __init__(self, tensor, shape, steps):
         layout = tensor.layout
         shape, steps = list(shape), [list(s) for s in steps]
-        if layout.memory != HBM and len(shape) == 1:  # on chip a tile has at least two dimensions
+        if layout.memory != HBM and len(shape) == 1:  # a tile on chip has at least two dimensions
             shape.append(1)
             for s in steps:
                 s.append(0)
@@ -82,7 +85,7 @@ def _check_partitions(tensor, shape, steps, strides):
 
 
 def view(tensor, key: tuple):
-    """The core's tensor of `tensor[key]`, and the indices that leave it."""
+    """Returns the tracer's tensor of `tensor[key]`, and the indices that leave it."""
     layout = tensor.layout
     shape = layout.shape
     if len(key) != len(shape) or any(part is Ellipsis or part is None for part in key):
@@ -149,7 +152,8 @@ def _expanded(tensor, key, rank):
 
 
 def _range(part, n):
-    """Start, size and step of a slice; it may leave the dimension, where a mask has to cut it."""
+    """Returns start, size and step of a slice. A slice may leave the dimension if a mask cuts it.
+    """
     start = 0 if part.start is None else int(part.start)
     stop = n if part.stop is None else int(part.stop)
     step = 1 if part.step is None else int(part.step)
@@ -158,8 +162,12 @@ def _range(part, n):
 
 
 def _plan(tensor, forms) -> Plan:
-    """Slices stay dimensions in their order. Index expressions broadcast together, as NumPy's index arrays do, and whole
-    numbers among them count as such; otherwise a whole number drops its dimension, except that of the partitions."""
+    """Returns the plan for a form of key.
+
+    Slices become dimensions in their order. Index expressions broadcast together like NumPy's index
+    arrays, and whole numbers among them do, too. Otherwise a whole number removes its dimension,
+    unless it is that of the partitions.
+    """
     expressions = [form[0] for form in forms if type(form) is tuple and type(form[0]) is tuple]
     if expressions and None in forms:
         errors.fail("tensor[...]", f"{tensor.describe()}: None among index expressions")
@@ -172,7 +180,7 @@ def _plan(tensor, forms) -> Plan:
     adjacent = scattered == list(range(scattered[0], scattered[-1] + 1)) if scattered else True
     on_chip = tensor.layout.memory != HBM
     shape, base = ([*common] if not adjacent else []), 0
-    dims = []  # of each form: the dimension of the view that it becomes, None for none
+    dims = []  # per form: the dimension of the view that it becomes, or None
     for i, form in enumerate(forms):
         if i in scattered:
             if adjacent and i == scattered[0]:

@@ -1,5 +1,8 @@
-"""`import nki.isa as nisa`: one function per instruction, each of which checks its operands, records itself, and computes
-its values if the run computes values. The names and parameters are those of the public nki.isa documentation."""
+"""`import nki.isa as nisa`: one function per instruction.
+
+A function checks its operands, records the instruction, and computes its values if the run computes
+values. Names and parameters are those of the public nki.isa documentation.
+"""
 
 from ..tracer import errors as _errors
 from ..tracer import location as _location

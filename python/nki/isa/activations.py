@@ -1,4 +1,4 @@
-"""The Scalar engine's functions, and the Vector engine's exponential."""
+"""The functions of the Scalar engine, and the exponential of the Vector engine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ FUNCTIONS = {"copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "g
 
 def activation(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=reduce_cmd.idle, name=None,
                engine=None):  # fmt: skip
-    """dst = op(data * scale + bias), with a sum over the free axes in the engine's registers if `reduce_cmd` says so."""
+    """dst = op(data * scale + bias). `reduce_cmd` may add a sum over the free axes in the engine's
+    registers.
+    """
     return _activation("nki.isa.activation", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
 
 
 def activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None):
-    """activation, with reduce_res the reduction over the free axes."""
+    """dst = op(data * scale + bias), and reduce_res = the reduction of dst over the free axes."""
     return _activation(
         "nki.isa.activation_reduce", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd.reset_reduce
     )
@@ -80,7 +82,9 @@ def _values(s, call, function, data, bias, scale):
 
 
 def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_init=0.0, name=None):
-    """dst = exp(src - max_value) on the Vector engine of trn3, with a sum in its registers."""
+    """dst = exp(src - max_value) on the Vector engine of trn3. `reduce_cmd` may add a sum in its
+    registers.
+    """
     call = "nki.isa.exponential"
     s = sessions.active(call)
     if s.device.generation < 4:

@@ -1,4 +1,5 @@
-"""`from nki.isa.constants import ...`, which published kernels do."""
+"""The enums of nki.isa under a second name. Published kernels import them from nki.isa.constants.
+"""
 
 from .enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 

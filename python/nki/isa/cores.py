@@ -1,4 +1,4 @@
-"""Two cores of a logical core: exchange and barrier."""
+"""Exchange and barrier between the two cores of a logical core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .instruction import DONE
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_engine.dma, name=None):
-    """src goes to another core while its src comes into dst."""
+    """Sends src to another core, and receives a core's src in dst."""
     call = "nki.isa.sendrecv"
     s = sessions.active(call)
     operands.on_chip(call, "src", src, (SBUF,))
@@ -31,7 +31,7 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
 
 
 def core_barrier(data, cores, engine=engine.gpsimd, name=None):
-    """Waits until all `cores` are here."""
+    """Waits until all `cores` have reached this call."""
     call = "nki.isa.core_barrier"
     s = sessions.active(call)
     operands.tensor(call, "data", data)

@@ -16,7 +16,9 @@ _ENDS = (HBM, SBUF)
 
 def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown, engine=engine.unknown,
              name=None, dst_rmw_op=None, unique_indices=True):  # fmt: skip
-    """dst = src (with `dst_rmw_op`, of older releases: dst = dst + src), with a conversion through float32."""
+    """dst = src, with a conversion through float32. With `dst_rmw_op`, a parameter of older
+    releases, dst = dst + src.
+    """
     call = "nki.isa.dma_copy"
     s = sessions.active(call)
     _check_ends(call, dst, src)
@@ -64,7 +66,7 @@ def _how(call, mode, by):
 
 
 def move(s, dst, src, skip=False):
-    """The values of a copy; rows that `skip` leaves out stay as they are."""
+    """Copies the values. Rows that `skip` leaves out keep their old values."""
     bits = indirect.gather(src, skip) if src.dynamic is not None else src.bits()
     if src.dtype.raw != dst.dtype.raw or src.dtype is not dst.dtype:
         if not (src.dtype.packed or dst.dtype.packed):
@@ -81,13 +83,13 @@ def move(s, dst, src, skip=False):
         dst.put(bits)
 
 
-# 2, 3 and 4 dimensions; the first axis becomes the last.
+# The default order of the axes for 2, 3 and 4 dimensions. The first axis becomes the last.
 _AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown, oob_mode=oob_mode.error, name=None,
                   engine=engine.unknown):  # fmt: skip
-    """dst = src with its first and last axes exchanged."""
+    """dst = src with its first and last axes exchanged, or in the order of `axes`."""
     call = "nki.isa.dma_transpose"
     s = sessions.active(call)
     _check_ends(call, dst, src)
@@ -107,7 +109,7 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
 
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
-    """dst = the sum of srcs, added up by the DMA engines."""
+    """dst = the sum of srcs, computed by the DMA engines."""
     call = "nki.isa.dma_compute"
     s = sessions.active(call)
     op = operators.find(reduce_op, call, "reduce_op")

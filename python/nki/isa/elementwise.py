@@ -1,4 +1,4 @@
-"""Element by element on the Vector, Scalar and GpSimd engines."""
+"""Elementwise instructions of the Vector, Scalar and GpSimd engines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _MOVED = (("dynamic", True),)
 
 
 def _is_moved(view) -> bool:
-    """Whether a number that is known when the kernel runs moves the view as a whole: such a copy has a least time."""
+    """Returns whether a run-time index moves the view as a whole. Such a copy takes a minimum time.
+    """
     return view.dynamic is not None and not isinstance(view.dynamic, Columns)
 
 
 def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicate=None):
-    """dst = src. `dtype`, which published kernels pass, is that of dst."""
+    """dst = src. Published kernels pass `dtype`, which is the type of dst."""
     call = "nki.isa.tensor_copy"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
@@ -58,7 +59,7 @@ def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicat
 
 
 def copy_values(s, dst, src):
-    """Bit for bit between equal types, else through float32."""
+    """Copies the bits between equal types, and converts through float32 otherwise."""
     bits = src.bits()
     if src.dtype is not dst.dtype:
         numbers = values.decode(bits, src.dtype)
@@ -67,7 +68,7 @@ def copy_values(s, dst, src):
 
 
 def memset(dst, value, engine=engine.unknown, name=None):
-    """Every element of dst becomes `value`."""
+    """Sets every element of dst to `value`."""
     call = "nki.isa.memset"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "gpsimd", "scalar"))
@@ -118,7 +119,7 @@ def check_bitwise(call, op, *views):
 
 
 def compute(op, a, b, exact=False):
-    """As the engine does: in float32, or whole 32-bit numbers where `exact`."""
+    """Computes like the engine: in float32, or with whole 32-bit numbers if `exact`."""
     if exact and not op.bitwise and op.name in ("add", "subtract", "multiply", "maximum", "minimum"):
         return op.evaluate(a.astype(np.int64), b.astype(np.int64))
     if op.bitwise and b is not None and isinstance(b, np.ndarray):
@@ -127,7 +128,9 @@ def compute(op, a, b, exact=False):
 
 
 def scalar_operand(s, call, operand, value, data, bitwise=False):
-    """A number or a tensor of one element per partition, as an array that broadcasts over `data`."""
+    """Returns a number, or a tensor of one element per partition, as an array that broadcasts over
+    `data`.
+    """
     if operands.is_number(value) or value is None:
         number = 0 if value is None else value
         return np.asarray(number).astype(data.dtype.raw) if bitwise else np.float32(number)
@@ -145,11 +148,14 @@ def with_scalar(op, a, scalar, reverse):
 
 def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, operand1=None, reverse1=False, engine=engine.unknown,
                   name=None):  # fmt: skip
-    """dst = (data <op0> operand0) <op1> operand1, the operands numbers or one element per partition."""
+    """dst = (data <op0> operand0) <op1> operand1. The operands are numbers or have one element per
+    partition.
+    """
     call = "nki.isa.tensor_scalar"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
-    first = operators.ALL["bypass"] if op0 is None else operators.find(op0, call, "op0")  # published kernels pass None
+    # Published kernels pass None for op0.
+    first = operators.ALL["bypass"] if op0 is None else operators.find(op0, call, "op0")
     second = None if op1 is None else operators.find(op1, call, "op1")
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
@@ -195,7 +201,7 @@ def _step(s, call, operand, op, numbers, value, data, reverse):
 
 def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None, dtype=None,
                          engine=engine.unknown):  # fmt: skip
-    """dst = (data <op0> operand0) <op1> operand1, where operand1 is a tensor like data."""
+    """dst = (data <op0> operand0) <op1> operand1, where operand1 is a tensor of data's shape."""
     call = "nki.isa.scalar_tensor_tensor"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "gpsimd"), "vector")
@@ -240,7 +246,7 @@ def reciprocal(dst, data, name=None, engine=engine.unknown):
 
 
 def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
-    """dst = src where the predicate is not zero; elsewhere dst stays."""
+    """dst = src where the predicate is not zero. Other elements of dst keep their values."""
     call = "nki.isa.tensor_copy_predicated"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)

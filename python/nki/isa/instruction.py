@@ -1,11 +1,14 @@
-"""What an instruction's call returns."""
+"""The return value of an instruction's call."""
 
 from __future__ import annotations
 
 
 class NkiInstruction:
-    """A recorded instruction. Dependencies between instructions follow from their operands; further ones, which only
-    order what is independent, are accepted and not modelled."""
+    """A recorded instruction.
+
+    Dependencies follow from the operands. `depends_on` accepts further dependencies, but they only
+    order independent instructions and are not modelled.
+    """
 
     __slots__ = ()
 

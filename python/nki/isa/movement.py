@@ -1,4 +1,4 @@
-"""Movement between and within partitions: shuffles and gathers."""
+"""Moves data between and within partitions: shuffles and gathers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _KEEP = 255
 
 
 def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
-    """Within each 32 partitions: dst's partition i is src's partition shuffle_mask[i], or stays where that is 255."""
+    """Sets partition i of dst to partition shuffle_mask[i] of src within each 32 partitions. 255
+    keeps partition i of dst.
+    """
     call = "nki.isa.nc_stream_shuffle"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
@@ -48,7 +50,7 @@ def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
 
 
 def _quadrants(src):
-    """src and, as far as its tensor reaches, the partitions behind it up to a multiple of 32."""
+    """Returns src together with the following partitions of its tensor, up to a multiple of 32."""
     row = src.layout.row
     first = src.offset // row
     count = min(-(-src.shape[0] // 32) * 32, src.storage.shape[0] - first)
@@ -56,7 +58,7 @@ def _quadrants(src):
 
 
 def nc_n_gather(dst, data, indices, name=None):
-    """dst[p, i] = data[p, indices[p, i]], free axes as one."""
+    """dst[p, i] = data[p, indices[p, i]], where all free axes count as one."""
     call = "nki.isa.nc_n_gather"
     s = sessions.active(call)
     for operand, view in (("dst", dst), ("data", data), ("indices", indices)):
@@ -82,7 +84,9 @@ def nc_n_gather(dst, data, indices, name=None):
 
 
 def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, name=None):
-    """Each 16 partitions gather elements of their own by the indices that the 16 hold together, partition by partition."""
+    """Gathers elements for each 16 partitions. All 16 use the indices that they hold together, in
+    the order of partitions.
+    """
     call = "nki.isa.local_gather"
     s = sessions.active(call)
     for operand, view in (("dst", dst), ("src_buffer", src_buffer), ("index", index)):

@@ -1,7 +1,9 @@
-"""Microscaled numbers of trn3: groups of 8 partitions x 4 elements share a scale that is a power of two.
+"""Microscaled numbers of trn3: a group of 8 partitions x 4 elements shares a scale, which is a
+power of two.
 
-A packed element holds four neighbours of one partition. The scales of the partitions [32 q, 32 q + 32) lie in the
-partitions 32 q to 32 q + 3. Source: the nki.isa documentation of quantize_mx and nc_matmul_mx (SDK 2.32).
+A packed element holds four neighbours of one partition. The scales of the partitions [32 q, 32 q +
+32) are in the partitions 32 q to 32 q + 3. Source: the nki.isa documentation of quantize_mx and
+nc_matmul_mx (SDK 2.32).
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def _check_generation(s, call):
 
 
 def quantize_mx(dst, src, dst_scale, name=None):
-    """dst = src in fp8, four elements in one, and dst_scale = the exponents of the groups."""
+    """dst = src in fp8, four elements packed into one, and dst_scale = the exponents of the groups.
+    """
     call = "nki.isa.quantize_mx"
     s = sessions.active(call)
     _check_generation(s, call)
@@ -59,12 +62,13 @@ def quantize_mx(dst, src, dst_scale, name=None):
 
 
 def _scale_rows(partitions):
-    """The partitions that hold the scales of so many partitions."""
+    """Returns the partitions that hold the scales of `partitions` partitions."""
     return np.array([32 * (g // 4) + g % 4 for g in range(partitions // 8)])
 
 
 def quantized(numbers: np.ndarray, element) -> tuple[np.ndarray, np.ndarray]:
-    """Packed bits [P, F / 4] and biased exponents [P / 8, F / 4] of float32 numbers [P, F]."""
+    """Returns packed bits [P, F / 4] and biased exponents [P / 8, F / 4] of float32 numbers [P, F].
+    """
     p, f = numbers.shape
     groups = np.abs(numbers).reshape(p // 8, 8, f // 4, 4).max(axis=(1, 3))
     exponent = np.frexp(np.where(groups > 0, groups, 1.0))[1] - 1 - (_LARGEST_EXPONENT[element] - 1)
@@ -76,7 +80,7 @@ def quantized(numbers: np.ndarray, element) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpacked(bits: np.ndarray, dtype) -> np.ndarray:
-    """float32 [P, F, 4] of packed bits [P, F]."""
+    """Returns the float32 numbers [P, F, 4] of packed bits [P, F]."""
     if dtype is dtypes.float4_e2m1fn_x4:
         return _FP4[np.stack([(bits >> shift) & 0xF for shift in (0, 4, 8, 12)], axis=-1)]
     codes = np.ascontiguousarray(bits).view(np.uint8).reshape(*bits.shape, 4)
@@ -85,7 +89,9 @@ def unpacked(bits: np.ndarray, dtype) -> np.ndarray:
 
 def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None, tile_size=None, accumulate=None,
                  name=None):  # fmt: skip
-    """dst (+)= stationary.T @ moving over partitions and the four packed elements, with their scales."""
+    """dst (+)= stationary.T @ moving. The sum runs over partitions and the four packed elements,
+    with their scales.
+    """
     call = "nki.isa.nc_matmul_mx"
     s = sessions.active(call)
     _check_generation(s, call)

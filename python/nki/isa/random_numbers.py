@@ -1,4 +1,6 @@
-"""Random numbers and dropout. The generator is NumPy's: the distribution is the hardware's, the numbers are not."""
+"""Random numbers and dropout. The numbers come from NumPy's generator: they have the hardware's
+distribution but other values.
+"""
 
 from __future__ import annotations
 
@@ -52,19 +54,21 @@ def rand2(dst, min, max, name=None):
 
 
 def set_rng_seed(src_seeds, name=None):
-    """Seeds the Vector engine's generator."""
+    """Seeds the generator of the Vector engine."""
     return _seed("nki.isa.set_rng_seed", src_seeds, "vector")
 
 
 def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
-    """Seeds an engine's generator, one state per partition."""
+    """Seeds the generator of an engine with one state per partition."""
     return _seed(
         "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"))
     )
 
 
 def rand_get_state(dst, engine=engine.gpsimd, name=None):
-    """dst = an engine's generator, one state per partition. `rand_set_state` of it makes the numbers go on from here."""
+    """dst = the generator's state, one per partition. `rand_set_state` with it continues the
+    numbers from here.
+    """
     call = "nki.isa.rand_get_state"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("gpsimd", "vector"))
@@ -76,7 +80,7 @@ def rand_get_state(dst, engine=engine.gpsimd, name=None):
     if dst.dtype is not dtypes.uint32 or dst.ndim != 2 or dst.shape[1] != _STATE[by]:
         errors.fail(call, f"dst: {dst.describe()}, expected uint32 [partitions, {_STATE[by]}], the state of {by}'s generator")
     s.emit("rng", by, ("dst",), [dst])
-    if s.values:  # a seed stands for the state, and the generator begins anew from it
+    if s.values:  # a seed stands for the state, and the generator restarts from it
         seed = s.random.integers(2**32, dtype=np.uint32)
         s.random = np.random.default_rng(int(seed))
         dst.put(np.full(dst.shape, seed, np.uint32))
@@ -95,7 +99,7 @@ def _seed(call, src_seeds, by):
 
 
 def dropout(dst, data, prob, name=None):
-    """dst = data with elements replaced by zero, each with probability `prob`."""
+    """dst = data in which each element is replaced by zero with probability `prob`."""
     call = "nki.isa.dropout"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)

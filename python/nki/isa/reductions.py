@@ -66,11 +66,13 @@ def tensor_partition_reduce(dst, op, data, name=None):
     return DONE
 
 
-# The accumulator registers, one per partition, that the instructions of an engine share
+# The instructions of an engine share accumulator registers, one per partition.
 
 
 def accumulate(s, call, engine_name, op, command, part, initial=None, result=None, negate=False):
-    """What `reduce_cmd` says is done with `part`, one number per partition; `result` receives the registers."""
+    """Updates the registers with `part`, one number per partition, as `command` says. `result`
+    receives the registers.
+    """
     registers = s.state.get(("registers", engine_name))
     name = command.name
     if name in ("reset", "reset_reduce"):
@@ -162,12 +164,14 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
 
 
 def _begin(command):
-    """The same start of the registers, with nothing added yet."""
+    """Returns the command that starts the registers in the same way but adds nothing yet."""
     return reduce_cmd.reset if command.name == "reset_reduce" else command
 
 
 def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, reverse1=False, name=None):
-    """dst[i] = op1(op0(data0[i], dst[i - 1]), data1[i]) in each partition, from `initial`."""
+    """dst[i] = op1(op0(data0[i], dst[i - 1]), data1[i]) in each partition, beginning with
+    `initial`.
+    """
     call = "nki.isa.tensor_tensor_scan"
     s = sessions.active(call)
     first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
@@ -198,7 +202,9 @@ def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, rev
 
 
 def bn_stats(dst, data, name=None):
-    """dst = (count, mean, variance x count) of the even elements of each partition, then of the odd ones."""
+    """dst = (count, mean, variance x count) of the even elements of each partition, followed by
+    those of the odd elements.
+    """
     call = "nki.isa.bn_stats"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
@@ -224,7 +230,7 @@ def bn_stats(dst, data, name=None):
 
 
 def bn_aggr(dst, data, name=None):
-    """dst = (mean, variance) of all that the triples of `data` count."""
+    """dst = (mean, variance) of all elements that the triples in `data` describe."""
     call = "nki.isa.bn_aggr"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)

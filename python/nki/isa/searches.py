@@ -1,4 +1,6 @@
-"""GpSimd's searches in one instruction: the largest elements, and the segments of a sequence."""
+"""Searches that GpSimd does in one instruction: the largest elements, and the segments of a
+sequence.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,17 @@ from ..tracer import dtypes, errors, operands
 from ..tracer import session as sessions
 from .instruction import DONE
 
-_SNAKE = 16  # partitions of a GpSimd core: element i of a group lies in its partition i % 16, at i // 16
+# The partitions of a GpSimd core. Element i of a group is in its partition i % 16, at position i //
+# 16.
+_SNAKE = 16
 
 
 def topk(val_dst, idx_dst, src, n, sorted=False, name=None):
-    """For each 16 partitions: the k largest of their n elements and where they were, all in the order of a snake. k is the free
-    size of val_dst. They ascend; `sorted` has the largest first. Of equals the first is taken."""
+    """Finds the k largest of n elements and their positions for each group of 16 partitions.
+
+    k is the free size of val_dst. All operands have their elements in snake order (see _SNAKE). The
+    results ascend, or descend with `sorted`. Of equal elements the first is taken.
+    """
     call = "nki.isa.topk"
     s = sessions.active(call)
     n = int(n)
@@ -35,7 +42,7 @@ def topk(val_dst, idx_dst, src, n, sorted=False, name=None):
 
 
 def _checked(call, val_dst, idx_dst, src, n):
-    """k, if the operands are what the documentation of nki.isa.topk asks for."""
+    """Returns k after checking the operands against the documentation of nki.isa.topk."""
     wanted = (("val_dst", val_dst, dtypes.bfloat16), ("idx_dst", idx_dst, dtypes.uint32), ("src", src, dtypes.bfloat16))
     for operand, view, dtype in wanted:
         operands.on_chip(call, operand, view, ("sbuf",))
@@ -55,7 +62,7 @@ def _checked(call, val_dst, idx_dst, src, n):
 
 
 def _snake(rows, columns, view):
-    """Each row over 16 partitions; what the last column has beyond its end is zero."""
+    """Distributes each row over 16 partitions. The unused elements of the last column are zero."""
     padded = np.zeros((len(rows), columns * _SNAKE), rows.dtype)
     padded[:, : rows.shape[1]] = rows
     laid = padded.reshape(len(rows), columns, _SNAKE).transpose(0, 2, 1).reshape(len(rows) * _SNAKE, columns)
@@ -67,7 +74,9 @@ def _snake(rows, columns, view):
 
 
 def sequence_bounds(dst, segment_ids, name=None):
-    """dst[0, 0] = where the segment of each element begins, dst[0, 1] = where it ends; n and -1 for padding, whose id is 0."""
+    """dst[0, 0] = the begin of each element's segment, dst[0, 1] = its end. Padding has id 0, begin
+    n and end -1.
+    """
     call = "nki.isa.sequence_bounds"
     s = sessions.active(call)
     for operand, view in (("dst", dst), ("segment_ids", segment_ids)):

@@ -1,4 +1,6 @@
-"""Patterns, masks and searches: iota and the selects, max8 and its companions, nonzero_with_count."""
+"""Patterns, masks and searches: iota and the selects, max8 and related instructions,
+nonzero_with_count.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _LEAST = -3.4028235e38
 
 
 def _affine(call, dst, pattern, offset, channel_multiplier):
-    """The whole numbers of a pattern [[step, count], ...], one per element of dst."""
+    """Returns the whole numbers of a pattern [[step, count], ...], one per element of dst."""
     pairs = [(int(step), int(count)) for step, count in pattern]
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
         errors.fail(
@@ -43,7 +45,7 @@ def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
 def affine_select(
     dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None
 ):
-    """dst = on_true_tile where cmp_op(the affine pattern, 0), else on_false_value."""
+    """dst = on_true_tile where cmp_op(the affine pattern, 0) holds, else on_false_value."""
     call = "nki.isa.affine_select"
     s = sessions.active(call)
     compare = operators.find(cmp_op, call, "cmp_op")
@@ -62,13 +64,17 @@ def affine_select(
 
 
 def _chosen_holes(holes, chosen):
-    """Unwritten elements that a selection takes; the others do no harm."""
+    """Returns which unwritten elements a selection takes. Unwritten elements that are not taken do
+    no harm.
+    """
     return None if holes is None else holes.reshape(chosen.shape) & chosen
 
 
 def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None,
                  reduce_op="maximum", range_start=0, on_false_value=_LEAST, name=None):  # fmt: skip
-    """dst = on_true_tile where both bounds hold for the element's number, else on_false_value; and its maximum."""
+    """dst = on_true_tile where the element's index is within both bounds, else on_false_value. Also
+    reduces dst.
+    """
     call = "nki.isa.range_select"
     s = sessions.active(call)
     if s.device.generation < 3:
@@ -103,7 +109,9 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
 
 def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_op="maximum",
                   reverse_pred=False, name=None):  # fmt: skip
-    """dst = on_true where the predicate is not zero, else on_false; and its maximum if `reduce_cmd` says so."""
+    """dst = on_true where the predicate is not zero, else on_false. Also reduces dst if
+    `reduce_cmd` says so.
+    """
     call = "nki.isa.select_reduce"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
@@ -147,14 +155,16 @@ def _reduce(s, call, reduce_op, command, result, reduce_res):
 
 
 def _written(s, dst, result, holes=None):
-    """dst and what it was reduced to; `holes` of dst are those of its partition's result too."""
+    """Marks dst and its reduction as written. A partition's reduction is unwritten if an element of
+    the partition is.
+    """
     s.writes(dst, holes=holes)
     if result is not None:
         rows = None if holes is None else holes.reshape(len(holes), -1).any(axis=1).reshape(result.shape)
         s.writes(result, holes=rows)
 
 
-# The eight largest
+# The following instructions work on the eight largest elements.
 
 
 def _eight(call, operand, view, most=16384):
@@ -164,7 +174,7 @@ def _eight(call, operand, view, most=16384):
 
 
 def max8(dst, src, name=None):
-    """dst = the eight largest of each partition, the largest first."""
+    """dst = the eight largest elements of each partition, in descending order."""
     call = "nki.isa.max8"
     s = sessions.active(call)
     _eight(call, "dst", dst, 8)
@@ -179,7 +189,9 @@ def max8(dst, src, name=None):
 
 
 def _matches(numbers, wanted, order):
-    """For each partition and each of the eight values, the first place that no other value has taken; -1: none."""
+    """Returns the first free position of each of the eight values in each partition, or -1. A
+    position is used once.
+    """
     found = np.full(wanted.shape, -1, np.int64)
     for p in range(len(numbers)):
         taken: dict = {}
@@ -193,7 +205,7 @@ def _matches(numbers, wanted, order):
 
 
 def nc_find_index8(dst, data, vals, name=None):
-    """dst = where each of the eight `vals` is first found; all ones where it is not."""
+    """dst = the first position of each of the eight `vals`, or all ones if a value is not found."""
     call = "nki.isa.nc_find_index8"
     s = sessions.active(call)
     _eight(call, "dst", dst, 8)
@@ -213,7 +225,9 @@ def nc_find_index8(dst, data, vals, name=None):
 
 
 def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
-    """dst = data with the first occurrence of each of the eight `vals` replaced by `imm`; dst_idx: where they were."""
+    """dst = data in which the first occurrence of each of the eight `vals` is replaced by `imm`.
+    dst_idx = their positions.
+    """
     call = "nki.isa.nc_match_replace8"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
@@ -241,7 +255,8 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
 
 
 def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
-    """In each 16th partition: the numbers of the elements that are not zero, padding, and how many there are."""
+    """Writes the positions of the nonzero elements, padding and their count in each 16th partition.
+    """
     call = "nki.isa.nonzero_with_count"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst, ("sbuf",))

@@ -1,4 +1,4 @@
-"""Registers: numbers that decide at run time."""
+"""Registers of the sequencers, and the instructions that load and store them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .instruction import DONE
 
 
 def register_alloc(x=None):
-    """A register, with a number in it, or what a tensor of one element holds."""
+    """Returns a register that holds nothing, a number, or the value of a tensor of one element."""
     sessions.active("nki.isa.register_alloc")
     if isinstance(x, Tensor):
         register = Register()
@@ -34,7 +34,9 @@ def _one(call, operand, view):
 
 
 def register_load(dst, src):
-    """The register takes the number of a tensor of one element; without values nobody knows it."""
+    """Loads the number of a tensor of one element into the register. Without values the number is
+    unknown.
+    """
     call = "nki.isa.register_load"
     s = sessions.active(call)
     _one(call, "src", src)
@@ -63,7 +65,9 @@ def _wide(call, operand, view):
 
 
 def scalar_load(src):
-    """A scalar with the number of a tensor of one element, of its width."""
+    """Returns a scalar with the number of a tensor of one element. It has the width of the tensor's
+    type.
+    """
     call = "nki.isa.scalar_load"
     scalar = NkiScalar(dtype=_wide(call, "src", src).dtype)
     register_load(scalar, src)

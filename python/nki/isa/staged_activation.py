@@ -1,4 +1,4 @@
-"""activate2 of trn3: two operators before an activation function, and a reduction behind it, in one instruction."""
+"""activate2 of trn3: two operators, an activation function and a reduction in one instruction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .enums import reduce_cmd
 from .instruction import DONE
 from .reductions import accumulate, free_axes
 
-# The documentation of nki.isa.activate2 has these pairs of operators and reductions.
+# The documentation of nki.isa.activate2 lists these pairs of operators and these reductions.
 _STAGES = {("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass"), ("add", "bypass"), ("subtract", "bypass"),
            ("bypass", "bypass")}  # fmt: skip
 _REDUCTIONS = ("add", "maximum", "minimum", "abs_max", "abs_min")
@@ -21,7 +21,9 @@ _CALL = "nki.isa.activate2"
 
 def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, reverse1=False, reduce_op=None, reduce_res=None,
               reduce_cmd=reduce_cmd.idle, engine=None, name=None):  # fmt: skip
-    """dst = op((data <op0> imm0) <op1> imm1), with a reduction over the free axes if `reduce_cmd` says so."""
+    """dst = op((data <op0> imm0) <op1> imm1). Also reduces dst over the free axes if `reduce_cmd`
+    says so.
+    """
     s = sessions.active(_CALL)
     function, stages, reduction = _operators(s, op, (op0, op1), reduce_op)
     by = operands.engine(_CALL, engine, ("scalar", "gpsimd"), "scalar")

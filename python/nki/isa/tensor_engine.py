@@ -1,4 +1,4 @@
-"""The Tensor engine: products of matrices and transposes."""
+"""The Tensor engine: matrix products and transposes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _NAMES = ("dst", "stationary", "moving")
 
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False,
               accumulate=None, tile_position=(), tile_size=(), perf_mode=matmul_perf_mode.none, name=None):  # fmt: skip
-    """dst = stationary.T @ moving, or dst += where `accumulate` says so; None adds to what a product wrote before."""
+    """dst = stationary.T @ moving, or dst += ... if `accumulate` is true. None adds if a product
+    has written dst before.
+    """
     s = sessions.active(_CALL)
     double = perf_mode is not None and getattr(perf_mode, "name", perf_mode) != "none"
     try:
@@ -55,7 +57,10 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
 
 
 def product_holes(dst, stationary, moving, transposes=False):
-    """Which elements of a product come from unwritten ones: whole rows and columns; of a transpose those alone."""
+    """Returns which elements of a product depend on unwritten elements.
+
+    These are whole rows and columns of a product, and single elements of a transpose.
+    """
     if stationary is None and moving is None:
         return None
     found = np.zeros((dst.layout.partitions, dst.layout.free), bool)
@@ -74,7 +79,7 @@ def product_holes(dst, stationary, moving, transposes=False):
 
 
 def _resolved(accumulate, before, dst):
-    """True, False, or an array of bool: which elements of dst the product is added to."""
+    """Returns whether the product is added to dst: True, False, or an array of bool per element."""
     if accumulate is None:
         return before
     if not accumulate:
@@ -121,7 +126,7 @@ def _check_types(s, dst, stationary, moving, is_transpose, double):
     if double and s.device.generation < 3:
         errors.fail(_CALL, f"perf_mode double_row: {s.device.name} does not have it")
     allowed = {dtypes.float32, dtypes.bfloat16} if s.device.generation >= 4 else {dtypes.float32}
-    if is_transpose:  # a transpose keeps the type of what it transposes
+    if is_transpose:  # a transpose keeps its operand's type
         allowed = allowed | {moving.dtype, stationary.dtype}
     if dst.dtype not in allowed:
         errors.fail(_CALL, f"dst: {dst.describe()}: {s.device.name} writes {' or '.join(sorted(allowed))}")
@@ -156,15 +161,17 @@ def _multiply(s, dst, stationary, moving, is_transpose, double, add):
 
 
 def _permuted(a, b):
-    """a.T @ b where one of them is a permutation and the other may hold NaN or infinities."""
+    """Returns a.T @ b where one is a permutation and the other may contain NaN or infinities."""
     clean_a, clean_b = np.isfinite(a).all(), np.isfinite(b).all()
-    if clean_b and not clean_a:  # a is transposed: column j of b picks a row of a
+    if clean_b and not clean_a:  # a is transposed: column j of b selects a row of a
         return np.stack([a[np.argmax(b[:, j] != 0)] for j in range(b.shape[1])], axis=1)
     return np.stack([b[np.argmax(a[:, i] != 0)] for i in range(a.shape[1])])
 
 
 def nc_transpose(dst, data, engine=engine.unknown, name=None):
-    """dst = data.T, of partitions and all free axes as one, on the Tensor engine into PSUM or on the Vector engine."""
+    """dst = data.T, where all free axes count as one. Runs on the Tensor engine (into PSUM) or on
+    the Vector engine.
+    """
     call = "nki.isa.nc_transpose"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("tensor", "vector"))

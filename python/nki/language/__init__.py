@@ -90,7 +90,7 @@ dtype = DType
 
 
 class no_reorder:  # noqa: N801
-    """A region that the compiler does not reorder; the trace keeps the order of the program anyway."""
+    """A region that the compiler does not reorder. The trace always has the program's order."""
 
     def __enter__(self):
         return self

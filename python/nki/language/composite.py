@@ -1,4 +1,4 @@
-"""Functions that are several instructions."""
+"""Functions that consist of several instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .memory import psum
 
 
 def var(x, axis, dtype=None, keepdims=True):
-    """The mean squared distance from the mean; the reduced axes stay."""
+    """Returns the mean squared distance from the mean. The reduced axes stay with one element."""
     center = mean(x, axis, "float32", True)
     distance = elementwise(ALL["subtract"], x, center, "float32")
     return mean(unary(ALL["square"], distance), axis, dtype or x.dtype, True)
@@ -25,7 +25,7 @@ def softmax(x, axis=-1, dtype=None):
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
-    """x / sqrt(sum of squares / n + epsilon) * w."""
+    """Returns x / sqrt(sum of squares / n + epsilon) * w."""
     wide = compute_dtype or "float32"
     squares = reduction("add", unary(ALL["square"], x, wide), axis, wide, True)
     scaled = ndarray(squares.shape, wide)
@@ -35,7 +35,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None):
 
 
 def where(condition, x, y, dtype=None):
-    """x where the condition is not zero, else y."""
+    """Returns x where the condition is not zero, else y."""
     shaped = next((v for v in (x, y) if not operands.is_number(v)), condition)
     out = ndarray(condition.shape, dtype or shaped.dtype)
     if operands.is_number(y):
@@ -53,7 +53,7 @@ def where(condition, x, y, dtype=None):
 
 
 def transpose(x, dtype=None):
-    """A tile with partitions and free axis exchanged."""
+    """Returns a tile with partitions and free axis exchanged."""
     operands.tensor("nki.language.transpose", "x", x)
     across = ndarray((x.layout.free, x.shape[0]), x.dtype, buffer=psum)
     isa.nc_transpose(across, x)
@@ -63,7 +63,7 @@ def transpose(x, dtype=None):
 
 
 def matmul(x, y, transpose_x=False):
-    """x @ y, or x.T @ y, in PSUM."""
+    """Returns x @ y, or x.T @ y, in PSUM."""
     stationary = x if transpose_x else transpose(x)
     out = ndarray((stationary.layout.free, y.layout.free), "float32", buffer=psum)
     isa.nc_matmul(out, stationary, y)
@@ -75,7 +75,7 @@ def expand_dims(x, axis):
 
 
 def broadcast_to(x, shape, dtype=None):
-    """A tile of that shape in which axes of one element repeat."""
+    """Returns a tile of that shape in which axes of one element are repeated."""
     shape = tuple(shape)
     if x.shape[0] != shape[0] and x.shape[0] != 1:
         errors.fail("nki.language.broadcast_to", f"{x.describe()} does not become {list(shape)}")
@@ -94,7 +94,7 @@ def broadcast_to(x, shape, dtype=None):
 
 
 def gather_flattened(data, indices, axis=0, dtype=None):
-    """Elements of each partition by their number in it."""
+    """Returns elements of each partition by their index in the partition."""
     out = ndarray(indices.shape, dtype or data.dtype)
     isa.nc_n_gather(out, data, indices)
     return out

@@ -1,4 +1,4 @@
-"""New tensors, and what is loaded and stored whole."""
+"""Creates tensors, and loads and stores whole tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .memory import region, sbuf, shared_hbm
 
 
 def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tensor:
-    """A new tensor whose elements nothing has written."""
+    """Returns a new tensor with unwritten elements."""
     call = "nki.language.ndarray"
     s = sessions.active(call)
     found, memory = region(buffer)
@@ -54,7 +54,7 @@ def _fill(made, value):
     if made.memory != HBM:
         isa.memset(made, value)
         return
-    # HBM is filled from a tile of SBUF, 128 rows at a time.
+    # HBM is filled from a tile in SBUF, 128 rows at a time.
     rows = made.reshape((made.shape[0], made.size // made.shape[0]))
     tile = ndarray((min(128, rows.shape[0]), rows.shape[1]), made.dtype)
     isa.memset(tile, value)
@@ -64,7 +64,7 @@ def _fill(made, value):
 
 
 def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
-    """Uniform in [0, 1)."""
+    """Returns uniform random numbers in [0, 1)."""
     made = ndarray(shape, dtype, buffer, name)
     s = sessions.current
     s.emit("rng", "vector", ("dst",), [made])
@@ -75,7 +75,7 @@ def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
 
 
 def random_seed(seed):
-    """What `rand` makes from here on follows from `seed`, one integer on chip."""
+    """Seeds the generator of `rand` with `seed`, one integer on chip."""
     call = "nki.language.random_seed"
     if operands.tensor(call, "seed", seed).size != 1:
         errors.fail(call, f"seed: {seed.describe()}, expected [1, 1]")
@@ -83,7 +83,7 @@ def random_seed(seed):
 
 
 def load(src, dtype=None) -> Tensor:
-    """A new tile in SBUF with what `src` in HBM holds."""
+    """Returns a new tile in SBUF with the contents of `src` in HBM."""
     operands.tensor("nki.language.load", "src", src)
     made = ndarray(src.shape, dtype or src.dtype)
     isa.dma_copy(made, src)
@@ -91,7 +91,7 @@ def load(src, dtype=None) -> Tensor:
 
 
 def store(dst, value):
-    """`value` in SBUF goes to `dst` in HBM."""
+    """Copies `value` in SBUF to `dst` in HBM."""
     call = "nki.language.store"
     operands.tensor(call, "dst", dst)
     value = operands.tensor(call, "value", value)
@@ -109,7 +109,9 @@ def load_transpose2d(src, dtype=None) -> Tensor:
 
 
 def shared_constant(constant, dtype=None) -> Tensor:
-    """Data that the compiled kernel brings along, in HBM: an array, or the path of a .npy file."""
+    """Returns data that is part of the compiled kernel, in HBM. `constant` is an array or the path
+    of a .npy file.
+    """
     call = "nki.language.shared_constant"
     s = sessions.active(call)
     if isinstance(constant, Tensor):
@@ -130,7 +132,7 @@ def shared_constant(constant, dtype=None) -> Tensor:
 
 
 def shared_identity_matrix(n, dtype="uint8", dst=None) -> Tensor:
-    """The identity in SBUF, loaded from a constant."""
+    """Returns the identity matrix in SBUF, loaded from a constant."""
     s = sessions.active("nki.language.shared_identity_matrix")
     found = dtypes.find(dtype)
     known = s.state.setdefault("identities", {})
@@ -152,7 +154,7 @@ def device_print(print_prefix, tensor):
 
 
 def assign(view, value):
-    """`view[...] = value`: a copy, a transfer where HBM takes part, or a fill."""
+    """`view[...] = value`: copies on chip, transfers from or to HBM, or fills with a number."""
     if operands.is_number(value):
         _fill(view, value)
         return

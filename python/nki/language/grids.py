@@ -1,9 +1,10 @@
-"""Grids: a tensor seen as tiles, or as blocks of tiles (NKI 0.7). They address a part of a tensor and move nothing;
-`.data` is that part as the operand of an instruction.
+"""Grids (NKI 0.7): a tensor divided into tiles, or into blocks of tiles.
 
-A grid selects a range of elements along every dimension of what lies behind it. That is a tensor as it is or, for what
-`alloc_tiles` allocates on chip, tiles side by side in their partitions. In which order `.data` has several rows of
-tiles is not documented: assumed is [partitions, rows of tiles, tiles in a row, elements], on both sides of a copy.
+A grid addresses a part of a tensor and moves nothing. `.data` is that part as the operand of an
+instruction. A grid selects a range of elements along every dimension of its tensor. The tensor is
+an ordinary one, or the memory of `alloc_tiles` on chip, where tiles are next to each other in their
+partitions. The order of several rows of tiles in `.data` is not documented. Assumed: [partitions,
+rows of tiles, tiles in a row, elements], on both sides of a copy.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ def _sizes(call: str, operand: str, value, rank: int | None = None) -> tuple:
 
 
 class _Region:
-    """A tensor as it is."""
+    """An ordinary tensor."""
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
 
     def view(self, first, count, kept, tile):
-        """The elements [first, first + count) along each dimension, without those dimensions that are not kept."""
+        """Returns the elements [first, first + count) along each dimension. Dimensions that are not
+        kept are removed.
+        """
         view = self.tensor[tuple(slice(f, f + n) for f, n in zip(first, count))]
         for axis in reversed([d for d, keep in enumerate(kept) if not keep]):
             view = view.squeeze_dim(axis)
@@ -50,7 +53,9 @@ class _Region:
 
 
 class _Packed:
-    """Tiles side by side on chip, in the order of their coordinates. `tensor` is made by alloc_tiles."""
+    """Tiles next to each other on chip, in the order of their coordinates. alloc_tiles sets
+    `tensor`.
+    """
 
     def __init__(self, shape: tuple, tile: tuple):
         lead = len(shape) - len(tile)
@@ -73,8 +78,11 @@ class _Packed:
 
 
 class NkiGrid:
-    """What tiles and blocks have in common. Along each dimension: the first selected element, how many there are, and
-    whether the coordinate is still there."""
+    """The common base of grids of tiles and of blocks.
+
+    A selection has three entries per dimension: the first selected element, the number of elements,
+    and whether the dimension still has a coordinate.
+    """
 
     def __init__(self, behind, tile_shape, first, count, open_):
         self._behind = behind
@@ -100,7 +108,9 @@ class NkiGrid:
 
     @property
     def element_shape(self) -> tuple:
-        """Of the selected elements; untiled dimensions that an index has chosen from are gone."""
+        """The shape of the selected elements. Untiled dimensions that an index has chosen from are
+        removed.
+        """
         return tuple(n for d, n in enumerate(self._count) if d >= self._lead or self._open[d])
 
     @property
@@ -181,7 +191,9 @@ class NkiBlockGrid(NkiGrid):
 
 
 def _opened(call, source, tile_shape):
-    """What lies behind `source`, its tiles, and the selection with every coordinate of them there again."""
+    """Returns the tensor of `source`, the shape of its tiles, and the selection with all
+    coordinates of the tiles restored.
+    """
     if isinstance(source, NkiGrid):
         tile = source.tile_shape
         if tile_shape is not None:

@@ -1,7 +1,7 @@
 """Loops and the launch grid.
 
-Loops that Python runs are unrolled, as the language says; those of nki.language leave marks in the trace. Loops over
-registers run too, as far as the numbers in the registers are known.
+Loops that Python runs are unrolled, as in the language. The loops of nki.language leave marks in
+the trace. Loops over registers run, too, if the numbers in the registers are known.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def dynamic_range(start, stop=None, step=1, **unused):
 
 
 def fori_loop(lower, upper, body_fun, step=1):
-    """The body gets a register of the kind that the bounds are, of numbers the kind that NKI 0.7 has."""
+    """Calls the body with a register per iteration. It is of the kind of the bounds, or for numbers
+    of the kind of NKI 0.7.
+    """
     for bound in (lower, upper):
         if getattr(bound, "dtype", None) is dtypes.int64:
             errors.fail("nki.language.fori_loop", "a bound is a scalar of 64 bits, expected 32")

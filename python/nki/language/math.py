@@ -1,7 +1,8 @@
-"""Functions of tiles that give a new tile in SBUF, and the operators that instructions take.
+"""Functions of tiles that return a new tile in SBUF, and the operators of instructions.
 
-Each function carries its `.operator`; as an argument of an instruction only that counts. Called, it becomes the
-instruction that the documentation names for it: tensor_tensor, tensor_scalar, activation or tensor_reduce.
+Each function has an attribute `.operator`, which is all that counts when the function is the
+argument of an instruction. A call executes the instruction that the documentation names for the
+function: tensor_tensor, tensor_scalar, activation or tensor_reduce.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "abs_m
            "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift",
            "right_shift", "logical_and", "logical_or", "logical_xor", "fmod", "mod")  # fmt: skip
 _REVERSED = {"add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
-_ON_VECTOR = {"negative", "ceil", "floor", "trunc", "logical_not", "invert", "cos", "tan"}  # no activation functions
+# The Scalar engine has no activation functions for these names.
+_ON_VECTOR = {"negative", "ceil", "floor", "trunc", "logical_not", "invert", "cos", "tan"}
 
 
 def _broadcast(call, x, y):
-    """Views of x and y of one shape: free axes of one element repeat."""
+    """Returns views of x and y of one shape. Free axes of one element are repeated."""
     if x.shape == y.shape:
         return x, y
     rank = builtins.max(x.ndim, y.ndim)
@@ -35,7 +37,7 @@ def _broadcast(call, x, y):
 
 
 def _is_column(y, x):
-    """Whether y has one float32 element for each partition of x, which has more."""
+    """Returns whether y has one float32 element per partition of x, and x has more."""
     layout = y.layout
     return (
         layout.free == 1
@@ -46,7 +48,7 @@ def _is_column(y, x):
 
 
 def elementwise(op, x, y, dtype=None) -> Tensor:
-    """x <op> y; one of them may be a number or a tile of one element per partition."""
+    """Returns x <op> y. One operand may be a number or a tile of one element per partition."""
     call = f"nki.language.{op.name}"
     if operands.is_number(x) and operands.is_number(y):
         return op.evaluate(x, y)
@@ -113,7 +115,7 @@ bypass = operators.ALL["bypass"]
 
 
 def reduction(name, x, axis, dtype=None, keepdims=False) -> Tensor:
-    """x reduced over its last free axes."""
+    """Returns x reduced over its last free axes."""
     x = operands.tensor(f"nki.language.{name}", "x", x)
     axes = sorted(a % x.ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
@@ -149,7 +151,7 @@ def all(x, axis, dtype=None):  # noqa: A001
     return reduction("logical_and", x, axis, dtype)
 
 
-# What a function is as an operator to reduce with.
+# The operators of these functions when they are used for a reduction.
 sum.operator, max.operator, min.operator, prod.operator = (
     operators.ALL[n] for n in ("add", "maximum", "minimum", "multiply")
 )

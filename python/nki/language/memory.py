@@ -1,4 +1,4 @@
-"""The memories, and what fits into a tile."""
+"""The memories, and the sizes of a tile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ shared_hbm = MemoryRegion.shared_hbm
 
 
 class _GivenHbm:
-    """Where arguments are: in HBM, either kind of it. AWS's MX samples ask for `nl.hbm`, nki-library for `nl.shared_hbm`."""
+    """The memory of arguments, which equals both kinds of HBM. AWS's MX samples compare with
+    `nl.hbm`, nki-library with `nl.shared_hbm`.
+    """
 
     name = value = "shared_hbm"
 
@@ -44,7 +46,7 @@ _NAMES = {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "s
 
 
 def region(buffer) -> tuple:
-    """The region and the tracer's memory that `buffer` means; (None, None) if it means none."""
+    """Returns the region and the tracer's memory that `buffer` names, or (None, None)."""
     found = _NAMES.get(buffer) if isinstance(buffer, str) else shared_hbm if buffer is _given else buffer
     return (found, _MEMORY[found]) if isinstance(found, MemoryRegion) else (None, None)
 
@@ -70,7 +72,9 @@ def is_sbuf(buffer):
 
 
 class _TileSize:
-    """`nl.tile_size`: sizes of the device that the kernel is traced for (outside of a kernel: trn2)."""
+    """`nl.tile_size`: sizes of the device that the kernel is traced for. Outside a kernel the
+    device is trn2.
+    """
 
     pmax = devices.PARTITIONS
     psum_fmax = psum_bank_fmax = gemm_moving_fmax = bn_stats_fmax = 512

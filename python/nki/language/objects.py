@@ -1,7 +1,8 @@
-"""The base of kernels' own classes.
+"""The base class of kernels' own classes.
 
-The vendor's front end is laxer with these than Python is with dataclasses, and published kernels rely on it: a field
-that is not given stays None, and a keyword that is no field becomes an attribute.
+The vendor's front end treats these classes less strictly than Python treats dataclasses, and
+published kernels depend on it. A field that is not given is None, and a keyword that names no field
+becomes an attribute.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from abc import ABCMeta
 
 
 class _Lax(ABCMeta):
-    """Sees `@dataclass` put its `__init__` into the class, and makes it lax."""
+    """Replaces the `__init__` that `@dataclass` puts into a class by one that is less strict."""
 
     def __setattr__(cls, name, value):
         code = getattr(value, "__code__", None)
-        if name == "__init__" and code is not None and code.co_filename == "<string>":  # made by dataclasses
+        # dataclasses compiles this function from a string.
+        if name == "__init__" and code is not None and code.co_filename == "<string>":
             value = _lax(value)
         super().__setattr__(name, value)
 

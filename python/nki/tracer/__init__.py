@@ -1,23 +1,26 @@
-"""What both dialects of NKI are built on: tensors, their memory, and the trace of what a kernel does.
+"""The common base of both dialects of NKI: tensors, their memory, and the trace of a kernel's run.
 
-    dtypes      element types; their raw bits in NumPy
-    values      bits and numbers: rounding at each write
-    layout      which elements a view has (interned), patterns of the trace
-    storage     the memory of a tensor: bytes, what was written, aliases of another type
+    dtypes      element types and their raw bits in NumPy
+    values      conversion between bits and numbers, with rounding at each write
+    layout      the elements of a view (interned), patterns of the trace
+    storage     the memory of a tensor: bytes, which bytes were written, aliases of another type
     tensor      views: shape, strides, offset, run-time index
-    indexing    t[...], access patterns, reinterpretation; a dialect's own index objects hook in by `index_expression`
-    indirect    values of views whose address a run-time index decides
-    registers   whole numbers that are known at run time only
-    session     one run: makes tensors, records instructions, reads and writes values; `session.current`
+    indexing    t[...], access patterns, reinterpretation; a dialect's own index objects have an
+                attribute `index_expression`
+    indirect    values of views whose address depends on a run-time index
+    registers   whole numbers that are known only at run time
+    session     one run: makes tensors, records instructions, reads and writes values;
+                `session.current` is the run in progress
     trace       the trace file
     operators   ALU operators and activation functions
-    operands    what instructions ask of their operands
+    operands    checks of instructions' operands
     location    the user's line that is being executed
-    errors      messages that begin with it
-    device      limits of the generations
+    errors      error messages that begin with that line
+    device      limits of the device generations
 
-An instruction (nki.isa has all of them) does four things, in this order: it checks its operands, says with `session.reads` what
-it reads, records itself with `session.emit`, computes if `session.values`, and says with `session.writes` what it has written.
-A dialect adds its language (creation of tensors, loops, functions of tiles) and may put its own objects into
-`tensor.BUFFERS` and its own assignment into `tensor.ASSIGN`.
+An instruction (see nki.isa) does five things in this order. It checks its operands, calls
+`session.reads` for what it reads, records itself with `session.emit`, computes its values if
+`session.values`, and calls `session.writes` for what it has written. A dialect adds its language
+(creation of tensors, loops, functions of tiles). It may put its own objects into `tensor.BUFFERS`
+and its own assignment into `tensor.ASSIGN`.
 """

@@ -1,8 +1,10 @@
-"""The programs of a launch grid, each in a thread of its own of which one runs at a time.
+"""Runs the programs of a launch grid. Each has a thread of its own, and only one thread runs at a
+time.
 
-A program runs until it has to wait for others (an exchange, a barrier) or has ended; then the next one goes on. So nothing runs
-at the same time, and results do not depend on chance. Tensors in shared HBM are one memory: the n-th that each program
-makes is the same. The trace is program 0's, which runs in the calling thread.
+A program runs until it has ended or must wait for others (an exchange, a barrier). Then the next
+program continues. Nothing runs at the same time, so that results do not depend on chance. Tensors
+in shared HBM are one memory: the n-th shared tensor of every program is the same. The trace is that
+of program 0, which runs in the calling thread.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from . import session as sessions
 
 
 class Group:
-    """The programs of one launch. `shared` holds the bytes of arguments and shared tensors, in the order of creation."""
+    """The programs of one launch. `shared` holds the bytes of arguments and shared tensors in the
+    order of their creation.
+    """
 
     def __init__(self, count: int):
         self.shared: list = []
@@ -22,12 +26,12 @@ class Group:
         self.sessions: list = [None] * count
         self._ended = [False] * count
         self._wakers = [threading.Semaphore(0) for _ in range(count)]
-        self._posted: dict = {}  # what programs wait with: (meeting, program) -> value
-        self._visits = [dict() for _ in range(count)]  # how often a program has come to a place
+        self._posted: dict = {}  # the values of waiting programs: (meeting, program) -> value
+        self._visits = [dict() for _ in range(count)]  # how often a program has reached a place
         self._failure: BaseException | None = None
 
     def run(self, programs: list):
-        """Runs `programs`, functions of no arguments; returns what the first returns."""
+        """Runs `programs`, functions without arguments, and returns the result of the first."""
         threads = [threading.Thread(target=self._thread, args=(i, f), daemon=True) for i, f in enumerate(programs) if i]
         for thread in threads:
             thread.start()
@@ -62,7 +66,7 @@ class Group:
         self._wakers[index].release()
 
     def _pass_on(self, index):
-        """Lets others run; comes back when it is this program's turn again."""
+        """Lets other programs run, and returns when it is this program's turn again."""
         self._wake(self._next(index))
         self._wakers[index].acquire()
         sessions.current = self.sessions[index]
@@ -70,7 +74,9 @@ class Group:
             raise self._failure
 
     def meet(self, call: str, place, value=None) -> list:
-        """All programs come here, each with a value; returns the values of all."""
+        """Waits until all programs have called this with the same place, and returns the values of
+        all.
+        """
         index = self.turn
         visit = self._visits[index].get(place, 0)
         self._visits[index][place] = visit + 1
@@ -88,7 +94,9 @@ class Group:
         return [self._posted[meeting, i] for i in everyone]
 
     def share(self, session, storage):
-        """The bytes of the session's next shared tensor, which the first to make it has made."""
+        """Gives `storage` the bytes of the session's next shared tensor. The first program that
+        makes the tensor provides them.
+        """
         number = session.shared_tensors
         session.shared_tensors += 1
         if number == len(self.shared):

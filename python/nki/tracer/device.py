@@ -1,8 +1,8 @@
-"""What the NeuronCores of three generations allow, as far as a kernel can break it.
+"""The limits of the NeuronCores of three generations that a kernel can break.
 
-Documented: partitions, PSUM (8 banks of 2 KiB per partition), SBUF per partition (192, 224, 256 KiB), the limits of
-nc_matmul and bn_stats. The usable part of SBUF is 16 KiB less: documented for trn1, the practice of public kernels on
-trn2, assumed on trn3.
+Documented: partitions, PSUM (8 banks of 2 KiB per partition), SBUF per partition (192, 224, 256
+KiB), and the limits of nc_matmul and bn_stats. The usable part of SBUF is 16 KiB smaller. That is
+documented for trn1, the practice of public kernels on trn2, and assumed on trn3.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ STATIONARY_COLUMNS = 128
 class Device:
     name: str
     generation: int  # the number in nki.isa.nc_version
-    sbuf_bytes: int  # physical, of each partition
-    moving_columns: dict  # largest free size of nc_matmul's moving operand by the result's type
+    sbuf_bytes: int  # physical bytes of each partition
+    # The largest free size of nc_matmul's moving operand, by the result's type.
+    moving_columns: dict
 
     @property
     def usable_sbuf_bytes(self) -> int:

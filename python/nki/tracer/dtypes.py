@@ -1,11 +1,11 @@
 """The element types of a NeuronCore.
 
-A `DType` is a `str` that is its name in the documentation (`nl.bfloat16 == "bfloat16"`), because kernels
-compare, print and look up types by name. Memory holds raw bits: `raw` is the NumPy type of the bits,
-and `values.py` translates between bits and numbers.
+A `DType` is a `str` with its name in the documentation (`nl.bfloat16 == "bfloat16"`), because
+kernels compare, print and look up types by name. Memory holds raw bits. `raw` is the NumPy type of
+the bits, and `values.py` converts between bits and numbers.
 
-Sources: the tables of supported types in the public nki.language and nki.isa documentation. The packed types
-hold four elements: float8 in four bytes, float4 in two.
+Sources: the tables of supported types in the public nki.language and nki.isa documentation. The
+packed types hold four elements: float8 in four bytes, float4 in two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class DType(str):
-    """An element type; `trace` is its name in trace files, `itemsize` its bytes."""
+    """An element type. `trace` is its name in trace files, and `itemsize` its size in bytes."""
 
     __slots__ = ("trace", "itemsize", "raw", "kind", "mantissa", "bias", "infinite")
 
@@ -26,7 +26,7 @@ class DType(str):
         self.kind = kind  # "float", "int" or "packed"
         self.mantissa = mantissa  # bits after the leading one
         self.bias = bias
-        self.infinite = infinite  # whether the largest exponent is kept for infinities and NaN
+        self.infinite = infinite  # whether the largest exponent is reserved for infinities and NaN
         return self
 
     __hash__ = str.__hash__
@@ -93,7 +93,7 @@ ALL = (
 )  # fmt: skip
 PACKED_ELEMENT = {float8_e4m3fn_x4: float8_e4m3fn, float8_e5m2_x4: float8_e5m2}
 
-# Short names, as on command lines.
+# Short names for command lines.
 _ALIASES = {
     "bf16": bfloat16, "fp16": float16, "fp32": float32, "tf32": tfloat32, "i8": int8, "i16": int16, "i32": int32,
     "i64": int64, "u8": uint8, "u16": uint16, "u32": uint32, "fp8": float8_e4m3, "fp8e4": float8_e4m3,
@@ -116,11 +116,14 @@ def _by_numpy(value):
 
 
 def promoted(a: DType, b: DType) -> DType:
-    """The type of a result whose operands have these types, by the documentation's table "NKI Type Promotion"."""
+    """Returns the result type for operands of these types, as in the documentation's table "NKI
+    Type Promotion".
+    """
     if a is b or a.packed or b.packed:
         return a
     if a.float and b.float:
-        if a.itemsize == b.itemsize and a.itemsize < 4:  # neither holds the other's range and precision
+        # Neither type has the range and the precision of the other.
+        if a.itemsize == b.itemsize and a.itemsize < 4:
             return bfloat16 if a.itemsize == 1 else float32
         return max(a, b, key=lambda d: (d.itemsize, d.mantissa))
     if a.float or b.float:
@@ -134,7 +137,8 @@ def promoted(a: DType, b: DType) -> DType:
 
 
 def find(value) -> DType | None:
-    """The type that a kernel or a command line means by `value`: a name, one of ours, or NumPy's; None: no type."""
+    """Returns the type that `value` names: a name, a DType or a NumPy type. None: it names no type.
+    """
     if isinstance(value, DType):
         return value
     if isinstance(value, str):

@@ -1,7 +1,8 @@
-"""From an index expression to a view: `t[...]`, access patterns, reinterpretation, run-time indices.
+"""Turns index expressions into views: `t[...]`, access patterns, reinterpretation, run-time
+indices.
 
-A dialect's own index objects have an attribute `index_expression`: a function of the tensor and the whole key that
-gives the view (the legacy dialect's `nl.arange` and `nl.mgrid`).
+A dialect's own index objects have an attribute `index_expression`. It is a function of the tensor
+and the whole key that returns the view (used by the legacy dialect's `nl.arange` and `nl.mgrid`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _FULL = slice(None)
 
 
 class DynamicSlice:
-    """`nl.ds(start, size)`: `size` elements from `start` on, which may be a register."""
+    """`nl.ds(start, size)`: `size` elements from `start` on. `start` may be a register."""
 
     __slots__ = ("start", "size")
 
@@ -80,14 +81,14 @@ def index(tensor, key):
         axis += 1
     if not sizes:
         sizes, steps = [1], [1]
-    elif on_chip and len(sizes) == 1 and rank > 1:  # at least two dimensions on chip
+    elif on_chip and len(sizes) == 1 and rank > 1:  # a tensor on chip has at least two dimensions
         sizes.append(1)
         steps.append(1)
     return tensor.with_layout(tuple(sizes), tuple(steps), offset, dynamic)
 
 
 def _expanded(tensor, key, rank):
-    """The key with `...` and missing dimensions filled in."""
+    """Returns the key with `...` and missing dimensions filled in."""
     given = sum(part is not None and part is not Ellipsis for part in key)
     if given > rank:
         _out(tensor, f"{given} indices for {rank} dimensions")
@@ -147,7 +148,9 @@ def _out(tensor, text):
 
 
 def inferred(shape: tuple, size: int) -> tuple | None:
-    """`shape` with its -1 filled in so that it has `size` elements; None if it cannot."""
+    """Returns `shape` with its -1 replaced so that it has `size` elements, or None if that is
+    impossible.
+    """
     if shape.count(-1) == 1:
         known = -prod(shape)
         if known <= 0 or size % known:
@@ -160,7 +163,8 @@ def inferred(shape: tuple, size: int) -> tuple | None:
 
 
 def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype):
-    """`tensor.ap(...)`: pairs (stride, count) over the storage, in elements of `dtype`."""
+    """`tensor.ap(...)`: a view by pairs (stride, count) over the storage, in elements of `dtype`.
+    """
     base = tensor if dtype is None else reinterpreted_base(tensor, dtype, "tensor.ap")
     pairs = [(int(s), int(n)) for s, n in pattern]
     shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
@@ -177,7 +181,8 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
         dim = int(indirect_dim)
         if not 0 <= dim < tensor.ndim:
             errors.fail("tensor.ap", f"{tensor.describe()}: no dimension {dim} to index")
-        # The stride is that of the tensor's own type; a reinterpreted pattern counts other elements.
+        # The stride is that of the tensor's own type. A reinterpreted pattern counts elements of
+        # another size.
         stride = tensor.strides[dim] * tensor.dtype.itemsize // base.dtype.itemsize
         dynamic = _once(tensor, None, index_of, stride, tensor.shape[dim], vector_offset is not None)
     if base.memory != HBM and shape[0] == 1:
@@ -185,14 +190,18 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
     else:
         strides = _partitions_of_slice(base, strides)
     view = base.with_layout(shape, strides, begin, dynamic)
-    rows = dynamic is not None and dynamic.vector  # each has an index in the place of its step
+    rows = dynamic is not None and dynamic.vector  # each row has an index instead of a step
     _check_inside(view.with_layout((1, *shape[1:]), strides, begin) if rows else view, "tensor.ap")
     return view
 
 
 def _partitions_of_slice(base, strides):
-    """A pattern over a slice of a tile on chip may count a partition as the slice's own elements, as if it were a tile of its
-    own: published kernels do, and run. Only where the slice's free elements lie side by side."""
+    """Converts a pattern that counts a partition of a slice as the slice's own elements, as if the
+    slice were a tile.
+
+    Published kernels use such patterns on tiles on chip, and they work. Only slices whose free
+    elements are contiguous are converted.
+    """
     own = prod(base.shape[1:])
     row = base.layout.row
     if base.memory == HBM or strides[0] % row == 0 or own == 0 or strides[0] % own:
@@ -230,7 +239,9 @@ def _check_inside(view, call):
 
 
 def reinterpreted_base(tensor, dtype, call):
-    """The whole storage as `dtype`, with the view's offset; its layout is of no use."""
+    """Returns the whole storage as `dtype`, with the view's offset. The layout of the result has no
+    meaning.
+    """
     from .tensor import Tensor
 
     found = find(dtype)
@@ -264,7 +275,7 @@ def reinterpreted(tensor, dtype):
 
 
 def selected(tensor, dim, index_of):
-    """`tensor.select(dim, index)` with an index in SBUF or a register."""
+    """`tensor.select(dim, index)` with an index in SBUF or in a register."""
     if tensor.memory != HBM and dim == 0:
         errors.fail("tensor.select", f"{tensor.describe()}: a run-time index cannot choose a partition")
     if not isinstance(index_of, (Register, type(tensor))):
@@ -282,7 +293,9 @@ def vector_selected(tensor, dim, index_of):
 
 
 def columns(tensor, index_of, count):
-    """`tensor.indirect(index, num_elem)`: one element per offset, the offsets along the free dimension."""
+    """`tensor.indirect(index, num_elem)`: one element per offset. The offsets run along the free
+    dimension.
+    """
     from .tensor import Columns, Tensor
 
     call = "tensor.indirect"
@@ -308,7 +321,7 @@ def columns(tensor, index_of, count):
 
 
 def rearranged(tensor, source, target, sizes):
-    """`tensor.rearrange`: splits, reorders and merges dimensions that have names."""
+    """`tensor.rearrange`: splits, reorders and merges named dimensions."""
     view, names = tensor, []
     for part in source:
         group = (part,) if isinstance(part, str) else tuple(part)

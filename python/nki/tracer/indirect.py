@@ -1,8 +1,8 @@
-"""Reading and writing views whose address a run-time index decides.
+"""Reads and writes views whose address depends on a run-time index.
 
-Scalar: the whole view is displaced by index x stride. Vector: each row of the first dimension has an index
-of its own, in the place of its own stride. Columns: each element has one. An index out of bounds is an error, or with
-`skip` leaves that row.
+There are three kinds. A scalar index moves the whole view by index x stride. With a vector, each
+row of the first dimension has its own index in place of its stride. With columns, each element has
+its own index. An index out of bounds is an error, or with `skip` its row is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CALL = "indirect access"
 
 
 def index_values(view: Tensor) -> np.ndarray:
-    """The indices: one, or one for each row."""
+    """Returns the indices: one, or one per row."""
     dynamic = view.dynamic
     if dynamic.tensor is None:
         return np.array([dynamic.register.known(_CALL, "the index")])
@@ -24,7 +24,9 @@ def index_values(view: Tensor) -> np.ndarray:
 
 
 def starts(view: Tensor, skip: bool = False):
-    """For each row (scalar: for the view): the element at which it begins, and whether it is in bounds."""
+    """Returns the first element of each row (scalar: of the view), and whether the row is in
+    bounds.
+    """
     dynamic, layout = view.dynamic, view.layout
     found = index_values(view)
     if dynamic.vector:
@@ -44,7 +46,7 @@ def starts(view: Tensor, skip: bool = False):
 
 
 def _rows(view: Tensor, begins):
-    """Element numbers of the view's elements, given where each row begins."""
+    """Returns the indices of the view's elements, given the begin of each row."""
     layout = view.layout
     inner = np.zeros(layout.shape[1:] if view.dynamic.vector else layout.shape, np.int64)
     axes = list(zip(layout.shape, layout.strides))[1 if view.dynamic.vector else 0 :]
@@ -56,7 +58,7 @@ def _rows(view: Tensor, begins):
 
 
 def _columns(view: Tensor):
-    """Element numbers of a view of offsets along the free dimension."""
+    """Returns the indices of the elements of a view with offsets along the free dimension."""
     dynamic, (partitions, count) = view.dynamic, view.layout.shape
     group, offsets = dynamic.group, dynamic.tensor.bits().astype(np.int64)
     if -(-count // group) > offsets.shape[1]:
@@ -74,7 +76,7 @@ def _columns(view: Tensor):
 
 
 def gather(view: Tensor, skip: bool = False) -> np.ndarray:
-    """The raw bits; rows out of bounds are those at index 0."""
+    """Returns the raw bits. Rows out of bounds get those at index 0."""
     if isinstance(view.dynamic, Columns):
         return _flat(view)[_columns(view)]
     begins, inside = starts(view, skip)
@@ -107,7 +109,9 @@ def _flat(view):
 
 
 def with_skip(view: Tensor, skip: bool):
-    """The rows that an instruction with `oob_mode.skip` moves: None for all, else a bool per row."""
+    """Returns which rows an instruction with `oob_mode.skip` moves, as a bool per row. None: all
+    rows.
+    """
     if not skip or view.dynamic is None:
         return None
     return starts(view, True)[1]

@@ -1,10 +1,12 @@
-"""Which elements a view has: a type, a shape and a stride for each dimension, all in elements of the type.
+"""The elements of a view: a type, a shape and a stride per dimension, in elements of the type.
 
-Layouts are interned by a session: two views of equal layout share one object, so that what is derived from it
-(the pattern in the trace, the checks of an instruction) is derived once. Where a view begins is not part of it.
+A session interns layouts: views of equal layout share one object. Everything derived from a layout
+(the pattern in the trace, the checks of an instruction) is therefore computed once. The begin of a
+view is not part of its layout.
 
-An element's index inside its tensor is row-major over the tensor's shape. On chip, dimension 0 is the partition, so
-`row`, the elements of one partition, is the distance between partitions; 0 in HBM.
+The index of an element in its tensor is row-major over the tensor's shape. On chip, dimension 0 is
+the partition, and `row`, the number of elements per partition, is the distance between partitions.
+In HBM `row` is 0.
 """
 
 from __future__ import annotations
@@ -28,18 +30,20 @@ class Layout:
         self.strides = strides
         self.size = prod(shape)
         reach = [(n - 1) * s for n, s in zip(shape, strides)]
-        self.low = sum(r for r in reach if r < 0)  # the first and last element, relative to where the view begins
+        # The first and last element, relative to the begin of the view.
+        self.low = sum(r for r in reach if r < 0)
         self.high = sum(r for r in reach if r > 0)
         on_chip = memory != HBM
         self.partitions = shape[0] if on_chip and shape else 1
         self.free = prod(shape[1:]) if on_chip else self.size  # elements of each partition
-        self.span = sum(r for r in reach[1:] if r > 0) + 1 if on_chip else self.high + 1  # of one partition
+        # The elements from the first to the last of one partition.
+        self.span = sum(r for r in reach[1:] if r > 0) + 1 if on_chip else self.high + 1
         self.pattern = simplified(shape, strides, row if on_chip else 0)
-        self.index = -1  # in the trace, once an instruction has used it
+        self.index = -1  # the index in the trace, once an instruction has used the layout
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements (on chip: of each partition) lie one behind the other in order."""
+        """Whether the elements (on chip: those of each partition) are contiguous and in order."""
         first = 1 if self.memory != HBM else 0
         expected = 1
         for n, s in zip(reversed(self.shape[first:]), reversed(self.strides[first:])):
@@ -61,8 +65,11 @@ def row_major(shape: tuple) -> tuple:
 
 
 def simplified(shape: tuple, strides: tuple, row: int) -> tuple:
-    """The pattern of a trace: pairs (stride, count), outermost first, without axes of one element and with
-    adjacent axes merged that one stride describes. On chip (row > 0) the first pair is the partition axis."""
+    """Returns the pattern of a trace: pairs (stride, count), outermost first.
+
+    Axes of one element are left out, and adjacent axes that one stride describes are merged. On
+    chip (row > 0) the first pair is the partition axis.
+    """
     head, pairs = (), list(zip(strides, shape))
     if row:
         head = ((strides[0] if shape[0] > 1 else row, shape[0]),)
@@ -79,10 +86,13 @@ def simplified(shape: tuple, strides: tuple, row: int) -> tuple:
 
 
 def reshaped_strides(shape: tuple, strides: tuple, new: tuple) -> tuple | None:
-    """Strides that walk the same elements in the same order in another shape; None where a copy would be needed."""
+    """Returns strides for the same elements in the same order in another shape. None: this would
+    need a copy.
+    """
     old = [(n, s) for n, s in zip(shape, strides) if n != 1]
     result, i = [], 0
-    group, step = 1, 1  # what is left of the old axes that are being split, and their innermost stride
+    # The rest of the old axes that are being split, and their innermost stride.
+    group, step = 1, 1
     for n in reversed(new):
         if n == 1:
             result.append(step)

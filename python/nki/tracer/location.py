@@ -1,8 +1,9 @@
-"""The line of the user's files that is being executed, found in Python's frames and never in source text.
+"""Finds the line of the user's files that is being executed, from Python's frames and never from
+source text.
 
-A user's file is any that belongs neither to this package (or another dialect that registers itself with
-`ours`) nor to Python itself. `where` is called for every instruction, so its work is remembered
-for each place in the byte code.
+A file is the user's unless it belongs to this package, to a dialect that registers its folder with
+`ours`, or to Python itself. `Sources.here` runs for every instruction, so that its result is
+remembered for each place in the byte code.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATT
 
 
 def ours(folder: str) -> None:
-    """Frames of files in `folder` are not the user's."""
+    """Registers `folder`: frames of its files are not the user's."""
     _skipped.append(os.path.abspath(folder) + os.sep)
     _is_user.clear()
 
@@ -33,7 +34,9 @@ def is_user_file(name: str) -> bool:
 
 
 def user_frame(frame=None):
-    """The innermost frame in the user's files at or outside `frame`; None if there is none."""
+    """Returns the innermost frame of a user's file, beginning at `frame` and going outward. None:
+    there is none.
+    """
     frame = frame or sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -47,7 +50,7 @@ def user_frame(frame=None):
 
 
 def describe(frame=None) -> str:
-    """`file:line` as messages show it."""
+    """Returns `file:line` as messages show it."""
     frame = user_frame(frame or sys._getframe(1))
     if frame is None:
         return "<no file>:0"
@@ -65,12 +68,14 @@ class Sources:
     def __init__(self):
         self.files: list[str] = []
         self.sources: list[tuple[int, int, str]] = []
-        self.names: list[str] = []  # by source: the variable that the call's result is assigned to
-        self._places: dict = {}  # (code, byte) -> source; holds the code so that its identity stays its own
+        self.names: list[str] = []  # by source: the variable that receives the call's result
+        # (code, byte) -> source. The dictionary holds the code object, so that its id is not
+        # reused.
+        self._places: dict = {}
         self._known: dict = {}
 
     def here(self) -> int:
-        """The source of the innermost user frame."""
+        """Returns the source of the innermost user frame."""
         frame = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
@@ -89,7 +94,7 @@ class Sources:
         return place[0]
 
     def definition(self, function) -> int:
-        """The source of a function's first line."""
+        """Returns the source of a function's first line."""
         code = function.__code__
         return self._add((short(code.co_filename), code.co_firstlineno, code.co_name), "")
 
@@ -106,7 +111,9 @@ class Sources:
 
 
 def _assigned_name(code, last) -> str:
-    """`tile` of `tile = nl.ndarray(...)`: the name that the byte code stores the call's result in."""
+    """Returns the variable that the byte code stores a call's result in: `tile` for `tile =
+    nl.ndarray(...)`.
+    """
     for instruction in dis.get_instructions(code):
         if instruction.offset > last:
             return str(instruction.argval) if instruction.opname in _STORES else ""

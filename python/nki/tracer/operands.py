@@ -1,4 +1,4 @@
-"""What instructions ask of their operands, with messages that name call and operand."""
+"""Checks of instructions' operands. Messages name the call and the operand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tensor(call: str, operand: str, value) -> Tensor:
     if isinstance(value, Tensor):
         return value
     hint = ""
-    if hasattr(value, "get_view"):  # wrappers of kernel libraries are unwrapped by their own code
+    if hasattr(value, "get_view"):  # kernel libraries unwrap their wrappers themselves
         hint = "; call get_view() first"
     elif isinstance(getattr(type(value), "data", None), property):  # a grid of tiles
         hint = "; its .data is one"
@@ -86,7 +86,9 @@ def engine(call: str, value, allowed: tuple, default: str = "any") -> str:
 
 
 def in_partitions(call: str, operand: str, view: Tensor):
-    """Start partitions: documented for every engine."""
+    """Checks that the view begins at a partition where an engine may start. Documented for every
+    engine.
+    """
     if view.layout.memory == HBM:
         return
     start = view.offset // view.layout.row + view.storage.root.partition

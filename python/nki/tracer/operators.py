@@ -1,8 +1,9 @@
-"""The operators that instructions take: what each computes, in float32 or on the bits of integers.
+"""The operators of instructions and their computation, in float32 or on the bits of integers.
 
-Kernels name an operator by a function of nki.language (which carries it as `.operator`) or by NumPy's of the same
-meaning. Activation functions are computed exactly; the hardware evaluates piecewise polynomials.
-Sources: the tables of math operators and activation functions in the public nki.isa documentation.
+Kernels name an operator by a function of nki.language (which has it as `.operator`) or by NumPy's
+function of the same meaning. Activation functions are computed exactly, whereas the hardware
+evaluates piecewise polynomials. Sources: the tables of math operators and activation functions in
+the public nki.isa documentation.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from . import errors
 
 
 class Operator:
-    """`evaluate` takes one (`inputs` = 1) or two arrays. `bitwise` operators work on integers' bits. A reduction starts
-    from `identity`; None: not an operator to reduce with."""
+    """One operator. `evaluate` takes one array (`inputs` = 1) or two.
+
+    `bitwise` operators work on the bits of integers. A reduction starts from `identity`. If that is
+    None, the operator cannot reduce.
+    """
 
     __slots__ = ("name", "evaluate", "inputs", "bitwise", "identity")
 
@@ -28,7 +32,7 @@ class Operator:
         self.identity = identity
 
     def reduce(self, data: np.ndarray, axes: tuple) -> np.ndarray:
-        """Over `axes`, which stay with one element."""
+        """Reduces over `axes`, which stay with one element."""
         if self.name == "average":
             return data.mean(axis=axes, keepdims=True, dtype=np.float32)
         ufunc = self.evaluate if isinstance(self.evaluate, np.ufunc) else None
@@ -55,7 +59,7 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def _phi(x):
-    """The standard normal's distribution function."""
+    """The distribution function of the standard normal distribution."""
     return 0.5 * (1 + _erf(x / math.sqrt(2)).astype(np.float64))
 
 
@@ -93,7 +97,7 @@ def _left(a, b):
 
 
 def _right(a, b):
-    """Logical: zeros come in from the left."""
+    """A logical shift: zeros enter from the left."""
     unsigned = a.view(f"u{a.dtype.itemsize}")
     return np.right_shift(unsigned, np.asarray(b).astype(unsigned.dtype)).view(a.dtype)
 
@@ -135,7 +139,7 @@ _NUMPY_NAMES = {"true_divide": "divide", "absolute": "abs", "bitwise_not": "inve
 
 
 def find(op, call: str, operand: str = "op") -> Operator:
-    """The operator that a kernel means."""
+    """Returns the operator that a kernel names."""
     found = getattr(op, "operator", None)
     if isinstance(found, Operator):
         return found
@@ -149,7 +153,9 @@ def find(op, call: str, operand: str = "op") -> Operator:
 
 
 def apply(operator: Operator, *inputs) -> np.ndarray:
-    """In float32 (bitwise: in the integers' own type); comparisons give 1 and 0."""
+    """Computes in float32, or bitwise operators in the integers' own type. Comparisons return 1 and
+    0.
+    """
     with np.errstate(all="ignore"):
         if operator.bitwise:
             return operator.evaluate(*inputs)

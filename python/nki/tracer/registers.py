@@ -1,7 +1,9 @@
-"""Registers of the engines' sequencers: whole numbers that exist only while the kernel runs on the device.
+"""Registers of the engines' sequencers: whole numbers that exist only while the kernel runs on the
+device.
 
-With values a register holds its number, and loops over it run. Without values only numbers that the kernel itself put
-there are known; whoever needs another is told to run with values.
+With values a register holds its number, and loops over it run. Without values only numbers that the
+kernel itself has put there are known. Code that needs another number gets an error that asks for a
+run with values.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from . import dtypes, errors
 
 
 class Register:
-    """A whole number, or None while nobody knows it."""
+    """A whole number, or None while it is unknown."""
 
     __slots__ = ("number",)
 
@@ -58,7 +60,9 @@ class Register:
 
 
 class NkiScalar(Register):
-    """A register of a width: what `nisa.scalar_load` gives since NKI 0.7. Sums and products wrap around at 32 or 64 bits."""
+    """A register with a width: the result of `nisa.scalar_load` since NKI 0.7. Sums and products
+    wrap around at 32 or 64 bits.
+    """
 
     __slots__ = ("dtype",)
 

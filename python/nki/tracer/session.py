@@ -1,7 +1,8 @@
 """One run of one kernel: the device, the trace, whether values are computed, and the limits.
 
-`session.current` is the run in progress. The instructions of both dialects work through it: `allocate` makes tensors,
-`emit` records an instruction, `layout` interns layouts, and `read` and `write` move values where `values` is true.
+`session.current` is the run in progress. The instructions of both dialects use it: `allocate` makes
+tensors, `emit` records an instruction, and `layout` interns layouts. `read` and `write` move values
+if `values` is true.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ current: Session | None = None
 
 
 class Session:
-    """
-    device      a `device.Device`
-    trace       a `trace.Trace`
-    values      whether NumPy computes the numbers; otherwise only shapes move
-    grid        the launch grid, () for none; `program` is this core's place in it
-    dialect     "nki" or "neuronxcc"; errors begin their calls with it
-    state       whatever engines keep between instructions, by name (accumulator registers, random numbers)
+    """The state of a run.
+
+        device      a `device.Device`
+        trace       a `trace.Trace`
+        values      whether NumPy computes the numbers; otherwise only shapes are known
+        grid        the launch grid, () for none; `program` is this core's position in it
+        dialect     "nki" or "neuronxcc"
+        state       data that engines keep between instructions, by name (accumulator registers)
     """
 
     def __init__(self, device, trace: Trace, values: bool = False, grid: tuple = (), dialect: str = "nki", seed: int = 0,
@@ -41,11 +43,14 @@ class Session:
         self.dialect = dialect
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
-        self.group = None  # the `cores.Group` that runs all programs of the grid; None: this one runs alone
+        # The `cores.Group` that runs all programs of the grid. None: this program runs alone.
+        self.group = None
         self.shared_tensors = 0
         self.notes: list[str] = []
-        self.first_hole: str | None = None  # where unwritten elements were first read
-        self._holes: list = []  # (instruction, which elements) read by the instruction in progress
+        self.first_hole: str | None = None  # the place where unwritten elements were first read
+        # Pairs (instruction, which elements) that the instruction in progress has read and that are
+        # unwritten.
+        self._holes: list = []
         self._layouts: dict = {}
         self._max_instructions = max_instructions
         self._max_seconds = max_seconds
@@ -53,7 +58,9 @@ class Session:
         self._next_look = min(1024, max_instructions)
 
     def beside(self, index: int) -> Session:
-        """Another program of the grid: computes and records nothing."""
+        """Returns a session for another program of the grid. It computes values, and its trace is
+        dropped.
+        """
         other = Session(
             self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds
         )
@@ -62,7 +69,7 @@ class Session:
         return other
 
     def note(self, text: str):
-        """Something that the user should know about how the kernel was run; each text once."""
+        """Adds a note for the user on how the kernel was run. Each text is kept once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -78,8 +85,11 @@ class Session:
     def argument(
         self, name: str, dtype, shape: tuple, data: np.ndarray | None = None, source: int | None = None
     ) -> Tensor:
-        """An input in HBM. `data` are its numbers, or raw bits where their type is the raw type; `source` is where it
-        comes from."""
+        """Returns an input in HBM.
+
+        `data` are its numbers, or raw bits if they have the raw type. `source` is its place in the
+        user's files.
+        """
         storage = Storage(self, name, HBM, dtype, shape)
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
@@ -92,8 +102,11 @@ class Session:
 
     def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",
                  shared: bool = False) -> Tensor:  # fmt: skip
-        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition).
-        `shared`: in HBM, and all programs of the grid see one."""
+        """Returns a new tensor. On chip its first axis is the partition.
+
+        `address` is (first partition, byte in the partition). A `shared` tensor is in HBM, and all
+        programs of the grid see one memory.
+        """
         shape = self._checked_shape(shape, call)
         found = dtypes.find(dtype)
         if found is None:
@@ -110,7 +123,7 @@ class Session:
             if shared and self.group is not None:
                 self.group.share(self, storage)
         elif shared and self.grid and max(self.grid) > 1:
-            storage.fill()  # by other programs, as far as anybody knows
+            storage.fill()  # other programs may write it
         self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
         return Tensor(storage, storage.layout, 0)
 
@@ -158,10 +171,13 @@ class Session:
     # Instructions
 
     def emit(self, name: str, engine: str, operands: tuple, views: list, attributes: tuple = ()):
-        """Records an instruction. `operands` names the `views`; index tensors of indirect views are added."""
+        """Records an instruction. `operands` names the `views`. The index tensors of indirect views
+        are added.
+        """
         for view in views:
             if view.dynamic is not None:
-                if not any(key == "indirect" for key, _ in attributes):  # transfers say it themselves
+                # Transfers add this attribute themselves.
+                if not any(key == "indirect" for key, _ in attributes):
                     attributes += _moved(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
@@ -187,12 +203,17 @@ class Session:
 
     # Reading and writing
 
-    # What was never written. A read of nothing else is an error at once. Of a tile that is written in part, the rest is
-    # followed, as it is read and copied by kernels that later ignore it: what is computed from it counts as unwritten.
+    # The following functions track elements that were never written. Reading a tensor without any
+    # written element is an error at once. A tile may be written in part, because kernels read and
+    # copy such tiles and later ignore the rest. Everything that is computed from unwritten elements
+    # counts as unwritten.
 
     def reads(self, view: Tensor, call: str, operand: str):
-        """An instruction reads `view`: it must have been written, and a sum in PSUM ends with it. Returns which of its
-        elements are unwritten, None for none."""
+        """Notes that an instruction reads `view`, which must have been written. A sum in PSUM ends
+        with a read.
+
+        Returns which elements are unwritten, or None.
+        """
         storage = view.storage
         holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
         if holes is True:
@@ -210,18 +231,23 @@ class Session:
         return holes
 
     def writes(self, view: Tensor, where=..., holes=None):
-        """An instruction that is no matrix product writes `view`, or the elements of it where a mask says so. `holes` are the
-        elements that come from unwritten ones; by default they follow from what the instruction has read."""
+        """Notes that an instruction other than a matrix product writes `view`, or those of its
+        elements that a mask selects.
+
+        `holes` are the elements that come from unwritten ones. By default they follow from what the
+        instruction has read.
+        """
         if view.storage.memory == PSUM:
             view.storage.end(view.layout, view.offset)
         self.wrote(view, where, holes)
 
     def wrote(self, view: Tensor, where=..., holes=None):
-        """`writes` for a product, which goes on with the sum that it adds to."""
+        """Does the same as `writes` for a matrix product, which continues the sum that it adds to.
+        """
         storage = view.storage
         if view.dynamic is not None:
             if not self.values:
-                storage.fill()  # somewhere; with values the scatter has marked where
+                storage.fill()  # the place is unknown; with values the scatter has marked it
             return
         storage.mark(view.layout, view.offset, where)
         if self._holes:
@@ -230,7 +256,11 @@ class Session:
                 storage.unmark(view.layout, view.offset, found if where is ... else found & where)
 
     def _carried(self, view):
-        """Element by element where an operand has as many elements as `view`, else by partitions, else all of it."""
+        """Returns which elements of `view` depend on unwritten elements.
+
+        The result is by element if an operand has as many elements as `view`, else by partition,
+        else all elements.
+        """
         self._holes = [h for h in self._holes if h[0] == self.trace.instructions - 1]
         found = None
         for _, holes in self._holes:
@@ -245,11 +275,13 @@ class Session:
         return found
 
     def read(self, view: Tensor) -> np.ndarray:
-        """The numbers of a view: float32, or the integers themselves."""
+        """Returns the numbers of a view: float32, or the integers themselves."""
         return values.decode(view.bits(), view.layout.dtype)
 
     def write(self, view: Tensor, numbers: np.ndarray):
-        """Rounds `numbers` to the view's type and puts them in; they may have another shape of as many elements."""
+        """Rounds `numbers` to the view's type and stores them. They may have another shape with as
+        many elements.
+        """
         bits = values.encode(numbers, view.layout.dtype)
         view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits)
 
@@ -258,8 +290,11 @@ class Session:
 
 
 def _moved(engine, operands, views):
-    """Which operands may lie anywhere in their tensors. Of offsets along the free dimension the engine's kind says how many
-    partitions share them."""
+    """Returns an attribute with the operands that may be anywhere in their tensors.
+
+    For offsets along the free dimension it also sets how many partitions share them, which depends
+    on the engine.
+    """
     found = []
     for name, view in zip(operands, views):
         if view.dynamic is None:
@@ -282,7 +317,7 @@ def _with_indices(operands, views):
 
 
 def active(call: str) -> Session:
-    """The run in progress, for calls that make sense only inside a kernel."""
+    """Returns the run in progress, for calls that are allowed only inside a kernel."""
     if current is None:
         errors.fail(call, "called outside of a kernel")
     return current

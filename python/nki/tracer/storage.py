@@ -1,11 +1,14 @@
-"""The memory of one tensor: an instance in the trace, its bytes when values are computed, and what was written.
+"""The memory of one tensor: an instance in the trace, its bytes if values are computed, and which
+bytes were written.
 
-A storage is one allocation (or argument). `alias` gives the same bytes under another type; it is an instance
-of its own whose `root` is the allocation. When Python drops the last view the storage says so in the trace.
+A storage is an allocation or an argument. `alias` returns the same bytes as another type, which is
+an instance of its own whose `root` is the allocation. When Python drops the last view, the storage
+records its release in the trace.
 
-What was written is known exactly, byte for byte, when values are computed; without values only the range
-between the first and the last element written. In PSUM `started` holds the elements that an accumulation
-has begun on; a read of the sum ends it, so that the next product begins anew.
+With values it is known exactly, byte by byte, what was written. Without values only the range
+between the first and the last written element is known. In PSUM, `started` marks the elements on
+which an accumulation has begun. A read of the sum ends the accumulation, so that the next product
+begins a new one.
 """
 
 from __future__ import annotations
@@ -33,14 +36,15 @@ class Storage:
         self.shape = shape
         self.row = prod(shape[1:]) if memory != HBM else 0
         self.bytes = prod(shape) * dtype.itemsize
-        self._root = root  # of an alias
+        self._root = root  # only for an alias
         self._aliases = None
         self.kind = -1
         self.partition = 0
-        self.buffer = None  # the dialect's own object for the memory, where it has several
-        self.data = self.written = None  # uint8 arrays; of the root
-        self.low, self.high = 1 << 62, -1  # bytes written, of the root, when values are not computed
-        self.started = None  # of the root, PSUM only: a bool per 4 bytes
+        self.buffer = None  # the dialect's object for the memory, if it has several kinds
+        self.data = self.written = None  # uint8 arrays; only in the root
+        # The range of written bytes if values are not computed. Only in the root.
+        self.low, self.high = 1 << 62, -1
+        self.started = None  # only in the root, in PSUM: a bool per byte
         self.last = None
         self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
 
@@ -50,13 +54,13 @@ class Storage:
 
     @property
     def root(self) -> Storage:
-        """The allocation that has the bytes."""
+        """The allocation that owns the bytes."""
         return self._root or self
 
     # Values
 
     def materialize(self, data: np.ndarray | None = None):
-        """Bytes for the values: those of `data`, else unwritten ones."""
+        """Allocates bytes for the values: those of `data`, or unwritten ones."""
         if data is not None:
             self.data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
             if not self.data.flags.writeable:
@@ -66,7 +70,9 @@ class Storage:
         self.written = np.zeros(self.bytes, np.uint8)
 
     def bits(self, layout: Layout, offset: int, of=None) -> np.ndarray:
-        """A NumPy view of the raw bits of a view (`of`: of the written marks instead)."""
+        """Returns a NumPy view of the raw bits of a view, or with `of` of the marks of written
+        bytes.
+        """
         raw = layout.dtype.raw
         return np.ndarray(
             layout.shape,
@@ -76,14 +82,14 @@ class Storage:
             [s * raw.itemsize for s in layout.strides],
         )
 
-    # What was written
+    # Written bytes
 
     def fill(self):
-        """Everything counts as written: an argument."""
+        """Marks everything as written, for an argument."""
         self.low, self.high, self.written = 0, self.bytes, None
 
     def mark(self, layout: Layout, offset: int, where=...):
-        """The elements of a view, or those where an array of bool says so, are written."""
+        """Marks the elements of a view as written, or those that an array of bool selects."""
         root = self.root
         size = layout.dtype.itemsize
         if root.written is not None:
@@ -92,12 +98,14 @@ class Storage:
         root.high = max(root.high, (offset + layout.high + 1) * size)
 
     def unmark(self, layout: Layout, offset: int, where: np.ndarray):
-        """Those elements hold what was computed from unwritten ones, and count as unwritten."""
+        """Marks elements as unwritten, because they were computed from unwritten ones."""
         if self.root.written is not None:
             self.bits(layout, offset, self.root.written)[where] = 0
 
     def unwritten(self, layout: Layout, offset: int) -> np.ndarray | bool:
-        """Which elements of a view were never written: an array of bool; True for all, False for none."""
+        """Returns which elements of a view were never written: an array of bool, True for all, or
+        False for none.
+        """
         root = self.root
         size = layout.dtype.itemsize
         if root.written is not None:
@@ -108,8 +116,9 @@ class Storage:
     # Sums in PSUM
 
     def begin(self, layout: Layout, offset: int):
-        """The elements of the view hold a sum from here on. Returns whether they did before: True, False, or an
-        array of bool where only some did."""
+        """Marks the elements of the view as a running sum. Returns whether they were one before:
+        True, False, or an array of bool.
+        """
         root = self.root
         if root.last == (layout, offset):
             return True
@@ -120,7 +129,9 @@ class Storage:
         return before
 
     def end(self, layout: Layout, offset: int):
-        """The elements were read, or written by something that is no product."""
+        """Ends the sums of the elements, which were read, or written by something other than a
+        product.
+        """
         root = self.root
         root.last = None
         if root.started is not None:
@@ -133,10 +144,12 @@ class Storage:
         size = layout.dtype.itemsize
         return np.ndarray(layout.shape, bool, root.started, offset * size, [s * size for s in layout.strides])
 
-    # The same bytes as another type
+    # Aliases of another type
 
     def alias(self, dtype: dtypes.DType) -> Storage | None:
-        """This memory as elements of another type; None where its bytes do not divide."""
+        """Returns this memory as elements of another type, or None if its bytes do not divide
+        evenly.
+        """
         root = self.root
         if dtype is root.dtype:
             return root

@@ -1,7 +1,8 @@
 """Tensors: views of a storage. Indexing, slicing and reshaping make new views and move nothing.
 
-A view is a storage, a layout and the element that it begins at. `dynamic` says which part of its address a run-time value
-decides (a register, or indices in SBUF); its elements are then those of the storage at index 0.
+A view is a storage, a layout and the index of its first element. `dynamic` describes the part of
+its address that depends on a run-time value (a register, or indices in SBUF). The elements of such
+a view are those at index 0.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ _CALL = "tensor"
 
 
 class Dynamic:
-    """A run-time index: `tensor` holds it (None: `register` does), `stride` elements per step, along `axis` of the
-    view (None: the axis is gone), below `limit`. With `vector` each index of the tensor is that of a partition."""
+    """A run-time index.
+
+    The index is in `tensor`, or in `register` if `tensor` is None. One step is `stride` elements,
+    and indices are below `limit`. With `vector` each index of the tensor belongs to one partition.
+    """
 
     __slots__ = ("tensor", "register", "stride", "limit", "vector")
 
@@ -31,8 +35,11 @@ class Dynamic:
 
 
 class Columns(Dynamic):
-    """Offsets along the free dimension that a `group` of partitions shares: offset i is that of the group's partition i % group,
-    in column i // group of the tensor. How many partitions are a group, the engine decides that uses the view."""
+    """Offsets along the free dimension that a group of partitions shares.
+
+    Offset i is in partition i % group of the group and in column i // group of the tensor. The
+    number of partitions in a `group` depends on the engine that uses the view.
+    """
 
     __slots__ = ("group",)
 
@@ -50,7 +57,7 @@ class Tensor:
         self.offset = offset
         self.dynamic = dynamic
 
-    # What kernels ask
+    # Properties for kernels
 
     @property
     def shape(self) -> tuple:
@@ -91,7 +98,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """Itself, as the grids of `nl.tiles` have it."""
+        """The tensor itself. The grids of `nl.tiles` have this attribute, too."""
         return self
 
     def is_contiguous(self) -> bool:
@@ -115,14 +122,16 @@ class Tensor:
         errors.fail(f"tensor.{name}", "not known to this tracer", errors.UnknownCall)
 
     def describe(self) -> str:
-        """As messages show it."""
+        """Returns the tensor as messages show it."""
         name = f"'{self.name}', " if self.name else ""
         return f"{name}{self.dtype} {list(self.shape)} in {self.memory}"
 
     # Bits
 
     def bits(self) -> np.ndarray:
-        """A NumPy view of the raw bits; a copy if a run-time index decides where they are."""
+        """Returns a NumPy view of the raw bits. The result is a copy if their place depends on a
+        run-time index.
+        """
         if self.dynamic is None:
             return self.storage.bits(self.layout, self.offset)
         from . import indirect
@@ -142,7 +151,7 @@ class Tensor:
     def with_layout(
         self, shape: tuple, strides: tuple, offset: int | None = None, dynamic: Dynamic | None = None
     ) -> Tensor:
-        """Another view of the same storage."""
+        """Returns another view of the same storage."""
         if isinstance(self.dynamic, Columns) and shape != self.shape:
             self._wrong("indirect", "a view of offsets is used as it is: take slices before .indirect(...)")
         layout, storage = self.layout, self.storage
@@ -150,7 +159,7 @@ class Tensor:
         return Tensor(storage, made, self.offset if offset is None else offset, dynamic or self.dynamic)
 
     def __class_getitem__(cls, shape):
-        return cls  # the annotation `nt.tensor[128, 512]`
+        return cls  # for the annotation `nt.tensor[128, 512]`
 
     def __getitem__(self, key) -> Tensor:
         return indexing.index(self, key)
@@ -178,7 +187,9 @@ class Tensor:
         return self.with_layout(new, strides)
 
     def view(self, dtype) -> Tensor:
-        """The same bytes as elements of another type; the last dimension changes its size."""
+        """Returns the same bytes as elements of another type. The size of the last dimension
+        changes.
+        """
         return indexing.reinterpreted(self, dtype)
 
     reinterpret_cast = view
@@ -251,7 +262,7 @@ class Tensor:
         return indexing.selected(self, dim, index)
 
     def indirect(self, index, num_elem: int | None = None) -> Tensor:
-        """The elements of each partition at the offsets in `index`."""
+        """Returns the elements of each partition at the offsets in `index`."""
         return indexing.columns(self, index, num_elem)
 
     def vector_select(self, dim: int, vector_offset) -> Tensor:
@@ -266,7 +277,7 @@ class Tensor:
         return dim % self.ndim
 
     def _replace(self, first, last, shape, strides):
-        """Dimensions [first, last) become others."""
+        """Returns a view in which dimensions [first, last) are replaced."""
         return self.with_layout(
             (*self.shape[:first], *shape, *self.shape[last:]), (*self.strides[:first], *strides, *self.strides[last:])
         )
@@ -275,7 +286,7 @@ class Tensor:
         errors.fail(f"{_CALL}.{call}", f"{self.describe()}: {text}")
 
 
-# What `tensor.buffer` gives, by memory; a dialect puts its own objects here.
+# The values of `tensor.buffer` by memory. A dialect puts its own objects here.
 BUFFERS: dict[str, object] = {}
 
 
@@ -283,5 +294,6 @@ def _no_assignment(view, value):
     errors.fail("tensor[...]", f"{view.describe()}: assignment is not part of this dialect")
 
 
-# What `tensor[...] = value` does with the view and the value; a dialect puts its own function here.
+# The function that `tensor[...] = value` calls with the view and the value. A dialect puts its own
+# function here.
 ASSIGN = [_no_assignment]

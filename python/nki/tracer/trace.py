@@ -1,7 +1,8 @@
-"""The trace file: what `docs/nki_trace.md` specifies, written while the kernel runs.
+"""Writes the trace file that `docs/nki_trace.md` specifies while the kernel runs.
 
-Records are packed into a buffer that goes to a temporary file in the target's folder when it is full; the header, which names
-everything that the records number, is known at the end. The target appears by one rename, or not at all.
+Records are packed into a buffer. A full buffer goes to a temporary file in the target's folder. The
+header, which names everything that the records number, is known only at the end. The target file
+appears by one rename, or not at all.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Trace:
         self._kinds: dict = {}
         self._patterns: dict = {}
         self._operations: dict = {}
-        self._executed: list[int] = []  # instructions by operation
+        self._executed: list[int] = []  # the number of executed instructions by operation
         self._loops: dict = {}
         self._buffer = bytearray()
         self._bytes = 0
@@ -44,7 +45,9 @@ class Trace:
     # Numbered things
 
     def operation(self, name: str, engine: str, operands: tuple, attributes: tuple = ()) -> int:
-        """The number of a combination; `attributes` is a tuple of (name, value) pairs, values hashable."""
+        """Returns the number of a combination. `attributes` is a tuple of (name, value) pairs with
+        hashable values.
+        """
         key = (name, engine, operands, attributes)
         found = self._operations.get(key)
         if found is None:
@@ -53,7 +56,7 @@ class Trace:
         return found
 
     def instruction_counts(self) -> dict:
-        """How many instructions of each name there were."""
+        """Returns the number of executed instructions by name."""
         counts: dict[str, int] = {}
         for (name, *_), n in zip(self._operations, self._executed):
             counts[name] = counts.get(name, 0) + n
@@ -68,7 +71,7 @@ class Trace:
         return self._kinds.setdefault(key, len(self._kinds))
 
     def place(self, kind: int) -> str:
-        """`file:line` of where a kind of tensor is made."""
+        """Returns the `file:line` that makes a kind of tensor."""
         file, line, _ = self.sources.sources[list(self._kinds)[kind][5]]
         return f"{self.sources.files[file]}:{line}"
 
@@ -81,7 +84,7 @@ class Trace:
         self._add(_ALLOCATION.pack(ALLOCATE, 0, storage.kind, source, storage.partition, address, -1))
 
     def view(self, storage, parent, address: int = 0):
-        """`storage` shows the bytes of `parent` as another type."""
+        """Records that `storage` shows the bytes of `parent` as another type."""
         source = self.sources.here()
         storage.id = self.instances
         self.instances += 1
@@ -93,7 +96,7 @@ class Trace:
             self._add(_MARK.pack(RELEASE, 0, instance, 0, 0))
 
     def instruction(self, operation: int, operands):
-        """One instruction; `operands` are views."""
+        """Records one instruction. `operands` are views."""
         self.instructions += 1
         self._executed[operation] += 1
         fields = [INSTRUCTION, 0, operation, self.sources.here(), 0]
@@ -128,7 +131,7 @@ class Trace:
     # The file
 
     def header(self, **described) -> dict:
-        """The header; `described` are the fields that only the runner knows."""
+        """Returns the header. `described` are the fields that only the runner knows."""
         return {
             **described,
             "files": self.sources.files,
@@ -143,7 +146,7 @@ class Trace:
         }
 
     def write(self, header: dict):
-        """Puts header and records at the path."""
+        """Writes header and records to the path."""
         self._flush()
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)  # the records begin at a multiple of eight
@@ -164,7 +167,7 @@ class Trace:
             self.close()
 
     def close(self):
-        """Drops what was recorded."""
+        """Drops all records."""
         self._open = False
         if self._file is not None:
             self._file.close()

@@ -1,10 +1,10 @@
-"""Bits and numbers: what a NeuronCore rounds at each write, emulated in NumPy.
+"""Conversion between bits and numbers: emulates in NumPy how a NeuronCore rounds at each write.
 
-`decode` gives float32 for all floating types and the integers themselves for integers. `encode` rounds to nearest,
-ties to even, as the documentation says of every engine's output; integers saturate (the behaviour of the public
-simulator, not documented for the hardware). fp8 beyond its largest number becomes infinite (NaN for e4m3fn).
+`decode` returns float32 for all floating-point types, and integers for integer types. `encode`
+rounds to nearest, ties to even, as documented for every engine's output. Integers saturate, which
+is the behaviour of the public simulator and not documented for the hardware. An fp8 value beyond
+the largest number becomes infinite (NaN for e4m3fn).
 """
-
 from __future__ import annotations
 
 import numpy as np
@@ -14,7 +14,7 @@ from .dtypes import DType
 
 
 def decode(raw: np.ndarray, dtype: DType) -> np.ndarray:
-    """The numbers behind the bits of `raw`, a new array."""
+    """Returns the numbers of the bits in `raw` as a new array."""
     if dtype is dtypes.float32 or dtype is dtypes.tfloat32 or dtype.kind != "float":
         return raw.copy()
     if dtype is dtypes.bfloat16:
@@ -25,7 +25,7 @@ def decode(raw: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def encode(numbers: np.ndarray, dtype: DType) -> np.ndarray:
-    """The bits of `numbers` (any NumPy type) rounded to `dtype`."""
+    """Returns the bits of `numbers` (any NumPy type), rounded to `dtype`."""
     if dtype.kind == "int":
         return _to_integer(numbers, dtype)
     if dtype.kind == "packed":
@@ -44,12 +44,14 @@ def encode(numbers: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def rounded(numbers: np.ndarray, dtype: DType) -> np.ndarray:
-    """`numbers` as they come back from memory of that type."""
+    """Returns `numbers` as they are read back from memory of that type."""
     return decode(encode(numbers, dtype), dtype)
 
 
 def _keep_bits(wide, dropped):
-    """fp32 with the last `dropped` bits rounded away; a NaN stays one."""
+    """Returns the bits of fp32 numbers with the last `dropped` bits rounded away. A NaN stays a
+    NaN.
+    """
     bits = np.ascontiguousarray(wide).view(np.uint32)
     half = np.uint32((1 << (dropped - 1)) - 1)
     odd = (bits >> np.uint32(dropped)) & np.uint32(1)
@@ -72,12 +74,12 @@ _tables: dict[DType, np.ndarray] = {}
 
 
 def _table(dtype):
-    """The numbers of all 256 codes of an 8-bit type."""
+    """Returns the numbers of all 256 codes of an 8-bit type."""
     if dtype in _tables:
         return _tables[dtype]
     code = np.arange(256)
     m = dtype.mantissa
-    if m == 0:  # e8m0: powers of two, no sign
+    if m == 0:  # e8m0 has powers of two and no sign
         table = np.ldexp(1.0, code - 127)
         table[255] = np.nan
     else:
@@ -104,10 +106,10 @@ def _to_float8(wide, dtype):
     finite = np.where(np.isfinite(size), size, 0.0)
     exponent = np.maximum(np.frexp(np.maximum(finite, 1e-30))[1] - 1, 1 - bias)
     steps = np.rint(np.ldexp(finite, m - exponent)).astype(np.int64)
-    # A mantissa that rounds up to the next power of two carries into the exponent by itself.
+    # A mantissa that rounds up to the next power of two carries into the exponent correctly.
     code = np.where(exponent == 1 - bias, 0, (exponent + bias - 1) << m) + steps
     largest = ((0x7F >> m) << m) - 1 if dtype.infinite else 0x7E
-    beyond = largest + 1  # infinity, or NaN where there is none
+    beyond = largest + 1  # infinity, or NaN if the type has no infinity
     code = np.where((code > largest) | np.isinf(wide), beyond, code)
     code = np.where(np.isnan(wide), 0x7F, code)
     return (code | np.where(np.signbit(wide), 0x80, 0)).astype(np.uint8)

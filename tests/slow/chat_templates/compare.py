@@ -1,4 +1,10 @@
-"""compare.py PROGRAM FOLDER...: every *.jinja of the folders with every conversation, ours against jinja2's."""
+"""Renders every template with every conversation and compares neuronmm's text with jinja2's.
+
+usage: compare.py PROGRAM FOLDER...
+
+PROGRAM is render_lines. The templates are the files *.jinja of the folders. The exit code is 1 if a
+text differs or if no template gives a text.
+"""
 
 import collections
 import pathlib

@@ -1,4 +1,7 @@
-"""Templates of a line each, one for every construct of the language. make_golden.py freezes what jinja2 makes of them."""
+"""Holds a template of one line for every construct of the template language.
+
+make_golden.py records what jinja2 produces from them.
+"""
 
 CONSTRUCTS = r"""
 {{ 1 }} {{ 1.0 }} {{ true }} {{ None }} {{ 'a' 'b' }} {{ [1, 'x', (2,)] }} {{ {'k': none} }} {{ () }}
@@ -101,7 +104,7 @@ CONSTRUCTS = r"""
 {% raw %} not ended
 """.strip("\n").split("\n")
 
-# Where the lines of the template matter: trim_blocks and lstrip_blocks.
+# These templates have several lines, because trim_blocks and lstrip_blocks act on line ends.
 CONSTRUCTS += [
     "{% if true %}\n  a\n  {% if true %}\n    b\n  {% endif %}\n{% endif %}\n",
     "  {% for x in xs %}  \n{{ x }}\n  {%- endfor %}  \n\n\nend\n\n",

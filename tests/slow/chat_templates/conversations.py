@@ -1,4 +1,8 @@
-"""Conversations that a chat template may be given: what differs between models, and what goes wrong."""
+"""Holds the conversations that chat templates are tested with.
+
+They cover what differs between models (system messages, tools, thoughts, documents) and what can go
+wrong (unknown roles, missing contents).
+"""
 
 WEATHER = {
     "type": "function",
@@ -121,7 +125,9 @@ SPECIAL_TOKENS = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_
 
 
 def contexts():
-    """Each conversation as transformers hands it to a template."""
+    """Yields the name of every conversation and the variables that transformers passes to a
+    template.
+    """
     for name, given in CONVERSATIONS.items():
         given = dict(given)
         context = dict(

@@ -1,4 +1,9 @@
-"""make_golden.py FILE: what jinja2 makes of constructs.py and of templates/, for the tests that need no Python."""
+"""Records what jinja2 produces from constructs.py and from templates/.
+
+usage: make_golden.py FILE
+
+The file serves as the golden file of unit tests that run without Python.
+"""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Templates through jinja2 as transformers sets it up, and through our interpreter."""
+"""Renders templates with jinja2, as transformers configures it, and with neuronmm's interpreter."""
 
 import copy
 import json
@@ -6,9 +6,10 @@ import subprocess
 
 from transformers.utils import chat_template_utils
 
-NOW = 1753000000  # 2025-07-20: what strftime_now shows in both
+NOW = 1753000000  # 2025-07-20, the time that strftime_now has on both sides
 
 
+# Replaces the class datetime in transformers, so that strftime_now gives a fixed time.
 class FixedClock:
     @staticmethod
     def now():
@@ -21,16 +22,19 @@ chat_template_utils.datetime = FixedClock
 
 
 def expected(template, context):
-    """The text, or None where jinja2 raises anything."""
+    """Renders a template with jinja2. Returns the text and None, or None and the error's message.
+    """
     try:
         compiled = chat_template_utils._compile_jinja_template(template)
         text = compiled.render(**copy.deepcopy(context))
+        # Fails for texts that UTF-8 cannot represent.
         text.encode()
         return text, None
-    except Exception as error:  # noqa: BLE001: an error is an answer
+    except Exception as error:  # noqa: BLE001: an error is a result, too
         return None, f"{type(error).__name__}: {error}"
 
 
+# Renders templates with the program render_lines, which runs as a child process.
 class Ours:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -1,8 +1,13 @@
-"""random_templates.py PROGRAM COUNT [SEED]: templates drawn from a grammar, ours against jinja2's.
+"""Draws templates from a grammar and compares neuronmm's text with jinja2's.
 
-What has no answer that could be compared is passed over and counted: addresses in memory, integers of more than
-64 bits, which we refuse, and a block that makes a number where `break` leaves the block around it: jinja2 finds the number
-when it joins the texts, and then never does.
+usage: random_templates.py PROGRAM COUNT [SEED]
+
+Templates whose results cannot be compared are counted and passed over.
+
+- Some texts contain addresses in memory.
+- Some templates exceed a limit of neuronmm, such as integers of more than 64 bits.
+- Some blocks produce a number instead of a text, and are left by a `break`. jinja2 notices the
+  number only when it joins the texts, which never happens after the `break`.
 """
 
 import collections
@@ -121,7 +126,11 @@ class Generator:
         return self.pick(NAMES)
 
     def expression(self, depth):
-        """Mostly one that makes sense; wild ones, with types as they come, find what is an error."""
+        """Returns a random expression.
+
+        Most expressions have suitable types. A few have arbitrary types, because errors must agree,
+        too.
+        """
         if self.chance(0.06):
             return self.wild(depth)
         return self.pick([self.text_expression, self.text_expression, self.number, self.list, self.dict, self.truth])(depth)

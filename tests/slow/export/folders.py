@@ -1,9 +1,11 @@
-"""Folders that neuronmm exports, run by their own scripts on the stand-ins of stubs/: logits against neuronmm's CPU backend.
+"""Tests that exported folders compute the same logits as neuronmm's CPU backend.
 
 usage: folders.py NEURONMM WORK_FOLDER
 
-The stand-ins have the names, the parameters and the order of calls of the public vLLM Neuron plugin and of NxD Inference,
-and load weights under the names that those ask for. They say nothing about the real ones but that.
+The scripts inside the exported folders run with the stubs in stubs/. The stubs have the names, the
+parameters and the order of calls of the public vLLM Neuron plugin and of NxD Inference. They load
+weights under the names that these packages ask for. Apart from that, a passing test says nothing
+about the real packages.
 """
 
 import json
@@ -16,7 +18,8 @@ import sys
 PROGRAM, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 HERE, DEMO = pathlib.Path(__file__).resolve().parent, pathlib.Path("models/demo").resolve()
 
-# In fp32 the stand-ins compute with the numbers that the files hold, as neuronmm does. Measured: 4.0e-7.
+# The largest root mean square error, as a share of the largest logit. In fp32 the stubs compute
+# with the numbers in the files, as neuronmm does. The measured error is 4.0e-7.
 EXACT = 1e-5
 
 SIZES = {
@@ -38,7 +41,8 @@ TEXT = ["--method", "whitened", "--block", "8", "--ratio", "0.3", "--no-measure"
         "--calibration-tokens", "1024", "--form"]  # fmt: skip
 FORMS = {
     "uv": [*SVD, "--ratio", "0.3"],
-    "part": [*SVD, "--ratio", "0.2", "--only", "gate,down"],  # ranks differ within an MLP, up is dense
+    # Ranks differ within an MLP, and up is dense.
+    "part": [*SVD, "--ratio", "0.2", "--only", "gate,down"],
     "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
     "narrow": [*TEXT, "narrow", "--allocate", "uniform"],
     "neurons": [*TEXT, "neurons", "--allocate", "predicted"],
@@ -66,7 +70,7 @@ def synthesize(name):
 
 
 def exported(name, form, target):
-    """The export of a model in a form; what it says while it is made."""
+    """Exports a model in a form. Returns the folder and the output of the export."""
     if not (WORK / name).exists():
         synthesize(name)
     smaller = WORK / f"{name}_{form}"
@@ -79,7 +83,9 @@ def exported(name, form, target):
 
 
 def make_site(target, folder):
-    """What pip would have installed: the export's plugin, and records of the SDK's packages."""
+    """Returns a folder with what pip would have installed. It holds the plugin of the export and
+    the metadata of the SDK's packages.
+    """
     site = WORK / f"site_{target}"
     if site.exists():
         return site
@@ -89,7 +95,7 @@ def make_site(target, folder):
         record.mkdir()
         (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     if target == "vllm-neuron":
-        # A copy, because building leaves files in the folder.
+        # Installs from a copy, because building leaves files in the folder.
         shutil.copytree(folder / "plugin", WORK / "plugin")
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
                         "--no-build-isolation", "--target", site, WORK / "plugin"], check=True)  # fmt: skip
@@ -122,11 +128,14 @@ def check_logits(name, form, target):
 
 
 def check_all_steps(target):
-    """Every step, in bf16, with a device that is none; then the report as rows of the validation."""
+    """Runs every step of the check in bf16 with a pretended device.
+
+    Then `neuronmm paper validation` must show the times of the report as measured rows.
+    """
     folder, _ = exported("llama", "uv", target)
     note = WORK / "kernel_calls"
     flags = ["--assume-device", "--runs", 2, "--dense", WORK / "llama"]
-    # What is left in a shell from an earlier try must not decide what a step measures.
+    # Variables that an earlier attempt left in the shell must not decide what a step measures.
     left = {"VLLM_NEURON_CPU_COMPILE": "1", "NXD_CPU_MODE": "1", "NEURONMM_KERNELS": "/nowhere"}
     report = check(folder, target, *flags, STUB_DEVICE="1", STUB_KERNEL_NOTE=str(note), **left)
     results = {name: step["result"] for name, step in report["steps"].items()}
@@ -135,7 +144,8 @@ def check_all_steps(target):
     assert results == {name: "skip" if name in skipped else "pass" for name in results}, report["steps"]
     if vllm:
         calls = note.read_text().splitlines()
-        assert len(calls) > 32 * 3 and set(calls) == {"(48, 144)"}, calls  # 32 golden positions, 3 layers, and the timing
+        # The kernel runs in 3 layers for each of 32 golden positions, and for the timing.
+        assert len(calls) > 32 * 3 and set(calls) == {"(48, 144)"}, calls
     assert report["steps"]["tokens"]["found"]["tokens"] > 0
     rows = json.loads(rows_of(folder))
     measured = [row for row in rows if row["set"] == "measured"]
@@ -188,7 +198,8 @@ def check_wrong_weights(folder, target):
     weights = model / "model/model.safetensors"
     tensors = load_file(weights)
     name = "model.layers.1.mlp.down_u_proj.weight"
-    weights.unlink()  # another name of the compressed model's
+    # The file may be a hard link to the compressed model's file, which must not change.
+    weights.unlink()
     save_file(tensors | {name: -tensors[name]}, weights, {"format": "pt"})
     expect_failure(model, target, "cpu_logits", ["off by", "weights were changed"])
     del tensors[name]
@@ -200,7 +211,7 @@ def check_wrong_weights(folder, target):
 
 
 def check_wrong_files(folder, target):
-    """Each says what is wrong, and what to do."""
+    """Checks that wrong files fail with a message that says what is wrong and what to do."""
     package, version = next(iter(PACKAGES[target].items()))
     series = ".".join(version.split(".")[:2])
     other = changed(folder, "export.json", f'"{package}": "{series}"', f'"{package}": "9.9"')
@@ -217,7 +228,10 @@ def check_wrong_files(folder, target):
 
 
 def check_wrong_kernels(folder, target):
-    """On this project's own stand-in for NKI, which computes what the source says."""
+    """Checks the kernel step with the tracer of python/nki in place of the stub of NKI.
+
+    The tracer computes what a kernel's source says.
+    """
     tracer = [pathlib.Path("python").resolve()]
     whole = check(folder, target, "--only", "kernels", first=tracer)["steps"]["kernels"]
     assert whole["result"] == "pass" and 0 < whole["found"]["relative_error"], whole
@@ -229,7 +243,7 @@ def check_wrong_kernels(folder, target):
 
 
 def check_failures(target):
-    """A check that cannot fail is none: wrong weights, versions, names, files and kernels are found."""
+    """Checks that wrong weights, versions, names, files and kernels are found."""
     folder, _ = exported("llama", "uv", target)
     check_wrong_weights(folder, target)
     check_wrong_files(folder, target)

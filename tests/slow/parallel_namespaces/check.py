@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checks of tests/slow/parallel_namespaces.sh, which says what they are."""
+"""Checks commands on several hosts; see tests/slow/parallel_namespaces.sh."""
 import json
 import os
 import pathlib
@@ -23,21 +23,26 @@ def generate(processes, model, tokens):
     return output_of(processes, ["generate", model, "--prompt", "Once upon a time", "--max-new-tokens", tokens, "--temperature", 0])
 
 
-# With activations in fp32: what is added up in another order may be rounded to another bf16.
+# Returns the report of a perplexity run on several hosts. Activations are fp32, because sums in
+# another order could be rounded to other bf16 numbers.
 def perplexity(processes, limit):
     report = output_of(processes, ["perplexity", DEMO, DEMO / "evaluation.txt", "--limit", limit, "--activations", "fp32", "--json", "-"])
     return json.loads(report)
 
 
 def link_between(first, second):
-    """A round trip in microseconds and Gbit/s, of TCP alone."""
+    """Measures TCP between two hosts.
+
+    Returns the round trip in microseconds and the speed in Gbit/s, both as text.
+    """
     server = subprocess.Popen([hosts.SCRIPT, "on", first, sys.executable, LINK, "serve"])
     said = hosts.network("on", second, sys.executable, LINK, "measure", first)
     assert server.wait(10) == 0
     return said.split()
 
 
-# TCP itself takes some tens of microseconds for a round trip, more where the cores are busy.
+# Checks that the link has the added delay. TCP itself takes some tens of microseconds for a round
+# trip, and more while the cores are busy.
 def check_link(name, delay_ms):
     trip, speed = link_between("nmm-0", "nmm-1")
     print(f"{name}: round trip {trip} us, {speed} Gbit/s", flush=True)
@@ -45,9 +50,16 @@ def check_link(name, delay_ms):
     assert 0.8 * asked <= float(trip) <= 1.2 * asked + 200, f"expected a round trip of {asked} us and TCP's own, found {trip}"
 
 
-# Each host sends its values of two sums per layer and token, 2 (p - 1) / p of them, as fp32. Of each row of logits all but the first send
-# 4 bytes and 12 per block of their columns, and 8 where they have the target; the first tells the others 26 bytes. What is sent once
-# (connections, the measurement of the link) is in both of two runs, of which the longer has `tokens` more.
+# Checks the bytes that hosts send against the formula.
+#
+# - Per layer and token, two sums are exchanged as fp32 numbers. Each of p hosts sends 2 (p - 1) / p
+#   of the values of a sum.
+# - For each row of logits, every host but the first sends 4 bytes, and 12 bytes per block of its
+#   columns. The host that has the target's column sends 8 bytes more.
+# - The first host sends 26 bytes per row to each of the others.
+#
+# Connections and the measurement of the link are sent once per run. They are subtracted by
+# comparing two runs, of which the longer has `tokens` more tokens.
 def check_bytes(count):
     config = json.loads((DEMO / "config.json").read_text())
     before = hosts.sent_bytes(count)
@@ -65,9 +77,12 @@ def check_bytes(count):
         expected = sums + rows * (4 + 12 * own_blocks if i else 26 * (count - 1))
         counted = (after[i] - between[i]) - (between[i] - before[i])
         overheads.append(counted / expected - 1)
-    # 66 bytes of Ethernet, IP and TCP per packet, which Linux counts once per up to 64 KiB that a card would segment; acknowledgements
-    # of as much; MPI's headers; four signs of life per second. The shorter run's are taken off, and with a delay acknowledgements join
-    # data more often in one run than in the other. What TCP sent again is taken off as whole packets, which it is up to the last.
+    # Several things make the count differ from the formula by a small share. Headers of Ethernet,
+    # IP and TCP have 66 bytes per packet. Linux counts them once per up to 64 KiB that a network
+    # card would split. Acknowledgements have the same size. MPI adds its own headers, and four
+    # signs of life are sent per second. The bytes of the shorter run are subtracted. With a delay,
+    # acknowledgements are combined with data more often in one run than in the other. Packets that
+    # TCP sent again are subtracted as whole packets, although the last one may be shorter.
     assert all(-0.005 < overhead < 0.02 for overhead in overheads), overheads
     print(f"  bytes sent by each host: the formula's and {min(overheads):.2%} to {max(overheads):.2%} of headers")
 
@@ -105,11 +120,14 @@ def check_compression():
 
 
 class Evaluation(hosts.Running):
-    """Some seconds of work on all of `count` hosts, given back in the midst of it."""
+    """A perplexity run on `count` hosts that takes some seconds.
+
+    The constructor returns while the run is at work.
+    """
 
     def __init__(self, count, timeout_s):
         super().__init__(count, ["perplexity", DEMO, WORK / "long.txt", "--link-timeout", timeout_s], WORK / "log")
-        self.wait_for(" left  perplexity", 60)  # the first progress, after some seconds
+        self.wait_for(" left  perplexity", 60)  # the first progress line appears after some seconds
 
     def figure(self):
         lines = [line for line in self.text().splitlines() if line.startswith("perplexity     ")]
@@ -143,7 +161,8 @@ def wait_for_nobody(count, timeout_s=10):
         time.sleep(0.1)
 
 
-# The launcher waits for its own connection to the lost host, as long as TCP tries: only the processes' end is asked for.
+# Checks that all processes end after the link to a host is lost for good. The launcher is not
+# checked, because it waits for its own connection to the host as long as TCP tries.
 def check_lost_link(count):
     timeout_s = 3
     running = Evaluation(count, timeout_s)
@@ -184,7 +203,8 @@ def check_stalls(count):
 
 
 def check_failures():
-    (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 40)  # a quarter of a minute on a fast CPU
+    # This text takes about 15 seconds on a fast CPU.
+    (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 40)
     for count in (2, 4):
         hosts.up(count, RATES[1])
         check_stalls(count)
@@ -193,7 +213,8 @@ def check_failures():
         check_lost_link(count)
 
 
-# The limit is one of memory that no file is behind (ulimit -d): pages of mapped files are the system's, which takes them back.
+# Checks that a model too large for one process runs on four. The limit applies to memory without a
+# file (ulimit -d), because the system can take back the pages of mapped files.
 def check_memory_limit():
     model, config = WORK / "large", json.loads((DEMO / "config.json").read_text())
     config |= {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 8}

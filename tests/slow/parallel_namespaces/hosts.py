@@ -1,4 +1,4 @@
-"""Starts commands on the hosts of tools/network_hosts.sh and looks at them from outside."""
+"""Starts commands on the hosts of tools/network_hosts.sh and observes them from outside."""
 import os
 import pathlib
 import signal
@@ -19,7 +19,9 @@ def up(count, rate, delay=None):
 
 
 def command(processes, words):
-    """A neuronmm command line on `processes` hosts, or on this machine where it is one."""
+    """Returns a neuronmm command line for `processes` hosts, or for this machine if there is one
+    process.
+    """
     own = [PROGRAM, *map(str, words), "--threads", "1"]
     return own if processes == 1 else [SCRIPT, "mpirun", str(processes), *own]
 
@@ -31,18 +33,20 @@ def output_of(processes, words, timeout_s=300):
 
 
 def sent_again(host):
-    """Bytes of what TCP sent there a second time: whole packets of 1,514."""
+    """Returns the number of bytes that TCP on a host sent again. Packets count as whole ones of
+    1,514 bytes.
+    """
     counted = network("on", host, "nstat", "-asz", "TcpRetransSegs")
     return 1514 * int(counted.split()[-2])
 
 
 def sent_bytes(hosts):
-    """What each has sent so far, once."""
+    """Returns for each host the bytes that it has sent so far, without what was sent again."""
     return [int(network("bytes", f"nmm-{i}")) - sent_again(f"nmm-{i}") for i in range(hosts)]
 
 
 def programs_of(host, name="neuronmm"):
-    """The ids of its processes there."""
+    """Returns the ids of the processes with this program name on a host."""
     ids = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout.split()
     return [int(i) for i in ids if name_of(i) == name]
 
@@ -55,7 +59,7 @@ def name_of(pid):
 
 
 def cable(host, state):
-    """Pulls the cable of a host, or puts it back ("down", "up")."""
+    """Pulls the cable of a host (`state` is "down") or plugs it in ("up")."""
     subprocess.run(["ip", "link", "set", host, state], check=True)
 
 
@@ -79,7 +83,9 @@ class Running:
         return self.log.read_text()
 
     def end(self, timeout_s):
-        """Its exit code; it is killed where it does not end in time."""
+        """Waits for the end and returns the exit code. A command that does not end in time is
+        killed, and the result is None.
+        """
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
-"""What TCP between two hosts does: a round trip of 64 bytes, and bytes per second in one direction.
+"""Measures TCP between two hosts, with round trips of 64 bytes and a stream in one direction.
 
+usage:
     link.py serve             on one host
     link.py measure ADDRESS   on another; prints microseconds (the median) and Gbit/s
 """

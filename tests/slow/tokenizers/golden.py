@@ -1,5 +1,9 @@
-"""Writes tests/text/golden_tokenizers.json: random pipelines with the library's ids and text, for the unit tests.
-    golden.py CORPUS OUT"""
+"""Writes tests/text/golden_tokenizers.json for the unit tests.
+
+usage: golden.py CORPUS OUT
+
+The file holds random pipelines with the ids and texts that the tokenizers library gives for them.
+"""
 
 import json
 import pathlib
@@ -16,7 +20,9 @@ TEXTS = ["Hello  world,\n the 12th in\ttest's", " a▁b é<s>the x</s> lo [TOK]"
 
 
 class Golden(pipelines.Pipelines):
-    """The models as they were trained, so that the file has each of them once."""
+    """Pipelines whose models stay as they were trained, so that the file holds each model only
+    once.
+    """
 
     def model(self):
         self.base = self.rng.randrange(len(self.models))

@@ -1,4 +1,4 @@
-"""The program tokenizer_lines as an object."""
+"""Wraps the program tokenizer_lines, which answers requests on its standard input."""
 
 import json
 import subprocess

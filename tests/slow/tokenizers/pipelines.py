@@ -1,4 +1,7 @@
-"""Random tokenizer.json files of all components that are supported, around small trained BPE models."""
+"""Makes random tokenizer.json files around small trained BPE models.
+
+The files contain all components that are supported.
+"""
 
 import copy
 import json
@@ -39,10 +42,11 @@ def base_models(corpus, scale=1):
     chunks = pre_tokenizers.FixedLength(40) if hasattr(pre_tokenizers, "FixedLength") else words
     return [
         train(corpus, None, byte_level, size=int(600 * scale), alphabet=alphabet),
-        train(corpus, None, byte_level, size=int(500 * scale)),  # some bytes are missing
+        train(corpus, None, byte_level, size=int(500 * scale)),  # lacks some bytes
         train(corpus, None, pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(PATTERNS[0]), "isolated"), spell]), size=int(800 * scale), alphabet=alphabet),
         train(corpus, None, words, size=int(900 * scale), special=special + BYTE_TOKENS),
-        train(corpus, mark, chunks, size=int(900 * scale), special=special + BYTE_TOKENS),  # merges across spaces
+        # Merges of this model extend across spaces.
+        train(corpus, mark, chunks, size=int(900 * scale), special=special + BYTE_TOKENS),
         train(corpus, None, words, size=int(500 * scale), special=special),
         train(corpus, None, pre_tokenizers.Whitespace(), size=int(500 * scale), special=special),
         train(corpus, None, pre_tokenizers.Whitespace(), size=int(600 * scale), special=special, end_of_word_suffix="</w>"),
@@ -51,12 +55,17 @@ def base_models(corpus, scale=1):
 
 
 def is_ambiguous(definition):
-    """What the library leaves to chance, or decides by offsets that we do not track."""
+    """Returns whether the result of a definition is uncertain.
+
+    The library leaves some cases to chance and decides others by offsets that neuronmm does not
+    track.
+    """
     normalizer = Tokenizer.from_str(json.dumps({**definition, "added_tokens": [], "post_processor": None})).normalizer
     searched = [normalizer.normalize_str(t["content"]) if normalizer else t["content"] for t in definition["added_tokens"] if t["normalized"]]
     if "" in searched or len(set(searched)) < len(searched):
         return True
-    # Whether a text that begins with a stretch that was replaced or stripped still begins where it began.
+    # The scheme "first" asks whether a piece begins where the original text begins. After a
+    # beginning that was replaced or stripped, the answer depends on offsets.
     rewrites = any(step in json.dumps(definition["normalizer"]) for step in ('"Regex"', '"Strip"'))
     return '"first"' in json.dumps(definition["pre_tokenizer"]) and rewrites
 
@@ -84,7 +93,8 @@ class Pipelines:
         return {"type": "ByteLevel", "add_prefix_space": self.flip(0.3), "trim_offsets": True, "use_regex": self.flip(0.6)}
 
     def replace(self):
-        # Where an empty match is replaced at the start of a text, the library loses track of its offsets and doubles characters.
+        # The library loses track of its offsets and doubles characters if it replaces an empty
+        # match at the start of a text.
         return {"type": "Replace", "pattern": self.pattern([p for p in PATTERNS if p not in CAN_BE_EMPTY]), "content": self.rng.choice([MARK, " ", "", "x", "é", "ab"])}
 
     def sequence(self, value, members):
@@ -167,12 +177,14 @@ class Pipelines:
     def model(self):
         model = copy.deepcopy(self.rng.choice(self.models))
         vocab, merges = model["vocab"], model["merges"]
-        if self.flip(0.3):  # tokens that were learned are lost, and what is merged with them
+        # Some learned tokens are lost, together with everything that is merged from them.
+        if self.flip(0.3):
             lost = set(self.rng.sample(sorted(vocab), 10)) - set(BYTE_TOKENS[:250])
             merges = [m for m in merges if not lost & {m[0], m[1]} and self.merged(m, model) not in lost]
             kept = [t for t in sorted(vocab, key=vocab.get) if t not in lost]
             vocab = {t: i for i, t in enumerate(kept)}
-        if self.flip(0.2):  # an order that no training gives
+        # The order of merges becomes one that no training gives.
+        if self.flip(0.2):
             self.rng.shuffle(merges)
         if self.flip(0.3):
             merges = [" ".join(m) for m in merges] if not any(" " in t for m in merges for t in m) else merges

@@ -1,5 +1,10 @@
-"""Compares ids and text with the tokenizers library: published tokenizers over texts of every kind.
-    published.py PROGRAM DATA SOURCES TOKENIZER.json..."""
+"""Compares ids and texts of published tokenizers with the tokenizers library.
+
+usage: published.py PROGRAM DATA SOURCES TOKENIZER.json...
+
+PROGRAM is tokenizer_lines, DATA the folder of test data and SOURCES a folder of source code. The
+texts are articles, source code and random characters.
+"""
 
 import json
 import pathlib
@@ -17,7 +22,7 @@ IDS_OF_RANDOM_TEXT = 1_000_000
 
 
 def gpt2(folder):
-    """The tokenizer.json of GPT-2's two files."""
+    """Returns the path of a tokenizer.json made from GPT-2's two files."""
     tokenizer = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -31,7 +36,7 @@ def pieces(text, size):
 
 
 def documents(data, sources):
-    """Names and lists of texts."""
+    """Yields names and lists of texts."""
     wiki = "".join((data / "text" / name).read_text() for name in ("wiki.test.raw", "wiki.valid.raw"))
     yield "WikiText-2 whole", [wiki]
     yield "WikiText-2 in lines", wiki.split("\n")
@@ -48,7 +53,9 @@ def random_documents(rng):
 
 
 def compare(name, kind, sample, tokenizer, ours):
-    """The number of ids, and of texts with other ids or another text than the library's."""
+    """Returns the number of ids, and the number of texts whose ids or text differ from the
+    library's.
+    """
     count = wrong = 0
     ids, decoded, streamed = ours.run(sample)
     for i, encoding in enumerate(tokenizer.encode_batch(sample)):

@@ -1,5 +1,9 @@
-"""Compares ids and text with the tokenizers library over random pipelines.
-    random_pipelines.py PROGRAM CORPUS COUNT [SEED]"""
+"""Compares ids and texts of random pipelines with the tokenizers library.
+
+usage: random_pipelines.py PROGRAM CORPUS COUNT [SEED]
+
+PROGRAM is tokenizer_lines.
+"""
 
 import json
 import pathlib
@@ -24,11 +28,12 @@ def without_model(definition):
 
 
 def theirs(tokenizer, text):
-    """ids and text, or None where the library panics."""
+    """Returns the library's ids and text, or None if the library panics."""
     try:
         ids = tokenizer.encode(text).ids
         return ids, tokenizer.decode(ids, skip_special_tokens=False)
-    except BaseException as error:  # pyo3's PanicException is no Exception
+    # A PanicException of pyo3 does not derive from Exception.
+    except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         return None

@@ -1,9 +1,9 @@
-"""Texts that tokenizers find hard."""
+"""Makes random texts that tokenizers find hard."""
 
 import random
 import unicodedata
 
-# Characters that mean something to a step of some tokenizer.
+# Characters and words that have a meaning for a step of some tokenizer.
 SIGNS = list(" \n\t\r▁Ġ.,!?'\"-_/<>|[](){}0123456789aeiouAEIOUzZ") + [
     "  ", "   ", "\r\n", "\u00a0", "\u3000", "\u200b", "\u200d", "\u0301", "\u0323", "\u0308", "é", "É", "ß", "İ",
     "ſ", "ﬁ", "½", "²", "Ⅷ", "٣", "漢", "字", "か", "カ", "한", "ᄒ", "ᅡ", "ᆫ", "👍", "👩‍👩‍👧", "🇩🇪", "\ufe0f", "ا", "ל",
@@ -12,12 +12,16 @@ SIGNS = list(" \n\t\r▁Ġ.,!?'\"-_/<>|[](){}0123456789aeiouAEIOUzZ") + [
 
 
 def assigned(code_point):
-    """Assigned in Unicode 14, which the libraries of both sides know."""
+    """Returns whether a code point is a character that Unicode 14 assigns.
+
+    Python 3.11 has the tables of Unicode 14, which the libraries of both sides know.
+    """
     return unicodedata.category(chr(code_point)) not in ("Cn", "Cs")
 
 
 ASSIGNED = [c for c in range(0x110000) if assigned(c)]
-# Those that a step may treat in its own way: not the tens of thousands of ideographs, syllables and private ones.
+# Characters that a step may treat in a special way. Tens of thousands of ideographs, syllables and
+# private characters are not among them.
 SPECIAL = [c for c in ASSIGNED if unicodedata.category(chr(c)) not in ("Lo", "Co", "So") or c < 0x3400 or unicodedata.decomposition(chr(c))]
 PLANES = [[c for c in ASSIGNED if c < 0x250], [c for c in ASSIGNED if 0x250 <= c < 0x3000],
           [c for c in ASSIGNED if 0x3000 <= c < 0x10000], [c for c in ASSIGNED if c >= 0x10000 and c < 0xF0000]]
@@ -29,7 +33,11 @@ def leave_out(code_points):
 
 
 def random_text(rng, words, all_characters=None):
-    """`words` pieces: ends of words that the tokenizer may know, signs, characters of all planes (or of `all_characters`)."""
+    """Returns a text of `words` pieces.
+
+    A piece is a sign, a repeated sign, some letters, or a character from all planes (or from
+    `all_characters`).
+    """
     out = []
     for _ in range(words):
         kind = rng.random()

@@ -1,4 +1,8 @@
-"""The characters that the Unicode tables of the two sides have differently: their versions differ."""
+"""Finds the characters that the Unicode tables of neuronmm and of the tokenizers library treat
+differently.
+
+Their versions of Unicode differ.
+"""
 
 import json
 import pathlib
@@ -13,17 +17,21 @@ STEPS = [{"normalizer": {"type": kind}} for kind in ("NFC", "NFD", "NFKC", "NFKD
     {"pre_tokenizer": {"type": "Digits", "individual_digits": False}}] + [
     {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}}
     for regex in (r"\p{L}", r"\p{M}", r"\p{N}", r"\w", r"\s", r"\d", r"[\p{Lu}\p{Lt}\p{Lm}]", r"(?i:[a-z])")]
-# The marks before and behind show another combining class.
+# A mark before or after the character reveals a different combining class.
 FRAMES = ["a{}b", "a\u0301{}\u0323", "\u1100{}\u11a8"]
 
 
 def differing(ours):
-    """Through each step that looks at single characters, one at a time."""
+    """Returns the code points that the two sides treat differently.
+
+    Every step that looks at single characters is tested alone, with one character at a time.
+    """
     path = pathlib.Path(tempfile.mkdtemp()) / "tokenizer.json"
     vocab = {f"<0x{b:02X}>": b for b in range(256)}
     found = set()
     for step in STEPS:
-        # A word is told from two by a merge that is there only inside of it.
+        # The model adds the suffix "y" to the last character of a word, so that the ids show where
+        # words end.
         definition = {"version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "decoder": None,
                       "pre_tokenizer": None, **step,
                       "model": {"type": "BPE", "vocab": {**vocab, "x": 256, "y": 257, "xy": 258}, "merges": [["x", "y"]], "byte_fallback": True,

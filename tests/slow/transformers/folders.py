@@ -1,10 +1,12 @@
-"""Folders that neuronmm writes, opened by transformers: logits and greedy ids against neuronmm's own.
+"""Opens folders of neuronmm with transformers, and compares logits and greedy ids.
 
 usage: folders.py NEURONMM WORK_FOLDER
 
-Models are random, of each architecture and its switches, and the bundled demo. `--device reference` computes with the
-numbers that the files hold, in fp64, and so does transformers in fp32: they may be apart by fp32 rounding. Where
-either computes with less (the fast path beside int8 weights, transformers in bf16) the bound is the rounding's.
+The models are random ones of every architecture with its options, and the bundled demo. With
+`--device reference` neuronmm computes in fp64 with the numbers in the files. transformers computes
+in fp32 with the same numbers, so that the results differ by fp32 rounding only. Two other
+computations are less exact and have larger bounds: neuronmm's fast path with int8 weights, and
+transformers in bf16.
 """
 
 import json
@@ -22,8 +24,13 @@ PROGRAM, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 DEMO = pathlib.Path("models/demo")
 NEW_TOKENS = 12
 
-# Shares of the largest logit. Measured: 2.3e-6; root mean squares of 0.6 % where transformers computes in bf16, and of
-# 1.2 % (6.5 % at most) where the fast path rounds activations beside int8 weights.
+# Bounds of errors, as shares of the largest logit.
+#
+# - EXACT is the bound of the largest error. The measured one is 2.3e-6.
+# - BF16_RMS is the bound of the root mean square where transformers computes in bf16. The measured
+#   one is 0.6 %.
+# - INT8_RMS is the bound of the root mean square where the fast path rounds activations for int8
+#   weights. The measured one is 1.2 %, with a largest error of 6.5 %.
 EXACT, BF16_RMS, INT8_RMS = 1e-5, 0.02, 0.03
 
 SIZES = {
@@ -42,7 +49,8 @@ MODELS = {
     "qwen3": ("Qwen3", "float32", {"tie_word_embeddings": False, "rope_scaling": YARN}),
 }
 SVD = ["compress", "--method", "svd", "--block", "8"]
-# Every other form needs a text; random models have the demo's vocabulary, so that they can read it.
+# Every other form needs a calibration text. Random models have the demo's vocabulary, so that they
+# can read it.
 TEXT = ["compress", "--method", "whitened", "--block", "8", "--ratio", "0.3", "--no-measure", "--calibration",
         DEMO / "calibration.txt", "--calibration-tokens", "1024", "--form"]  # fmt: skip
 FORMS = {
@@ -55,16 +63,17 @@ FORMS = {
     "dense6": ["quantize", "--bits", "6"],
     "dense4": ["quantize", "--bits", "4"],
 }
-# One model's: the code for them is the same in all architectures.
+# Only one model is tested with these forms, because their code is the same in all architectures.
 MORE_FORMS = {
     "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
     "narrow": [*TEXT, "narrow", "--allocate", "uniform"],
-    "neurons": [*TEXT, "neurons", "--allocate", "uniform"],  # a plain dense model
+    # The result is a plain dense model.
+    "neurons": [*TEXT, "neurons", "--allocate", "uniform"],
     "dense432": ["quantize", "--bits", "4", "--group", "32", "--lm-head-bits", "4"],
     "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
     "low4": [*SVD, "--ratio", "0.3", "--weights", "int4"],
     "mixed4": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int4"],
-    # Shapes and bits of every layer's own.
+    # Every layer has a shape and a number of bits of its own.
     "fit4": ["fit", "--max-kl", "0.5", "--block", "8", "--calibration", DEMO / "calibration.txt",
             "--calibration-tokens", "1024"],
 }
@@ -95,7 +104,10 @@ def synthesize(name):
 
 
 def recorded(folder, device):
-    """neuronmm's greedy continuations: [(prompt, continuation, logits [tokens, vocabulary])]."""
+    """Returns neuronmm's greedy continuations.
+
+    The result is a list of (prompt, continuation, logits [tokens, vocabulary]).
+    """
     path = WORK / "recorded.safetensors"
     neuronmm("check", folder, "--reference", folder, "--save-reference", path, "--new-tokens", NEW_TOKENS,
              "--device", device)  # fmt: skip
@@ -120,7 +132,7 @@ def logits_of(model, prompt, continuation):
 
 
 def apart(model, records):
-    """The largest and the root-mean-square distance, as shares of the largest logit."""
+    """Returns the largest and the root-mean-square error, as shares of the largest logit."""
     largest = rms = 0.0
     for prompt, continuation, logits in records:
         difference = logits_of(model, prompt, continuation) - logits
@@ -161,11 +173,12 @@ def check_folder(folder, rounded):
 
 
 def check_saved(model, folder):
-    """What transformers saves, in shards, is the same model to transformers and to neuronmm."""
+    """Checks that transformers saves a folder, in shards, that is the same model to both sides."""
     saved = WORK / "saved"
     shutil.rmtree(saved, ignore_errors=True)
     model.save_pretrained(saved, max_shard_size="400KB")
-    shutil.copy(folder / "tokenizer.json", saved)  # the prompts that neuronmm records depend on it
+    # The prompts that neuronmm records depend on the tokenizer.
+    shutil.copy(folder / "tokenizer.json", saved)
     assert len(list(saved.glob("*.safetensors"))) > 1
     records = recorded(folder, "reference")
     for (_, a, x), (_, b, y) in zip(records, recorded(saved, "reference")):
@@ -174,7 +187,7 @@ def check_saved(model, folder):
 
 
 def without(folder, name):
-    """A copy that lacks one tensor."""
+    """Returns a copy of a folder that lacks one tensor."""
     copy = WORK / "damaged"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
@@ -185,14 +198,14 @@ def without(folder, name):
 
 
 def check_missing(folder):
-    """A tensor that is not there is an error with its name."""
+    """Checks that a missing tensor is an error that names the tensor."""
     tensors = load_file(folder / "model.safetensors")
     endings = {name.split(".", 3)[-1] if ".layers." in name else name for name in tensors}
     for ending in endings:
         name = next(name for name in tensors if name.endswith(ending))
         for auto in (AutoModelForCausalLM, AutoModel):
             if name.startswith("lm_head.") and auto is AutoModel:
-                continue  # which has no head
+                continue  # AutoModel has no head
             try:
                 load(without(folder, name), auto=auto)
             except ValueError as error:
@@ -202,7 +215,7 @@ def check_missing(folder):
 
 
 def check_trust(folder):
-    """Without the code there is an error, not a model with random weights."""
+    """Checks that a folder without its code fails to open, instead of giving random weights."""
     try:
         AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
     except ValueError as error:
@@ -212,7 +225,11 @@ def check_trust(folder):
 
 
 def check_demo():
-    """The whole way of a real model: text, tokenizer, generation settings; a training where libtorch is."""
+    """Checks the bundled demo from text to text.
+
+    The text, the tokenizer and the generation settings must agree. A short training is included if
+    neuronmm was built with libtorch.
+    """
     low = WORK / "demo_low"
     neuronmm("compress", DEMO, "-o", low, "--force", "--ratio", "0.2", "--block", "32", "--calibration",
              DEMO / "calibration.txt", "--calibration-tokens", 4096, "--no-measure")  # fmt: skip
@@ -237,7 +254,7 @@ def check_demo():
 
 
 def check_older(folder, config):
-    """A folder as versions until 0.2 wrote it is the same model here."""
+    """Checks that a folder in the format of versions until 0.2 is the same model."""
     records = recorded(folder, "reference")
     now = json.loads((folder / "config.json").read_text())
     del now["auto_map"]

@@ -1,8 +1,9 @@
-"""Logits of random models with each kind of RoPE scaling: transformers', over whole sequences, against neuronmm's.
+"""Compares logits of random models with each kind of RoPE scaling with those of transformers.
 
 usage: rope.py NEURONMM WORK_FOLDER
 
-Models are dense, as transformers saves them. Sequences go as far as neuronmm runs them (docs/commands.md, "Long contexts").
+The models are dense and are saved by transformers, which computes whole sequences at once.
+Sequences are as long as neuronmm supports (docs/commands.md, "Long contexts").
 """
 
 import pathlib
@@ -21,7 +22,8 @@ SIZES = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 2 * HALF_HEAD, "vocab_size": 512, "initializer_range": 0.1, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
-# An output of a matrix product with K inputs is off by at most K roundings of fp32; a layer has seven in a row.
+# An output of a matrix product with K inputs is off by at most K roundings of fp32. A layer has
+# seven such products in a row.
 TOLERANCE = SIZES["num_hidden_layers"] * 7 * SIZES["hidden_size"] * 2.0**-24
 
 SCALINGS = {

@@ -37,7 +37,7 @@ def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, 
 
 
 def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=isa.engine.unknown, **unused):
-    """Always the instruction of that name, also where a tile has one element per partition."""
+    """Always issues tensor_tensor, even if a tile has one element per partition."""
     call = "nisa.tensor_tensor"
     a, b = elementwise.across(tile(data1, call, "data1"), tile(data2, call, "data2"))
     domain = elementwise.common(call, a.shape, b.shape)
@@ -65,7 +65,7 @@ def tensor_copy(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unus
 
 
 def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
-    """A copy of a part that a number in memory moves: `src[p, i + offsets[0, k]]`."""
+    """Copies a part that a number in memory moves: `src[p, i + offsets[0, k]]`."""
     return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy_dynamic_src")
 
 
@@ -126,7 +126,7 @@ def tensor_scalar_reduce(
 
 
 def _row(result, box, call):
-    """The tensor of a second result with one element per partition."""
+    """Returns the tensor of a second result with one element per partition."""
     if not is_row(result):
         errors.fail(call, f"reduce_res: {result.describe()}, expected one element per partition")
     return writable(shaped(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
@@ -154,7 +154,7 @@ def tensor_tensor_scan(
 def tensor_scalar_cumulative(
     *, src, dst, op0, op1, imm0, imm1=None, reduce_cmd=isa.reduce_cmd.reset_reduce, mask=None, **unused
 ):
-    """In place: `dst`."""
+    """Writes `dst` in place."""
     call = "nisa.tensor_scalar_cumulative"
     src = tile(src, call, "src")
     box = mask_box(mask, src.shape, call)
@@ -175,7 +175,7 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
 
 
 def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, **unused):
-    """In place: `dst` where the predicate is not 0."""
+    """Writes `dst` in place where the predicate is not 0."""
     call = "nisa.tensor_copy_predicated"
     settle()
     box = mask_box(mask, dst.shape, call)

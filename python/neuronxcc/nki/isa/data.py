@@ -15,7 +15,9 @@ from ..tile import meet, readable, shaped, writable
 
 
 def _pattern(expression: Index, shape, call, operand):
-    """An affine expression as the hardware's generator takes it: pairs (step, count), start, step between partitions."""
+    """Returns an affine expression for the hardware's generator: pairs (step, count), start, step
+    between partitions.
+    """
     if expression.shape != tuple(shape):
         steps = (0,) * (len(shape) - expression.ndim) + expression.steps
     else:
@@ -26,7 +28,9 @@ def _pattern(expression: Index, shape, call, operand):
 
 
 def iota(expr, dtype, *, mask=None, **unused):
-    """Numbers of an index expression; a loop's counter or program_id, which have no dimensions, gives one."""
+    """Returns the numbers of an index expression. A loop's counter or a program_id has no
+    dimensions and gives one number.
+    """
     call = "nisa.iota"
     if isinstance(expr, int) and not isinstance(expr, bool):
         return issue_later((1, 1), found_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, [[0, 1]], expr))
@@ -38,7 +42,7 @@ def iota(expr, dtype, *, mask=None, **unused):
 
 
 def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, **unused):
-    """on_true_tile where the affine predicate holds, else the number."""
+    """Returns on_true_tile where the affine predicate holds, else the number."""
     call = "nisa.affine_select"
     data = tile(on_true_tile, call, "on_true_tile")
     given = found_dtype(dtype, call) if dtype is not None else data.dtype

@@ -52,7 +52,7 @@ dslice = ds
 
 
 class fp32:
-    """The limits of float32 as numbers of the program."""
+    """The limits of float32 as Python numbers."""
 
     min = float(np.finfo(np.float32).min)
 

@@ -1,4 +1,4 @@
-"""New tensors of the legacy dialect, with block dimensions and the memories to put them in."""
+"""Creates tensors of the legacy dialect, with block dimensions, in a given memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..views import Slice
 
 
 class Buffer:
-    """A memory; `place` gives the address of a block, where the kernel allocates by itself."""
+    """A memory. `place` returns the address of a block if the kernel allocates explicitly."""
 
     __slots__ = ("name", "memory", "shared", "place")
 
@@ -62,7 +62,9 @@ def _new(call, shape, dtype, buffer, value=None, name=""):
 
 
 def _in_hbm(run, shape, dtype, buffer, value, name):
-    """The programs of a grid share what is in shared_hbm: the first of them makes it."""
+    """Returns a tensor in HBM. The programs of a grid share tensors in shared_hbm, which the first
+    program makes.
+    """
     shared = run.state.get("neuronxcc shared") if buffer.shared else None
     if shared is not None and any(run.program):
         if not shared["left"]:
@@ -70,7 +72,8 @@ def _in_hbm(run, shape, dtype, buffer, value, name):
         return shared["left"].pop(0)
     made = Tile(run.allocate(shape, dtype, HBM, name=name))
     if value is not None:
-        # The kernel's own stores replace it, and the compiler drops what nobody reads: no transfer is recorded.
+        # No transfer is recorded, because the kernel's own stores replace the value, and the
+        # compiler drops a value that nobody reads.
         if run.values:
             run.write(made.tensor, np.full(shape, value))
         run.writes(made.tensor)
@@ -109,7 +112,7 @@ def rand(shape, dtype=np.float32, **unused):
 
 
 def random_seed(seed, **unused):
-    """A number, or a tile of one."""
+    """Seeds the generator with a number or a tile of one number."""
     settle()
     core.random_seed(readable(seed) if isinstance(seed, Tile) else core.full((1, 1), seed, dtypes.int32))
 

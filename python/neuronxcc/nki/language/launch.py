@@ -1,4 +1,4 @@
-"""Loops, and the launch grid: the programs of a grid run one after the other on one core."""
+"""Loops, and the launch grid, whose programs run one after the other on one core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..results import settle
 
 
 class LoopIndex(int):
-    """A loop's variable that remembers where its loop begins."""
+    """A loop's variable with the first value of its loop."""
 
     first = 0
 
@@ -22,7 +22,8 @@ class _Loop:
         self.loop = loop
 
     def __iter__(self):
-        # A result that waits belongs to the iteration that asked for it, and so before the next mark in the trace.
+        # A waiting result belongs to the iteration that asked for it, and is therefore issued
+        # before the next mark in the trace.
         settle()
         first = self.loop.range.start
         for i in self.loop:
@@ -51,7 +52,9 @@ static_range = _range(core.static_range)
 
 
 def nc(count) -> int:
-    """`nl.nc(2)`: a dimension of the grid that is spread over cores; the programs run on one."""
+    """`nl.nc(2)`: a dimension of the grid that is distributed over cores. Here all programs run on
+    one core.
+    """
     return int(count)
 
 

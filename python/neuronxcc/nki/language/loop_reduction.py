@@ -1,4 +1,6 @@
-"""`nl.loop_reduce` and the in-place operators: results that are combined with what their place holds."""
+"""`nl.loop_reduce` and the in-place operators, which combine a result with the contents of its
+place.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .launch import LoopIndex
 
 
 def loop_reduce(x, op, loop_indices, *, mask=None, dtype=None, **unused):
-    """Over the iterations of the loops: a copy in the first one, later `place <op> x`."""
+    """Reduces over the iterations of the loops: the first iteration copies x, and later ones
+    compute `place <op> x`.
+    """
     call = "nl.loop_reduce"
     found = operators.find(op, call)
     x = elementwise.tile(x, call, "x")
@@ -32,7 +36,9 @@ def loop_reduce(x, op, loop_indices, *, mask=None, dtype=None, **unused):
 
 
 def _begins(place: Tile) -> bool:
-    """A sum in memory that nothing has written begins with its first term, as published kernels take for granted."""
+    """Returns whether `+=` begins a sum, because nothing has written the place. Published kernels
+    rely on this.
+    """
     view = place.tensor
     settle()
     if place.memory != SBUF or place.overflow or view.storage.unwritten(view.layout, view.offset) is not True:

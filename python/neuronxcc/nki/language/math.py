@@ -1,4 +1,4 @@
-"""Functions of tiles. As the `op` of an instruction only their names count."""
+"""Functions of tiles. If a function is the `op` of an instruction, only its name counts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ all = _reduction("all", operators.ALL["logical_and"])  # noqa: A001
 
 
 def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **unused):
-    """The sum, and a product with one over the number of elements."""
+    """Returns the sum times one over the number of elements."""
     x = elementwise.tile(x, "nl.mean", "x")
     total = elementwise.reduced("add", x, axis, float32, mask, keepdims=keepdims, call="nl.mean")
     count = x.size // total.size
@@ -90,7 +90,7 @@ def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **unused):
 
 
 def var(x, axis, *, dtype=None, mask=None, **unused):
-    """The mean of the squares less the square of the mean."""
+    """Returns the mean of the squares minus the square of the mean."""
     x = elementwise.tile(x, "nl.var", "x")
     squares = mean(elementwise.function("square", x, dtype=float32, mask=mask, call="nl.var"), axis, dtype=float32)
     squares.tensor
@@ -106,7 +106,7 @@ def softmax(x, axis=-1, *, dtype=None, mask=None, **unused):
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, *, dtype=None, compute_dtype=None, mask=None, **unused):
-    """x over the root of the sum of its squares by `n`, times `w`."""
+    """Returns x / sqrt(sum of squares / n + epsilon) * w."""
     return elementwise.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype or float32, mask)
 
 
@@ -129,7 +129,7 @@ def expand_dims(data, axis):
 
 
 def broadcast_to(src, shape=None, **unused):
-    """Free dimensions repeat by stride 0, partitions by a product with ones."""
+    """Repeats free dimensions by stride 0, and partitions by a product with ones."""
     src = elementwise.tile(src, "nl.broadcast_to", "src")
     shape = tuple(int(n) for n in shape)
     if len(shape) < src.ndim or any(n not in (1, m) for n, m in zip(elementwise.wider(src.shape, len(shape)), shape)):
@@ -141,7 +141,7 @@ def broadcast_to(src, shape=None, **unused):
 
 
 def gather_flattened(data, indices, *, mask=None, dtype=None, **unused):
-    """Elements of each partition by their number in it."""
+    """Returns elements of each partition by their index in the partition."""
     data, indices = (
         elementwise.tile(data, "nl.gather_flattened", "data"),
         elementwise.tile(indices, "nl.gather_flattened", "indices"),
@@ -157,7 +157,7 @@ def dropout(x, rate, *, dtype=None, **unused):
     return issue_later(x.shape, dtype or x.dtype, "sbuf", lambda dst: isa.dropout(dst, source, chance))
 
 
-# The operators of tiles
+# Operators of tiles
 
 
 def _operator(name, reverse=False, made=Tile):

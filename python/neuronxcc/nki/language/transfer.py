@@ -25,10 +25,10 @@ def any_tile(value, call: str, operand: str) -> Tile:
 
 
 def load(src, *, mask=None, dtype=None, **unused) -> Tile:
-    """A tile in SBUF with what a part of a tensor in HBM holds: one DMA."""
+    """Returns a tile in SBUF with a part of a tensor in HBM, by one DMA."""
     call = "nl.load"
     src = any_tile(src, call, "src")
-    src.tensor  # issues it if it waits
+    src.tensor  # issues the result if it waits
     if src.memory == PSUM:
         errors.fail(call, f"src: {src.describe()}: DMA reaches hbm and sbuf")
     if src.ndim == 1:
@@ -47,7 +47,7 @@ def load(src, *, mask=None, dtype=None, **unused) -> Tile:
 
 
 def load_transpose2d(src, *, mask=None, dtype=None, **unused) -> Tile:
-    """The transpose of a part of a matrix in HBM: one transposing DMA."""
+    """Returns the transpose of a part of a matrix in HBM, by one transposing DMA."""
     call = "nl.load_transpose2d"
     src = any_tile(src, call, "src")
     if src.ndim != 2:
@@ -67,7 +67,9 @@ def load_transpose2d(src, *, mask=None, dtype=None, **unused) -> Tile:
 
 
 def store(dst, value, *, mask=None, **unused):
-    """Writes a tile to a part of a tensor in HBM: one DMA; a tile in PSUM is copied to SBUF before."""
+    """Writes a tile to a part of a tensor in HBM by one DMA. A tile in PSUM is copied to SBUF
+    first.
+    """
     call = "nl.store"
     dst = any_tile(dst, call, "dst")
     if dst.memory != HBM:
@@ -78,7 +80,7 @@ def store(dst, value, *, mask=None, **unused):
         isa.memset(tile.tensor, value)
         value = tile
     value = any_tile(value, call, "value")
-    value.tensor  # issues it if it waits
+    value.tensor  # issues the result if it waits
     settle()
     written(dst)
     moves.copy(dst, value, mask_box(mask, dst.shape, call), call)
@@ -91,7 +93,7 @@ def written(dst: Tile):
 
 
 def atomic_rmw(dst, value, op, *, mask=None, **unused):
-    """dst = dst <op> value by the DMA engines."""
+    """dst = dst <op> value, computed by the DMA engines."""
     call = "nl.atomic_rmw"
     dst, value = any_tile(dst, call, "dst"), any_tile(value, call, "value")
     value.tensor
@@ -109,7 +111,7 @@ def copy(src, *, mask=None, dtype=None, **unused) -> Tile:
 
 
 def static_cast(src, dtype, **unused):
-    """The tile in another type; an array of the host stays NumPy's."""
+    """Returns the tile in another type. A NumPy array is returned unchanged."""
     if isinstance(src, (Tile, Blocks)):
         return copied(src, dtype, call="nl.static_cast")
     return src

@@ -1,10 +1,14 @@
-"""Models whose MLPs neuronmm has made smaller, for the vLLM Neuron plugin. Never run on a Trainium."""
+"""A vLLM plugin with the models whose MLPs neuronmm has made smaller, for vLLM Neuron. Never run on
+a Trainium.
+"""
 
 ARCHITECTURES = ("NeuronmmLlamaForCausalLM", "NeuronmmMistralForCausalLM", "NeuronmmQwen3ForCausalLM")
 
 
 def register():
-    """vLLM calls this in each of its processes, before it reads a model's config."""
+    """Registers the architectures. vLLM calls this function in each of its processes before it
+    reads a model's config.
+    """
     from vllm import ModelRegistry
 
     from .factory import NeuronmmForCausalLM

@@ -1,11 +1,16 @@
-"""What vLLM's registry knows our architectures by. The Neuron plugin's runner asks it for a model, which it makes."""
+"""The class that is registered in vLLM for our architectures. The Neuron plugin's runner asks it
+for a model.
+"""
 
 from torch import nn
 
 
 class NeuronmmForCausalLM(nn.Module):
-    """from_configs is what the runner calls. The other methods are what vLLM looks for in a class, by name, before it
-    takes it for a model that generates text (vllm/model_executor/models/interfaces_base.py); none is ever called."""
+    """Makes models by from_configs, which the runner calls.
+
+    The other methods are never called. vLLM looks for their names before it accepts a class as a
+    model that generates text (vllm/model_executor/models/interfaces_base.py).
+    """
 
     def __init__(self, *, vllm_config, prefix=""):
         raise NotImplementedError("these models run in the vLLM Neuron plugin, which calls from_configs")
@@ -21,6 +26,7 @@ class NeuronmmForCausalLM(nn.Module):
 
     @classmethod
     def from_configs(cls, hf_config, neuron_config):
-        from .model import model_class  # imports the plugin's models, which is too early where vLLM registers
+        # The import loads the plugin's models, which is too early at registration.
+        from .model import model_class
 
         return model_class(hf_config.model_type).from_configs(hf_config, neuron_config)

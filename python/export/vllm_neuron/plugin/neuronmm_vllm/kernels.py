@@ -1,4 +1,6 @@
-"""The fused kernels that the export brought along, for prefills of as many tokens as they were emitted for."""
+"""Loads the fused kernels of this export. They compute prefills of exactly the tokens that they
+were emitted for.
+"""
 
 import functools
 import importlib.util
@@ -7,7 +9,9 @@ import pathlib
 
 
 class FusedMLP:
-    """y = (silu(x·U·V) * (x·U·V))·U·V in one kernel. One core of the two of a pair runs it."""
+    """Computes y = (silu(x·U·V) * (x·U·V))·U·V in one kernel. The kernel runs on one core of a
+    pair.
+    """
 
     def __init__(self, rows, kernel):
         from libtorch_neuronx_lite.nki.nki_hop import wrap_nki
@@ -24,7 +28,7 @@ def kernel_at(path, function, rows):
 
 
 def kernel_of(folder, mlp):
-    """None: the export has none for an MLP of these sizes."""
+    """Returns the kernel for an MLP of these sizes, or None if the export has none."""
     ranks = set(mlp.ranks.values())
     if len(ranks) != 1 or 0 in ranks:
         return None

@@ -1,6 +1,7 @@
-"""The plugin's own models with other MLPs. Everything else, attention, norms, cache and loader, is the plugin's.
+"""The plugin's own models with smaller MLPs.
 
-Tensors keep their names: what the plugin's load_weights has no mapping for loads under its own.
+Everything else is the plugin's: attention, norms, cache and loader. Tensors keep their names,
+because the plugin's load_weights loads a tensor that it has no mapping for under its own name.
 """
 
 import importlib
@@ -12,7 +13,8 @@ from safetensors import safe_open
 from .kernels import kernel_of
 from .neuronmm_mlp import FORMS, LowRankMLP, smaller_mlps
 
-# Mistral's layers are Llama's; export refuses what the plugin's lack (a sliding window, biases, tied Qwen3).
+# Mistral's layers are Llama's. `neuronmm export` refuses models with features that the plugin lacks
+# (a sliding window, biases, tied embeddings in Qwen3).
 DENSE_CLASSES = {
     "neuronmm_llama": ("vllm_neuron.model.llama3.model", "LlamaForCausalLM"),
     "neuronmm_mistral": ("vllm_neuron.model.llama3.model", "LlamaForCausalLM"),
@@ -21,20 +23,29 @@ DENSE_CLASSES = {
 
 
 class CalledWithPhase:
-    """As the plugin's decoder layers call their MLP: hidden_states [tokens, hidden_size]."""
+    """An MLP with the interface that the plugin's decoder layers call: hidden_states [tokens,
+    hidden_size].
+    """
 
     def forward(self, hidden_states, is_prefill):
         return super().forward(hidden_states)
 
 
 class KernelMLP(CalledWithPhase, LowRankMLP):
-    """Two factors each. Where `kernel` is set, a prefill of exactly its rows is that one fused kernel."""
+    """An MLP of two factors per matrix.
+
+    If `kernel` is set, a prefill of exactly the kernel's rows is computed by that fused kernel.
+    """
 
     kernel = None
 
     def use_kernel(self, kernel):
-        """The kernel reads U [in, r] and V [r, out]: the factors' transposes, which take their memory once more. They are made
-        on the host: a device runs what was compiled, and this is not."""
+        """Makes prefills use `kernel`.
+
+        The kernel reads U [in, r] and V [r, out], which are the transposed factors, so that the
+        factors are in memory twice. They are transposed on the host, because a device runs only
+        what was compiled, and this is not.
+        """
         self.kernel = kernel
         for name in self.ranks:
             for ending in ("v", "u"):
@@ -62,8 +73,11 @@ def rope_theta_of(config):
 
 
 def with_rope(hf_config):
-    """The plugin's configs take a number of their own for a field that they miss, and which of the two there are depends on
-    the version of transformers: here are both."""
+    """Sets both fields of RoPE in a config.
+
+    The plugin's configs replace a missing field by a value of their own. Which of the two fields
+    exists depends on the version of transformers.
+    """
     theta = rope_theta_of(hf_config)
     hf_config.rope_theta = theta
     if not getattr(hf_config, "rope_parameters", None):
@@ -73,7 +87,7 @@ def with_rope(hf_config):
 
 
 class SmallerMLPs:
-    """Stands before one of the plugin's model classes."""
+    """Replaces the MLPs of one of the plugin's model classes. Must be its first base class."""
 
     @classmethod
     def from_configs(cls, hf_config, neuron_config):
@@ -106,7 +120,7 @@ class SmallerMLPs:
         self.fix_orders(checkpoint_path, device)
 
     def fix_orders(self, checkpoint_path, device):
-        """The plugin loads parameters alone, and numbers of pivots are buffers: they are read here."""
+        """Reads the indices of pivots, which are buffers. The plugin loads parameters only."""
         wanted = {
             f"model.layers.{index}.mlp.{name}_pivots": (layer.mlp, name)
             for index, layer in enumerate(self.model.layers)

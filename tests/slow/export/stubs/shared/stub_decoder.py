@@ -1,5 +1,8 @@
-"""A decoder in plain torch over whole sequences, from weights by their Hugging Face names: what both stand-ins compute
-around the MLP that they are given. Written for these tests alone; slow."""
+"""The parts of a decoder around its MLPs, in plain torch and over whole sequences.
+
+The stubs of both packages use these functions together with the MLPs of an export. The code was
+written for these tests and is slow.
+"""
 
 import torch
 from torch.nn import functional as F
@@ -30,7 +33,11 @@ def rotate(x, config):
 
 
 def attention(x, weights, config):
-    """x [tokens, hidden]; weights: q, k, v, o as [out, in], and q_bias, ..., q_norm, k_norm or None."""
+    """Computes causal attention, [tokens, hidden] -> [tokens, hidden].
+
+    `weights` holds q, k, v and o as [out, in]. The keys q_bias, k_bias, v_bias, o_bias, q_norm and
+    k_norm are optional. `config` holds the fields of a config.json.
+    """
     tokens, heads, shared, size = len(x), config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
     split = lambda name, count: F.linear(x, weights[name], weights.get(f"{name}_bias")).view(tokens, count, size).transpose(0, 1)
     q, k, v = split("q", heads), split("k", shared), split("v", shared)
@@ -47,7 +54,10 @@ def attention(x, weights, config):
 
 
 def check_dtype(dtype):
-    """Tests compare exactly in fp32, which no export asks for."""
+    """Returns `dtype`, or fp32 if STUB_FP32 is 1.
+
+    Tests compare exactly in fp32, which no export asks for.
+    """
     import os
 
     return torch.float32 if os.environ.get("STUB_FP32") == "1" else dtype

@@ -1,5 +1,8 @@
-"""Stands in for NKI where a kernel is imported and simulated: the formula of `mlp` in fp32, rounded to bf16 where the
-kernel rounds. That the kernel computes it is what tests/trainium/nki checks."""
+"""A stub of NKI, sufficient to import and simulate the kernel `mlp`.
+
+It computes the formula of the kernel in fp32 and rounds to bf16 where the kernel rounds.
+tests/trainium/nki checks that the kernel computes this formula.
+"""
 
 import numpy as np
 

@@ -1,5 +1,9 @@
-"""Stands in for vLLM and the runner of its Neuron plugin: names, parameters and the order of calls are those of the public
-documentation (vLLM 0.24, Neuron SDK 2.32); the code is ours. One request at a time, greedy, no cache."""
+"""A stub of vLLM and of the runner of its Neuron plugin.
+
+Names, parameters and the order of calls are those of the public documentation (vLLM 0.24, Neuron
+SDK 2.32). The code was written for these tests. It runs one request at a time, greedily and without
+a KV cache.
+"""
 
 import dataclasses
 import importlib.metadata
@@ -25,7 +29,10 @@ def accepts(function, name):
 
 
 def check_interface(model):
-    """What vllm/model_executor/models/interfaces_base.py looks for in a class that generates text."""
+    """Checks what vLLM requires of a class that generates text.
+
+    The requirements are those of vllm/model_executor/models/interfaces_base.py.
+    """
     assert isinstance(model, type) and issubclass(model, torch.nn.Module)
     assert accepts(model.__init__, "vllm_config"), "the class is no vLLM model: __init__ takes no vllm_config"
     assert accepts(model.forward, "input_ids") and accepts(model.forward, "positions")
@@ -61,7 +68,8 @@ class RequestOutput:
 class NeuronConfig:
     num_batched_tokens_buckets: list | None = None
     num_seqs_buckets: list | None = None
-    on_device_sampling_config: dict | None = dataclasses.field(default_factory=dict)  # None: on the host
+    # None means sampling on the host.
+    on_device_sampling_config: dict | None = dataclasses.field(default_factory=dict)
 
 
 def check_modes():
@@ -72,7 +80,11 @@ def check_modes():
 
 
 def check_lengths(limit, neuron, hf_config):
-    """Of the plugin's decode mask (attention_decode_mask.py), its scheduler, and vLLM's ModelConfig."""
+    """Raises an error for lengths that the plugin or vLLM would refuse.
+
+    The rules are those of the plugin's decode mask (attention_decode_mask.py), its scheduler and
+    vLLM's ModelConfig.
+    """
     if limit % 128 != 0:
         raise ValueError(f"s_prior ({limit}) must be divisible by 128")
     if limit > hf_config.max_position_embeddings:
@@ -95,7 +107,8 @@ class LLM:
         assert self.neuron_config.num_batched_tokens_buckets[-1] == kwargs["max_num_batched_tokens"]
         on_device = self.neuron_config.on_device_sampling_config is not None
         assert on_device or not async_scheduling, "async scheduling requires on-device sampling"
-        # Where a step is scheduled before the one ahead of it is read, the request succeeds and has no log probabilities.
+        # Async scheduling prepares a step before the output of the previous step is read. Requests
+        # then succeed, but without log probabilities.
         self.has_logprobs = not async_scheduling and not on_device
         from vllm_neuron.model.registry import get_models
 
@@ -110,17 +123,19 @@ class LLM:
             assert os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] in ("trn2", "trn3")
             self.model.load_weights_lite(str(self.folder), torch.device("cpu"), None)
             self.model.to("meta")
-            self.model(torch.zeros(4, dtype=torch.long, device="meta"), is_prefill=True)  # traced, not executed
+            # On the device `meta` the model is traced, but not executed.
+            self.model(torch.zeros(4, dtype=torch.long, device="meta"), is_prefill=True)
             return
         self.model.load_weights(str(self.folder), torch.device("cpu"), None)
-        self.model.to("cpu")  # fails where a tensor is still on the meta device
+        self.model.to("cpu")  # fails if a tensor is still on the meta device
 
     def get_tokenizer(self):
         return AutoTokenizer.from_pretrained(self.folder, trust_remote_code=True)
 
     @torch.no_grad()
     def logits(self, tokens):
-        # A prefill is padded to its bucket, at the end, where causal attention does not look.
+        # Pads the tokens to the bucket of prefill. Causal attention never looks at the padding,
+        # which is at the end.
         bucket = self.neuron_config.num_batched_tokens_buckets[0]
         padded = torch.tensor(tokens + [0] * (bucket - len(tokens)))
         return self.model(padded, is_prefill=True)[len(tokens) - 1]

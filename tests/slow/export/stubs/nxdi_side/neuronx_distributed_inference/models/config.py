@@ -1,4 +1,8 @@
-"""Names, parameters and the order of calls are NxD Inference's (0.7 to 0.9); the code is ours, for tests."""
+"""A stub of NxD Inference's configuration (0.7 to 0.9).
+
+Names, parameters and the order of calls are those of NxD Inference. The code was written for these
+tests.
+"""
 
 import os
 

@@ -14,7 +14,11 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """o_proj and the three of qkv_proj; norms of q and k have names of their own."""
+    """The attention of a layer, with the weights q_proj, k_proj, v_proj and o_proj.
+
+    The norms of q and k are q_layernorm and k_layernorm, which differ from the names in
+    checkpoints.
+    """
 
     def __init__(self, config, bias, qk_norm):
         super().__init__()
@@ -91,8 +95,12 @@ class NeuronBaseForCausalLM(NeuronApplicationBase):
 
     def forward(self, input_ids=None, seq_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
                 inputs_embeds=None, sampling_params=None, **kwargs):  # fmt: skip
-        """Logits of the last token. The tokens before it stand in for the cache. Of a token that is decoded the mask is of
-        the cache alone (attention_base.py, compute_for_token_gen): a place more would be one that nothing was written to."""
+        """Returns the logits of the last token as [1, 1, vocabulary].
+
+        The ids of all tokens so far take the place of the KV cache. When a token is decoded, the
+        attention mask covers the positions in the cache alone (attention_base.py,
+        compute_for_token_gen). A longer mask would cover a position that nothing was written to.
+        """
         before = position_ids[0, 0].item()
         assert before == self.seen.shape[1] and attention_mask.shape == (1, before or input_ids.shape[1]), attention_mask.shape
         assert input_ids.shape[1] <= self.neuron_config.max_context_length and seq_ids.tolist() == [0]

@@ -1,4 +1,8 @@
-"""wrap_nki(kernel)[grid](tensors): here the kernel's formula, in the tensors' dtype, with a note that it ran."""
+"""A stub of the call of an NKI kernel from torch, wrap_nki(kernel)[grid](tensors).
+
+It computes the formula of the kernel `mlp` in the dtype of the tensors. If STUB_KERNEL_NOTE names a
+file, each call appends a line with the shape of x to it.
+"""
 
 import os
 

@@ -1,6 +1,13 @@
-"""What the plugin's two dense models have in common here. Parameters have the names and layouts of the public ones: fused
-qkv_proj_weight [hidden, q + k + v], o_proj_weight [heads, hidden], MLP weights [in, out]; the loader asks the checkpoint
-for the names that they map to, and for its own name of whatever is not mapped."""
+"""The common part of the stubs of the plugin's two dense models.
+
+Parameters have the names and layouts of the public models:
+- The fused qkv_proj_weight is [hidden, q + k + v].
+- o_proj_weight is [heads, hidden].
+- MLP weights are [in, out].
+
+The loader maps these names to names in the checkpoint. Any other parameter is expected in the
+checkpoint under its own name.
+"""
 
 import pathlib
 
@@ -80,7 +87,8 @@ class ForCausalLM(nn.Module):
 
     def forward(self, input_ids, is_prefill):
         config = self.config.of_decoder()
-        if input_ids.is_meta:  # tracing: shapes alone, of the MLPs
+        # Tracing needs the shapes of the MLPs alone.
+        if input_ids.is_meta:
             zeros = torch.zeros(len(input_ids), config["hidden_size"], device="meta", dtype=self.config.torch_dtype)
             for layer in self.model.layers:
                 torch.compile(layer.mlp, fullgraph=True, backend="eager")(zeros, is_prefill=is_prefill)
@@ -91,7 +99,7 @@ class ForCausalLM(nn.Module):
         return self.lm_head(rms_norm(x, self.model.norm.weight, config["rms_norm_eps"]))
 
     def sources(self, name):
-        """The names in the checkpoint that a parameter is made of."""
+        """Returns the names of the checkpoint's tensors that make up a parameter."""
         if name == "lm_head.weight" and self.config.tie_word_embeddings:
             return ["model.embed_tokens.weight"]
         stem, _, last = name.rpartition(".")
@@ -104,7 +112,8 @@ class ForCausalLM(nn.Module):
         for path in sorted(pathlib.Path(checkpoint_path).glob("*.safetensors")):
             tensors |= load_file(path)
         loaded, wanted = {}, check_dtype(self.config.torch_dtype)
-        for name, parameter in self.named_parameters():  # of buffers it knows nothing
+        # The loader does not load buffers.
+        for name, parameter in self.named_parameters():
             found = torch.cat([tensors[source] for source in self.sources(name)])
             found = found.t() if name.endswith("_proj_weight") else found
             assert found.shape == parameter.shape, f"{name}: {found.shape}, expected {parameter.shape}"
