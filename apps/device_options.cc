@@ -1,4 +1,4 @@
-// Which backend computes: the only place that chooses one.
+// The options that select a device, and the backend they select. No other file chooses a backend.
 
 #include "base/parallel.h"
 #include "commands.h"
@@ -50,8 +50,8 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
   return device::make_backend(device, tuned_tilings(device), std::move(host));
 }
 
-// Times need no values. A simulated device then computes nothing, so that a model of any size can
-// be timed in seconds.
+// A simulated device computes no values here, because times do not depend on them. Models of any
+// size are therefore timed in seconds.
 Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptions& options) {
   if (!options.simulated()) return make_own_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));

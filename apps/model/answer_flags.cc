@@ -117,8 +117,8 @@ Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,
   return options;
 }
 
-// "temperature 0.6, top_p 0.9": what `options` have from the file and not from a flag, as far as it
-// changes anything.
+// Returns the settings in `options` that come from the file and not from a flag, for example
+// "temperature 0.6, top_p 0.9". Settings that have no effect are left out.
 std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfig& file,
                              const model::GenerateOptions& options) {
   const io::GenerationConfig& given = flags.settings;
@@ -159,10 +159,11 @@ Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::To
   if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
   if (random_seed && options.sampling.temperature > 0.0)
     print_message("--seed {} makes this text again\n", *flags.seed);
-  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
+  // With --ignore-eos the end-of-text token does not stop the answer, and the text after it is
+  // shown.
   if (!flags.ignore_eos) {
     options.stop_tokens = model::stop_tokens_of(file, config);
-    // A base model's config may name only the end of a text, not the end of a chat turn.
+    // The config of a base model may name the end-of-text token but not the token that ends a turn.
     if (chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
   }
   return options;

@@ -1,4 +1,5 @@
-// neuronmm bench: the latency report of one model, or of two side by side; of a server with --url.
+// The command neuronmm bench: measures the latency of one model, compares two models, or measures a
+// server (--url).
 
 #include <filesystem>
 #include <optional>
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
   std::string model_dir, against_dir, json;
-  eval::LatencySettings settings;  // but for these, which may be lists
+  eval::LatencySettings settings;  // the three lists below replace its fields of the same names
   std::vector<int64_t> prompt_tokens = {settings.prompt_tokens};
   std::vector<int64_t> new_tokens = {settings.new_tokens};
   std::vector<int64_t> batch = {settings.batch};
@@ -29,7 +30,7 @@ struct BenchFlags {
   ServerBenchFlags server;
 };
 
-// What concerns a model alone does not go with --url.
+// Adds the flags that are for a model in this process; most of them exclude --url.
 void add_model_flags(CLI::App* command, BenchFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   const auto list = [&](const char* name, std::vector<int64_t>& values, const char* help,
@@ -59,7 +60,7 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
-// The lengths go with both, but only a model is measured at several.
+// A model can be measured with several lengths, but a server with one length only.
 void check_lengths(const BenchFlags& flags) {
   const auto check = [](const char* name, const std::vector<int64_t>& values) {
     if (values.size() > 1) throw CLI::ValidationError(name, "expected one number beside --url");
@@ -85,7 +86,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   });
 }
 
-// Every combination of the lists, in their order.
+// Returns every combination of the lists, in the order of the lists.
 std::vector<eval::LatencySettings> all_settings(const BenchFlags& flags) {
   std::vector<eval::LatencySettings> all;
   eval::LatencySettings settings = flags.settings;
@@ -108,7 +109,7 @@ struct Row {
   double value;
 };
 
-// The statistics of the reference system's report, under its names.
+// Appends the statistics under the names that the reference system's report gives them.
 void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector<Row>& rows) {
   rows.insert(rows.end(), {{what, "p50 ms", s.p50},
                            {"", "p90 ms", s.p90},
@@ -119,7 +120,7 @@ void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector
                            {"", "tokens/s", s.throughput}});
 }
 
-// Rows in the order of the table; the speed-up is a column of the same rows.
+// Returns the rows in the order of the table. The speed-ups are a column with the same rows.
 std::vector<Row> table_rows(const eval::LatencyReport& report) {
   const eval::LatencyStatistics &ttft = report.context_encoding,
                                 &tpot = report.time_per_output_token;
@@ -185,7 +186,8 @@ void print_report(const ReportWriter& writer, const BenchFlags& flags,
   print_table(writer, reports);
 }
 
-// A simulated device computes no values, so that it needs none: shapes are in the config.
+// Loads the model. A simulated device computes no values, so a config.json, which has the shapes,
+// is enough for it.
 Result<model::Transformer> load_model(const std::string& model_dir, const BenchFlags& flags,
                                       const ops::Backend& backend) {
   namespace fs = std::filesystem;
@@ -207,7 +209,8 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
   return model::Transformer::load(std::move(config), std::move(zeros), backend);
 }
 
-// One combination of the lists, printed and appended to `runs`.
+// Measures and prints one combination of the lists and appends it to `runs`. Returns whether an
+// interrupt ended the measurement.
 Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& context,
                           const std::vector<const model::Transformer*>& models,
                           const ReportWriter& writer, Json& runs) {
@@ -224,7 +227,8 @@ Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& c
   return measurement.interrupted;
 }
 
-// Both models are loaded before either is timed: loading would disturb the other's runs.
+// Both models are loaded before the first run is timed, because loading one would disturb the runs
+// of the other.
 Result<int> run_model_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));

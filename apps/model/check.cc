@@ -1,4 +1,4 @@
-// neuronmm check: does a model give the logits, or the tokens, of a reference?
+// The command neuronmm check: compares the logits or the greedy tokens of a model with a reference.
 
 #include <optional>
 #include <vector>
@@ -76,12 +76,13 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   add_device_options(command, flags.device);
 }
 
-// The reference model is dropped before the other one is loaded.
+// Returns the logits of the reference, computed or read from a file. The reference model is freed
+// before the model under test is loaded.
 Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
                                                const ops::Backend& backend, Progress& progress) {
   std::error_code ignored;
-  // A folder is a model that computes its logits now; anything else is a recording.
+  // A folder is a model whose logits are computed here; anything else is a file of recorded logits.
   if (!fs::is_directory(flags.reference, ignored)) {
     if (!flags.prompts.empty() || flags.new_tokens) {
       return fail(
@@ -141,7 +142,7 @@ Json to_json(const eval::AccuracyReport& report) {
   return json;
 }
 
-// Exit code 1 when the check does not pass, so that scripts see it.
+// Returns exit code 1 if the check does not pass, so that scripts can test for it.
 Result<int> run_check(const CheckFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   eval::AccuracyOptions options;

@@ -1,5 +1,5 @@
 #pragma once
-// --tasks, --data, --limit and --no-bos, shared by eval and compare.
+// The flags --tasks, --data, --limit and --no-bos, which `eval` and `compare` share.
 
 #include <string>
 
@@ -11,6 +11,7 @@
 
 namespace neuronmm::apps {
 
+// The values of these flags.
 struct EvaluationFlags {
   std::string tasks =
       "wikitext2,ptb,c4,openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge";
@@ -21,7 +22,8 @@ struct EvaluationFlags {
   eval::EvaluationSettings settings() const { return {data, limit, !no_bos}; }
 };
 
-// The tasks to run; those without files are named on standard error and left out.
+// Returns the tasks to run. A task whose files are missing is left out and named on standard error.
+// Error: an unknown task, or no task that has its files.
 inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationFlags& flags) {
   NMM_ASSIGN(const auto wanted, eval::parse_tasks(flags.tasks));
   NMM_ASSIGN(const auto available, eval::available_tasks(wanted, flags.data));

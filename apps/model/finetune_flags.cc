@@ -13,7 +13,7 @@ std::string check_which(const std::string& text) {
   return parts.ok() ? std::string() : parts.error().message;
 }
 
-// CLI11's Range lets NaN through.
+// Refuses everything but positive numbers. CLI::Range would accept NaN.
 std::string check_positive(const std::string& text) {
   double value = 0.0;
   if (CLI::detail::lexical_cast(text, value) && value > 0.0 && value < 1e30) return {};

@@ -1,4 +1,4 @@
-// neuronmm generate: text from a prompt, streamed as it is made.
+// The command neuronmm generate: continues a prompt and writes the text while it is made.
 
 #include "model/generate.h"
 
@@ -45,14 +45,15 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   std::string text = flags.prompt;
   if (in_file || text == "-") {
     NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
-    if (text.ends_with('\n')) text.pop_back();  // the one that `echo` and editors add
+    if (text.ends_with('\n')) text.pop_back();  // the newline that `echo` and editors add
   }
   if (text.empty())
     return fail("{} is empty: nothing to continue", in_file ? flags.prompt_file : "--prompt");
   return text;
 }
 
-// In a chat the template brings the special tokens along; elsewhere the tokenizer adds its own.
+// Returns the token ids of the prompt. In a chat the template contains the special tokens;
+// otherwise the tokenizer adds them.
 Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
@@ -64,7 +65,7 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 
-// One line per token: its text, its logarithm, and the most likely ones.
+// Prints a line per token with its text, its log-probability and the most likely tokens.
 void print_logprobs(const text::Tokenizer& tokenizer, const model::Generation& generation) {
   const auto shown = [&](const model::TokenLogprob& token) {
     return fmt::format("{:?} ({}) {:.4f}", tokenizer.decode_inside(token.id), token.id,

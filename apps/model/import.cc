@@ -1,4 +1,4 @@
-// neuronmm import: a model folder from a GGUF file.
+// The command neuronmm import: makes a model folder from a GGUF file.
 
 #include "gguf/import.h"
 
@@ -27,7 +27,7 @@ struct ImportFlags {
   bool force = false;
 };
 
-// Of the weights in the folder.
+// Returns the name of the format of the weights in the folder.
 std::string format_of(const ImportFlags& flags) {
   if (!flags.bits) return flags.dtype;
   return io::format_text(compress::quantized_formats(*flags.bits).linear);
@@ -50,7 +50,8 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
   report.print("written to {}\n", flags.out);
 }
 
-// By way of fp32, which holds what every format of a GGUF file says.
+// Imports the weights as fp32 and quantizes them afterwards. fp32 represents every GGUF format
+// exactly.
 Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& progress) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));

@@ -1,4 +1,5 @@
-// neuronmm perplexity: how well a model predicts a text, and how that differs from another model.
+// The command neuronmm perplexity: measures how well a model predicts a text, and how its
+// predictions differ from those of a reference model.
 
 #include "eval/perplexity.h"
 
@@ -24,8 +25,8 @@ namespace {
 
 struct PerplexityFlags {
   std::string model_dir, text, reference, json;
-  int64_t context = 0;  // 0: the default of the model
-  int64_t limit = 0;    // 0: all chunks
+  int64_t context = 0;  // tokens per chunk; 0 means the default of the model
+  int64_t limit = 0;    // the number of chunks; 0 means all
   bool documents = false;
   DeviceOptions device;
 };
@@ -63,7 +64,8 @@ Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
   return text::encode_documents(tokenizer, documents);
 }
 
-// Fewer chunks than were asked for would pass for as many.
+// Keeps the first `limit` chunks. A text with fewer chunks is an error, because the report would
+// look as if there were as many as the user asked for.
 Status cut(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
   if (limit == 0) return {};
   const int64_t chunks = std::ssize(tokens) / context;
@@ -98,7 +100,7 @@ void print_divergence(const ReportWriter& writer, const std::string& reference,
   writer.print("ratio          {}\n", ratio_text(summary.added_loss));
 }
 
-// The model, and with --reference the other one beside it.
+// The perplexity of the model and, with --reference, its divergence from the reference.
 struct Measured {
   eval::PerplexityReport report;
   std::optional<eval::DivergenceSummary> divergence;
@@ -134,7 +136,8 @@ Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Meas
   return writer.write_json(json);
 }
 
-// The text may be standard input: it is read before the model, which takes longer to load.
+// The text, which may be standard input, is read before the model, because loading the model takes
+// longer.
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));

@@ -1,4 +1,4 @@
-// neuronmm synthesize: a model folder with random weights, from nothing but a config.json.
+// The command neuronmm synthesize: makes a model folder with random weights from a config.json.
 
 #include "model/synthesize.h"
 

@@ -1,4 +1,4 @@
-// neuronmm tokenize: text to token ids and back.
+// The command neuronmm tokenize: converts text to token ids and back.
 
 #include <charconv>
 #include <ctime>
@@ -29,7 +29,8 @@ struct Options {
 
 bool is_separator(char c) { return c == ',' || c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Ids with spaces, newlines or commas between them, each below `vocab_size`.
+// Parses ids that are separated by spaces, newlines or commas. Error: an id that is not below
+// `vocab_size`.
 Result<std::vector<text::TokenId>> parse_ids(std::string_view list, int64_t vocab_size) {
   std::vector<text::TokenId> ids;
   while (true) {
@@ -58,8 +59,8 @@ Result<text::Conversation> read_conversation(const Options& options) {
   return conversation;
 }
 
-// What a conversation becomes. Its text needs no tokenizer, which may be of a kind that we have
-// not.
+// Prints a conversation as its chat template writes it, as text or as ids. The text is printed
+// without loading the tokenizer, which may be of a kind that the program does not support.
 Result<int> run_conversation(const Options& options, ReportWriter& report) {
   NMM_ASSIGN(const auto conversation, read_conversation(options));
   NMM_ASSIGN(const auto config, text::load_tokenizer_config(options.model_dir));
