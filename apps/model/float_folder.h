@@ -1,7 +1,8 @@
 #pragma once
 // A temporary model folder with fp32 weights, in the same folder as the output that is made from
-// it. `import --bits` needs one for the floats of a GGUF file. `compress` and `quantize` need one
-// if their model has weights of few bits (--dequantize).
+// it. The command `import --bits` writes the floats of a GGUF file there. The commands `compress`
+// and `quantize` need it if their model has weights of few bits (--dequantize). Errors: a foreign
+// folder of the same name, an output that exists, and a disk that is full.
 
 #include <filesystem>
 #include <functional>

@@ -16,9 +16,8 @@ namespace {
 
 constexpr int kRememberedLines = 1000;
 
-// Reads one key for libedit; returns 1, 0 at the end of the input, or -1 after an interrupt.
-// libedit's own function reads again after a signal, so a Ctrl-C would have no effect before the
-// next key.
+// Reads one key for libedit. Returns 1, or 0 at the end of the input, or -1 after an interrupt. The
+// function of libedit itself reads again after a signal, and a Ctrl-C would wait for the next key.
 int read_key(EditLine*, wchar_t* key) {
   std::mbstate_t state = {};
   while (true) {
