@@ -1,5 +1,4 @@
-// The command neuronmm bench: measures the latency of one model, compares two models, or measures a
-// server (--url).
+// neuronmm bench: the latency report of one model, or of two side by side; of a server with --url.
 
 #include <filesystem>
 #include <optional>
@@ -30,7 +29,7 @@ struct BenchFlags {
   ServerBenchFlags server;
 };
 
-// Adds the flags that are for a model in this process; most of them exclude --url.
+// What concerns a model alone does not go with --url.
 void add_model_flags(CLI::App* command, BenchFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   const auto list = [&](const char* name, std::vector<int64_t>& values, const char* help,
@@ -60,7 +59,7 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
-// A model can be measured with several lengths, but a server with one length only.
+// The lengths go with both, but only a model is measured at several.
 void check_lengths(const BenchFlags& flags) {
   const auto check = [](const char* name, const std::vector<int64_t>& values) {
     if (values.size() > 1) throw CLI::ValidationError(name, "expected one number beside --url");
@@ -227,8 +226,7 @@ Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& c
   return measurement.interrupted;
 }
 
-// Both models are loaded before the first run is timed, because loading one would disturb the runs
-// of the other.
+// Both models are loaded before either is timed: loading would disturb the other's runs.
 Result<int> run_model_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
