@@ -87,7 +87,7 @@ class Program {
 // The values of --device, --threads and --activations, which all commands share that run a model.
 struct DeviceOptions {
   std::string device = "cpu";
-  int threads = 0;  // the number of threads; 0 means one per core
+  int threads = 0;  // the number of threads; 0 means all cores
   std::string activations = "auto";
   // Returns whether the device is a simulated NeuronCore.
   bool simulated() const { return device.starts_with("trn"); }

@@ -17,7 +17,7 @@ struct FinetuneFlags {
   finetune::FinetuneRequest request;
   std::string which = "v,u", products = "auto", json;
   WeightsFlags weights;
-  int threads = 0;  // the number of threads; 0 means one per core
+  int threads = 0;  // the number of threads; 0 means all cores
 };
 
 inline constexpr const char* kFinetuneDescription =

@@ -18,7 +18,7 @@ struct MetricCall {
   std::filesystem::path model;  // a folder with float weights
   std::vector<std::vector<text::TokenId>> sequences;
   std::filesystem::path out;  // the file of the metric; OUT.tokens exists while the program runs
-  int threads = 0;            // the number of threads; 0 means one per core
+  int threads = 0;            // the number of threads; 0 means all cores
   uint64_t seed = 0;          // the seed of the labels that are drawn
   bool silent = false;        // whether no progress is shown
 };
