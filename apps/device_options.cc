@@ -13,7 +13,7 @@ namespace neuronmm::apps {
 
 void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
   std::vector<std::string> names = {"cpu", "reference"};
-  std::string help = "what computes: cpu (SIMD), reference (slow, the oracle)";
+  std::string help = "device that computes: cpu (SIMD), reference (slow, for checks)";
   if (devices == Devices::kHostAndSimulated) {
     for (const auto& device : simulator::devices()) names.emplace_back(device.name);
     help += ", trn1, trn2, trn3 (a simulated NeuronCore: its values in the MLPs, predicted times)";
@@ -21,15 +21,15 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
   command->add_option("--device", options.device, help)
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "threads; 0 = all cores")
+  command->add_option("--threads", options.threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
       ->add_option(
           "--activations", options.activations,
-          "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 fast "
-          "(Intel's AMX, AMD's AVX512-BF16, ARM's BF16), for up to three times the speed of "
-          "prefill; auto: bf16 with AMX, else fp32")
+          "format of activations: fp32, or bf16 in products with bf16 weights on CPUs that "
+          "multiply bf16 fast (Intel's AMX, AMD's AVX512-BF16, ARM's BF16), for up to three times "
+          "the speed of prefill; auto: bf16 with AMX, else fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
       ->capture_default_str();
 }

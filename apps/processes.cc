@@ -121,13 +121,14 @@ void add_link_options(CLI::App* command) {
       ->group(kGroup);
   command
       ->add_option("--link", flags.through,
-                   "auto (memory that the processes of one host share), or messages")
+                   "link between processes: auto (shared memory within a host) or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
       ->capture_default_str()
       ->group(kGroup);
   command
-      ->add_option("--link-values", flags.values,
-                   "fp32, or bf16: what sums are sent as; half the bytes, and rounded")
+      ->add_option(
+          "--link-values", flags.values,
+          "format in which sums are sent: fp32, or bf16, which halves the bytes and rounds")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str()
       ->group(kGroup);

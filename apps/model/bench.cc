@@ -47,12 +47,12 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--against", flags.against_dir,
                       "a second model, run in turns with the first; speed-up = the latency of "
                       "MODEL_DIR over the latency of this one");
-  list("--prompt-tokens", flags.prompt_tokens, "random tokens to prefill; several: one run each",
-       count);
-  list("--new-tokens", flags.new_tokens, "tokens to make, 2 or more",
+  list("--prompt-tokens", flags.prompt_tokens,
+       "random tokens to prefill; a list gives one report for each number", count);
+  list("--new-tokens", flags.new_tokens, "tokens to generate, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch,
-       "sequences decoded together; latencies are the batch's, throughputs its sum", count);
+  list("--batch", flags.batch, "sequences decoded together; throughputs are sums over the batch",
+       count);
   command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();

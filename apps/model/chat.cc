@@ -200,9 +200,10 @@ void add_chat(Program& program) {
                    "a JSON file with the conversation so far (also what /save wrote); if its last "
                    "message is the user's, it is answered")
       ->excludes(system);
-  command->add_option("--chat-template-kwargs", flags->template_kwargs,
-                      "more variables of the chat template: '{\"enable_thinking\": false}'");
-  command->add_flag("--timings", flags->timings, "after each answer, how fast it was");
+  command->add_option(
+      "--chat-template-kwargs", flags->template_kwargs,
+      "more variables of the chat template as JSON, such as '{\"enable_thinking\": false}'");
+  command->add_flag("--timings", flags->timings, "print the speed of each answer after it");
   add_answer_flags(command, flags->answer);
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));

@@ -43,25 +43,26 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
       ->capture_default_str();
   command
       ->add_option("--divergence-tol", flags.divergence_tol,
-                   "how far the two logits may be apart (absolute) where the tokens differ; "
-                   "without --tol-map also how far any logit may be off")
+                   "largest absolute difference of the two logits where the tokens differ; without "
+                   "--tol-map also of any other logit")
       ->check(real_range(0.0, 1e30))
       ->capture_default_str();
   command
-      ->add_option("--tol-map", flags.tolerance_map,
-                   "{k: (absolute, relative)} for the k largest logits, None: all; the reference "
-                   "system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
-                   "(1e-5, 0.01)}\"")
+      ->add_option(
+          "--tol-map", flags.tolerance_map,
+          "tolerances {k: (absolute, relative)} of the k largest logits, None: of all; the "
+          "reference system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
+          "(1e-5, 0.01)}\"")
       ->check([](const std::string& text) {
         const auto parsed = eval::parse_tolerance_map(text);
         return parsed ? "" : parsed.error().message;
       });
   command
       ->add_option("--prompt", flags.prompts,
-                   "what the reference folder continues; repeatable; default: two short texts, or "
-                   "random tokens where it has no tokenizer.json")
+                   "text that the reference model continues; repeatable (default: two short texts, "
+                   "or random tokens if its folder has no tokenizer.json)")
       ->allow_extra_args(false);
-  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation; default: 32")
+  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation (default: 32)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command
       ->add_option("--save-reference", flags.save_reference,

@@ -34,13 +34,18 @@ struct CompareFlags {
 void add_flags(CLI::App* command, CompareFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   command->add_option("DENSE_DIR", flags.dense_dir, "the model before compression")->required();
-  command->add_option("COMPRESSED_DIR", flags.compressed_dirs, "one or more models made of it")
+  command
+      ->add_option("COMPRESSED_DIR", flags.compressed_dirs,
+                   "one or more compressed versions of that model")
       ->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--prompt-tokens", flags.latency.prompt_tokens, "of the timed generations")
+  command
+      ->add_option("--prompt-tokens", flags.latency.prompt_tokens,
+                   "tokens to prefill in each timed run")
       ->check(count)
       ->capture_default_str();
-  command->add_option("--new-tokens", flags.latency.new_tokens, "of the timed generations")
+  command
+      ->add_option("--new-tokens", flags.latency.new_tokens, "tokens to generate in each timed run")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
       ->capture_default_str();
   command->add_option("--runs", flags.latency.runs, "timed runs of each model, after one warm-up")

@@ -27,10 +27,11 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it and "
-                      "the paired difference of losses (texts), the accuracy lost item by item and "
-                      "the share of equal choices (tasks). Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. Texts also get the KL divergence from it "
+      "and the paired difference of losses; tasks get the accuracy lost item by item "
+      "and the share of equal choices. Both models are in memory");
   add_json_option(command, flags.json, "the results");
   command->add_option("--log-samples", flags.log_samples,
                       "also write every item of the multiple-choice tasks to this file: prompts, "

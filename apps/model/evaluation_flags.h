@@ -34,7 +34,7 @@ inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationF
 }
 
 inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
-  command->add_option("--tasks", flags.tasks, "data sets, with commas between them")
+  command->add_option("--tasks", flags.tasks, "data sets to run, with commas between them")
       ->check([](const std::string& names) {
         const auto tasks = eval::parse_tasks(names);
         return tasks.ok() ? std::string() : tasks.error().message;
@@ -47,10 +47,10 @@ inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
       ->required();
   command
       ->add_option("--limit", flags.limit,
-                   "only the first N items of each task and chunks of each text")
+                   "use only the first N items of each task and chunks of each text (default: all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_flag("--no-bos", flags.no_bos,
-                    "tasks without the special tokens that the tokenizer adds, as "
+                    "score tasks without the special tokens that the tokenizer adds, as "
                     "lm-evaluation-harness did by default up to 0.4.9.1");
 }
 

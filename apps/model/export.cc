@@ -146,28 +146,31 @@ void add_export(Program& program) {
       ->required();
   command
       ->add_option("--target", flags->target,
-                   "what runs it there: the vLLM Neuron plugin (trn2, trn3) or NxD Inference "
-                   "(trn1, trn2)")
+                   "software that runs the model on the Trainium: vllm-neuron (the vLLM Neuron "
+                   "plugin, for trn2 and trn3) or nxdi (NxD Inference, for trn1 and trn2)")
       ->check(CLI::IsMember(exports::target_names()))
       ->required();
   add_output_option(command, flags->out, "the folder to make")->required();
-  command->add_option("--device", flags->device, "trn1, trn2 or trn3; without: trn2, of nxdi trn1");
-  command->add_option("--sdk", flags->sdk,
-                      "release of the Neuron SDK, as 2.32; without: the newest that the target "
-                      "was written for");
+  command->add_option("--device", flags->device,
+                      "device: trn1, trn2 or trn3 (default: trn1 for nxdi, else trn2)");
+  command->add_option(
+      "--sdk", flags->sdk,
+      "release of the Neuron SDK, such as 2.32 (default: the newest that the target was "
+      "written for)");
   command
       ->add_option("--prompt", flags->prompts,
-                   "what the recorded logits continue; repeatable; default: two short texts")
+                   "text whose continuation is recorded; repeatable (default: two short texts)")
       ->allow_extra_args(false);
   command
-      ->add_option("--prompt-tokens", flags->prompt_tokens,
-                   "tokens of a prefill there: its bucket, the kernels' rows, the predicted time")
+      ->add_option(
+          "--prompt-tokens", flags->prompt_tokens,
+          "tokens of a prefill on the Trainium, for its bucket, kernels and predicted time")
       ->check(CLI::Range(int64_t{32}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--new-tokens", flags->new_tokens, "tokens of a timed request")
+  command->add_option("--new-tokens", flags->new_tokens, "tokens to generate in a timed request")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "threads; 0 = all cores")
+  command->add_option("--threads", flags->threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   add_json_option(command, flags->json, "what was exported");

@@ -24,14 +24,16 @@ struct GenerateFlags {
 
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
   auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
-                                     "what to continue; - reads standard input");
-  command->add_option("--prompt-file", flags.prompt_file, "the file that holds what to continue")
+                                     "text to continue; - reads standard input");
+  command->add_option("--prompt-file", flags.prompt_file, "file with the text to continue")
       ->excludes(prompt);
-  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
+  auto* chat = command->add_flag("--chat", flags.chat,
+                                 "treat the prompt as a user's message to a chat model");
   command
-      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
-                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
-                 "text; in a chat they are always plain text")
+      ->add_flag(
+          "--parse-special,!--no-parse-special", flags.parse_special,
+          "read special tokens in the prompt, such as <|eot_id|>, as tokens (the default) or "
+          "as plain text; in a chat they are always plain text")
       ->excludes(chat);
   command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
   command->parse_complete_callback([prompt, &flags] {
@@ -109,7 +111,7 @@ void add_generate(Program& program) {
   add_answer_flags(command, flags->answer);
   command
       ->add_option("--logprobs", flags->logprobs,
-                   "print each token's log-probability and those of the N likeliest ones")
+                   "print the log-probability of each token and of the N most likely ones")
       ->check(CLI::Range(0, 1000));
   program.set_run(
       command, [flags] { return run_generate(*flags); }, Processes::kLeads);

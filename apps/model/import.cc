@@ -98,11 +98,12 @@ void add_import(Program& program) {
   auto flags = std::make_shared<ImportFlags>();
   CLI::App* command = program.add(CommandGroup::kModels, "import",
                                   "Make a model folder of a GGUF file (llama, qwen2, qwen3)");
-  command->add_option("FILE", flags->file, "a GGUF file; of a split one, any part")->required();
+  command->add_option("FILE", flags->file, "a GGUF file, or any part of a split one")->required();
   add_output_option(command, flags->out, "the new model folder")->required();
-  const auto dtype = command->add_option("--dtype", flags->dtype, "of the weights in the folder")
-                         ->check(CLI::IsMember({"bf16", "f16", "f32"}))
-                         ->capture_default_str();
+  const auto dtype =
+      command->add_option("--dtype", flags->dtype, "format of the weights in the folder")
+          ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+          ->capture_default_str();
   command
       ->add_option("--bits", flags->bits,
                    "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize "

@@ -169,9 +169,9 @@ void add_inspect(Program& program) {
   command->add_flag("--tensors", options->tensors, "also list every tensor");
   command
       ->add_option("--processes", options->processes,
-                   "also how so many processes under mpirun would share it")
+                   "also show how this number of processes under mpirun would share the model")
       ->check(CLI::Range(2, 1024));
-  add_json_option(command, options->json, "this");
+  add_json_option(command, options->json, "the description");
   program.set_run(command, [options] { return run_inspect(*options); });
 }
 

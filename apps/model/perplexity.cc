@@ -34,19 +34,21 @@ struct PerplexityFlags {
 void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   command->add_option("TEXT", flags.text, "a text file; - reads standard input")->required();
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it, how "
-                      "often both choose the same token, and the paired difference of the losses. "
-                      "Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. The report also has the KL divergence "
+      "from it, how often both choose the same token, and the paired difference of "
+      "the losses. Both models are in memory");
   command
       ->add_option("--context", flags.context,
-                   "tokens per chunk; default: 2048, or the model's maximum if less")
+                   "tokens per chunk (default: 2048, or the model's maximum if less)")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
-  command->add_option("--limit", flags.limit, "only the first N chunks")
+  command->add_option("--limit", flags.limit, "use only the first N chunks (default: all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_flag("--documents", flags.documents,
-                    "TEXT is JSON lines, the \"text\" of each a document, as C4 is published: each "
-                    "begins with the tokenizer's BOS or, where it adds none, behind a blank line");
+  command->add_flag(
+      "--documents", flags.documents,
+      "read TEXT as JSON lines whose \"text\" is a document, as C4 is published. Each begins "
+      "with the tokenizer's BOS or, if it adds none, after a blank line");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(

@@ -108,17 +108,18 @@ void add_tokenize(Program& program) {
   const auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->model_dir, "folder with a tokenizer.json")->required();
   auto* text =
-      command->add_option("TEXT", options->text, "the text itself (or ids); -: standard input")
+      command->add_option("TEXT", options->text, "text to tokenize (or ids); - is standard input")
           ->capture_default_str();
   auto* no_bos = command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
-  auto* decode = command->add_flag("--decode", options->decode,
-                                   "read ids (spaces or commas between them) and print their text");
+  auto* decode =
+      command->add_flag("--decode", options->decode,
+                        "read ids with spaces or commas between them and print their text");
   auto* messages =
       command
           ->add_option(
               "--messages", options->messages,
-              "instead of a text a conversation, as the model's chat template writes it: a "
-              "JSON file with a list of messages, or an object with messages, tools, "
+              "conversation to tokenize instead of a text, as the model's chat template writes "
+              "it: a JSON file with a list of messages, or an object with messages, tools, "
               "documents, add_generation_prompt, continue_final_message, "
               "chat_template_kwargs")
           ->excludes(text)
@@ -130,7 +131,7 @@ void add_tokenize(Program& program) {
       ->needs(messages);
   command
       ->add_flag("--no-generation-prompt", options->no_generation_prompt,
-                 "do not begin the answer at the end")
+                 "leave out the begin of an answer at the end")
       ->needs(messages);
   add_json_option(command, options->json, "ids and text");
   program.set_run(command, [options] { return run_tokenize(*options); });
