@@ -39,7 +39,8 @@ inline constexpr int kInterruptedExit = 130;
 // The section of the help text that lists a subcommand.
 enum class CommandGroup { kModels, kKernels, kPaper };
 
-// The command that was given, as a function needs it that runs it on several processes.
+// The command of this run. run_together() (processes.h) checks that its arguments are the same in
+// all processes.
 struct TogetherCommand {
   std::string name;
   std::vector<std::string> arguments;

@@ -1,7 +1,7 @@
 #pragma once
-// The frame around a program's main function: it prepares the process, turns exceptions into
-// messages, and checks at the end that all output was written. Both programs (main.cc and
-// model/finetune_main.cc) run inside it.
+// Runs the work of a whole program: prepares the process, turns exceptions into messages, and
+// checks at the end that all output was written. The main functions of both programs call it
+// (main.cc and model/finetune_main.cc).
 
 #include <functional>
 

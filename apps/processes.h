@@ -1,5 +1,5 @@
 #pragma once
-// Running a command on several processes that an MPI launcher (mpirun) has started. Process 0 leads
+// Runs a command on several processes that an MPI launcher (mpirun) has started. Process 0 leads
 // and prints the report. program.cc calls run_together() for each command, and device_options.cc
 // calls share_backend(). A process that is lost ends the others with an error.
 

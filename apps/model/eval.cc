@@ -88,8 +88,8 @@ void note_calibration(const std::string& model, const Results& results) {
   }
 }
 
-// Prints the number of tokens in all requests and the number that was computed. They differ because
-// requests share prefixes.
+// Prints the number of tokens in all requests and the number of tokens that were computed. The
+// second number is smaller because prefixes that requests share are computed once.
 void print_speed(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
   int64_t tokens = 0, computed = 0;
   double seconds = 0.0;

@@ -42,8 +42,8 @@ class TokenFile {
 
 // Returns the environment of the other program: its threads sleep between loops, unless the
 // environment of this process says otherwise. kMemoryIsKept is not set, although training sets it.
-// Measured: it makes the metric of SmolLM2 no faster. Measured: a model of 1.2 billion parameters
-// needs nearly twice the memory with it (8.1 GB).
+// Measured: the metric of SmolLM2 is no faster with it, and a model of 1.2 billion parameters needs
+// nearly twice the memory (8.1 GB).
 std::vector<std::pair<std::string, std::string>> trainer_environment() {
   if (std::getenv(kWaitPolicy) != nullptr) return {};
   return {{kWaitPolicy, kSleepingThreads}};

@@ -77,8 +77,8 @@ double bits_per_weight(int64_t bytes, int64_t parameters) {
 
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers) {
-  constexpr double kBf16 =
-      2.0;  // bytes per weight; assumed to be the dtype that a quantized model was made from
+  // Bytes per weight. Assumed: a quantized model was made from bf16.
+  constexpr double kBf16 = 2.0;
   int64_t bytes = 0;
   for (const LayerRows& layer : layers) bytes += layer.total().bytes;
   int64_t parameters = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // Runs the program under mpirun in the background, so that a test can stop or kill one of its
-// processes. The tests of lost and killed processes use it.
+// processes. All tests in this folder that need mpirun include it.
 
 #include <algorithm>
 #include <chrono>

@@ -70,8 +70,8 @@ TEST_F(MetricProgram, ErrorsOfTheProgramAreReturned) {
 }
 
 TEST_F(MetricProgram, AMissingOrBrokenProgramIsAnError) {
-  EXPECT_FALSE(
-      neuronmm::apps::metric_program_available());  // the folder of the tests has no such program
+  // The folder of the tests has no such program.
+  EXPECT_FALSE(neuronmm::apps::metric_program_available());
   expect_failure(run_metric_program(call()), "neuronmm-finetune is missing, because libtorch");
   write("program", "text");
   expect_failure(run_metric_program(call(), path("program")), "cannot be run");
