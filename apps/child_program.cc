@@ -17,9 +17,10 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int kPollMs = 50;  // until an interrupt is passed on
+constexpr int kPollMs = 50;  // the longest delay before an interrupt is passed on
 
-// What is named anew replaces what this process has.
+// Returns the variables of the child as NAME=VALUE strings. A variable that `child` names replaces
+// the variable of this process.
 std::vector<std::string> environment_of(const ChildProgram& child) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : child.environment) {
@@ -43,7 +44,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns the error number of the system.
+// Starts the program with `stream_end` as its stream. Returns 0 or the errno value of the failure.
 int start(const ChildProgram& child, int stream_end, pid_t& id) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

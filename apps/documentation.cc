@@ -8,7 +8,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// What has no group is hidden from --help.
+// Returns the commands that --help shows. A command or an option without a group is hidden.
 std::vector<const CLI::App*> visible_commands(const CLI::App& program) {
   return program.get_subcommands(
       [](const CLI::App* command) { return !command->get_group().empty(); });
@@ -28,7 +28,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
-// Text that troff prints as it is.
+// Escapes text so that troff prints it unchanged.
 std::string troff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -38,7 +38,7 @@ std::string troff(const std::string& text) {
       out += "\\-";
     else
       out += c;
-    if (c == '\n') out += "\\&";  // a dot or a quote at the begin of a line is a request
+    if (c == '\n') out += "\\&";  // otherwise a dot or quote that begins a line is a request
   }
   return "\\&" + out;
 }

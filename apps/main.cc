@@ -1,4 +1,4 @@
-// neuronmm: the one program. Subcommands live in files of their own name.
+// The program neuronmm. Each subcommand is defined in the file of the same name.
 
 #include "commands.h"
 #include "process.h"

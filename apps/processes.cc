@@ -30,7 +30,7 @@ struct LinkFlags {
   parallel::LinkOptions link;
   std::string through = "auto", values = "fp32";
 };
-// Of the one command that runs.
+// The flags of the one command that runs.
 LinkFlags& link_flags() {
   static LinkFlags flags;
   return flags;
@@ -41,8 +41,9 @@ std::unique_ptr<parallel::Communicator>& communicator() {
   return processes;
 }
 
-// The cores are shared out among the processes of a host, unless the launcher has done so by
-// binding them or the user by OMP_NUM_THREADS; --threads goes before all of that.
+// Gives each process of a host an equal share of the cores. The number of threads stays as it is if
+// the launcher has bound the process to some cores or if the user has set OMP_NUM_THREADS.
+// --threads is applied later and overrides both.
 void share_cores(int processes_of_host) {
   const int cores = num_threads();
   const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
@@ -74,7 +75,7 @@ std::unique_ptr<ops::Backend> share(std::unique_ptr<ops::Backend> own) {
   return tensor_parallel::make_backend(all, std::move(own), {wire, machine});
 }
 
-// What another process makes its backend by, in one line.
+// Encode the options as one line of text, which process 0 sends to the others, and decode it.
 std::string line_of(const DeviceOptions& options) {
   return fmt::format("{} {} {}", options.device, options.threads, options.activations);
 }
@@ -84,7 +85,8 @@ DeviceOptions options_of(const std::string& line) {
   return options;
 }
 
-// An error where a process is lost has said so.
+// Runs the command in process 0 and then ends the other processes in an orderly way. If a process
+// was lost, its loss is the error that `run` has reported, and all processes end at once.
 int lead(const std::function<int()>& run) {
   const int code = run();
   if (code != 0 && !communicator()->lost().empty()) communicator()->end_all(code);
@@ -92,8 +94,10 @@ int lead(const std::function<int()>& run) {
   return code;
 }
 
-// A launcher's signal goes to all processes: process 0 obeys it, perhaps in its own time, and then
-// ends the others. One that is left alone notices.
+// Computes for process 0 until it sends kEnd. A launcher sends signals to all processes, but only
+// process 0 acts on one, possibly after finishing its work, and then ends the others. OrderlyEnd
+// keeps the launcher's signal from ending this process. If process 0 dies, the communicator
+// notices.
 int follow() {
   const OrderlyEnd ending;
   tensor_parallel::follow(
@@ -117,19 +121,21 @@ void add_link_options(CLI::App* command) {
       ->group(kGroup);
   command
       ->add_option("--link", flags.through,
-                   "auto (memory that the processes of one host share), or messages")
+                   "link between processes: auto (shared memory within a host) or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
       ->capture_default_str()
       ->group(kGroup);
   command
-      ->add_option("--link-values", flags.values,
-                   "fp32, or bf16: what sums are sent as; half the bytes, and rounded")
+      ->add_option(
+          "--link-values", flags.values,
+          "format in which sums are sent: fp32, or bf16, which halves the bytes and rounds")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str()
       ->group(kGroup);
 }
 
-// Where work was broken off, the others wait in vain and are ended.
+// If an exception breaks off the command, all processes are ended, because the others would wait
+// for this one forever.
 int run_together(const TogetherCommand& command, const std::function<int()>& alone) {
   if (parallel::launched_processes() == 1) return alone();
   if (const Status met = meet(command); !met.ok()) {

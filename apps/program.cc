@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// Shows one name of every option; older names are understood but not shown.
+// Prints help texts without the older name --out, which the parser still understands.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -36,7 +36,8 @@ const char* title_of(CommandGroup group) {
   return "The paper";
 }
 
-// The flags that would help: libraries, which serve other programs too, do not name them.
+// Returns advice about flags to append to an error message. The libraries do not name flags
+// themselves, because other programs use them too.
 std::string_view hint_of(Error::Kind kind) {
   switch (kind) {
     case Error::Kind::kExists:
@@ -64,7 +65,7 @@ std::vector<std::string> commands_of(const CLI::App& program) {
   return names;
 }
 
-// The message about the first argument that `command` has no place for.
+// Returns the error message for an argument that `command` does not accept.
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const bool is_flag = argument.size() > 1 && argument.starts_with('-');
   const bool is_command = !is_flag && command.get_parent() == nullptr;
@@ -92,7 +93,7 @@ Program::Program()
   add_describe();
 }
 
-// For the build: not in --help.
+// Adds the command `describe`, which the build runs. An empty group hides it from --help.
 void Program::add_describe() {
   CLI::App* command =
       cli_.add_subcommand("describe", "the program's description in the forms that are installed");
@@ -117,7 +118,8 @@ void Program::set_run(CLI::App* command, Run run, Processes processes) {
   runs_.push_back({command, std::move(run), processes});
 }
 
-// A typo often makes other arguments seem wrong or missing, too: it is what the message is about.
+// An unknown argument is reported before any other error, because a typo often makes other
+// arguments seem wrong or missing, too.
 int Program::explain(const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
   const CLI::App* command = &cli_;
@@ -150,7 +152,7 @@ int Program::run(int argc, char** argv) {
   return kUsageError;
 }
 
-// Flags whose meaning is worked out with the work itself are wrong usage there, too.
+// Some commands check flags only while they run; a ParseError thrown there is also a usage error.
 int Program::run(const Entry& entry) try {
   const Result<int> result = entry.run();
   if (result.ok()) return result.value();

@@ -5,7 +5,7 @@
 namespace neuronmm::apps {
 
 int64_t edit_distance(std::string_view a, std::string_view b) {
-  // distance[i][j]: of the first i letters of a and the first j of b.
+  // distance[i][j] is the edit distance between the first i letters of a and the first j of b.
   std::vector<std::vector<int64_t>> distance(a.size() + 1, std::vector<int64_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) distance[i][0] = static_cast<int64_t>(i);
   for (size_t j = 0; j <= b.size(); ++j) distance[0][j] = static_cast<int64_t>(j);
@@ -23,7 +23,7 @@ int64_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest_name(std::string_view typed,
                                         const std::vector<std::string>& names) {
-  constexpr size_t kLongestTyped = 64;  // nobody mistypes a name into a page of text
+  constexpr size_t kLongestTyped = 64;  // letters; a longer text is no mistyped name. Assumed.
   if (typed.size() > kLongestTyped) return std::nullopt;
   std::optional<std::string> nearest;
   int64_t least = 0;

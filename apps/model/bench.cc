@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
   std::string model_dir, against_dir, json;
-  eval::LatencySettings settings;  // but for these, which may be lists
+  eval::LatencySettings settings;  // the three lists below replace its fields of the same names
   std::vector<int64_t> prompt_tokens = {settings.prompt_tokens};
   std::vector<int64_t> new_tokens = {settings.new_tokens};
   std::vector<int64_t> batch = {settings.batch};
@@ -47,12 +47,12 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--against", flags.against_dir,
                       "a second model, run in turns with the first; speed-up = the latency of "
                       "MODEL_DIR over the latency of this one");
-  list("--prompt-tokens", flags.prompt_tokens, "random tokens to prefill; several: one run each",
-       count);
-  list("--new-tokens", flags.new_tokens, "tokens to make, 2 or more",
+  list("--prompt-tokens", flags.prompt_tokens,
+       "random tokens to prefill; a list gives one report for each number", count);
+  list("--new-tokens", flags.new_tokens, "tokens to generate, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch,
-       "sequences decoded together; latencies are the batch's, throughputs its sum", count);
+  list("--batch", flags.batch, "sequences decoded together; throughputs are sums over the batch",
+       count);
   command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();
@@ -85,7 +85,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   });
 }
 
-// Every combination of the lists, in their order.
+// Returns every combination of the lists, in the order of the lists.
 std::vector<eval::LatencySettings> all_settings(const BenchFlags& flags) {
   std::vector<eval::LatencySettings> all;
   eval::LatencySettings settings = flags.settings;
@@ -108,7 +108,7 @@ struct Row {
   double value;
 };
 
-// The statistics of the reference system's report, under its names.
+// Appends the statistics under the names that the reference system's report gives them.
 void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector<Row>& rows) {
   rows.insert(rows.end(), {{what, "p50 ms", s.p50},
                            {"", "p90 ms", s.p90},
@@ -119,7 +119,7 @@ void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector
                            {"", "tokens/s", s.throughput}});
 }
 
-// Rows in the order of the table; the speed-up is a column of the same rows.
+// Returns the rows in the order of the table. The speed-ups are a column with the same rows.
 std::vector<Row> table_rows(const eval::LatencyReport& report) {
   const eval::LatencyStatistics &ttft = report.context_encoding,
                                 &tpot = report.time_per_output_token;
@@ -185,7 +185,8 @@ void print_report(const ReportWriter& writer, const BenchFlags& flags,
   print_table(writer, reports);
 }
 
-// A simulated device computes no values, so that it needs none: shapes are in the config.
+// Loads the model. A simulated device computes no values, so a config.json, which has the shapes,
+// is enough for it.
 Result<model::Transformer> load_model(const std::string& model_dir, const BenchFlags& flags,
                                       const ops::Backend& backend) {
   namespace fs = std::filesystem;
@@ -207,7 +208,8 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
   return model::Transformer::load(std::move(config), std::move(zeros), backend);
 }
 
-// One combination of the lists, printed and appended to `runs`.
+// Measures and prints one combination of the lists and appends it to `runs`. Returns whether an
+// interrupt ended the measurement.
 Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& context,
                           const std::vector<const model::Transformer*>& models,
                           const ReportWriter& writer, Json& runs) {

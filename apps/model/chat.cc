@@ -1,4 +1,4 @@
-// neuronmm chat: a conversation with a model, on a terminal or through pipes.
+// The command neuronmm chat: a conversation with a model, on a terminal or through pipes.
 
 #include <filesystem>
 #include <limits>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two spaces between a command and what it does, as --help has them.
+// The help text of the chat's commands, with two spaces in front as in --help.
 constexpr const char* kHelp = R"(  /regenerate    another answer to the last message
   /system TEXT   a new system message; without a text, none
   /clear         a new conversation with the same system message
@@ -58,7 +58,7 @@ Result<text::Conversation> first_conversation(const ChatFlags& flags) {
   return conversation;
 }
 
-// A file that holds something else than a conversation is not overwritten.
+// Saves the conversation. A file that holds anything but a conversation is not overwritten.
 Status save(const text::Conversation& conversation, const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
@@ -69,12 +69,13 @@ Status save(const text::Conversation& conversation, const std::string& path) {
   return {};
 }
 
-// What a person types: messages, and commands that begin with a slash.
+// Reads messages, and commands that begin with a slash, and carries them out.
 class Dialogue {
  public:
   explicit Dialogue(ChatSession& session) : session_(session) {}
 
-  // Errors end the chat; what only a message or a command has wrong is printed, and it goes on.
+  // Returns the exit code. An error of a message or a command is printed, and the chat goes on. An
+  // interrupt while the chat reads from a pipe, and SIGTERM, end the chat with an error.
   Result<int> run() {
     if (lines_.on_terminal()) print_message("/help lists the commands; Ctrl-D ends the chat\n");
     if (session_.unanswered()) report(session_.regenerate());
@@ -96,7 +97,7 @@ class Dialogue {
   }
 
  private:
-  // A line, or what stands between two lots of quotes.
+  // Returns a line, or the text between two """ if the line begins with them.
   std::optional<std::string> next_message() {
     auto line = lines_.read(">>> ");
     if (!line || !line->starts_with(kQuotes)) return line;
@@ -107,7 +108,7 @@ class Dialogue {
       text += "\n" + *line;
     }
     text.resize(text.size() - kQuotes.size());
-    return " " + text;  // never a command
+    return " " + text;  // the space keeps obey() from reading it as a command
   }
 
   Status obey(const std::string& line) {
@@ -115,7 +116,7 @@ class Dialogue {
       return fail("expected UTF-8: the message is not sent");
     if (!line.starts_with('/')) {
       const size_t begin = line.find_first_not_of(" \t\r\n");
-      if (begin == std::string::npos) return {};  // nothing said
+      if (begin == std::string::npos) return {};  // an empty line is no message
       return session_.say(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
     }
     const size_t space = std::min(line.find(' '), line.size());
@@ -168,13 +169,14 @@ Result<int> run_chat(ChatFlags& flags) {
   NMM_ASSIGN(auto conversation, first_conversation(flags));
   NMM_ASSIGN(const auto backend, make_backend(answer.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
-  // An answer may take all the room that the context has.
+  // An answer may fill the whole context.
   NMM_ASSIGN(auto options,
              answer_options(answer, tokenizer, transformer.config(), true,
                             {.max_new_tokens = transformer.config().max_position_embeddings}));
-  // What was said is in memory alone; a first Ctrl-C never ends the program.
+  // The conversation is only in memory, so the first Ctrl-C must never end the program.
   const UnsavedWork conversation_is_here;
-  const StoppableLoops at_once(interrupt_request());  // a long message takes seconds to read
+  // The prefill of a long message takes seconds, and an interrupt has to end it at once.
+  const StoppableLoops at_once(interrupt_request());
   ChatSession session({.tokenizer = tokenizer,
                        .transformer = transformer,
                        .options = std::move(options),
@@ -198,9 +200,10 @@ void add_chat(Program& program) {
                    "a JSON file with the conversation so far (also what /save wrote); if its last "
                    "message is the user's, it is answered")
       ->excludes(system);
-  command->add_option("--chat-template-kwargs", flags->template_kwargs,
-                      "more variables of the chat template: '{\"enable_thinking\": false}'");
-  command->add_flag("--timings", flags->timings, "after each answer, how fast it was");
+  command->add_option(
+      "--chat-template-kwargs", flags->template_kwargs,
+      "more variables of the chat template as JSON, such as '{\"enable_thinking\": false}'");
+  command->add_flag("--timings", flags->timings, "print the speed of each answer after it");
   add_answer_flags(command, flags->answer);
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));

@@ -52,7 +52,7 @@ void ChatSession::clear() {
   messages.erase(messages.begin() + (keeps ? 1 : 0), messages.end());
 }
 
-// Each answer draws with another seed: a second one to the same message may differ.
+// Every answer uses another seed, so that a second answer to the same message may differ.
 Status ChatSession::answer() {
   conversation_.add_generation_prompt = true;
   conversation_.continue_field.clear();

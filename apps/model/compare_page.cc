@@ -16,7 +16,8 @@ namespace {
 
 using Models = std::vector<ComparedModel>;
 
-// Okabe and Ito's colours, which people who see fewer colours tell apart, on white and on black.
+// Returns the colour of a model: grey for the dense one, then the colours of Okabe and Ito, adapted
+// to white and black pages. Colour-blind people can tell these colours apart.
 std::string colour_of(size_t model) {
   constexpr const char* kColours[] = {"#8c8c8c", "#0f82c8", "#e08e0b", "#00a078",
                                       "#cc79a7", "#d55e00", "#56b4e9", "#b8a900"};
@@ -34,7 +35,7 @@ std::string html_row(const char* tag, const std::string& name,
   return row + "</tr>\n";
 }
 
-// What scrolls in itself where the page is narrower.
+// Wraps an element that may be wider than the page, so that it scrolls by itself.
 std::string wide(const std::string& html) { return "<div class=\"wide\">\n" + html + "</div>\n"; }
 
 std::string html_table(const ComparisonTable& table) {
@@ -43,7 +44,7 @@ std::string html_table(const ComparisonTable& table) {
   return wide(html + "</table>\n");
 }
 
-// What the horizontal axis of the scatter charts shows.
+// A quantity for the horizontal axis of the scatter charts.
 struct Cost {
   const char* name;
   std::function<double(const ComparedModel&)> of;
@@ -58,7 +59,8 @@ const std::vector<Cost>& costs() {
   return all;
 }
 
-// The dense model is what KL is measured from: it has none.
+// Returns charts of the KL divergence of a text task. The dense model has no point, because the
+// divergence is measured from it.
 std::string divergence_plots(const Models& models, size_t task) {
   const std::string_view name = models.front().evaluation.results[task].task->name;
   std::string html;
@@ -76,8 +78,8 @@ std::string divergence_plots(const Models& models, size_t task) {
   return html;
 }
 
-// Of the dense model the mean itself; of the others it less what they lost, whose interval is the
-// paired one and not that of an accuracy.
+// Returns charts of the mean accuracy. The dense model has no interval. The other models have the
+// interval of the accuracy they lost, which is paired by items, not that of their own accuracy.
 std::string accuracy_plots(const Models& models) {
   const ComparedModel& dense = models.front();
   std::string html;
@@ -146,7 +148,7 @@ std::string layers_plot(const Models& models) {
 
 std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
 
-// A column per layer, a row per matrix.
+// Returns a table of the ranks with a column per layer and a row per matrix.
 std::string ranks_table(const ComparedModel& model) {
   std::string html = fmt::format("<h3>{}</h3>\n<p>method {}, ratio {}, allocation {}</p>\n",
                                  escape_xml(model.name), escape_xml(model.record->method),

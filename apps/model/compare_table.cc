@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 using Models = std::vector<ComparedModel>;
 using Cell = std::function<std::string(const ComparedModel&)>;
 
+// Collects the rows of the table. A row is added as a function that writes one model's cell.
 class TableBuilder {
  public:
   explicit TableBuilder(const Models& models) : models_(models) {
@@ -27,7 +28,7 @@ class TableBuilder {
     row.name = std::move(name);
     for (const ComparedModel& model : models_) row.cells.push_back(cell(model));
   }
-  // Of every model but the dense one, which it is against.
+  // Adds a row that compares each model with the dense one, whose own cell is "-".
   void against_row(std::string name, const Cell& cell) {
     row(std::move(name), [&](const ComparedModel& model) {
       return &model == models_.data() ? std::string("-") : cell(model);
@@ -93,7 +94,7 @@ void add_trade_off_rows(TableBuilder& builder, const ComparedModel& dense) {
   });
 }
 
-// Code points: what a terminal shows of "±" is one column.
+// Returns the number of code points, because "±" has two bytes but one column on a terminal.
 size_t columns_of(const std::string& text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

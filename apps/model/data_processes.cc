@@ -4,7 +4,7 @@
 
 namespace neuronmm::apps {
 
-// Process 0 tells what is wrong.
+// The other processes return 1 without a message, because process 0 reports the error.
 Result<int> run_by_data(const std::filesystem::path& model, const DeviceOptions& device,
                         const DataCommand& command) {
   parallel::Communicator& all = all_processes();

@@ -1,4 +1,4 @@
-// neuronmm eval: perplexities and zero-shot accuracies of a model.
+// The command neuronmm eval: perplexities and zero-shot accuracies of a model.
 
 #include <algorithm>
 #include <optional>
@@ -27,10 +27,11 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it and "
-                      "the paired difference of losses (texts), the accuracy lost item by item and "
-                      "the share of equal choices (tasks). Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. Texts also get the KL divergence from it "
+      "and the paired difference of losses; tasks get the accuracy lost item by item "
+      "and the share of equal choices. Both models are in memory");
   add_json_option(command, flags.json, "the results");
   command->add_option("--log-samples", flags.log_samples,
                       "also write every item of the multiple-choice tasks to this file: prompts, "
@@ -62,7 +63,7 @@ void print_accuracy(const ReportWriter& writer, const eval::TaskResult& result) 
 
 using Results = std::vector<eval::TaskResult>;
 
-// Of each task what lies between the two models; intervals are 95 %.
+// Prints how the model differs from the reference on each task, with 95 % intervals.
 void print_against(const ReportWriter& writer, const Results& results,
                    const eval::ReferenceResults& reference) {
   writer.print("\nagainst {}, ± half of a 95 % interval\n", reference.name);
@@ -87,7 +88,8 @@ void note_calibration(const std::string& model, const Results& results) {
   }
 }
 
-// What the requests would be, run one by one, beside what was computed.
+// Prints the number of tokens in all requests and the number of tokens that were computed. The
+// second number is smaller because prefixes that requests share are computed once.
 void print_speed(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
   int64_t tokens = 0, computed = 0;
   double seconds = 0.0;
@@ -121,7 +123,8 @@ void print_results(const ReportWriter& writer, const std::vector<eval::TaskResul
   print_speed(writer, results);
 }
 
-// The reference answers the multiple-choice tasks first; of texts it runs beside the model.
+// Evaluates the reference on the multiple-choice tasks. On texts the reference runs later, together
+// with the model.
 Result<eval::Evaluation> evaluate_reference(const eval::Reference& reference,
                                             std::vector<eval::TaskData> data,
                                             const eval::EvaluationSettings& settings,

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// "some/model/" is called model, too.
+// Returns the absolute path without a trailing slash, so that "some/model/" has the name "model".
 fs::path named_folder(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
@@ -46,7 +46,8 @@ Status FloatFolder::create(bool force) {
   if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());
   ours_ = true;
   if (force || !fs::exists(out_, error)) return {};
-  // Removes what a killed run left of its own, and refuses all else.
+  // FolderWriter::create() removes the remains of a killed run and refuses any other existing
+  // output.
   const auto output = io::FolderWriter::create(out_, io::FolderWriter::IfExists::kRefuse, model_);
   return output.ok() ? Status() : Status(output.error());
 }
@@ -78,7 +79,7 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
     if (made.ok()) made = floats.create(options.force);
     if (made.ok()) made = floats.dequantize(model, progress);
   }
-  // Process 0 tells what is wrong.
+  // Process 0 returns the error; the others return 1 without a message.
   if (!parallel::agree(all, made).ok()) {
     if (all.is_first()) return made.error();
     return 1;

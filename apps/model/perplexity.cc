@@ -1,4 +1,5 @@
-// neuronmm perplexity: how well a model predicts a text, and how that differs from another model.
+// The command neuronmm perplexity: measures how well a model predicts a text, and how its
+// predictions differ from those of a reference model.
 
 #include "eval/perplexity.h"
 
@@ -24,8 +25,8 @@ namespace {
 
 struct PerplexityFlags {
   std::string model_dir, text, reference, json;
-  int64_t context = 0;  // 0: the default of the model
-  int64_t limit = 0;    // 0: all chunks
+  int64_t context = 0;  // tokens per chunk; 0 means the default of the model
+  int64_t limit = 0;    // the number of chunks; 0 means all
   bool documents = false;
   DeviceOptions device;
 };
@@ -33,19 +34,21 @@ struct PerplexityFlags {
 void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   command->add_option("TEXT", flags.text, "a text file; - reads standard input")->required();
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it, how "
-                      "often both choose the same token, and the paired difference of the losses. "
-                      "Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. The report also has the KL divergence "
+      "from it, how often both choose the same token, and the paired difference of "
+      "the losses. Both models are in memory");
   command
       ->add_option("--context", flags.context,
-                   "tokens per chunk; default: 2048, or the model's maximum if less")
+                   "tokens per chunk (default: 2048, or the model's maximum if less)")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
-  command->add_option("--limit", flags.limit, "only the first N chunks")
+  command->add_option("--limit", flags.limit, "use only the first N chunks (default: all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_flag("--documents", flags.documents,
-                    "TEXT is JSON lines, the \"text\" of each a document, as C4 is published: each "
-                    "begins with the tokenizer's BOS or, where it adds none, behind a blank line");
+  command->add_flag(
+      "--documents", flags.documents,
+      "read TEXT as JSON lines whose \"text\" is a document, as C4 is published. Each begins "
+      "with the tokenizer's BOS or, if it adds none, after a blank line");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
@@ -63,7 +66,8 @@ Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
   return text::encode_documents(tokenizer, documents);
 }
 
-// Fewer chunks than were asked for would pass for as many.
+// Keeps the first `limit` chunks. A text with fewer chunks is an error, because the report would
+// look as if there were as many as the user asked for.
 Status cut(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
   if (limit == 0) return {};
   const int64_t chunks = std::ssize(tokens) / context;
@@ -98,7 +102,7 @@ void print_divergence(const ReportWriter& writer, const std::string& reference,
   writer.print("ratio          {}\n", ratio_text(summary.added_loss));
 }
 
-// The model, and with --reference the other one beside it.
+// The perplexity of the model and, with --reference, its divergence from the reference.
 struct Measured {
   eval::PerplexityReport report;
   std::optional<eval::DivergenceSummary> divergence;
@@ -134,7 +138,8 @@ Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Meas
   return writer.write_json(json);
 }
 
-// The text may be standard input: it is read before the model, which takes longer to load.
+// The text, which may be standard input, is read before the model, because loading the model takes
+// longer.
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));

@@ -17,9 +17,11 @@ using parallel::Wire;
 using tensor_parallel::LayoutCost;
 using tensor_parallel::Machine;
 
-// Assumed, and said so in the report; a run measures its own. Reading and computing are those of
-// two cores of 2024.
+// Bytes read from memory per second and operations per second of one process. Assumed: they are
+// typical of two cores of 2024. The report says that they are assumed; a run under mpirun measures
+// its own values.
 constexpr double kReading = 1.2e10, kComputing = 1.0e11;
+// A link between processes whose times the report predicts. Assumed.
 struct Link {
   const char* name;
   Machine machine;
@@ -30,9 +32,10 @@ const Link kLinks[] = {
     {"1 Gbit/s, 200 us", {2e-4, 1.15e8, kReading, kComputing}},
 };
 
+// The plan of one layer.
 struct Layer {
-  std::vector<LayoutCost> costs;
-  std::vector<tensor_parallel::MlpLayout> chosen;  // per link
+  std::vector<LayoutCost> costs;                   // one per layout that the MLP's form allows
+  std::vector<tensor_parallel::MlpLayout> chosen;  // one per link
   int64_t attention_bytes = 0;
   bool operator==(const Layer& other) const {
     return chosen == other.chosen && costs.size() == other.costs.size() &&
@@ -45,7 +48,7 @@ int64_t share_of_bytes(const ops::LinearWeight& weight, int64_t part, int64_t wh
   return weight.stored_bytes() * part / whole;
 }
 
-// Of process 0, which has as many heads as any.
+// Returns the bytes of attention weights in process 0. No process has more heads than process 0.
 int64_t attention_bytes(const model::LayerWeights& weights, const ops::AttentionShape& whole,
                         bool quantized, int processes) {
   const auto heads = tensor_parallel::heads_of(whole, quantized, 0, processes);

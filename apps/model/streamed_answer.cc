@@ -14,7 +14,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// Also where stdout is a pipe.
+// Writes the text and flushes standard output, which is buffered if it is a pipe.
 void write_now(const std::string& text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());

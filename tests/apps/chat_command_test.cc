@@ -1,5 +1,5 @@
-// `neuronmm chat` as a user meets it: through a pipe, and on a terminal where Ctrl-C ends an answer
-// and not the chat.
+// The tests in this file run `neuronmm chat` as a user does, through a pipe and on a terminal. On a
+// terminal Ctrl-C ends an answer but not the chat.
 
 #include <algorithm>
 #include <cctype>
@@ -32,7 +32,7 @@ class ChatCommand : public ProgramTest {
     write("model/chat_template.jinja", kTemplate);
   }
 
-  // Exit code, answers (one a line) and messages.
+  // The result of a chat through a pipe: the answers, one per line, and the messages.
   struct Talk {
     int exit_code;
     std::string answers, messages;
@@ -58,8 +58,8 @@ Json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
-// Each answer is what a process that has nothing in its cache answers to the same conversation.
-TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
+// Each answer equals the answer that a process with an empty cache gives to the same conversation.
+TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
   const Talk both = talk("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
   EXPECT_EQ(both.exit_code, 0) << both.messages;
   Json messages = saved("both.json");
@@ -80,7 +80,7 @@ TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
             line(both.answers, 0) + "\n");
 }
 
-TEST_F(ChatCommand, ATurnComputesItsOwnTokensOnly) {
+TEST_F(ChatCommand, ATurnComputesOnlyItsOwnTokens) {
   const Talk talked = talk("One day, a cat\nThen a dog came\n/regenerate\n",
                            "--greedy --max-new-tokens 12 --timings");
   EXPECT_EQ(line(talked.messages, 0).find("kept"), std::string::npos) << talked.messages;
@@ -93,12 +93,12 @@ TEST_F(ChatCommand, ATurnComputesItsOwnTokensOnly) {
     if (turn == 1) {
       EXPECT_GT(kept, prompt / 2);
     } else {
-      EXPECT_EQ(kept, prompt - 1);  // the same prompt: only the logits after it are wanted
+      EXPECT_EQ(kept, prompt - 1);  // the prompt is the same, so only its last token is computed
     }
   }
 }
 
-TEST_F(ChatCommand, RegenerateDrawsAgainAndReplaces) {
+TEST_F(ChatCommand, RegenerateDrawsANewAnswerThatReplacesTheOld) {
   const Talk talked =
       talk("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
            "--temperature 1.5 --seed 3 --max-new-tokens 12");
@@ -142,8 +142,9 @@ TEST_F(ChatCommand, TemplateVariablesReachTheTemplate) {
   EXPECT_NE(wrong.messages.find("--chat-template-kwargs: expected an object"), std::string::npos);
 }
 
-// The chat goes on after what a message or a command has wrong, and a script hears of it.
-TEST_F(ChatCommand, ErrorsLeaveTheConversationAsItWas) {
+// The chat goes on after an error in a message or a command, and the exit code tells a script of
+// it.
+TEST_F(ChatCommand, ErrorsLeaveTheConversationUnchanged) {
   const std::string thesis = write("thesis.tex", "\\begin{document}"), file = path("c.json");
   std::string longer;
   for (int i = 0; i < 400; ++i) longer += "a dog and ";
@@ -163,19 +164,19 @@ TEST_F(ChatCommand, ErrorsLeaveTheConversationAsItWas) {
             std::string::npos);
 }
 
-TEST_F(ChatCommand, NothingToSayIsNoError) {
+TEST_F(ChatCommand, EmptyInputIsNoError) {
   const Talk talked = talk("");
   EXPECT_EQ(talked.exit_code, 0);
   EXPECT_EQ(talked.answers + talked.messages, "");
 }
 
-TEST_F(ChatCommand, AModelWithoutATemplateIsNamed) {
+TEST_F(ChatCommand, AModelWithoutAChatTemplateIsRefused) {
   expect(neuronmm("chat " + kDemo), 1, {"no chat template", "generate"});
   expect(neuronmm("chat " + path("absent")), 1, {"absent"});
   expect(neuronmm("chat"), 2, {"MODEL_DIR"});
 }
 
-// A person at a terminal: types, and waits for what the program shows.
+// Runs the program on a pseudo-terminal, types keys and waits for what the program shows.
 class Terminal {
  public:
   explicit Terminal(std::vector<std::string> words) {
@@ -201,15 +202,16 @@ class Terminal {
   void type(const std::string& keys) {
     ASSERT_EQ(::write(descriptor_, keys.data(), keys.size()), std::ssize(keys));
   }
-  // Whether the words come after those that were waited for before.
+  // Returns whether the words appear after the words of the last call.
   bool shows(const std::string& words) {
     const size_t found = wait_for([&] { return shown_.find(words, seen_); });
     if (found == std::string::npos) return false;
     seen_ = found + words.size();
     return true;
   }
-  // Whether more letters do than Hello has: some of an answer. Where Hello is typed before the
-  // program reads single keys, the system echoes it, and then the program does.
+  // Returns whether more letters appear than "Hello" has, which must be a part of an answer. If
+  // Hello is typed before the program reads single keys, it is echoed twice: by the system, then by
+  // the program.
   bool says_something() {
     const std::ptrdiff_t echoed = std::ssize(std::string_view("Hello"));
     return wait_for([&] {
@@ -229,7 +231,8 @@ class Terminal {
   }
 
  private:
-  // Reads on until `find` finds a place in what was shown; npos after a minute or at the end.
+  // Reads what the program shows until `find` returns a position in it. Returns npos after a minute
+  // or at the end of the output.
   size_t wait_for(const std::function<size_t()>& find) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (true) {
@@ -255,7 +258,7 @@ class Terminal {
   size_t seen_ = 0;
 };
 
-// Random weights whose answers take minutes unless they are ended.
+// Runs a model with random weights, whose answers take minutes unless they are interrupted.
 class ChatOnATerminal : public ChatCommand {
  protected:
   void SetUp() override {
@@ -286,7 +289,7 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
     terminal.type("\x03");
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
-  terminal.type("half a message\x03");  // at the prompt it says how to leave
+  terminal.type("half a message\x03");  // at the prompt Ctrl-C prints how to leave
   ASSERT_TRUE(terminal.shows("/exit or Ctrl-D")) << terminal.shown();
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/save " + path("c.json") + "\r");
@@ -297,14 +300,14 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
   EXPECT_EQ(terminal.exit_code(), 0);
 }
 
-TEST_F(ChatOnATerminal, EarlierLinesComeBackAndTextIsUnicode) {
+TEST_F(ChatOnATerminal, EarlierLinesComeBackAndMayHoldUnicode) {
   Terminal terminal(chat());
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/system h\xc3\xa9\xf0\x9f\x98\x80x\x7f!\r");  // x, then backspace
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/bogus\r");
   ASSERT_TRUE(terminal.shows("no such command")) << terminal.shown();
-  terminal.type("\x10\x10?\r");  // Ctrl-P twice: the first line, and a character more
+  terminal.type("\x10\x10?\r");  // Ctrl-P twice recalls the first line
   terminal.type("/save " + path("c.json") + "\r");
   ASSERT_TRUE(terminal.shows("saved ")) << terminal.shown();
   terminal.type("/exit\r");
@@ -312,7 +315,7 @@ TEST_F(ChatOnATerminal, EarlierLinesComeBackAndTextIsUnicode) {
   EXPECT_EQ(saved("c.json")[0], message("system", "h\xc3\xa9\xf0\x9f\x98\x80!?"));
 }
 
-TEST_F(ChatOnATerminal, TerminationEndsTheChat) {
+TEST_F(ChatOnATerminal, SigtermEndsTheChat) {
   Terminal terminal(chat());
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("Hello\r");

@@ -1,5 +1,5 @@
-// compress and quantize on several processes: the same bytes as of one, also after one of them was
-// killed.
+// The tests in this file run compress, quantize and fit on several processes. They write the same
+// bytes as one process, even after a process was killed.
 
 #include <string>
 
@@ -18,7 +18,7 @@ using neuronmm::apps::read;
 using neuronmm::apps::why_no_launch;
 using neuronmm::parallel::mpirun;
 
-// Five groups of sequences, so that four processes have unlike shares.
+// The text has five groups of sequences, so that four processes have unequal shares.
 const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 10000";
 
 class DataProcesses : public ::neuronmm::apps::ProgramTest {
@@ -29,7 +29,7 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
   }
   static std::string launched(int processes) { return processes == 1 ? "" : mpirun(processes); }
 
-  // The output has one name everywhere, which the model's card tells.
+  // Returns the output folder. It has the same name in each run, because the model card names it.
   std::string made_by(int processes, const std::string& command) const {
     const std::string folder = path(std::to_string(processes));
     fs::create_directories(folder);
@@ -53,22 +53,22 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
   }
 };
 
-TEST_F(DataProcesses, CompressTheSameUv) {
+TEST_F(DataProcesses, CompressUvWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText +
                   " --form uv --method whitened --ratio 0.3 --block 16");
 }
 
-TEST_F(DataProcesses, CompressTheSameUvErrorAware) {
+TEST_F(DataProcesses, CompressUvErrorAwareWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText +
                   " --form uv --method error-aware --ratio 0.3 --block 16");
 }
 
-TEST_F(DataProcesses, CompressTheSameMixed) {
+TEST_F(DataProcesses, CompressMixedWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
 }
 
-// Two groups of sequences: two of the four processes have none.
-TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
+// The text has two groups of sequences, so two of the four processes have none.
+TEST_F(DataProcesses, CompressInOtherFormsWritesTheSameBytes) {
   for (const std::string form : {"pivoted", "narrow", "neurons"}) {
     SCOPED_TRACE(form);
     expect_all_same("compress " + kDemo + " --calibration " + kDemo +
@@ -80,27 +80,27 @@ TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
   }
 }
 
-// Both forms are made and measured, on what fewer tokens leave of the text.
-TEST_F(DataProcesses, CompressTheSameAuto) {
+// The form auto makes two models and measures both on the tokens that calibration does not use.
+TEST_F(DataProcesses, CompressAutoWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + " --calibration " + kDemo +
                   "/calibration.txt --calibration-tokens 8192 --method whitened --ratio 0.05");
   EXPECT_NE(read(path("1/out/config.json")).find("held-out tokens where"), std::string::npos);
 }
 
-TEST_F(DataProcesses, QuantizeTheSame) {
+TEST_F(DataProcesses, QuantizeWritesTheSameBytes) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
 }
 
-// What it measures on the clock is in its report alone.
-TEST_F(DataProcesses, FitTheSame) {
+// The times that fit measures are only in its report, so its folders are the same.
+TEST_F(DataProcesses, FitWritesTheSameBytes) {
   expect_all_same("fit " + kDemo + " --calibration " + kDemo +
                       "/calibration.txt --calibration-tokens 800 --sensitivities known --bytes 5M",
                   {2});
   expect_same(path("1") + "/known", path("2") + "/known");
 }
 
-// The second process is killed once the first layer is on disk; three go on.
-TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
+// The second process is killed when the first layer is on disk. The next run has three processes.
+TEST_F(DataProcesses, ARunGoesOnAfterAProcessWasKilled) {
   const std::string command =
       "compress " + kDemo + kText + " --form uv --method whitened --ratio 0.3 --block 16";
   const std::string whole = made_by(1, command);
@@ -119,7 +119,7 @@ TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
   expect_same(whole, made_by(3, command));
 }
 
-TEST_F(DataProcesses, SayWhatIsWrongOnce) {
+TEST_F(DataProcesses, AnErrorIsPrintedOnce) {
   const auto outcome =
       neuronmm("compress " + path("none") + kText + " --ratio 0.3 -o " + path("x"), mpirun(2));
   expect(outcome, 1, {"config.json"});

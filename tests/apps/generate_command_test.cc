@@ -1,5 +1,5 @@
-// `neuronmm generate` as a user meets it: where its settings come from, what ends a text, and what
-// it prints beside it.
+// The tests in this file run `neuronmm generate` as a user does. They check where its settings come
+// from, what ends a text, and what it prints on standard error.
 
 #include <algorithm>
 #include <regex>
@@ -21,12 +21,12 @@ std::string text_of(const std::string& arguments) {
   return outcome.output;
 }
 
-// What it prints to standard error.
+// Returns what the command prints to standard error.
 std::string messages_of(const std::string& arguments) {
   return neuronmm("generate " + arguments + " 3>&1 >/dev/null", "", "&3").output;
 }
 
-// The ids of the tokens that it makes.
+// Returns the ids of the tokens that the command generates.
 std::vector<std::string> ids_of(const std::string& arguments) {
   const std::string messages = messages_of(arguments + " --logprobs 0");
   const std::regex line(R"(logprob .* \((\d+)\) -)");
@@ -78,7 +78,7 @@ TEST_F(GenerateCommand, WithoutDoSampleNothingIsDrawn) {
   const std::string messages = messages_of(model + kOnce);
   EXPECT_EQ(messages.find("generation_config.json"), std::string::npos) << messages;
   EXPECT_EQ(messages.find("--seed"), std::string::npos) << messages;
-  // A temperature of one's own draws, with the file's top_p.
+  // With --temperature tokens are drawn, with the top_p of the file.
   expect(neuronmm("generate " + model + kOnce + "--temperature 0.7"), 0,
          {"generation_config.json: top_p 0.5\n", "--seed"});
 }
@@ -92,13 +92,13 @@ TEST_F(GenerateCommand, TheModelsStopTokensEndTheText) {
   EXPECT_EQ(text_of(model + kOnce + "--ignore-eos"), whole);
 }
 
-TEST_F(GenerateCommand, BadSettingsAreNamed) {
+TEST_F(GenerateCommand, AWrongGenerationConfigIsRefused) {
   const std::string model = model_with(R"({"top_p": 1.5})");
   expect(neuronmm("generate " + model + " x"), 1,
          {"generation_config.json", "\"top_p\": expected a number from 0 to 1, found 1.5"});
 }
 
-TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeats) {
+TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeatsTheText) {
   const std::string flags = kDemo + kOnce + "--temperature 1.5 ";
   const Outcome first = neuronmm("generate " + flags, "", path("messages"));
   const std::string messages = read(path("messages"));
@@ -109,7 +109,7 @@ TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeats) {
   EXPECT_EQ(messages_of(flags + seed.str()).find("--seed"), std::string::npos);
 }
 
-TEST_F(GenerateCommand, PromptsComeFromThreePlaces) {
+TEST_F(GenerateCommand, PromptsComeFromArgumentsFilesAndStandardInput) {
   const std::string file = write("prompt.txt", "Once upon a time\n");
   const std::string more = " --max-new-tokens 8";
   const std::string expected = text_of(kDemo + " --prompt 'Once upon a time'" + more);
@@ -130,7 +130,8 @@ TEST_F(GenerateCommand, PromptsComeFromThreePlaces) {
 TEST_F(GenerateCommand, StopStringsEndTheText) {
   const std::string whole = text_of(kDemo + kOnce);
   ASSERT_GT(whole.size(), 40u);
-  // Every place: in the middle of tokens, at their ends, over several of them.
+  // The stop strings begin and end in the middle of tokens, at their ends, and across several
+  // tokens.
   for (size_t begin = 1; begin < 24; begin += 5) {
     const std::string stop = whole.substr(begin, 6);
     EXPECT_EQ(text_of(kDemo + kOnce + "--stop " + quoted(stop)),
@@ -143,7 +144,7 @@ TEST_F(GenerateCommand, StopStringsEndTheText) {
   expect(neuronmm("generate " + kDemo + kOnce + "--stop ''"), 2, {"--stop", "not empty"});
 }
 
-TEST_F(GenerateCommand, LogprobsAreLinesOfTheirOwn) {
+TEST_F(GenerateCommand, LogprobsAreOneLinePerToken) {
   const std::string messages = messages_of(kDemo + kOnce + "--logprobs 2");
   const std::regex line(
       R"re(logprob ".*" \((\d+)\) -\d+\.\d{4} of ".*" \((\d+)\) .*, ".*" \(\d+\) .*)re");
@@ -152,7 +153,7 @@ TEST_F(GenerateCommand, LogprobsAreLinesOfTheirOwn) {
   for (std::string text; std::getline(stream, text);) {
     std::smatch match;
     if (!std::regex_match(text, match, line)) continue;
-    EXPECT_EQ(match[1], match[2]) << text;  // greedy takes the likeliest
+    EXPECT_EQ(match[1], match[2]) << text;  // greedy decoding takes the most likely token
     ++lines;
   }
   EXPECT_EQ(lines, 24) << messages;

@@ -1,5 +1,6 @@
-// A process that is killed in whatever phase of a command: all others end soon, with a message that
-// names it, and what was to be written is there as a whole or not at all.
+// The tests in this file kill one of several processes in any phase of a command. All other
+// processes end soon, with a message that names the lost one. The output is complete or does not
+// exist.
 
 #include <cstdlib>
 #include <random>
@@ -10,7 +11,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// mpirun as it is; and as docs/parallel.md advises, where the processes end themselves.
+// The flags of mpirun: none, or those that docs/parallel.md advises. With the latter the processes
+// end themselves.
 const std::string kAsItIs = "", kAdvised = "--mca orte_abort_on_non_zero_status 0 ";
 
 const std::string kFlags = " --threads 1 --link messages --link-timeout 5";
@@ -40,7 +42,7 @@ class KilledProcess : public ProgramTest {
   std::string preloaded(const std::string& variable) const {
     return "-x LD_PRELOAD=" NEURONMM_KILL_AT_MESSAGE " -x " + variable + " ";
   }
-  // How many messages its last process sends.
+  // Returns the number of messages that the last process sends.
   long messages_of(const std::string& text, int processes) const {
     const std::string file = path("count");
     Launched whole(folder_.string(), processes, kAsItIs + preloaded("COUNT_MESSAGES=" + file),
@@ -48,7 +50,7 @@ class KilledProcess : public ProgramTest {
     EXPECT_EQ(whole.ended(std::chrono::seconds(120)), 0) << whole.output();
     return std::atol(read(file).c_str());
   }
-  // Whole, where the process was killed as all parted.
+  // The output is complete if the process was killed when all processes were already ending.
   static void expect_all_or_nothing(const Launched& killed) {
     const std::string out = killed.folder() + "/out";
     EXPECT_TRUE(!std::filesystem::exists(out) || !std::filesystem::exists(out + ".partial"))
@@ -61,7 +63,8 @@ class KilledProcess : public ProgramTest {
     Launched killed(folder_.string(), processes,
                     launcher + preloaded(fmt::format("KILL_AT_MESSAGE={}", message)),
                     command(text));
-    // mpirun, told to leave the others to themselves, does not see that none is left either.
+    // With the advised flags mpirun does not end the others, nor does it notice when all have
+    // ended.
     if (launcher == kAdvised && message == 0) {
       EXPECT_TRUE(killed.says("processes have not met within 5 s")) << killed.output();
       EXPECT_TRUE(killed.nobody_left());
@@ -74,14 +77,15 @@ class KilledProcess : public ProgramTest {
     EXPECT_NE(*code, 0) << killed.output();
     EXPECT_TRUE(killed.nobody_left());
     expect_all_or_nothing(killed);
-    if (launcher == kAsItIs) return;  // mpirun says it
-    // 130 where another process noticed first and had all of them ended.
+    if (launcher == kAsItIs) return;  // mpirun names the lost process itself
+    // The code is 130 if another process noticed the loss first and ended all of them.
     const int first = killed.code_of_first();
     EXPECT_TRUE(first == 1 || first == 130) << first << ": " << killed.output();
     const std::string lost = fmt::format("process {} of {} on ", processes - 1, processes);
     EXPECT_NE(killed.output().find(lost), std::string::npos) << killed.output();
   }
-  // As MPI starts, as processes meet, as the model is opened, and then anywhere.
+  // Kills the process when MPI starts, when the processes meet, when the model is opened and at the
+  // last message, and then at `anywhere` random messages.
   void expect_ends(const std::string& text, int processes, int anywhere) const {
     const uint64_t seed = std::random_device{}();
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -99,14 +103,14 @@ class KilledProcess : public ProgramTest {
   std::string prompt_;
 };
 
-TEST_F(KilledProcess, WhileItGenerates) { expect_ends(kGenerate, 3, 4); }
+TEST_F(KilledProcess, GenerateEndsCleanly) { expect_ends(kGenerate, 3, 4); }
 
-TEST_F(KilledProcess, WhileItEvaluates) { expect_ends(kPerplexity, 2, 3); }
+TEST_F(KilledProcess, PerplexityEndsCleanly) { expect_ends(kPerplexity, 2, 3); }
 
-TEST_F(KilledProcess, WhileItCompresses) { expect_ends(kCompress, 2, 4); }
+TEST_F(KilledProcess, CompressEndsCleanly) { expect_ends(kCompress, 2, 4); }
 
-// It has nothing to do meanwhile and waits for process 0.
-TEST_F(KilledProcess, WhileTheFolderIsWritten) {
+// The killed process has no work at this time; it waits for process 0.
+TEST_F(KilledProcess, CompressEndsCleanlyWhileItWritesTheFolder) {
   for (const std::string& launcher : {kAsItIs, kAdvised}) {
     SCOPED_TRACE(launcher);
     Launched killed(folder_.string(), 2, launcher, command(kCompress));

@@ -1,5 +1,6 @@
 #pragma once
-// The program under mpirun in the background, so that a test may stop or kill one of its processes.
+// Runs the program under mpirun in the background, so that a test can stop or kill one of its
+// processes. All tests in this folder that need mpirun include it.
 
 #include <algorithm>
 #include <chrono>
@@ -21,14 +22,15 @@
 
 namespace neuronmm::apps {
 
-// Why such tests cannot run here; empty if they can.
+// Returns why such tests cannot run here, or an empty text if they can.
 inline std::string why_no_launch() {
   if (const std::string why = parallel::why_no_mpirun(); !why.empty()) return why;
   const std::string libraries = outcome_of("ldd '" + program_path().string() + "' 2>&1").output;
   return libraries.find("libmpi") == std::string::npos ? "this build has no MPI" : "";
 }
 
-// Asks until it is so, for as long as a busy machine may need.
+// Calls `is_so` until it returns true, and returns whether it did so within `time`. The time is
+// long enough for a busy machine.
 inline bool within(std::chrono::seconds time, const std::function<bool()>& is_so) {
   const auto end = std::chrono::steady_clock::now() + time;
   while (!is_so()) {
@@ -38,11 +40,12 @@ inline bool within(std::chrono::seconds time, const std::function<bool()>& is_so
   return true;
 }
 
+// One run of the program on several processes.
 class Launched {
  public:
-  // `folder` is the test's. A new one in it gets the output, each process's number and process 0's
-  // exit code.
-  // Process 0 outlives the launcher's SIGTERM as long as it wants to, its shell ignores it.
+  // Starts the run. It works in a new folder within `folder`, the folder of the test. The new
+  // folder gets the output, the process ids and the exit code of process 0. The shell of process 0
+  // ignores SIGTERM, so process 0 decides itself how long it outlives the launcher's signal.
   Launched(const std::string& folder, int processes, const std::string& launcher_flags,
            const std::string& arguments)
       : folder_(new_folder(folder)), processes_(processes) {
@@ -62,7 +65,7 @@ class Launched {
       _exit(127);
     }
   }
-  // What a failed test leaves behind.
+  // Kills the processes that a failed test leaves behind.
   ~Launched() {
     for (int i = 0; i < processes_; ++i) {
       if (std::filesystem::exists(pid_file(i))) ::kill(pid(i), SIGKILL);
@@ -75,19 +78,21 @@ class Launched {
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
 
+  // Returns whether the output contains the text within a minute.
   bool says(const std::string& text) const {
     return within(std::chrono::seconds(60),
                   [&] { return output().find(text) != std::string::npos; });
   }
   std::string output() const { return read(output_file()); }
-  const std::string& folder() const { return folder_; }  // in which the command runs
-  // The port of a server that listens.
+  const std::string& folder() const { return folder_; }  // the working folder of the run
+  // Returns the port that a server listens on, or 0.
   int port() const {
     const std::string text = output(), before = "listening on http://127.0.0.1:";
     const size_t at = text.find(before);
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + before.size());
   }
 
+  // Returns whether all processes have started within a minute.
   bool started() const {
     return within(std::chrono::seconds(60), [&] {
       for (int i = 0; i < processes_; ++i) {
@@ -99,7 +104,7 @@ class Launched {
   void signal(int process, int number) const { ::kill(pid(process), number); }
   void signal_launcher(int number) const { ::kill(launcher_, number); }
 
-  // mpirun's exit code, once it has ended; nothing where it does not.
+  // Waits until mpirun ends and returns its exit code, or nothing if it does not end in time.
   std::optional<int> ended(std::chrono::seconds time = std::chrono::seconds(30)) {
     int status = 0;
     const bool over =
@@ -107,11 +112,12 @@ class Launched {
     if (over) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return exit_code_;
   }
-  // Process 0's own, whatever mpirun makes of it.
+  // Returns the exit code of process 0, which may differ from mpirun's, or -1 if there is none yet.
   int code_of_first() const {
     const std::string text = read(folder_ + "/code");
     return text.empty() ? -1 : std::atoi(text.c_str());
   }
+  // Returns whether all processes end within ten seconds.
   bool nobody_left() const {
     return within(std::chrono::seconds(10), [&] {
       for (int i = 0; i < processes_; ++i) {
@@ -131,7 +137,7 @@ class Launched {
   std::string output_file() const { return folder_ + "/launched.out"; }
   std::string pid_file(int process) const { return fmt::format("{}/pid.{}", folder_, process); }
   pid_t pid(int process) const { return std::atoi(read(pid_file(process)).c_str()); }
-  // One that has ended but that nobody has waited for is a zombie.
+  // A zombie ("Z") has ended, although no process has waited for it.
   static bool lives(pid_t pid) {
     const std::string status = read(fmt::format("/proc/{}/stat", pid));
     const size_t name_end = status.rfind(')');

@@ -1,5 +1,5 @@
-// What clients of a server see, and how it ends, when a process that computes with it is killed or
-// hangs.
+// The tests in this file kill or stop one of the processes of a server. They check what the clients
+// see and how the server ends.
 
 #include <nlohmann/json.hpp>
 
@@ -13,8 +13,8 @@ using serve::HttpClient;
 using serve::HttpResponse;
 using serve::post_text;
 
-// mpirun as it is, which ends the other processes about a second after one was killed; and as
-// docs/parallel.md advises, where they end themselves.
+// The flags of mpirun: none, or those that docs/parallel.md advises. Without flags mpirun ends the
+// other processes about a second after one was killed. With the advised flags they end themselves.
 const std::string kAsItIs = "", kAdvised = "--mca orte_abort_on_non_zero_status 0 ";
 
 class LostProcess : public ProgramTest {
@@ -30,7 +30,7 @@ class LostProcess : public ProgramTest {
     EXPECT_TRUE(server->says("is ready")) << server->output();
     return server;
   }
-  // Long enough that it does not end by itself.
+  // Returns a request whose answers are so long that they do not end during the test.
   static std::string endless(bool stream, int answers = 32) {
     return post_text("/v1/completions", nlohmann::json({{"prompt", "Once upon a time"},
                                                         {"n", answers},
@@ -49,7 +49,7 @@ class LostProcess : public ProgramTest {
     EXPECT_NE(body["error"]["message"].get<std::string>().find(message), std::string::npos)
         << response.body.substr(0, 300);
   }
-  // A stream that had begun: its head stands, the last event is the error.
+  // Expects a stream that had begun with status 200 and whose last event is the error.
   static void expect_lost_stream(const HttpResponse& response, const std::string& message) {
     EXPECT_EQ(response.status, 200);
     EXPECT_TRUE(response.complete);
@@ -60,7 +60,7 @@ class LostProcess : public ProgramTest {
     EXPECT_EQ(event["error"]["code"], "lost");
     EXPECT_NE(event["error"]["message"].get<std::string>().find(message), std::string::npos);
   }
-  // In the midst of a stream the last process is stopped; then others ask.
+  // Stops the last process while answers are made, then sends a request on `late`.
   static void stop_under_load(Launched& server, int last_process, HttpClient& streamed,
                               HttpClient& whole, HttpClient& late) {
     streamed.send(endless(true));
@@ -77,7 +77,7 @@ class LostProcess : public ProgramTest {
   }
 };
 
-TEST_F(LostProcess, KilledWhileItAnswers) {
+TEST_F(LostProcess, ClientsGetAnErrorIfAProcessIsKilled) {
   for (const std::string& flags : {kAsItIs, kAdvised}) {
     for (const int processes : {2, 3}) {
       SCOPED_TRACE(fmt::format("[{}] {} processes", flags, processes));
@@ -99,7 +99,7 @@ TEST_F(LostProcess, KilledWhileItAnswers) {
   }
 }
 
-TEST_F(LostProcess, KilledWhileNobodyAsks) {
+TEST_F(LostProcess, AnIdleServerEndsIfAProcessIsKilled) {
   for (const std::string& flags : {kAsItIs, kAdvised}) {
     SCOPED_TRACE(flags);
     const auto server = serve(flags);
@@ -111,7 +111,7 @@ TEST_F(LostProcess, KilledWhileNobodyAsks) {
   }
 }
 
-TEST_F(LostProcess, OneThatHangsIsLostAfterTheTimeout) {
+TEST_F(LostProcess, AHangingProcessIsLostAfterTheTimeout) {
   const auto server = serve(kAsItIs, "--link-timeout 2");
   HttpClient streamed(server->port()), whole(server->port()), late(server->port());
   stop_under_load(*server, 1, streamed, whole, late);
@@ -122,7 +122,7 @@ TEST_F(LostProcess, OneThatHangsIsLostAfterTheTimeout) {
   EXPECT_TRUE(server->nobody_left());
 }
 
-TEST_F(LostProcess, TheFirstProcessEndsTheOthers) {
+TEST_F(LostProcess, LosingTheFirstProcessEndsTheOthers) {
   for (const std::string& flags : {kAsItIs, kAdvised}) {
     SCOPED_TRACE(flags);
     const auto server = serve(flags, "", 3);
@@ -132,9 +132,10 @@ TEST_F(LostProcess, TheFirstProcessEndsTheOthers) {
   }
 }
 
-// mpirun waits for all of the time that it is told, without a word to anybody, and then kills who
-// is left: MPI itself cannot be ended meanwhile, and the exit code is nobody's.
-TEST_F(LostProcess, ASignalLetsAnswersComeToTheirEnd) {
+// If the launcher gets the signal, it waits silently for its whole timeout and then kills the
+// processes that are left. MPI cannot be finalized in that time, so no process has a meaningful
+// exit code.
+TEST_F(LostProcess, ASignalLetsAnswersFinish) {
   for (const bool to_launcher : {false, true}) {
     SCOPED_TRACE(to_launcher);
     const auto server = serve("--mca odls_base_sigkill_timeout 15 ");
@@ -160,8 +161,8 @@ TEST_F(LostProcess, ASignalLetsAnswersComeToTheirEnd) {
   }
 }
 
-// The pass at hand comes to its end in all processes, which then part in peace.
-TEST_F(LostProcess, ASecondSignalBreaksAnswersOff) {
+// All processes finish the current pass and then end in an orderly way.
+TEST_F(LostProcess, ASecondSignalCancelsAnswers) {
   const auto server = serve(kAsItIs);
   HttpClient client(server->port());
   client.send(endless(false));

@@ -1,5 +1,5 @@
-// What the program does when the operating system does not cooperate: streams that are closed or
-// full, devices and pipes in the place of files, signals, limits, files that change meanwhile.
+// The tests in this file run the program on a system that does not cooperate. They have closed and
+// full streams, devices and pipes in place of files, signals, limits, and two runs with one output.
 
 #include <chrono>
 #include <csignal>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// A shell line in which "neuronmm" is the program.
+// Runs a line in bash, in which "neuronmm" is the program.
 Outcome shell(const std::string& line) {
   const std::string script = "neuronmm() { '" + program_path().string() + "' \"$@\"; }\n" + line;
   const std::string quoted = "bash -c \"$SCRIPT\"";
@@ -45,7 +45,7 @@ TEST_F(OperatingSystem, FullAndClosedStreamsAreNoticed) {
     expect(shell("neuronmm " + arguments + " >&-"), 1, {"cannot be written"});
     EXPECT_EQ(shell("neuronmm " + arguments + " 2>&- >/dev/null").exit_code, 0) << command;
   }
-  // A closed stream's number must not become that of a file that is written.
+  // A file that the program writes must not get the number of a closed stream.
   EXPECT_EQ(shell("neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " +
                   path("b") + " <&- >/dev/null 2>&-")
                 .exit_code,
@@ -53,11 +53,11 @@ TEST_F(OperatingSystem, FullAndClosedStreamsAreNoticed) {
   EXPECT_EQ(read(path("b") + "/model.safetensors"), read(model() + "/model.safetensors"));
 }
 
-TEST_F(OperatingSystem, JsonGoesToStreamsAndDevicesAsTheyAre) {
+TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
   const std::string command = "perplexity " + kDemo + " " +
                               write("t", read(kDemo + "/evaluation.txt").substr(0, 3000)) +
                               " --json ";
-  const std::string report = "\"scored_tokens\": 511,";  // the times differ from run to run
+  const std::string report = "\"scored_tokens\": 511,";  // a part of the report that has no times
   ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
   EXPECT_NE(read(path("o.json")).find(report), std::string::npos);
   expect(shell("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
@@ -75,7 +75,7 @@ TEST_F(OperatingSystem, JsonGoesToStreamsAndDevicesAsTheyAre) {
   expect(shell("neuronmm " + command + folder_.string()), 1, {"found a folder"});
 }
 
-TEST_F(OperatingSystem, PipesAndDevicesAreNoModelFiles) {
+TEST_F(OperatingSystem, PipesAndDevicesAreRefusedAsModelFiles) {
   fs::copy(kDemo, path("m"));
   for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
     const std::string file = path("m") + "/" + name;
@@ -95,7 +95,7 @@ TEST_F(OperatingSystem, PipesAndDevicesAreNoModelFiles) {
   expect(neuronmm("inspect " + path("m")), 1, {"config.json", "at most 8 MB"});
 }
 
-// Starts the program blocked or busy, sends one signal, and asks how long it took to end.
+// Starts the program, sends it a signal while it is blocked or busy, and expects it to end soon.
 void expect_ends_soon(const std::string& line, int signal, double after_s) {
   const std::string script =
       "trap '' EXIT; " + line + " & pid=$!; sleep " + std::to_string(after_s) +
@@ -108,10 +108,10 @@ void expect_ends_soon(const std::string& line, int signal, double after_s) {
   ASSERT_NE(found, std::string::npos) << output;
   ASSERT_EQ(std::sscanf(output.c_str() + found, "took %d code %d", &milliseconds, &code), 2);
   EXPECT_EQ(code, 130) << line;
-  EXPECT_LT(milliseconds, 1500) << line;  // 0.5 s promised; a busy machine is slow to schedule
+  EXPECT_LT(milliseconds, 1500) << line;  // the program promises 500; a busy machine needs more
 }
 
-TEST_F(OperatingSystem, TheFirstSignalEndsAnything) {
+TEST_F(OperatingSystem, TheFirstSignalEndsEveryCommand) {
   const std::string program = "'" + program_path().string() + "' ";
   ASSERT_EQ(mkfifo(path("never").c_str(), 0600), 0);
   {
@@ -130,14 +130,14 @@ TEST_F(OperatingSystem, TheFirstSignalEndsAnything) {
   }
 }
 
-TEST_F(OperatingSystem, ALimitOfFileSizesIsAMessage) {
+TEST_F(OperatingSystem, AFileSizeLimitGivesAMessage) {
   const std::string compress =
       "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
   expect(shell("ulimit -f 100; " + compress), 1, {"cannot be written", "too large"});
   expect(shell(compress), 0, {"written to"});
 }
 
-TEST_F(OperatingSystem, ALimitOfAddressSpaceIsAMessage) {
+TEST_F(OperatingSystem, AnAddressSpaceLimitGivesAMessage) {
 #ifdef NEURONMM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer itself takes terabytes of address space";
 #endif
@@ -169,7 +169,7 @@ TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
   EXPECT_EQ(weights == read(model() + "/model.safetensors"), first) << "a mixed model";
 }
 
-TEST_F(OperatingSystem, NamesFromFilesCannotSteerATerminal) {
+TEST_F(OperatingSystem, NamesInFilesCannotControlATerminal) {
   fs::create_directories(path("m"));
   fs::copy_file(kDemo + "/config.json", path("m") + "/config.json");
   std::ofstream(path("m") + "/model.safetensors.index.json")

@@ -1,5 +1,5 @@
-// quantize, and folders of few bits as a user meets them: every command on the result, by a text,
-// made floats again, and every kind of bad input.
+// The tests in this file run `neuronmm quantize` as a user does, and every command on its results.
+// They also cover calibration by a text, --dequantize, and every kind of bad input.
 
 #include <filesystem>
 #include <fstream>
@@ -24,7 +24,7 @@ class QuantizeCommand : public neuronmm::apps::ProgramTest {
   std::string evaluation_text() const {
     return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
   }
-  // Of 4 bits.
+  // Returns a model with weights of 4 bits.
   std::string rounded_model() const {
     expect(neuronmm("quantize " + kDemo + " -o " + path("four") + " --bits 4"), 0, {});
     return path("four");
@@ -72,8 +72,8 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
          {"compressed already"});
 }
 
-// Every command that reads a folder, with the tied table in more bits than the rest.
-TEST_F(QuantizeCommand, WeightsOf6And4BitsRunLikeAnyOther) {
+// The tied embedding table has more bits than the other weights.
+TEST_F(QuantizeCommand, ModelsOf6And4BitsRunInEveryCommand) {
   const std::string six = path("six"), four = path("four");
   expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
   expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
@@ -96,7 +96,7 @@ TEST_F(QuantizeCommand, WeightsOf6And4BitsRunLikeAnyOther) {
          {"--group", "4 bits"});
 }
 
-TEST_F(QuantizeCommand, QuantizeByAText) {
+TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
   const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
                     few = text + " --calibration-tokens 600",
                     statistics = " --statistics " + path("statistics");
@@ -124,7 +124,7 @@ TEST_F(QuantizeCommand, QuantizeByAText) {
   EXPECT_FALSE(fs::exists(path("x")));
 }
 
-TEST_F(QuantizeCommand, QuantizeFlagsAndOutputs) {
+TEST_F(QuantizeCommand, WrongFlagsAndOutputsAreRefused) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --weights int5"), 2,
          {"--weights", "int8"});
@@ -136,13 +136,13 @@ TEST_F(QuantizeCommand, QuantizeFlagsAndOutputs) {
          0, {"5707520 bytes"});
 }
 
-TEST_F(QuantizeCommand, FloatsOfFewBitsAreRoundedOrCompressedAgain) {
+TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
   const std::string four = rounded_model();
   expect(neuronmm("quantize " + four + " -o " + path("eight") + " --dequantize --json " +
                   path("o.json")),
          0, {"written to", ("compare " + four).c_str()});
   EXPECT_EQ(nlohmann::json::parse(read(path("o.json")))["model"], four);
-  // 8 bits of what 4 bits hold are nearly that.
+  // Weights of 8 bits represent weights of 4 bits almost exactly.
   expect(neuronmm("perplexity " + path("eight") + " " + evaluation_text() + " --reference " + four +
                   " --json " + path("p.json")),
          0, {});
@@ -157,7 +157,7 @@ TEST_F(QuantizeCommand, FloatsOfFewBitsAreRoundedOrCompressedAgain) {
   for (const char* out : {"eight", "small"}) expect_nothing_beside(out);
 }
 
-TEST_F(QuantizeCommand, DequantizeRefuses) {
+TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   const std::string four = rounded_model(), out = path("out");
   const std::string quantize = "quantize " + four + " -o " + out;
   expect(neuronmm("quantize " + kDemo + " -o " + out + " --dequantize"), 1,
@@ -184,9 +184,10 @@ TEST_F(QuantizeCommand, DequantizeRefuses) {
   expect_nothing_beside("out");
 }
 
-// The floats that an interrupted run leaves are used by the next: a file that is put among them
-// comes out at the end. It is interrupted when they are whole, which origin.json says.
-TEST_F(QuantizeCommand, InterruptedOnFloats) {
+// The next run uses the floats that an interrupted run leaves. The test shows this with a file that
+// it adds to the floats: the file appears in the output. The interrupt comes when the floats are
+// complete, which is when origin.json exists.
+TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
   const std::string four = rounded_model(), out = path("out");
   const std::string floats = out + ".floats/neuronmm-floats";
   const std::string command = "compress " + four + " -o " + out +
