@@ -1,4 +1,4 @@
-// neuronmm bench: the latency report of one model, or of two side by side; of a server with --url.
+// neuronmm bench: the latency report of one model, or of two side by side.
 
 #include <filesystem>
 #include <optional>
@@ -10,7 +10,6 @@
 #include "commands.h"
 #include "eval/latency_report.h"
 #include "io/shards.h"
-#include "model/bench_url.h"
 #include "model/tensor_specs.h"
 #include "report_writer.h"
 
@@ -26,11 +25,9 @@ struct BenchFlags {
   std::vector<int64_t> new_tokens = {settings.new_tokens};
   std::vector<int64_t> batch = {settings.batch};
   DeviceOptions device;
-  ServerBenchFlags server;
 };
 
-// What concerns a model alone does not go with --url.
-void add_model_flags(CLI::App* command, BenchFlags& flags) {
+void add_flags(CLI::App* command, BenchFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   const auto list = [&](const char* name, std::vector<int64_t>& values, const char* help,
                         const CLI::Range& range) {
@@ -41,9 +38,10 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
         ->type_name("N,...")
         ->capture_default_str();
   };
-  command->add_option(
-      "MODEL_DIR", flags.model_dir,
-      "a Hugging Face model folder; for a simulated device a config.json is enough");
+  command
+      ->add_option("MODEL_DIR", flags.model_dir,
+                   "a Hugging Face model folder; for a simulated device a config.json is enough")
+      ->required();
   command->add_option("--against", flags.against_dir,
                       "a second model, run in turns with the first; speed-up = the latency of "
                       "MODEL_DIR over the latency of this one");
@@ -57,32 +55,7 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
       ->check(count)
       ->capture_default_str();
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
-}
-
-// The lengths go with both, but only a model is measured at several.
-void check_lengths(const BenchFlags& flags) {
-  const auto check = [](const char* name, const std::vector<int64_t>& values) {
-    if (values.size() > 1) throw CLI::ValidationError(name, "expected one number beside --url");
-  };
-  check("--prompt-tokens", flags.prompt_tokens);
-  check("--new-tokens", flags.new_tokens);
-}
-
-void add_flags(CLI::App* command, BenchFlags& flags) {
-  add_model_flags(command, flags);
-  CLI::Option* const url = add_server_bench_flags(command, flags.server);
-  for (const char* const name :
-       {"MODEL_DIR", "--against", "--batch", "--runs", "--device", "--threads", "--activations"})
-    command->get_option(name)->excludes(url);
   add_json_option(command, flags.json);
-  command->parse_complete_callback([&flags] {
-    if (flags.server.url.empty()) {
-      if (flags.model_dir.empty()) throw CLI::RequiredError("MODEL_DIR (or --url)");
-      return;
-    }
-    if (flags.server.tokenizer.empty()) throw CLI::RequiredError("--tokenizer");
-    check_lengths(flags);
-  });
 }
 
 // Returns every combination of the lists, in the order of the lists.
@@ -227,7 +200,7 @@ Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& c
 }
 
 // Both models are loaded before either is timed: loading would disturb the other's runs.
-Result<int> run_model_bench(const BenchFlags& flags) {
+Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
   NMM_ASSIGN(const auto transformer, load_model(flags.model_dir, flags, *backend));
@@ -249,20 +222,11 @@ Result<int> run_model_bench(const BenchFlags& flags) {
   return stopped ? kInterruptedExit : 0;
 }
 
-Result<int> run_bench(const BenchFlags& flags) {
-  if (flags.server.url.empty()) return run_model_bench(flags);
-  ServerBenchFlags server = flags.server;
-  server.prompt.prompt_tokens = flags.prompt_tokens.front();
-  server.prompt.new_tokens = flags.new_tokens.front();
-  return run_server_bench(std::move(server), flags.json);
-}
-
 }  // namespace
 
 void add_bench(Program& program) {
-  CLI::App* command =
-      program.add(CommandGroup::kModels, "bench",
-                  "Latency and throughput of a model, of two side by side, or of a server");
+  CLI::App* command = program.add(CommandGroup::kModels, "bench",
+                                  "Latency and throughput of a model, or of two side by side");
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
   program.set_run(

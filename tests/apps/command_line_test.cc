@@ -337,24 +337,11 @@ TEST_F(CommandLine, BenchTakesLists) {
   EXPECT_EQ(runs[1]["settings"]["prompt_tokens"], 8);
   EXPECT_EQ(runs[0]["decode_tokens_per_s"], runs[0]["token_generation_model"]["throughput"]);
   expect(neuronmm("bench " + kDemo + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
+  expect(neuronmm("bench"), 2, {"MODEL_DIR"});
+  expect(neuronmm("bench " + kDemo + " --url http://127.0.0.1:1"), 2, {"--url"});
   expect(neuronmm("bench " + kDemo +
                   "/config.json --device trn1 --prompt-tokens 16 --new-tokens 2" + " --runs 1"),
          0, {"prefill", "simulated"});
-}
-
-TEST_F(CommandLine, BenchLoadsAServerOrRunsAModel) {
-  const std::string server = "bench --url http://127.0.0.1:1 --tokenizer " + kDemo;
-  expect(neuronmm("bench"), 2, {"MODEL_DIR", "--url"});
-  expect(neuronmm("bench --url http://127.0.0.1:1"), 2, {"--tokenizer"});
-  expect(neuronmm(server + " " + kDemo), 2, {"MODEL_DIR", "--url"});
-  expect(neuronmm(server + " --batch 2"), 2, {"--batch", "--url"});
-  expect(neuronmm(server + " --prompt-tokens 4,8"), 2, {"--prompt-tokens", "one number"});
-  expect(neuronmm(server + " --goodput p99:5"), 2, {"--goodput", "ttft:MS"});
-  expect(neuronmm(server + " --burstiness 2"), 2, {"--request-rate"});
-  expect(neuronmm("bench " + kDemo + " --concurrency 2"), 2, {"--concurrency", "--url"});
-  expect(neuronmm(server), 1, {"http://127.0.0.1:1", "Connection refused"});
-  expect(neuronmm("bench --url localhost --tokenizer " + kDemo), 1, {"--url", "http://HOST"});
-  expect(neuronmm(server + " --api-key \"a b\""), 1, {"--api-key"});
 }
 
 TEST_F(CommandLine, GgufFilesAreRefusedWithAHint) {

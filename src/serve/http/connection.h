@@ -17,8 +17,8 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/http.hpp>
 
-#include "serve/http/answer_queue.h"
-#include "serve/http/request_lines.h"
+#include "serve/http/partial_request.h"
+#include "serve/http/response_queue.h"
 #include "serve/http/server_state.h"
 
 namespace neuronmm::serve {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "serve/http/answer_service.h"
+#include "serve/http/generation_service.h"
 
 namespace neuronmm::serve {
 

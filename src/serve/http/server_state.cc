@@ -2,7 +2,7 @@
 
 #include "serve/protocol/json_body.h"
 #include "serve/protocol/openapi.h"
-#include "serve/protocol/token_requests.h"
+#include "serve/protocol/tokenizer_endpoints.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {

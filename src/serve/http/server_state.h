@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "serve/http/access_log.h"
-#include "serve/http/answer_service.h"
 #include "serve/http/api_keys.h"
+#include "serve/http/generation_service.h"
 #include "serve/http/http_text.h"
 #include "serve/http/server.h"
 #include "serve/http/work_pool.h"

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "serve/protocol/answer_fields.h"
 #include "serve/protocol/chat_tools.h"
+#include "serve/protocol/generation_parameters.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {

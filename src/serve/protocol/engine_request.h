@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "serve/engine/request.h"
-#include "serve/protocol/answer_fields.h"
+#include "serve/protocol/generation_parameters.h"
 #include "serve/protocol/served_model.h"
 
 namespace neuronmm::serve {

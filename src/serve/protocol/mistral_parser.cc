@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "serve/protocol/call_object.h"
-#include "serve/protocol/marked_text.h"
+#include "serve/protocol/marker_scanner.h"
+#include "serve/protocol/tool_call_object.h"
 #include "serve/protocol/tool_call_parser.h"
 
 namespace neuronmm::serve {

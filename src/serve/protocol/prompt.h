@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/protocol/completion_request.h"
 #include "serve/protocol/served_model.h"
+#include "serve/protocol/text_completion_request.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {

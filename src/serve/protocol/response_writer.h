@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "serve/engine/request.h"
-#include "serve/protocol/answer_text.h"
 #include "serve/protocol/event_stream.h"
+#include "serve/protocol/output_detokenizer.h"
 
 namespace neuronmm::serve {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "serve/protocol/answer_delta.h"
 #include "serve/protocol/chat_tools.h"
+#include "serve/protocol/output_delta.h"
 #include "serve/protocol/template_traits.h"
 
 namespace neuronmm::serve {

@@ -12,9 +12,9 @@
 #include <cctype>
 #include <optional>
 
-#include "serve/protocol/marked_text.h"
-#include "serve/protocol/parameter_value.h"
+#include "serve/protocol/marker_scanner.h"
 #include "serve/protocol/tool_call_parser.h"
+#include "serve/protocol/tool_parameter.h"
 
 namespace neuronmm::serve {
 namespace {

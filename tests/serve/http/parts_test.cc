@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/http/access_log.h"
-#include "serve/http/answer_queue.h"
 #include "serve/http/http_text.h"
+#include "serve/http/response_queue.h"
 #include "serve/http/thinking_constraint.h"
 
 namespace neuronmm::serve {

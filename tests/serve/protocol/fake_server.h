@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "serve/protocol/prepared_answer.h"
-#include "serve/protocol/token_requests.h"
+#include "serve/protocol/prepared_generation.h"
+#include "serve/protocol/tokenizer_endpoints.h"
 #include "text/small_tokenizer.h"
 
 namespace neuronmm::serve {

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "serve/grammar/schema_validator.h"
+#include "serve/protocol/anthropic_request.h"
 #include "serve/protocol/chat_request.h"
-#include "serve/protocol/completion_request.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/items_request.h"
-#include "serve/protocol/messages_request.h"
+#include "serve/protocol/responses_api_request.h"
+#include "serve/protocol/text_completion_request.h"
 
 namespace neuronmm::serve {
 namespace {
