@@ -32,7 +32,7 @@ NEAR = .002  # shares of parameters that a reader would call the same
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
-    """The flags of `neuronmm compress` by the row's name, FORM-METHOD-SIZES[-aware][-int8|-int4]."""
+    """The flags of `neuronmm compress` by the row's name, FORM-METHOD-SIZES[-int8|-int4]."""
     rows = {
         "paper": ["--paper"],
         "uv-svd-uniform": ["--form", "uv", "--method", "svd"],
@@ -40,12 +40,7 @@ def rows_of(kept: str) -> dict[str, list[str]]:
     for form in FORMS:
         for method in METHODS:
             for sizes in ("uniform", "predicted"):
-                for aware in ("", "-aware"):
-                    # Error-aware factors have the whitened objective where all ranks are one.
-                    if form == "uv" and sizes == "uniform" and method == "two-sided" and aware:
-                        continue
-                    flags = ["--form", form, "--method", method, "--allocate", sizes]
-                    rows[f"{form}-{method}-{sizes}{aware}"] = flags + (["--error-aware", "on"] if aware else [])
+                rows[f"{form}-{method}-{sizes}"] = ["--form", form, "--method", method, "--allocate", sizes]
     for form in FORMS:
         rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
         for weights in ("int8", "int4"):

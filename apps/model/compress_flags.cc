@@ -105,18 +105,11 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
       ->add_option("--method", flags.method,
                    "two-sided: least change of the model's predictions, from one backward pass "
                    "(default, but for uv); whitened: least output error; svd: least weight error "
-                   "(uv, no text needed); error-aware: whitened with --error-aware on")
-      ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}));
-  command
-      ->add_option("--error-aware", flags.error_aware,
-                   "on: every layer makes up for what those before it lost; auto: both ways are "
-                   "tried, and it is kept if it is better on text that nothing was fitted to, "
-                   "which takes twice as long")
-      ->check(CLI::IsMember({"off", "on", "auto"}))
-      ->capture_default_str();
+                   "(uv, no text needed)")
+      ->check(CLI::IsMember({"whitened", "two-sided", "svd"}));
   const auto paper = command->add_flag(
       "--paper", flags.paper, "the paper's setting: uv, whitened, uniform, ranks in blocks of 128");
-  for (const std::string other : {"--form", "--method", "--error-aware"}) {
+  for (const std::string other : {"--form", "--method"}) {
     paper->excludes(command->get_option(other));
   }
   add_weights_flags(
@@ -234,25 +227,10 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   NMM_ASSIGN(request.allocate, compress::parse_allocate(allocate_of(flags)));
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   request.weights = weight_formats(flags.weights);
-  const bool alias = request.method == compress::Method::kErrorAware;
-  request.error_aware_if_better = flags.error_aware == "auto";
-  const bool aware = alias || flags.error_aware != "off";
   if (request.form == compress::Form::kUv && request.method != compress::Method::kTwoSided &&
       request.allocate == compress::Allocate::kMeasured) {
     request.allocate = compress::Allocate::kSensitivity;
   }
-  if (!compress::narrows_mlps(request)) {
-    if (!aware) return request;
-    if (!alias && request.method != compress::Method::kWhitened) {
-      throw CLI::ValidationError("--error-aware " + flags.error_aware,
-                                 fmt::format("--form uv has it with --method whitened, found {}",
-                                             compress::method_name(request.method)));
-    }
-    request.method = compress::Method::kErrorAware;
-    return request;
-  }
-  request.error_aware = aware && !request.error_aware_if_better;
-  if (alias) request.method = compress::Method::kWhitened;
   if (request.method == compress::Method::kTwoSided && !can_be_two_sided(flags)) {
     print_message(
         "note: --method two-sided needs the program neuronmm-finetune, which is not there; "

@@ -18,7 +18,7 @@ struct CompressFlags {
   // Empty, and a block of 0: what fits the other flags (compress_request()).
   std::string form, method, allocate;
   int64_t block = 0;
-  std::string align = "nearest", only = "gate,up,down", error_aware = "off";
+  std::string align = "nearest", only = "gate,up,down";
   WeightsFlags weights;
   bool paper = false;
   std::vector<std::string> calibration;

@@ -14,7 +14,7 @@ from .arguments import number, one_of, thread_count, whole_number
 
 _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
-Method = Literal["two-sided", "whitened", "error-aware", "svd"]
+Method = Literal["two-sided", "whitened", "svd"]
 Weights = Literal["original", "int8", "int6", "int4"]
 Align = Literal["nearest", "floor", "ceil"]
 Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
@@ -117,7 +117,6 @@ def compress(
     ratio: float,
     form: Form | None = None,
     method: Method | None = None,
-    error_aware: bool | Literal["auto"] = False,
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     self_generated: int = 0,
@@ -173,10 +172,8 @@ def compress(
         by_loss: Allocate = "measured" if files or self_generated else "predicted"
         allocate = "uniform" if form == "uv" else by_loss
     flags.allocate = one_of("allocate", allocate, get_args(Allocate))
-    if error_aware not in (True, False, "auto"):
-        raise ValueError(f"error_aware: expected True, False or 'auto', found {error_aware!r}")
-    flags.error_aware_if_better, flags.pad = error_aware == "auto", bool(pad)
-    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"), bool(error_aware))
+    flags.pad = bool(pad)
+    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"))
     flags.align = one_of("align", align, get_args(Align))
     flags.weights = one_of("weights", weights, get_args(Weights))
     flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
@@ -210,20 +207,12 @@ def _narrows_mlps(flags: _native.CompressFlags) -> bool:
     return flags.form != "uv" or flags.method == "two-sided" or flags.allocate == "predicted"
 
 
-def _set_method(flags: _native.CompressFlags, method: str, error_aware: bool) -> None:
-    """error-aware is a method of plain uv, and whitened with error_aware elsewhere."""
+def _set_method(flags: _native.CompressFlags, method: str) -> None:
     flags.method = one_of("method", method, get_args(Method))
-    alias = method == "error-aware"
     if not _narrows_mlps(flags):
         if flags.allocate == "measured":
             flags.allocate = "sensitivity"  # as uv has it
-        if error_aware and method not in ("whitened", "error-aware"):
-            raise ValueError(f"error_aware: form uv has it with method whitened, found {method}")
-        flags.method = "error-aware" if error_aware else method
         return
-    flags.error_aware = (error_aware or alias) and not flags.error_aware_if_better
-    if alias:
-        flags.method = "whitened"
     if flags.method == "two-sided":
         flags.metric_program = _metric_program()
         saved = flags.statistics is not None and os.path.exists(os.path.join(flags.statistics, "metric.safetensors"))
@@ -247,9 +236,8 @@ def _check_text(flags: _native.CompressFlags) -> None:
     if _narrows_mlps(flags):
         if flags.statistics is None:
             raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
-    elif flags.method == "error-aware" or (flags.method == "whitened" and flags.gram is None):
-        other = "" if flags.method == "error-aware" else " or gram"
-        raise ValueError(f"method {flags.method} needs a calibration text{other}; svd needs none")
+    elif flags.method == "whitened" and flags.gram is None:
+        raise ValueError(f"method {flags.method} needs a calibration text or gram; svd needs none")
 
 
 def quantize(

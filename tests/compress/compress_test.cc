@@ -112,7 +112,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
   for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
     largest = std::max(largest, std::abs(expected.data()[i]));
   }
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     SCOPED_TRACE(method_name(method));
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
@@ -229,30 +229,8 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
 }
 
 TEST_F(Compress, ThreadsDoNotChangeTheModel) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     expect_threads_change_nothing(request("", method));
-  }
-}
-
-// On text that neither has seen, with factors as they are and rounded.
-TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
-  const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
-  const Matrix dense = logits(input_.path(), tokens);
-  const auto error = [&](Method method, const WeightFormats& weights) {
-    CompressRequest to_do = request("out", method);
-    to_do.weights = weights;
-    to_do.force = true;
-    run_well(to_do);
-    const Matrix other = logits(path("out"), tokens);
-    double sum = 0.0;
-    for (int64_t i = 0; i < dense.rows() * dense.columns(); ++i) {
-      sum += std::pow(dense.data()[i] - other.data()[i], 2);
-    }
-    return sum;
-  };
-  for (const WeightFormats& weights : {kOriginal, kInt8, kInt6}) {
-    EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
-        << weights_text(weights);
   }
 }
 
@@ -304,11 +282,6 @@ TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest svd = request("out", Method::kSvd);
   svd.gram = path("g");
   expect_refused(svd, {"method svd", "Gram matrices"});
-  CompressRequest aware = request("out", Method::kErrorAware);
-  aware.calibration.reset();
-  expect_refused(aware, {"method error-aware", "calibration text"});
-  aware.gram = path("g");
-  expect_refused(aware, {"method error-aware", "calibration text", "Gram matrices"});
   CompressRequest save = request("out");
   save.calibration.reset();
   save.gram = save.save_gram = path("g");

@@ -152,7 +152,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
 }
 
 TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
       SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_text(weights)));
       CompressRequest to_do = request("out", method);
@@ -241,7 +241,7 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
 }
 
 TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
     expect_refused(none, {"allocate sensitivity", "calibration text"});

@@ -354,12 +354,8 @@ TEST_F(Shaped, ALargerBudgetIsPredictedToLoseLess) {
 
 TEST_F(Shaped, ThreadsChangeNothing) {
   for (const Form form : {Form::kPivoted, Form::kMixed}) {
-    for (const bool error_aware : {false, true}) {
-      SCOPED_TRACE(fmt::format("{}, error-aware {}", form_name(form), error_aware));
-      CompressRequest request = shaped("out", form);
-      request.error_aware = error_aware;
-      expect_threads_change_nothing(request);
-    }
+    SCOPED_TRACE(form_name(form));
+    expect_threads_change_nothing(shaped("out", form));
   }
 }
 
@@ -383,8 +379,8 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   request.only = {true, true, false};
   expect_refused(request, {"whole MLPs"});
   request = shaped("out", Form::kUv);  // with predicted allocation
-  request.method = Method::kErrorAware;
-  expect_refused(request, {"form uv with predicted allocation", "error-aware"});
+  request.method = Method::kSvd;
+  expect_refused(request, {"form uv with predicted allocation", "svd"});
   request = shaped("out", Form::kMixed);
   request.method = Method::kTwoSided;  // and nobody makes the metric
   expect_refused(request, {"two-sided", "metric"});

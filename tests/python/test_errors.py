@@ -118,7 +118,6 @@ def test_perplexity(llm: LLM, tmp_path: Path) -> None:
         {"ratio": 2},
         {"method": "best"},
         {"method": "whitened"},
-        {"method": "error-aware"},
         {"allocate": "sensitivity"},
         {"weights": "int5"},
         {"group": 16, "weights": "int8"},
