@@ -13,6 +13,9 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--error-aware", "", "--form auto, which loses less"},
     {"compress", "--method", "error-aware",
      "--method two-sided, or --method whitened if --form uv is needed"},
+    {"compress", "--align", "", "--block N, of which sizes are the nearest multiples"},
+    {"compress", "--only", "",
+     "--allocate measured, which keeps those matrices dense that matter most"},
 };
 
 std::string name_of(const RemovedOption& removed) {

@@ -28,15 +28,9 @@ std::string check_ratio(const std::string& text) {
   return fmt::format("expected a number between 0 and 1, found \"{}\"", text);
 }
 
-std::string check_only(const std::string& text) {
-  const auto set = compress::parse_matrix_set(text);
-  return set.ok() ? std::string() : set.error().message;
-}
-
 bool only_of_uv(const CompressFlags& flags) {
   return flags.paper || flags.method == "svd" || flags.allocate == "sensitivity" ||
-         !flags.request.gram.empty() || !flags.request.save_gram.empty() ||
-         flags.only != "gate,up,down";
+         !flags.request.gram.empty() || !flags.request.save_gram.empty();
 }
 
 // The flags that were left out.
@@ -167,12 +161,10 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
       ->check(check_ratio, "", "between 0 and 1");
   command
       ->add_option("--block", flags.block,
-                   "sizes are multiples of this; 128, the tile of a NeuronCore, with --paper, else "
+                   "sizes are the nearest multiples of this; 128, the tile of a NeuronCore, with "
+                   "--paper, else "
                    "32, the panel of the CPU's kernels")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_option("--align", flags.align, "to which multiple: nearest, floor or ceil")
-      ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
-      ->capture_default_str();
   command
       ->add_option(
           "--allocate", flags.allocate,
@@ -187,9 +179,6 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
   command->add_flag("--pad", flags.request.pad,
                     "form neurons: all layers get neurons of zeros up to the widest, so that any "
                     "program loads the folder; saves what the widest layer saves");
-  command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
-      ->check(check_only, "", "gate,up,down")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -221,11 +210,9 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
 Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   compress::CompressRequest request = flags.request;
   request.rule.block = block_of(flags);
-  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.form, compress::parse_form(form_of(flags)));
   NMM_ASSIGN(request.method, compress::parse_method(method_of(flags)));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(allocate_of(flags)));
-  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   request.weights = weight_formats(flags.weights);
   if (request.form == compress::Form::kUv && request.method != compress::Method::kTwoSided &&
       request.allocate == compress::Allocate::kMeasured) {

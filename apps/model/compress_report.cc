@@ -75,15 +75,14 @@ constexpr double kShareTolerance = 0.02;
 
 void warn_of_rank_share(const compress::CompressRequest& request, const compress::Plan& plan) {
   const compress::RankRule& rule = request.rule;
-  const double kept = compress::kept_share(plan, rule, request.only);
+  const double kept = compress::kept_share(plan, rule);
   if (std::abs(kept - (1.0 - rule.ratio)) <= kShareTolerance) return;
-  const auto block = compress::finer_block(plan, rule, request.only, kShareTolerance);
+  const auto block = compress::finer_block(plan, rule, kShareTolerance);
   std::string remedy = "and no finer block would come nearer";
   if (block) {
     compress::RankRule finer = rule;
     finer.block = *block;
-    remedy = fmt::format("--block {} would keep {:.4f}", *block,
-                         compress::kept_share(plan, finer, request.only));
+    remedy = fmt::format("--block {} would keep {:.4f}", *block, compress::kept_share(plan, finer));
   }
   warn(
       "the compressed matrices keep {:.4f} of their parameters, asked was {:.4f}: ranks are "
@@ -202,7 +201,6 @@ Json request_json(const compress::CompressRequest& request) {
           {"method", compress::method_name(request.method)},
           {"ratio", request.rule.ratio},
           {"block", request.rule.block},
-          {"align", compress::align_name(request.rule.align)},
           {"allocate", compress::allocate_name(request.allocate)},
           {"pad", request.pad},
           {"weights", compress::weights_text(request.weights)}};

@@ -35,7 +35,7 @@ struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
   int64_t block = 0;
-  std::string form, method, align, only, weights, allocate;
+  std::string form, method, weights, allocate;
   std::optional<int> group, lm_head_bits;
   bool pad = false;
   std::vector<fs::path> calibration;
@@ -52,10 +52,8 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   request.out = flags.output;
   request.rule.ratio = flags.ratio;
   request.rule.block = flags.block;
-  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.form, compress::parse_form(flags.form));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
-  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(flags.allocate));
   request.pad = flags.pad;
   NMM_ASSIGN(request.weights,
@@ -254,8 +252,6 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("form", &CompressFlags::form)
       .def_rw("method", &CompressFlags::method)
       .def_rw("pad", &CompressFlags::pad)
-      .def_rw("align", &CompressFlags::align)
-      .def_rw("only", &CompressFlags::only)
       .def_rw("weights", &CompressFlags::weights)
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))

@@ -16,12 +16,10 @@ _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
 Method = Literal["two-sided", "whitened", "svd"]
 Weights = Literal["original", "int8", "int6", "int4"]
-Align = Literal["nearest", "floor", "ceil"]
 Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
 Rounding = Literal["nearest", "gptq"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
-_MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,6 @@ def compress(
     statistics: _Path | None = None,
     save_statistics: _Path | None = None,
     block: int = 32,
-    align: Align = "nearest",
-    only: Sequence[MatrixName] = _MATRICES,
     allocate: Allocate | None = None,
     pad: bool = False,
     weights: Weights = "original",
@@ -155,13 +151,11 @@ def compress(
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
     flags.block = whole_number("block", block, 1, 1 << 20)
-    names = [only] if isinstance(only, str) else list(only)
-    flags.only = ",".join(one_of("only", name, _MATRICES) for name in names)
     flags.gram = None if gram is None else os.fspath(gram)
     flags.save_gram = None if save_gram is None else os.fspath(save_gram)
     flags.statistics = None if statistics is None else os.fspath(statistics)
     flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
-    only_of_uv = method == "svd" or allocate == "sensitivity" or len(set(names)) < 3
+    only_of_uv = method == "svd" or allocate == "sensitivity"
     if form is None:
         form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
     flags.form = one_of("form", form, get_args(Form))
@@ -174,7 +168,6 @@ def compress(
     flags.allocate = one_of("allocate", allocate, get_args(Allocate))
     flags.pad = bool(pad)
     _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"))
-    flags.align = one_of("align", align, get_args(Align))
     flags.weights = one_of("weights", weights, get_args(Weights))
     flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
     if lm_head_bits is not None and weights == "original":

@@ -123,18 +123,15 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
 // All that the factors depend on. Work that was kept under other settings is thrown away.
 std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
-  ordered_json settings = {
-      {"form", form_name(request.form)},
-      {"pad", request.pad},
-      {"ratio", request.rule.ratio},
-      {"block", request.rule.block},
-      {"align", align_name(request.rule.align)},
-      {"method", method_name(request.method)},
-      {"weights", weights_text(request.weights)},
-      {"allocate", allocate_name(request.allocate)},
-      {"shapes", shapes_json(request.shapes)},
-      {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
-      {"model", model}};
+  ordered_json settings = {{"form", form_name(request.form)},
+                           {"pad", request.pad},
+                           {"ratio", request.rule.ratio},
+                           {"block", request.rule.block},
+                           {"method", method_name(request.method)},
+                           {"weights", weights_text(request.weights)},
+                           {"allocate", allocate_name(request.allocate)},
+                           {"shapes", shapes_json(request.shapes)},
+                           {"model", model}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.statistics) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
@@ -153,14 +150,13 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
 // What the new config.json says of how the model was made.
 io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan,
                                 std::vector<io::CalibrationSource> calibration) {
-  return {std::string(method_name(request.method)),
-          request.rule.ratio,
-          request.rule.block,
-          std::string(align_name(request.rule.align)),
-          plan.ranks(),
-          std::string(allocate_name(request.allocate)),
-          std::move(calibration),
-          std::string(form_name(plan.form))};
+  return {.method = std::string(method_name(request.method)),
+          .ratio = request.rule.ratio,
+          .block = request.rule.block,
+          .ranks = plan.ranks(),
+          .allocate = std::string(allocate_name(request.allocate)),
+          .calibration = std::move(calibration),
+          .form = std::string(form_name(plan.form))};
 }
 
 // config_text was parsed before; other keys and their order stay.
@@ -168,6 +164,21 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
   ordered_json config = ordered_json::parse(config_text);
   config["intermediate_size"] = size;
   return config.dump(2) + "\n";
+}
+
+// The ranks of single matrices, as they were given or as the rule makes them.
+Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& config) {
+  if (request.shapes.empty()) {
+    return make_plan(config, request.rule, request.weights, request.model.string());
+  }
+  NMM_TRY(check_uncompressed(config, request.model.string()));
+  NMM_CHECK(std::ssize(request.shapes) == config.num_hidden_layers);
+  std::vector<int64_t> ranks;
+  for (const io::MlpShape& shape : request.shapes) {
+    NMM_CHECK(shape.input == 0 && shape.neurons == 0);
+    ranks.insert(ranks.end(), {shape.gate, shape.up, shape.down});
+  }
+  return plan_of_ranks(config, ranks, request.weights);
 }
 
 // Without the files of statistics.
@@ -479,8 +490,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
     const Status sizes = check_sizes(config, shape_request(request));
     if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
   } else {
-    NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
-                               request.model.string()));
+    NMM_ASSIGN(plan, matrix_plan(request, config));
   }
   if (request.allocate == Allocate::kSensitivity) {
     NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));

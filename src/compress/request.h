@@ -37,11 +37,11 @@ struct CompressRequest {
   RankRule rule;
   Method method = Method::kWhitened;
   bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
-  MatrixSet only;
   WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
   // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
-  // `allocate`: what the losses are taken for. Of form mixed.
+  // `allocate`: what the losses are taken for. Of form mixed, and of form uv where it factorizes
+  // each matrix for itself: a rank of 0 leaves that matrix dense.
   std::vector<io::MlpShape> shapes;
   // whitened: this or `gram`; allocate by sensitivity: this; svd: only to measure
   // what it has cost

@@ -32,12 +32,16 @@ struct MlpShape {
 // the reference system have factor tensors but no such record: there the ranks are read from the
 // tensors' shapes.
 struct CompressionRecord {
-  std::string method;  // "whitened", "error-aware", "svd"
+  // "whitened", "two-sided", "svd"; in folders of version 0.2.0 also "error-aware".
+  std::string method;
   double ratio = 0.0;  // share of parameters asked to be removed from each compressed matrix
   int64_t block = 128;
-  std::string align;                 // "nearest", "floor", "ceil"
-  std::vector<MlpShape> ranks;       // per layer
-  std::string allocate = "uniform";  // or "predicted", "measured", "sensitivity"
+  // To which multiple of the block sizes were rounded: "nearest", "floor" or "ceil" in folders of
+  // version 0.2.0 and before; empty in others, whose sizes are the nearest multiples.
+  std::string align = {};
+  std::vector<MlpShape> ranks = {};  // per layer
+  // "uniform", "predicted" or "measured"; in folders of version 0.2.0 also "sensitivity".
+  std::string allocate = "uniform";
   // Empty where no text was needed, and in folders from before it was recorded.
   std::vector<CalibrationSource> calibration = {};
   std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots

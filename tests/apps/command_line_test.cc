@@ -243,7 +243,6 @@ TEST_F(CommandLine, UsageErrors) {
   expect(neuronmm(compress("--ratio -0.5")), 2, {"--ratio"});
   expect(neuronmm(compress("--ratio abc")), 2, {"--ratio"});
   expect(neuronmm(compress("--ratio 0.2 --method magic")), 2, {"--method"});
-  expect(neuronmm(compress("--ratio 0.2 --only middle")), 2, {"--only"});
   expect(neuronmm("generate " + kDemo + " --prompt x --temperature -1"), 2, {"--temperature"});
   expect(neuronmm("generate " + kDemo + " --prompt x --top-p 1.5"), 2, {"--top-p"});
 }
@@ -450,7 +449,6 @@ TEST_F(CommandLine, FlagsOfCompressionThatCannotBeMeantTogether) {
   const std::string text = " --calibration " + kDemo + "/calibration.txt";
   const std::string start = "compress " + kDemo + " --ratio 0.2 -o " + path("out");
   expect(neuronmm("compress " + kDemo + " --ratio 0.2" + text), 2, {"--output"});
-  expect(neuronmm(start + text + " --form mixed --only gate"), 2, {"form mixed", "form uv"});
   expect(neuronmm(start + text + " --form narrow --method svd"), 2, {"form narrow", "svd"});
   expect(neuronmm(start + " --dry-run --form narrow --method svd"), 2, {"form narrow", "svd"});
   expect(neuronmm(start + " --calibration - --calibration -"), 2, {"--calibration", "twice"});
@@ -466,7 +464,7 @@ TEST_F(CommandLine, NotANumberIsOutOfEveryRange) {
 
 TEST_F(CommandLine, RanksThatSaveNothing) {
   expect(neuronmm("compress " + kDemo + " -o " + path("out") +
-                  " --ratio 0.05 --align ceil --block 128 --method svd"),
+                  " --ratio 0.05 --block 384 --method svd"),
          1, {"layer", "gate", "ratio"});
   EXPECT_FALSE(fs::exists(path("out")));
 }

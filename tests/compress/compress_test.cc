@@ -133,7 +133,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).dtype = DType::kBF16;
   write_model(input_, tensors_);
   CompressRequest some = request("out");
-  some.only = {true, true, false};
+  some.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
   const CompressSummary summary = run_well(some);
 
   const auto before = io::Checkpoint::open(input_.path()),
@@ -164,7 +164,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_EQ(config->compression->method, "whitened");
   EXPECT_EQ(config->compression->ratio, 0.25);
   EXPECT_EQ(config->compression->block, 4);
-  EXPECT_EQ(config->compression->align, "nearest");
+  EXPECT_EQ(config->compression->align, "");
   EXPECT_EQ(config->compression->ranks.at(2).gate, kRank);
   EXPECT_EQ(config->compression->ranks.at(2).down, 0);
 
@@ -236,7 +236,7 @@ TEST_F(Compress, ThreadsDoNotChangeTheModel) {
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
-  const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, kOriginal, "model");
+  const auto plan = make_plan(config_, {0.25, 4}, kOriginal, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
   const auto work = StagedWork::open(path("staging"), "settings");

@@ -21,7 +21,7 @@ class Saved : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {0.4, 4, Align::kFloor};
+    shaped.rule = {0.4, 4};
     return shaped;
   }
   CompressRequest saving(const std::string& out, Form form = Form::kMixed) const {

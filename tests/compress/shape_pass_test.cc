@@ -16,7 +16,7 @@ class Shapes : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {0.5, 4, Align::kNearest};
+    shaped.rule = {0.5, 4};
     shaped.calibration->max_tokens = 400;
     return shaped;
   }

@@ -29,6 +29,8 @@ TEST(CompressionRecord, IsRead) {
   EXPECT_EQ(record.ratio, 0.2);
   EXPECT_EQ(record.block, 16);
   EXPECT_EQ(record.align, "nearest");
+  EXPECT_EQ(compressed_config(R"({"align":"ceil"})")->compression->align, "ceil");
+  EXPECT_EQ(compressed_config(R"({"align":null})")->compression->align, "");
   EXPECT_EQ(record.allocate, "uniform");  // of a folder from before there was another way
   EXPECT_EQ(compressed_config(R"({"allocate":"sensitivity"})")->compression->allocate,
             "sensitivity");
@@ -39,7 +41,7 @@ TEST(CompressionRecord, IsRead) {
 
 TEST(CompressionRecord, WrongFieldsAreNamed) {
   const std::string_view record = "\"neuronmm_compression\"";
-  for (const std::string key : {"method", "ratio", "block", "align", "ranks"}) {
+  for (const std::string key : {"method", "ratio", "block", "ranks"}) {
     EXPECT_TRUE(fails_with(compressed_config("{\"" + key + "\":null}"),
                            {"config.json", record, "\"" + key + "\"", "missing"}));
   }

@@ -124,8 +124,6 @@ def test_perplexity(llm: LLM, tmp_path: Path) -> None:
         {"group": 24, "weights": "int4"},
         {"lm_head_bits": 8},
         {"lm_head_bits": 7, "weights": "int4"},
-        {"only": ["gate", "q"]},
-        {"align": "up"},
         {"block": 0},
         {"calibration_tokens": 0},
     ],

@@ -36,12 +36,10 @@ def assert_same(left: Path, right: Path) -> None:
                 "form": "uv",
                 "weights": "int8",
                 "block": 64,
-                "only": ["gate", "down"],
                 "calibration": [CALIBRATION, str(DEMO / "evaluation.txt")],
                 "calibration_tokens": 3000,
-                "align": "floor",
             },
-            f"--form uv --weights int8 --block 64 --only gate,down --align floor --calibration {CALIBRATION} "
+            f"--form uv --weights int8 --block 64 --calibration {CALIBRATION} "
             f"--calibration {DEMO / 'evaluation.txt'} --calibration-tokens 3000",
         ),
     ],
