@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "documentation.h"
 #include "message.h"
+#include "removed_options.h"
 #include "suggestion.h"
 #include "version.h"
 
@@ -125,14 +126,15 @@ int Program::explain(const CLI::ParseError& error) {
   const CLI::App* command = &cli_;
   if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
   const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
-  if (unknown.empty()) {
+  const auto removed = removed_option_message(command->get_name(), arguments_);
+  if (unknown.empty() && !removed) {
     cli_.exit(error);
     return kUsageError;
   }
   const bool in_command = command != &cli_;
   const std::string name = in_command ? "neuronmm " + command->get_name() : "neuronmm";
   print_message("{}: {}\n{} --help shows what there is\n", name,
-                unknown_argument(*command, unknown.front()), name);
+                removed ? *removed : unknown_argument(*command, unknown.front()), name);
   return kUsageError;
 }
 

@@ -32,9 +32,7 @@ NEAR = .002  # a reader would call shares that differ by less the same
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
-    """Returns the flags of `neuronmm compress` by the name of the row,
-    FORM-METHOD-SIZES[-aware][-int8|-int4].
-    """
+    """Returns the flags of `neuronmm compress` by the name of the row, FORM-METHOD-SIZES[-int8|-int4]."""
     rows = {
         "paper": ["--paper"],
         "uv-svd-uniform": ["--form", "uv", "--method", "svd"],
@@ -42,13 +40,7 @@ def rows_of(kept: str) -> dict[str, list[str]]:
     for form in FORMS:
         for method in METHODS:
             for sizes in ("uniform", "predicted"):
-                for aware in ("", "-aware"):
-                    # Error-aware factors have the whitened objective if all ranks are equal, so
-                    # that this row would be a duplicate.
-                    if form == "uv" and sizes == "uniform" and method == "two-sided" and aware:
-                        continue
-                    flags = ["--form", form, "--method", method, "--allocate", sizes]
-                    rows[f"{form}-{method}-{sizes}{aware}"] = flags + (["--error-aware", "on"] if aware else [])
+                rows[f"{form}-{method}-{sizes}"] = ["--form", form, "--method", method, "--allocate", sizes]
     for form in FORMS:
         rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
         for weights in ("int8", "int4"):

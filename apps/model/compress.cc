@@ -78,8 +78,8 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
     NMM_TRY(dry_run_shapes(request, config, writer));
     return 0;
   }
-  NMM_ASSIGN(const auto plan, compress::make_plan(config, request.rule, request.only,
-                                                  request.weights, request.model.string()));
+  NMM_ASSIGN(const auto plan,
+             compress::make_plan(config, request.rule, request.weights, request.model.string()));
   print_plan(writer, plan);
   warn_of_share(request, plan);
   if (request.allocate == compress::Allocate::kSensitivity) {

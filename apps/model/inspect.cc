@@ -85,9 +85,9 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
-  writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
-               "compression", record.form, record.method, record.ratio, record.block, record.align,
-               record.allocate);
+  writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}{}, allocate {}\n",
+               "compression", record.form, record.method, record.ratio, record.block,
+               record.align.empty() ? "" : ", align " + record.align, record.allocate);
   print_calibration(writer, record.calibration);
 }
 

@@ -123,13 +123,11 @@ Json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
       {"layers", layers_json(layers, config)}};
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
-    json["compression"] = {{"form", record.form},
-                           {"method", record.method},
-                           {"ratio", record.ratio},
-                           {"block", record.block},
-                           {"align", record.align},
-                           {"allocate", record.allocate},
-                           {"calibration", io::calibration_json(record.calibration)}};
+    json["compression"] = {
+        {"form", record.form},         {"method", record.method},
+        {"ratio", record.ratio},       {"block", record.block},
+        {"allocate", record.allocate}, {"calibration", io::calibration_json(record.calibration)}};
+    if (!record.align.empty()) json["compression"]["align"] = record.align;
   }
   return json;
 }

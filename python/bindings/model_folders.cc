@@ -35,9 +35,9 @@ struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
   int64_t block = 0;
-  std::string form, method, align, only, weights, allocate;
+  std::string form, method, weights, allocate;
   std::optional<int> group, lm_head_bits;
-  bool error_aware = false, error_aware_if_better = false, pad = false;
+  bool pad = false;
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0, self_generated = 0;
   uint64_t seed = 0;
@@ -53,13 +53,9 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   request.out = flags.output;
   request.rule.ratio = flags.ratio;
   request.rule.block = flags.block;
-  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.form, compress::parse_form(flags.form));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
-  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(flags.allocate));
-  request.error_aware = flags.error_aware;
-  request.error_aware_if_better = flags.error_aware_if_better;
   request.pad = flags.pad;
   NMM_ASSIGN(request.weights,
              compress::parse_weights(flags.weights, flags.group, flags.lm_head_bits));
@@ -258,11 +254,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("block", &CompressFlags::block)
       .def_rw("form", &CompressFlags::form)
       .def_rw("method", &CompressFlags::method)
-      .def_rw("error_aware", &CompressFlags::error_aware)
-      .def_rw("error_aware_if_better", &CompressFlags::error_aware_if_better)
       .def_rw("pad", &CompressFlags::pad)
-      .def_rw("align", &CompressFlags::align)
-      .def_rw("only", &CompressFlags::only)
       .def_rw("weights", &CompressFlags::weights)
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))

@@ -11,8 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const LayerwisePass::Settings kCalibrationPass = {
-    .name = "calibration", .label = "calibrating", .stages = 1, .streams = 1};
+const LayerwisePass::Settings kCalibrationPass = {.name = "calibration", .label = "calibrating"};
 
 // Σ x xᵀ and Σ y yᵀ of a layer.
 class GramVisit : public SequenceVisit {
@@ -21,7 +20,7 @@ class GramVisit : public SequenceVisit {
       : context_(context), layer_(context.config, 0, weights, context.backend) {}
 
   void visit(const SequenceState& state) override {
-    const MutableMatrixView hidden = state.streams[0];
+    const MutableMatrixView hidden = state.hidden;
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     Observer observer(state.sums);
     layer_.forward(hidden, context_.rotary, std::span(&rows, 1), &observer);
@@ -60,9 +59,9 @@ fs::path layer_gram_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("gram-{:05}.safetensors", layer);
 }
 
-VisitResult make_gram_visit(const VisitContext& context, const Stage& stage) {
+VisitResult make_gram_visit(const VisitContext& context, const LayerVisit& visit) {
   NMM_ASSIGN(const auto weights,
-             model::layer_weights(context.checkpoint, context.config, stage.layer));
+             model::layer_weights(context.checkpoint, context.config, visit.layer));
   return VisitResult(std::make_unique<GramVisit>(context, weights));
 }
 
@@ -72,7 +71,7 @@ Status calibrate(const PassInputs& inputs, const fs::path& work) {
   if (all_done(config, work)) return {};
   NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, kCalibrationPass));
   while (!pass.done()) {
-    NMM_TRY(pass.run_stage({.kind = StageKind::kGrams, .layer = pass.layer()}));
+    NMM_TRY(pass.visit({.kind = VisitKind::kGrams, .layer = pass.layer()}));
     LayerGrams grams{symmetric(pass.sum(0)), symmetric(pass.sum(1))};
     if (!grams.in.all_finite() || !grams.out.all_finite()) {
       return fail("{}: the MLP of layer {} makes NaN or infinity of the calibration text",

@@ -5,7 +5,6 @@
 #include "compress/allocate.h"
 #include "compress/blas.h"
 #include "compress/calibration.h"
-#include "compress/error_aware.h"
 #include "compress/factorize_model.h"
 #include "compress/generated_text.h"
 #include "compress/model_writer.h"
@@ -124,20 +123,15 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
 // All that the factors depend on. Work that was kept under other settings is thrown away.
 std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
-  ordered_json settings = {
-      {"form", form_name(request.form)},
-      {"error_aware", request.error_aware},
-      {"error_aware_if_better", request.error_aware_if_better},
-      {"pad", request.pad},
-      {"ratio", request.rule.ratio},
-      {"block", request.rule.block},
-      {"align", align_name(request.rule.align)},
-      {"method", method_name(request.method)},
-      {"weights", weights_text(request.weights)},
-      {"allocate", allocate_name(request.allocate)},
-      {"shapes", shapes_json(request.shapes)},
-      {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
-      {"model", model}};
+  ordered_json settings = {{"form", form_name(request.form)},
+                           {"pad", request.pad},
+                           {"ratio", request.rule.ratio},
+                           {"block", request.rule.block},
+                           {"method", method_name(request.method)},
+                           {"weights", weights_text(request.weights)},
+                           {"allocate", allocate_name(request.allocate)},
+                           {"shapes", shapes_json(request.shapes)},
+                           {"model", model}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.statistics) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
@@ -156,14 +150,13 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
 // What the new config.json says of how the model was made.
 io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan,
                                 std::vector<io::CalibrationSource> calibration) {
-  return {std::string(method_name(request.method)),
-          request.rule.ratio,
-          request.rule.block,
-          std::string(align_name(request.rule.align)),
-          plan.ranks(),
-          std::string(allocate_name(request.allocate)),
-          std::move(calibration),
-          std::string(form_name(plan.form))};
+  return {.method = std::string(method_name(request.method)),
+          .ratio = request.rule.ratio,
+          .block = request.rule.block,
+          .ranks = plan.ranks(),
+          .allocate = std::string(allocate_name(request.allocate)),
+          .calibration = std::move(calibration),
+          .form = std::string(form_name(plan.form))};
 }
 
 // config_text was parsed before; other keys and their order stay.
@@ -171,6 +164,21 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
   ordered_json config = ordered_json::parse(config_text);
   config["intermediate_size"] = size;
   return config.dump(2) + "\n";
+}
+
+// The ranks of single matrices, as they were given or as the rule makes them.
+Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& config) {
+  if (request.shapes.empty()) {
+    return make_plan(config, request.rule, request.weights, request.model.string());
+  }
+  NMM_TRY(check_uncompressed(config, request.model.string()));
+  NMM_CHECK(std::ssize(request.shapes) == config.num_hidden_layers);
+  std::vector<int64_t> ranks;
+  for (const io::MlpShape& shape : request.shapes) {
+    NMM_CHECK(shape.input == 0 && shape.neurons == 0);
+    ranks.insert(ranks.end(), {shape.gate, shape.up, shape.down});
+  }
+  return plan_of_ranks(config, ranks, request.weights);
 }
 
 // Without the files of statistics.
@@ -182,7 +190,6 @@ ShapeRequest shape_request(const CompressRequest& request) {
           .statistics = {},
           .metric = {},
           .losses = {},
-          .error_aware = request.error_aware,
           .measured = request.allocate == Allocate::kMeasured,
           .pad = request.pad};
 }
@@ -241,18 +248,15 @@ class Compression {
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
-    NMM_ASSIGN(const auto aware, request_.error_aware_if_better ? work.subfolder("error-aware")
-                                                                : Result<StagedWork>(work));
     CompressSummary summary;
     if (!narrows_mlps(request_)) {
-      NMM_ASSIGN(summary.matrices, factorize(work, aware, on_matrix));
+      NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     } else {
-      NMM_ASSIGN(summary.layers, shape(work, aware, make_metric));
+      NMM_ASSIGN(summary.layers, shape(work, make_metric));
     }
     summary.form = form_choice_;
     summary.sizes = size_choice_;
-    summary.error_aware = error_aware_;
-    NMM_TRY(write_folder(output, error_aware_ && error_aware_->taken() ? aware : work));
+    NMM_TRY(write_folder(output, work));
     NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
     NMM_TRY(write_card(output, summary.loss));
     {
@@ -323,8 +327,7 @@ class Compression {
     return plan_of_ranks(config_, *ranks, request_.weights);
   }
 
-  Result<std::vector<LayerReport>> shape(const StagedWork& staged, const StagedWork& aware,
-                                         const MakeMetric& make_metric) {
+  Result<std::vector<LayerReport>> shape(const StagedWork& staged, const MakeMetric& make_metric) {
     const fs::path& work = staged.path();
     const StatisticsRequest wanted = {.saved = grams_.statistics ? &*grams_.statistics : nullptr,
                                       .save = request_.save_statistics,
@@ -347,27 +350,7 @@ class Compression {
     }
     plan_ = plan_of_shapes(config_, model.form, std::move(shapes), request_.weights);
     NMM_TRY(shape_layers(inputs(), request, work, work, model));
-    if (tries_error_aware()) {
-      ShapedModel other = model;
-      request.error_aware = true;
-      NMM_TRY(shape_layers(inputs(), request, work, aware.path(), other));
-      const CompressionInputs inputs = this->inputs();
-      NMM_TRY(choose(inputs, shaped_mlps(inputs, work), shaped_mlps(inputs, aware.path())));
-      if (error_aware_->taken()) model = std::move(other);
-    }
     return std::move(model.layers);
-  }
-
-  // Text that it was fitted to would always speak for error-aware.
-  bool tries_error_aware() {
-    if (!request_.error_aware_if_better) return false;
-    if (grams_.text->has_held_out) return true;
-    error_aware_.emplace();
-    return false;
-  }
-  Status choose(const CompressionInputs& inputs, const WithMlp& without, const WithMlp& with) {
-    NMM_ASSIGN(error_aware_, choose_error_aware(inputs, without, with));
-    return {};
   }
 
   // A narrower dense model has nothing that other programs do not know: only its config says so.
@@ -376,33 +359,12 @@ class Compression {
            (request_.pad || request_.allocate == Allocate::kUniform);
   }
 
-  // With the layers' activations as the dense model's, but where error-aware is asked for.
-  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const StagedWork& aware,
-                                              const OnMatrix& on_matrix) {
-    if (request_.method == Method::kErrorAware && !request_.error_aware_if_better) {
-      return compress_error_aware(inputs(), work, on_matrix);
-    }
+  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
     GramSource source;
     if (request_.method != Method::kSvd) {
       NMM_ASSIGN(source, gram_source(work.path()));
     }
-    NMM_ASSIGN(auto reports, factorize_model(inputs(), source, work, on_matrix));
-    if (!tries_error_aware()) return reports;
-    NMM_ASSIGN(auto others, compress_error_aware(inputs(), aware, on_matrix));
-    NMM_TRY(choose(inputs(), factored_mlps(work), factored_mlps(aware)));
-    return error_aware_->taken() ? others : reports;
-  }
-
-  WithMlp factored_mlps(const StagedWork& work) const {
-    return [this, &work](int64_t layer, const auto& use) -> Status {
-      NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
-      FactoredMlp mlp(weights.mlp, request_.weights);
-      for (const MlpMatrix matrix : kMlpMatrices) {
-        if (plan_.of(layer, matrix).rank > 0) NMM_TRY(mlp.use_factors(work, layer, matrix));
-      }
-      use(mlp.weight());
-      return {};
-    };
+    return factorize_model(inputs(), source, work, on_matrix);
   }
 
   // Calibration leaves a file per layer, which is read when the layer is factorized.
@@ -437,10 +399,6 @@ class Compression {
     if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
     if (size_choice_ && !size_choice_->taken()) {
       record.allocate = allocate_name(Allocate::kPredicted);
-    }
-    const bool left = error_aware_ && !error_aware_->taken();
-    if (left && request_.method == Method::kErrorAware) {
-      record.method = method_name(Method::kWhitened);
     }
     return record;
   }
@@ -514,7 +472,6 @@ class Compression {
   GramInput grams_;
   std::optional<FormChoice> form_choice_;
   std::optional<SizeChoice> size_choice_;
-  std::optional<ErrorAwareChoice> error_aware_;
 };
 
 }  // namespace
@@ -533,8 +490,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
     const Status sizes = check_sizes(config, shape_request(request));
     if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
   } else {
-    NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
-                               request.model.string()));
+    NMM_ASSIGN(plan, matrix_plan(request, config));
   }
   if (request.allocate == Allocate::kSensitivity) {
     NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));

@@ -10,7 +10,6 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/data_parallel.h"
-#include "compress/error_aware_choice.h"
 #include "compress/factorize_matrix.h"
 #include "compress/form_choice.h"
 #include "compress/gathered_statistics.h"
@@ -35,7 +34,6 @@ struct CompressSummary {
   int64_t calibration_tokens = 0;                       // 0: none were needed
   std::optional<FormChoice> form;                       // of form auto
   std::optional<SizeChoice> sizes;                      // where they were measured
-  std::optional<ErrorAwareChoice> error_aware;          // where the request left it open
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;

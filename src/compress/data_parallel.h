@@ -25,7 +25,7 @@
 namespace neuronmm::compress {
 
 // What a process is asked for next.
-enum class Request : int32_t { kEnd, kOpenPass, kStage, kHiddenStates, kJobs };
+enum class Request : int32_t { kEnd, kOpenPass, kVisit, kHiddenStates, kJobs };
 
 // A group of a round for process `process`, if there is one: round r has the groups from
 // r·processes on.
@@ -54,19 +54,18 @@ class DataParallel {
   // A pass over these sequences begins at the embedding, or where `hidden` says.
   struct Pass {
     const std::vector<std::vector<text::TokenId>>* sequences = nullptr;
-    const std::vector<Matrix>* hidden = nullptr;  // per stream [tokens, H]; null: the embedding
-    int64_t streams = 1;
+    const Matrix* hidden = nullptr;  // [tokens, H]; null: the embedding
     std::vector<Shape> sums;
   };
   void open_pass(const Pass& pass);
   // `own`: whether process 0 is ready. Error: its own, or another's.
-  Status begin_stage(const Stage& stage, const Status& own);
-  // Another round, of the group `first` and those after it; false: the stage is given up.
+  Status begin_visit(const LayerVisit& visit, const Status& own);
+  // Another round, of the group `first` and those after it; false: the layer is given up.
   void begin_round(bool go_on);
   // Adds what the others have gathered in this round.
   void add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums);
   // Fills in the rows of the others.
-  void collect_hidden(const std::vector<int64_t>& first_row, std::vector<Matrix>& hidden);
+  void collect_hidden(const std::vector<int64_t>& first_row, Matrix& hidden);
 
   // What `take` is given, in the order of the jobs. At most `at_once` of a process run side by
   // side; 1: one, on all threads. The first error ends it, after the round.

@@ -62,13 +62,9 @@ Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const Sto
                  std::move(decomposed.values)};
 }
 
+// G = V Λ Vᵀ gives S = V √Λ. Rounding makes small eigenvalues slightly negative; they are 0.
 Result<DoubleMatrix> whitening_root(DoubleMatrix gram) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram)));
-  return whitening_root(std::move(eigen));
-}
-
-// G = V Λ Vᵀ gives S = V √Λ. Rounding makes small eigenvalues slightly negative; they are 0.
-DoubleMatrix whitening_root(SymmetricEigen eigen) {
   for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
     const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
     eigen.vectors.scale_column(j, std::sqrt(value));
@@ -101,14 +97,6 @@ Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_o
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
   for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
   return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
-}
-
-Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
-                                        const DoubleMatrix& root, int64_t rank,
-                                        const StoredFormat& stored) {
-  NMM_ASSIGN(Svd targets, svd(multiply(map, Transpose::kNo, root, Transpose::kNo)));
-  return project(multiply(map, Transpose::kNo, w_t, Transpose::kNo),
-                 targets.left.first_columns(rank), std::move(targets.values), stored);
 }
 
 void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {

@@ -17,8 +17,6 @@
 namespace neuronmm::compress {
 
 using OnMatrix = std::function<void(const MatrixReport&)>;
-using Factorization =
-    std::function<Result<Factors>(const DoubleMatrix& w_t, const StoredFormat& stored)>;
 
 // The factors of a layer's matrices: whitened, or without Gram matrices plain. Gate and up read the
 // same input and share its whitening root; down is whitened by its output.
@@ -36,32 +34,8 @@ class LayerFactorization {
   DoubleMatrix root_;  // of the input; empty: not needed yet
 };
 
-// Errors name `model`, the layer and the matrix: a weight that is not finite, LAPACK's, the disk's.
-Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPlan& plan,
-                                      const Factorization& factorization,
-                                      const WeightFormats& weights, const StagedWork& work,
-                                      const std::string& model);
-
 // Keeps what was computed.
 Result<MatrixReport> save_factors(const MatrixPlan& plan, const Factors& factors,
                                   const StoredFormat& stored, const StagedWork& work);
-
-// An MLP of which some matrices are factors in a work folder, as they will be stored, to run before
-// the model is written.
-class FactoredMlp {
- public:
-  FactoredMlp(const ops::MlpWeight& dense, const WeightFormats& weights)
-      : weight_(dense), formats_(weights) {}
-  Status use_factors(const StagedWork& work, int64_t layer, MlpMatrix matrix);
-  const ops::MlpWeight& weight() const { return weight_; }
-
- private:
-  TensorView factor(const io::SafetensorsFile& file, const char* name);
-
-  ops::MlpWeight weight_;  // points into what follows
-  const WeightFormats& formats_;
-  std::vector<io::SafetensorsFile> files_;       // mapped
-  std::vector<std::vector<std::byte>> rounded_;  // of few bits
-};
 
 }  // namespace neuronmm::compress

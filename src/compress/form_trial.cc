@@ -26,10 +26,8 @@ Result<double> FormTrials::measure(std::string_view name, const ShapedModel& mod
 
   CompressionInputs without_text = inputs_;
   without_text.text = nullptr;
-  ShapeRequest request = request_;
-  request.error_aware = false;
   ShapedModel narrowed = model;
-  NMM_TRY(shape_layers(without_text, request, work_, folder, narrowed));
+  NMM_TRY(shape_layers(without_text, request_, work_, folder, narrowed));
   if (!reference_) {
     NMM_ASSIGN(reference_, DenseReference::run(inputs_, inputs_.text->held_out));
   }

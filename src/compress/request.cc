@@ -11,9 +11,6 @@ namespace fs = std::filesystem;
 
 // Statistics alone say what a layer gains, not what the narrowed model makes of a text.
 Status check_without_text(const CompressRequest& request) {
-  if (request.error_aware || request.error_aware_if_better) {
-    return fail("error-aware needs a calibration text, which it runs through narrowed layers");
-  }
   if (request.allocate == Allocate::kMeasured) {
     return fail("allocate measured needs a calibration text, on which it runs narrowed layers");
   }
@@ -47,7 +44,7 @@ Status check_form(const CompressRequest& request) {
   if (!request.gram.empty() || !request.save_gram.empty()) {
     return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
   }
-  if (request.method == Method::kSvd || request.method == Method::kErrorAware) {
+  if (request.method == Method::kSvd) {
     return fail("form {}{} has the methods whitened and two-sided, found {}", form,
                 request.form == Form::kUv ? " with predicted allocation" : "",
                 method_name(request.method));
@@ -56,8 +53,7 @@ Status check_form(const CompressRequest& request) {
     return fail("form {} allocates uniform, predicted or measured, found {}", form,
                 allocate_name(request.allocate));
   }
-  if (request.only.gate && request.only.up && request.only.down) return {};
-  return fail("form {} compresses whole MLPs; only form uv can leave out matrices", form);
+  return {};
 }
 
 }  // namespace
@@ -66,8 +62,6 @@ std::string_view method_name(Method method) {
   switch (method) {
     case Method::kWhitened:
       return "whitened";
-    case Method::kErrorAware:
-      return "error-aware";
     case Method::kTwoSided:
       return "two-sided";
     case Method::kSvd:
@@ -104,11 +98,10 @@ Result<Allocate> parse_allocate(std::string_view name) {
 }
 
 Result<Method> parse_method(std::string_view name) {
-  for (const Method method :
-       {Method::kWhitened, Method::kErrorAware, Method::kSvd, Method::kTwoSided}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd, Method::kTwoSided}) {
     if (name == method_name(method)) return method;
   }
-  return fail("method: expected whitened, two-sided, error-aware or svd, found \"{}\"", name);
+  return fail("method: expected whitened, two-sided or svd, found \"{}\"", name);
 }
 
 Status check_request(const CompressRequest& request) {
@@ -131,12 +124,6 @@ Status check_request(const CompressRequest& request) {
   if (request.method == Method::kSvd) {
     if (!file && request.save_gram.empty()) return {};
     return fail("method svd neither reads nor saves Gram matrices");
-  }
-  if (request.method == Method::kErrorAware) {
-    if (text && !file && request.save_gram.empty()) return {};
-    return fail(
-        "method error-aware needs a calibration text, which it runs through the layers that it has "
-        "compressed; it neither reads nor saves the dense model's Gram matrices");
   }
   if (text && file) return fail("a calibration text and saved Gram matrices exclude each other");
   if (!request.save_gram.empty() && !text) {

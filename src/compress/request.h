@@ -16,13 +16,11 @@
 
 namespace neuronmm::compress {
 
-// whitened: the smallest error of each matrix's output on calibration text. error-aware: the same
-// on the activations of the compressed prefix, with the dense model's as the target. svd: the
-// smallest error of the weight itself, as the reference system's published code does.
-// two-sided: whitened, with errors of the output worth what they do to the model's predictions
-// (mlp_metric.h).
-enum class Method { kWhitened, kErrorAware, kSvd, kTwoSided };
-std::string_view method_name(Method method);  // "whitened", "error-aware", "svd", "two-sided"
+// whitened: the smallest error of each matrix's output on calibration text. svd: the smallest error
+// of the weight itself, as the reference system's published code does. two-sided: whitened, with
+// errors of the output worth what they do to the model's predictions (mlp_metric.h).
+enum class Method { kWhitened, kSvd, kTwoSided };
+std::string_view method_name(Method method);  // "whitened", "svd", "two-sided"
 Result<Method> parse_method(std::string_view name);
 
 // How the parameters that `rule` leaves are shared out: the same sizes for every layer, more for
@@ -38,17 +36,14 @@ struct CompressRequest {
   Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
-  bool error_aware = false;  // of every form but uv, which has a method for it
-  // Of either: both ways are tried, and error-aware is kept if it is better on held-out text.
-  bool error_aware_if_better = false;
   bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
-  MatrixSet only;
   WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
   // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
-  // `allocate`: what the losses are taken for. Of form mixed.
+  // `allocate`: what the losses are taken for. Of form mixed, and of form uv where it factorizes
+  // each matrix for itself: a rank of 0 leaves that matrix dense.
   std::vector<io::MlpShape> shapes;
-  // whitened: this or `gram`; error-aware and allocate by sensitivity: this; svd: only to measure
+  // whitened: this or `gram`; allocate by sensitivity: this; svd: only to measure
   // what it has cost
   std::optional<CalibrationText> calibration;
   std::filesystem::path gram;       // saved Gram matrices; empty: none

@@ -11,7 +11,6 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/data_parallel.h"
-#include "compress/factorize_matrix.h"
 #include "compress/form_trial.h"
 #include "compress/losses_file.h"
 #include "compress/measured_losses.h"
@@ -236,15 +235,11 @@ Status save_layer(const CompressionInputs& inputs, const ShapedModel& model, con
   return write_narrow_mlp(shaped_path(out, layer), saved, dtype);
 }
 
-// Layer by layer, each fitted to what the ones before it have become.
+// Layer by layer, with down fitted on the calibration text.
 Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& request,
                          const fs::path& out, ShapedModel& model) {
-  ShapePass pass{.fit_to = request.error_aware ? FitTo::kErrorAware : FitTo::kLocal,
-                 .shapes = {},
-                 .as_factors = model.form == Form::kUv,
-                 .know = {},
-                 .save = {},
-                 .saved = {}};
+  ShapePass pass{
+      .shapes = {}, .as_factors = model.form == Form::kUv, .know = {}, .save = {}, .saved = {}};
   for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
   pass.know = [&](int64_t layer) { return know_with_order(inputs, request, layer); };
   pass.saved = [&](int64_t layer) { return read_narrow_mlp(shaped_path(out, layer)); };
@@ -540,8 +535,7 @@ Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& in
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const fs::path& work, const fs::path& out, ShapedModel& model) {
-  if (inputs.text != nullptr &&
-      (request.error_aware || is_worth_a_fit(model.layers, inputs.weights))) {
+  if (inputs.text != nullptr && is_worth_a_fit(model.layers, inputs.weights)) {
     return shape_in_sequence(inputs, request, out, model);
   }
   return narrow_layers(inputs, request, work, out, model);

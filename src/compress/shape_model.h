@@ -24,7 +24,6 @@ struct ShapeRequest {
   std::filesystem::path statistics;  // the folder with every layer's (mlp_statistics.h)
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
   std::filesystem::path losses;  // the folder in which the predicted losses are, or will be, kept
-  bool error_aware = false;      // FitTo::kErrorAware in place of kLocal
   bool measured = false;         // corrected losses decide, too (measured_losses.h)
   bool pad = false;              // form neurons: zero neurons up to the widest layer's
 };

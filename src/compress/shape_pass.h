@@ -1,17 +1,12 @@
 #pragma once
-// Narrow MLPs fitted to what they will really be handed. The calibration text runs through the
-// model once more, layer by layer, and down is fitted to the neurons that the narrowed gate and up
-// make:
+// Fits the down matrix of narrow MLPs to the neurons that the narrowed gate and up really make. The
+// calibration text runs through the dense model once more, layer by layer:
 //
 //   down = argmin Σ ‖t - W·ĥ‖² + λ ‖W - W₀‖²,  W₀ from the dense model's statistics
 //
-// ĥ [k] the neurons of the narrowed gate and up, in fp64 Gram matrices [k, k] (the full optimum,
-// not one among the rows of the dense down), and
-//
-//   kLocal       x from the dense model, t the dense MLP's output: a layer makes up for itself
-//   kErrorAware  x̂ from the compressed layers before, t what is missing to the dense model's hidden
-//                state after the layer, so that a layer makes up for all before it; gate and up aim
-//                at the dense model's input (refit.h)
+// ĥ [k] are the neurons that the narrowed gate and up make of the dense model's hidden states, and
+// t [H] is the output of the dense MLP. The Gram matrices [k, k] are fp64, and the optimum is taken
+// over all matrices W, not only over those made of rows of the dense down.
 
 #include <filesystem>
 #include <functional>
@@ -22,8 +17,6 @@
 
 namespace neuronmm::compress {
 
-enum class FitTo { kLocal, kErrorAware };
-
 // What of one layer is known before.
 struct KnownMlp {
   DenseMlp mlp;
@@ -33,7 +26,6 @@ struct KnownMlp {
 };
 
 struct ShapePass {
-  FitTo fit_to = FitTo::kLocal;
   std::vector<io::MlpShape> shapes;  // per layer
   bool as_factors = false;           // with_factors() makes of each MLP what is stored
   std::function<Result<KnownMlp>(int64_t layer)> know;

@@ -42,14 +42,6 @@ Result<StagedWork> StagedWork::open(const fs::path& folder, const std::string& s
   return work;
 }
 
-Result<StagedWork> StagedWork::subfolder(const std::string& name) const {
-  StagedWork inner(path_ / name);
-  std::error_code error;
-  fs::create_directories(inner.path_, error);
-  if (error) return cannot("created", inner.path_, error);
-  return inner;
-}
-
 // A matrix is done if its file is whole and holds what this run would have written: its ranks,
 // shapes and dtype.
 std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType dtype) const {

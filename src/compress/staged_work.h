@@ -29,8 +29,6 @@ class StagedWork {
   static Result<StagedWork> open(const std::filesystem::path& folder, const std::string& settings);
 
   const std::filesystem::path& path() const { return path_; }
-  // A folder in it for other factors of the same matrices.
-  Result<StagedWork> subfolder(const std::string& name) const;
   // nullopt unless a finished matrix of this plan lies there.
   std::optional<MatrixReport> finished(const MatrixPlan& plan, DType dtype) const;
   Status save(const MatrixPlan& plan, DType dtype, const Factors& factors) const;

@@ -58,11 +58,6 @@ TEST_F(DataProcesses, CompressUvWritesTheSameBytes) {
                   " --form uv --method whitened --ratio 0.3 --block 16");
 }
 
-TEST_F(DataProcesses, CompressUvErrorAwareWritesTheSameBytes) {
-  expect_all_same("compress " + kDemo + kText +
-                  " --form uv --method error-aware --ratio 0.3 --block 16");
-}
-
 TEST_F(DataProcesses, CompressMixedWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "partly_dense_model.h"
 #include "run_program.h"
 
 namespace {
@@ -36,7 +37,8 @@ class ExportCommand : public neuronmm::apps::ProgramTest {
 };
 
 TEST_F(ExportCommand, LayersWithoutAFusedKernelAreNamed) {
-  const std::string model = compressed("--ratio 0.2 --only gate,down");
+  const std::string model = path("partly_dense");
+  write_partly_dense_model(model);
   expect(run_export(model, "--target vllm-neuron --json " + path("e.json")), 0,
          {"layers 0, 1, 2, 3: plain torch products without our fused kernel, because their ranks "
           "differ within an MLP",

@@ -123,7 +123,7 @@ TEST_F(OperatingSystem, TheFirstSignalEndsEveryCommand) {
     expect_ends_soon(program + "perplexity " + kDemo + " " + path("never"), signal, 0.5);
     expect_ends_soon(program + "perplexity " + kDemo + " " + path("long.txt"), signal, 1.0);
     expect_ends_soon(program + "compress " + kDemo + " -o " + path("c") +
-                         " --form uv --ratio 0.5 --method error-aware --calibration-tokens 20000 "
+                         " --form uv --ratio 0.5 --calibration-tokens 20000 "
                          "--calibration " +
                          path("long.txt"),
                      signal, 1.0);

@@ -112,7 +112,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
   for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
     largest = std::max(largest, std::abs(expected.data()[i]));
   }
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     SCOPED_TRACE(method_name(method));
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
@@ -133,7 +133,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).dtype = DType::kBF16;
   write_model(input_, tensors_);
   CompressRequest some = request("out");
-  some.only = {true, true, false};
+  some.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
   const CompressSummary summary = run_well(some);
 
   const auto before = io::Checkpoint::open(input_.path()),
@@ -164,7 +164,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_EQ(config->compression->method, "whitened");
   EXPECT_EQ(config->compression->ratio, 0.25);
   EXPECT_EQ(config->compression->block, 4);
-  EXPECT_EQ(config->compression->align, "nearest");
+  EXPECT_EQ(config->compression->align, "");
   EXPECT_EQ(config->compression->ranks.at(2).gate, kRank);
   EXPECT_EQ(config->compression->ranks.at(2).down, 0);
 
@@ -229,36 +229,14 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
 }
 
 TEST_F(Compress, ThreadsDoNotChangeTheModel) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     expect_threads_change_nothing(request("", method));
-  }
-}
-
-// On text that neither has seen, with factors as they are and rounded.
-TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
-  const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
-  const Matrix dense = logits(input_.path(), tokens);
-  const auto error = [&](Method method, const WeightFormats& weights) {
-    CompressRequest to_do = request("out", method);
-    to_do.weights = weights;
-    to_do.force = true;
-    run_well(to_do);
-    const Matrix other = logits(path("out"), tokens);
-    double sum = 0.0;
-    for (int64_t i = 0; i < dense.rows() * dense.columns(); ++i) {
-      sum += std::pow(dense.data()[i] - other.data()[i], 2);
-    }
-    return sum;
-  };
-  for (const WeightFormats& weights : {kOriginal, kInt8, kInt6}) {
-    EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
-        << weights_text(weights);
   }
 }
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
-  const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, kOriginal, "model");
+  const auto plan = make_plan(config_, {0.25, 4}, kOriginal, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
   const auto work = StagedWork::open(path("staging"), "settings");
@@ -304,11 +282,6 @@ TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest svd = request("out", Method::kSvd);
   svd.gram = path("g");
   expect_refused(svd, {"method svd", "Gram matrices"});
-  CompressRequest aware = request("out", Method::kErrorAware);
-  aware.calibration.reset();
-  expect_refused(aware, {"method error-aware", "calibration text"});
-  aware.gram = path("g");
-  expect_refused(aware, {"method error-aware", "calibration text", "Gram matrices"});
   CompressRequest save = request("out");
   save.calibration.reset();
   save.gram = save.save_gram = path("g");

@@ -16,7 +16,7 @@ class SelfWritten : public CompressTest {
     CompressRequest writing = request(out);
     writing.form = form;
     if (form != Form::kUv) writing.allocate = Allocate::kPredicted;
-    writing.rule = {0.4, 4, Align::kFloor};
+    writing.rule = {0.4, 4};
     writing.calibration = CalibrationText{};
     writing.calibration->self_generated = tokens;
     writing.calibration->seed = 7;

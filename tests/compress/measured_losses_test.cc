@@ -21,7 +21,7 @@ class MeasuredLosses : public CompressTest {
     CompressRequest request = CompressTest::request(out);
     request.form = form;
     request.allocate = Allocate::kMeasured;
-    request.rule = {0.4, 4, Align::kNearest};
+    request.rule = {0.4, 4};
     return request;
   }
   // Mean over the tokens of all sequences of KL(dense || the model in `folder`).

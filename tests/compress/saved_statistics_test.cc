@@ -21,7 +21,7 @@ class Saved : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {0.4, 4, Align::kFloor};
+    shaped.rule = {0.4, 4};
     return shaped;
   }
   CompressRequest saving(const std::string& out, Form form = Form::kMixed) const {
@@ -96,25 +96,20 @@ TEST_F(Saved, GiveWhatGatheringGives) {
   run_well(saving("saving"));
   for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
-      for (const bool error_aware : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_text(weights), error_aware));
-        CompressRequest plain = shaped("plain", form), saved = reading("saved", form);
-        for (CompressRequest* request : {&plain, &saved}) {
-          request->weights = weights;
-          request->error_aware = error_aware;
-        }
-        count_attentions();
-        const CompressSummary expected = run_well(plain);
-        const int64_t without = attentions_;
-        count_attentions();
-        const CompressSummary found = run_well(saved);
-        EXPECT_EQ(attentions_, without - kPasses);
-        EXPECT_EQ(bytes("saved"), bytes("plain"));
-        EXPECT_EQ(bytes("saved", "config.json"), bytes("plain", "config.json"));
-        EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
-        fs::remove_all(path("plain"));
-        fs::remove_all(path("saved"));
-      }
+      SCOPED_TRACE(fmt::format("{} {}", form_name(form), weights_text(weights)));
+      CompressRequest plain = shaped("plain", form), saved = reading("saved", form);
+      plain.weights = saved.weights = weights;
+      count_attentions();
+      const CompressSummary expected = run_well(plain);
+      const int64_t without = attentions_;
+      count_attentions();
+      const CompressSummary found = run_well(saved);
+      EXPECT_EQ(attentions_, without - kPasses);
+      EXPECT_EQ(bytes("saved"), bytes("plain"));
+      EXPECT_EQ(bytes("saved", "config.json"), bytes("plain", "config.json"));
+      EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
+      fs::remove_all(path("plain"));
+      fs::remove_all(path("saved"));
     }
   }
 }
@@ -365,12 +360,6 @@ TEST_F(Saved, WhatCannotBeMeantIsRefused) {
   no_text.calibration.reset();
   no_text.save_statistics = path("statistics");
   expect_refused_before_any_work(no_text, {"calibration text"});
-  CompressRequest aware = without_text("out");
-  aware.error_aware = true;
-  expect_refused_before_any_work(aware, {"error-aware needs a calibration text"});
-  CompressRequest aware_if_better = without_text("out");
-  aware_if_better.error_aware_if_better = true;
-  expect_refused_before_any_work(aware_if_better, {"error-aware needs a calibration text"});
   CompressRequest measured = without_text("out");
   measured.allocate = Allocate::kMeasured;
   expect_refused_before_any_work(measured, {"allocate measured needs a calibration text"});

@@ -83,8 +83,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
   const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 1000, config_);
-  const auto plan = make_plan(config_, {0.25, kBlock, Align::kNearest}, {true, false, true},
-                              std::nullopt, "model");
+  const auto plan = make_plan(config_, {0.25, kBlock}, {true, false, true}, std::nullopt, "model");
   ASSERT_TRUE(text.ok() && plan.ok());
   fs::create_directories(path("grams"));
   ASSERT_TRUE(calibrate({*checkpoint, config_, backend_, *text, silent_}, path("grams")).ok());
@@ -152,7 +151,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
 }
 
 TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
       SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_text(weights)));
       CompressRequest to_do = request("out", method);
@@ -241,7 +240,7 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
 }
 
 TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
     expect_refused(none, {"allocate sensitivity", "calibration text"});

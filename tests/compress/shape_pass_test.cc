@@ -16,7 +16,7 @@ class Shapes : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {0.5, 4, Align::kNearest};
+    shaped.rule = {0.5, 4};
     shaped.calibration->max_tokens = 400;
     return shaped;
   }
@@ -127,7 +127,6 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
       std::vector<NarrowMlp> fitted, unfitted;
       const StoredFormat stored = stored_format(asked, DType::kF32);
       ShapePass pass{
-          .fit_to = FitTo::kLocal,
           .shapes = std::vector<io::MlpShape>(kLayers, shape),
           .know = [&](int64_t layer) -> Result<KnownMlp> {
             KnownMlp known;
@@ -186,23 +185,21 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
 TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
   const struct {
     Form form;
-    bool error_aware;
     WeightFormats weights;
-  } runs[] = {{Form::kNarrow, false, kOriginal},
-              {Form::kMixed, true, kInt8},
-              {Form::kUv, true, kInt6},
-              {Form::kPivoted, true, kInt4}};
-  for (const auto& [form, error_aware, weights] : runs) {
+  } runs[] = {{Form::kNarrow, kOriginal},
+              {Form::kMixed, kInt8},
+              {Form::kUv, kInt6},
+              {Form::kPivoted, kInt4}};
+  for (const auto& [form, weights] : runs) {
     CompressRequest request = shaped("whole", form);
-    request.error_aware = error_aware;
     request.weights = weights;
     int64_t all_calls = 0;
     backend_.on_attention = [&] { ++all_calls; };
     run_well(request);
     request.out = path("parts");
     for (int64_t stop = 1; stop <= all_calls; stop += 11) {
-      SCOPED_TRACE(fmt::format("{}, error-aware {}, {}, after {} of {} attentions", form_name(form),
-                               error_aware, weights_text(weights), stop, all_calls));
+      SCOPED_TRACE(fmt::format("{}, {}, after {} of {} attentions", form_name(form),
+                               weights_text(weights), stop, all_calls));
       int64_t calls = 0;
       backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
       const auto stopped = run(request);
@@ -223,8 +220,7 @@ TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
 
 // Whatever file of the work folder a crash has damaged or lost, the result is the same.
 TEST_F(Shapes, DamagedWorkFilesAreMadeAgain) {
-  CompressRequest request = shaped("whole", Form::kMixed);
-  request.error_aware = true;
+  CompressRequest request = shaped("whole", Form::kPivoted);
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };
   run_well(request);

@@ -70,17 +70,13 @@ const Command kCommands[] = {
      .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --calibration "
                   "../in/text.txt --calibration-tokens 200",
      .output = "out"},
-    {.name = "CompressErrorAware",
-     .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --method "
-                  "error-aware --calibration ../in/text.txt --calibration-tokens 200",
-     .output = "out"},
     {.name = "CompressMixed",
      .arguments =
          "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
          "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
-    {.name = "CompressMixedErrorAwareInt8",
-     .arguments = "compress ../in/model -o out --form mixed --method whitened --error-aware on "
+    {.name = "CompressPivotedInt8",
+     .arguments = "compress ../in/model -o out --form pivoted --method whitened "
                   "--ratio 0.4 --block 8 --weights int8 --calibration ../in/text.txt "
                   "--calibration-tokens 200",
      .output = "out"},

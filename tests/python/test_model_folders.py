@@ -33,15 +33,13 @@ def assert_same(left: Path, right: Path) -> None:
         ),
         (
             {
-                "method": "error-aware",
+                "form": "uv",
                 "weights": "int8",
                 "block": 64,
-                "only": ["gate", "down"],
                 "calibration": [CALIBRATION, str(DEMO / "evaluation.txt")],
                 "calibration_tokens": 3000,
-                "align": "floor",
             },
-            f"--method error-aware --weights int8 --block 64 --only gate,down --align floor --calibration {CALIBRATION} "
+            f"--form uv --weights int8 --block 64 --calibration {CALIBRATION} "
             f"--calibration {DEMO / 'evaluation.txt'} --calibration-tokens 3000",
         ),
     ],
@@ -62,8 +60,8 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
     ("options", "flags", "form"),
     [
         ({"method": "whitened"}, "--method whitened", None),
-        ({"form": "narrow", "method": "whitened", "error_aware": True}, "--form narrow --method whitened --error-aware on", "narrow"),
-        ({"form": "pivoted", "method": "error-aware"}, "--form pivoted --method error-aware", "pivoted"),
+        ({"form": "narrow", "method": "whitened"}, "--form narrow --method whitened", "narrow"),
+        ({"form": "pivoted", "method": "whitened"}, "--form pivoted --method whitened", "pivoted"),
         (
             {"form": "neurons", "method": "whitened", "allocate": "uniform", "weights": "int8"},
             "--form neurons --method whitened --allocate uniform --weights int8",
@@ -74,11 +72,7 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
             "--form neurons --method whitened --allocate measured --pad",
             "neurons",
         ),
-        (
-            {"form": "mixed", "method": "whitened", "error_aware": "auto"},
-            "--form mixed --method whitened --error-aware auto",
-            "mixed",
-        ),
+        ({"form": "mixed", "method": "whitened"}, "--form mixed --method whitened", "mixed"),
         ({"form": "uv", "method": "whitened", "allocate": "predicted"}, "--form uv --method whitened --allocate predicted", "uv"),
     ],
 )
