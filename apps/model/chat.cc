@@ -208,7 +208,7 @@ void add_chat(Program& program) {
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
   program.set_run(
-      command, [flags] { return run_chat(*flags); }, Processes::kLeads);
+      command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

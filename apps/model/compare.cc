@@ -280,7 +280,7 @@ void add_compare(Program& program) {
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_compare(*flags); }, Processes::kLeads);
+      command, [flags] { return run_compare(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

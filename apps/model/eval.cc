@@ -197,7 +197,7 @@ void add_eval(Program& program) {
   auto flags = std::make_shared<EvalFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_eval(*flags); }, Processes::kLeads);
+      command, [flags] { return run_eval(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -177,7 +177,7 @@ void add_perplexity(Program& program) {
   auto flags = std::make_shared<PerplexityFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_perplexity(*flags); }, Processes::kLeads);
+      command, [flags] { return run_perplexity(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps
