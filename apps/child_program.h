@@ -22,7 +22,7 @@ struct ChildProgram {
 };
 
 // How a child program ended.
-struct ChildEnd {
+struct ChildResult {
   bool missing = false;  // true if the program does not exist
   int status = 0;        // the status that waitpid() reports
   std::string output;    // everything that the program wrote to the stream
@@ -32,6 +32,6 @@ struct ChildEnd {
 // SIGTERM. If the child's standard error is read, its standard output goes to the standard error of
 // this process, because the standard output of this process is reserved for the report. Returns an
 // Error if no pipe can be made or if the program exists but cannot be run.
-Result<ChildEnd> run_child(const ChildProgram& child);
+Result<ChildResult> run_child(const ChildProgram& child);
 
 }  // namespace neuronmm::apps

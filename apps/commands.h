@@ -21,16 +21,16 @@ namespace neuronmm::apps {
 // COMMAND: message" and becomes exit code 1, or 130 if it is an interrupt.
 using Run = std::function<Result<int>()>;
 
-// The treatment of a command when a launcher (mpirun) has started the program several times.
-enum class Processes {
-  // The command is refused.
-  kAlone,
+// How a command runs when a launcher (mpirun) has started the program several times.
+enum class ProcessMode {
+  // The command runs as one process only; with several it is refused.
+  kOneProcess,
   // Process 0 runs the command. The other processes compute their parts of the models that it opens
   // (tensor_parallel/follow.h).
-  kLeads,
-  // Every process runs the command, and the command itself divides the work
+  kTensorParallel,
+  // Every process runs the command, and the command itself divides the calibration text
   // (model/data_processes.h).
-  kEach
+  kDataParallel
 };
 
 // The exit code of an interrupted command: 128 + SIGINT, as shells report it.
@@ -39,18 +39,18 @@ inline constexpr int kInterruptedExit = 130;
 // The section of the help text that lists a subcommand.
 enum class CommandGroup { kModels, kKernels, kPaper };
 
-// The command of this run. run_together() (processes.h) checks that its arguments are the same in
-// all processes.
-struct TogetherCommand {
+// The command of this run. run_on_processes() (processes.h) checks that its arguments are the same
+// in all processes.
+struct LaunchedCommand {
   std::string name;
   std::vector<std::string> arguments;
-  Processes processes;
+  ProcessMode mode;
 };
 // The functions that a program needs to run as one of several processes (processes.h). Both are
 // null in a program that always runs as one process.
-struct Together {
+struct ProcessHooks {
   void (*add_options)(CLI::App* command);
-  int (*run)(const TogetherCommand& command, const std::function<int()>& alone);
+  int (*run)(const LaunchedCommand& command, const std::function<int()>& run_command);
 };
 
 // The command line program: it holds the subcommands, parses the arguments and runs one subcommand.
@@ -58,11 +58,11 @@ class Program {
  public:
   Program();
   // Lets the commands run on several processes. Call it before the first command is added.
-  void set_together(const Together& together) { together_ = together; }
+  void set_process_hooks(const ProcessHooks& hooks) { process_hooks_ = hooks; }
   // Adds a subcommand and returns it. The caller adds the flags to the returned CLI::App and passes
   // the work to set_run().
   CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
-  void set_run(CLI::App* command, Run run, Processes processes = Processes::kAlone);
+  void set_run(CLI::App* command, Run run, ProcessMode mode = ProcessMode::kOneProcess);
   // Parses the arguments and runs the subcommand that they name. Returns the exit code, which is 2
   // for wrong usage.
   int run(int argc, char** argv);
@@ -73,15 +73,15 @@ class Program {
   struct Entry {
     CLI::App* command;
     Run run;
-    Processes processes;
+    ProcessMode mode;
   };
   void add_describe();
-  int explain(const CLI::ParseError& error);
+  int report_parse_error(const CLI::ParseError& error);
   int run(const Entry& entry);
 
   CLI::App cli_;
-  Together together_ = {};
-  std::vector<Entry> runs_;
+  ProcessHooks process_hooks_ = {};
+  std::vector<Entry> entries_;
   std::vector<std::string> arguments_;
 };
 

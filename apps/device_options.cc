@@ -35,7 +35,7 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? share_backend(options) : make_own_backend(options);
+  return all_processes().processes() > 1 ? make_shared_backend(options) : make_own_backend(options);
 }
 
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptio
 }
 
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? share_backend(options)
+  return all_processes().processes() > 1 ? make_shared_backend(options)
                                          : make_own_latency_backend(options);
 }
 

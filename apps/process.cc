@@ -52,7 +52,7 @@ int report(const std::string& message) {
 }  // namespace
 
 // Each kind of exception has its own message, because each needs different advice.
-int run_caught(const std::function<int()>& program) {
+int catch_exceptions(const std::function<int()>& program) {
   try {
     return program();
   } catch (const std::bad_alloc&) {
@@ -72,7 +72,7 @@ int run_caught(const std::function<int()>& program) {
 // does not look like success.
 int run_guarded(const std::function<int()>& program) {
   prepare();
-  const int code = run_caught(program);
+  const int code = catch_exceptions(program);
   std::cout.flush();
   const bool failed = !std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!failed || code != 0) return code;

@@ -15,6 +15,6 @@ int run_guarded(const std::function<int()>& program);
 
 // Runs `program` and returns its exit code. An exception becomes a message on standard error and
 // exit code 1.
-int run_caught(const std::function<int()>& program);
+int catch_exceptions(const std::function<int()>& program);
 
 }  // namespace neuronmm::apps

@@ -19,8 +19,8 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string names = CLI::Formatter::make_option_name(option, is_positional);
-    constexpr std::string_view kOlder = ",--out";
-    if (names.ends_with(kOlder)) names.resize(names.size() - kOlder.size());
+    constexpr std::string_view kOlderName = ",--out";
+    if (names.ends_with(kOlderName)) names.resize(names.size() - kOlderName.size());
     return names;
   }
 };
@@ -114,14 +114,14 @@ CLI::App* Program::add(CommandGroup group, const std::string& name,
   return cli_.add_subcommand(name, description)->group(title_of(group));
 }
 
-void Program::set_run(CLI::App* command, Run run, Processes processes) {
-  if (processes != Processes::kAlone) together_.add_options(command);
-  runs_.push_back({command, std::move(run), processes});
+void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
+  if (mode != ProcessMode::kOneProcess) process_hooks_.add_options(command);
+  entries_.push_back({command, std::move(run), mode});
 }
 
 // An unknown argument is reported before any other error, because a typo often makes other
 // arguments seem wrong or missing, too.
-int Program::explain(const CLI::ParseError& error) {
+int Program::report_parse_error(const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
   const CLI::App* command = &cli_;
   if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
@@ -143,13 +143,13 @@ int Program::run(int argc, char** argv) {
   try {
     cli_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return explain(error);
+    return report_parse_error(error);
   }
-  for (const Entry& entry : runs_) {
+  for (const Entry& entry : entries_) {
     if (!entry.command->parsed()) continue;
-    if (together_.run == nullptr) return run(entry);
-    return together_.run({entry.command->get_name(), arguments_, entry.processes},
-                         [&] { return run(entry); });
+    if (process_hooks_.run == nullptr) return run(entry);
+    return process_hooks_.run({entry.command->get_name(), arguments_, entry.mode},
+                              [&] { return run(entry); });
   }
   return kUsageError;
 }
@@ -163,7 +163,7 @@ int Program::run(const Entry& entry) try {
                 hint_of(error.kind));
   return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
 } catch (const CLI::ParseError& error) {
-  return explain(error);
+  return report_parse_error(error);
 }
 
 }  // namespace neuronmm::apps

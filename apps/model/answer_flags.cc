@@ -14,17 +14,17 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 30;
+constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
 Result<model::LogitBias> parse_bias(const std::string& text) {
   const size_t equals = text.find('=');
   const char* const id_end = text.data() + std::min(equals, text.size());
   model::LogitBias bias;
   const auto [end, error] = std::from_chars(text.data(), id_end, bias.id);
-  const bool good = equals != std::string::npos && error == std::errc() && end == id_end &&
-                    bias.id >= 0 && CLI::detail::lexical_cast(text.substr(equals + 1), bias.bias) &&
-                    std::isfinite(bias.bias);
-  if (!good) return fail("expected ID=BIAS, a token id and a number, found \"{}\"", text);
+  const bool valid =
+      equals != std::string::npos && error == std::errc() && end == id_end && bias.id >= 0 &&
+      CLI::detail::lexical_cast(text.substr(equals + 1), bias.bias) && std::isfinite(bias.bias);
+  if (!valid) return fail("expected ID=BIAS, a token id and a number, found \"{}\"", text);
   return bias;
 }
 
@@ -43,7 +43,7 @@ void add_end_flags(CLI::App* command, AnswerFlags& flags) {
       ->add_option("--max-new-tokens", flags.settings.max_new_tokens,
                    "generate at most this number of tokens (default: max_new_tokens of the model's "
                    "generation_config.json, else 128)")
-      ->check(CLI::Range(int64_t{1}, kMostTokens));
+      ->check(CLI::Range(int64_t{1}, kMaxTokens));
   command
       ->add_option(
           "--stop", flags.stop,
@@ -63,7 +63,7 @@ void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
               "this flag and the next four: the model's generation_config.json, else no draws")
           ->check(real_range(0.0, 100.0));
   command->add_option("--top-k", settings.top_k, "draw among the K most likely tokens; 0: all")
-      ->check(CLI::Range(int64_t{0}, kMostTokens));
+      ->check(CLI::Range(int64_t{0}, kMaxTokens));
   command
       ->add_option("--top-p", settings.top_p,
                    "draw among the most likely tokens that reach this probability; 1: all")
@@ -133,11 +133,11 @@ std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfi
                        auto value) {
     if (changes && from_file && !from_flag) settings.push_back(fmt::format("{} {}", name, value));
   };
-  const bool draws = used.temperature > 0.0;
-  add(draws, "temperature", given.temperature, file.do_sample, used.temperature);
-  add(draws && used.top_k > 0, "top_k", given.top_k, file.top_k, used.top_k);
-  add(draws && used.top_p < 1.0, "top_p", given.top_p, file.top_p, used.top_p);
-  add(draws && used.min_p > 0.0, "min_p", given.min_p, file.min_p, used.min_p);
+  const bool samples = used.temperature > 0.0;
+  add(samples, "temperature", given.temperature, file.do_sample, used.temperature);
+  add(samples && used.top_k > 0, "top_k", given.top_k, file.top_k, used.top_k);
+  add(samples && used.top_p < 1.0, "top_p", given.top_p, file.top_p, used.top_p);
+  add(samples && used.min_p > 0.0, "min_p", given.min_p, file.min_p, used.min_p);
   add(used.repetition_penalty != 1.0, "repetition_penalty", given.repetition_penalty,
       file.repetition_penalty, used.repetition_penalty);
   add(true, "max_new_tokens", given.max_new_tokens, file.max_new_tokens, options.max_new_tokens);

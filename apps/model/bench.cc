@@ -230,7 +230,7 @@ void add_bench(Program& program) {
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_bench(*flags); }, Processes::kLeads);
+      command, [flags] { return run_bench(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

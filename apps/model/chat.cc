@@ -32,7 +32,7 @@ constexpr const char* kHelp = R"(  /regenerate    another answer to the last mes
   """            begins and ends a message of several lines
 A message that begins with / has a space before it.
 )";
-constexpr std::string_view kQuotes = "\"\"\"";
+constexpr std::string_view kMultilineQuotes = "\"\"\"";
 
 struct ChatFlags {
   AnswerFlags answer;
@@ -70,16 +70,16 @@ Status save(const text::Conversation& conversation, const std::string& path) {
 }
 
 // Reads messages, and commands that begin with a slash, and carries them out.
-class Dialogue {
+class ChatLoop {
  public:
-  explicit Dialogue(ChatSession& session) : session_(session) {}
+  explicit ChatLoop(ChatSession& session) : session_(session) {}
 
   // Returns the exit code. An error of a message or a command is printed, and the chat goes on. An
   // interrupt while the chat reads from a pipe, and SIGTERM, end the chat with an error.
   Result<int> run() {
     if (lines_.on_terminal()) print_message("/help lists the commands; Ctrl-D ends the chat\n");
     if (session_.unanswered()) report(session_.regenerate());
-    while (!over_) {
+    while (!ended_) {
       const auto line = next_message();
       if (interrupted()) {
         if (!lines_.on_terminal() || !take_back_interrupt())
@@ -88,7 +88,7 @@ class Dialogue {
       } else if (!line) {
         break;
       } else {
-        report(obey(*line));
+        report(handle_line(*line));
         if (interrupted() && !take_back_interrupt())  // SIGTERM
           return interrupted_error("the conversation is not saved");
       }
@@ -100,34 +100,34 @@ class Dialogue {
   // Returns a line, or the text between two """ if the line begins with them.
   std::optional<std::string> next_message() {
     auto line = lines_.read(">>> ");
-    if (!line || !line->starts_with(kQuotes)) return line;
-    std::string text = line->substr(kQuotes.size());
-    while (!text.ends_with(kQuotes)) {
+    if (!line || !line->starts_with(kMultilineQuotes)) return line;
+    std::string text = line->substr(kMultilineQuotes.size());
+    while (!text.ends_with(kMultilineQuotes)) {
       line = lines_.read("... ");
       if (!line) return std::nullopt;
       text += "\n" + *line;
     }
-    text.resize(text.size() - kQuotes.size());
-    return " " + text;  // the space keeps obey() from reading it as a command
+    text.resize(text.size() - kMultilineQuotes.size());
+    return " " + text;  // the space keeps handle_line() from reading it as a command
   }
 
-  Status obey(const std::string& line) {
+  Status handle_line(const std::string& line) {
     if (text::valid_utf8_length(line) != std::ssize(line))
       return fail("expected UTF-8: the message is not sent");
     if (!line.starts_with('/')) {
       const size_t begin = line.find_first_not_of(" \t\r\n");
       if (begin == std::string::npos) return {};  // an empty line is no message
-      return session_.say(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
+      return session_.send(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
     }
     const size_t space = std::min(line.find(' '), line.size());
     const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
     const size_t end = line.find_last_not_of(" \r") + 1;
-    return obey(line.substr(0, space), begin < end ? line.substr(begin, end - begin) : "");
+    return run_command(line.substr(0, space), begin < end ? line.substr(begin, end - begin) : "");
   }
 
-  Status obey(const std::string& command, const std::string& argument) {
+  Status run_command(const std::string& command, const std::string& argument) {
     if (command == "/exit" || command == "/quit") {
-      over_ = true;
+      ended_ = true;
     } else if (command == "/help") {
       print_message("{}", kHelp);
     } else if (command == "/regenerate") {
@@ -157,7 +157,7 @@ class Dialogue {
 
   ChatSession& session_;
   LineReader lines_;
-  bool over_ = false, failed_ = false;
+  bool ended_ = false, failed_ = false;
 };
 
 Result<int> run_chat(ChatFlags& flags) {
@@ -174,9 +174,9 @@ Result<int> run_chat(ChatFlags& flags) {
              answer_options(answer, tokenizer, transformer.config(), true,
                             {.max_new_tokens = transformer.config().max_position_embeddings}));
   // The conversation is only in memory, so the first Ctrl-C must never end the program.
-  const UnsavedWork conversation_is_here;
+  const UnsavedWork unsaved;
   // The prefill of a long message takes seconds, and an interrupt has to end it at once.
-  const StoppableLoops at_once(interrupt_request());
+  const StoppableLoops stoppable(interrupt_request());
   ChatSession session({.tokenizer = tokenizer,
                        .transformer = transformer,
                        .options = std::move(options),
@@ -184,7 +184,7 @@ Result<int> run_chat(ChatFlags& flags) {
                        .device = answer.device,
                        .timings = flags.timings},
                       std::move(conversation));
-  return Dialogue(session).run();
+  return ChatLoop(session).run();
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ void add_chat(Program& program) {
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
   program.set_run(
-      command, [flags] { return run_chat(*flags); }, Processes::kLeads);
+      command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

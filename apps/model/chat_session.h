@@ -34,7 +34,7 @@ class ChatSession {
   // last message has no answer, the new message replaces it. After an error the conversation is as
   // before the call; errors are a template that refuses the message and a context that is full. An
   // interrupt ends the answer, and the part that was written stays in the conversation.
-  Status say(const std::string& message);
+  Status send(const std::string& message);
   // Answers the last message of the user again and drops the earlier answer. Error: the user has
   // not said anything.
   Status regenerate();
@@ -55,7 +55,7 @@ class ChatSession {
   ChatModel model_;
   text::Conversation conversation_;
   model::PromptCache cache_;
-  uint64_t answers_ = 0;
+  uint64_t answer_count_ = 0;
 };
 
 }  // namespace neuronmm::apps

@@ -176,7 +176,7 @@ void add_check(Program& program) {
   auto flags = std::make_shared<CheckFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_check(*flags); }, Processes::kLeads);
+      command, [flags] { return run_check(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

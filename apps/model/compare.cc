@@ -131,7 +131,7 @@ Result<ComparedModel> evaluate_model(const std::string& folder,
 
 // Returns the options for computing the quality. A simulated device only predicts times, so the CPU
 // computes the quality.
-DeviceOptions host(DeviceOptions device) {
+DeviceOptions quality_device(DeviceOptions device) {
   if (device.simulated()) device.device = "cpu";
   return device;
 }
@@ -244,7 +244,7 @@ Result<int> run_compare(const CompareFlags& flags) {
   const auto settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto tasks, tasks_with_files(flags.evaluation));
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
-  NMM_ASSIGN(const auto backend, make_backend(host(flags.device)));
+  NMM_ASSIGN(const auto backend, make_backend(quality_device(flags.device)));
 
   Progress progress(stderr);
   const Evaluator evaluator = {data, settings, progress};
@@ -280,7 +280,7 @@ void add_compare(Program& program) {
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_compare(*flags); }, Processes::kLeads);
+      command, [flags] { return run_compare(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

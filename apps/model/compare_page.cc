@@ -24,24 +24,26 @@ std::string colour_of(size_t model) {
   return kColours[model % std::size(kColours)];
 }
 
-std::string cell(const char* tag, const std::string& text) {
+std::string html_element(const char* tag, const std::string& text) {
   return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
 }
 
 std::string html_row(const char* tag, const std::string& name,
                      const std::vector<std::string>& cells) {
-  std::string row = "<tr>" + cell("th", name);
-  for (const std::string& text : cells) row += cell(tag, text);
+  std::string row = "<tr>" + html_element("th", name);
+  for (const std::string& text : cells) row += html_element(tag, text);
   return row + "</tr>\n";
 }
 
 // Wraps an element that may be wider than the page, so that it scrolls by itself.
-std::string wide(const std::string& html) { return "<div class=\"wide\">\n" + html + "</div>\n"; }
+std::string scrollable(const std::string& html) {
+  return "<div class=\"wide\">\n" + html + "</div>\n";
+}
 
 std::string html_table(const ComparisonTable& table) {
   std::string html = "<table>\n" + html_row("th", "", table.models);
   for (const ComparisonTable::Row& row : table.rows) html += html_row("td", row.name, row.cells);
-  return wide(html + "</table>\n");
+  return scrollable(html + "</table>\n");
 }
 
 // A quantity for the horizontal axis of the scatter charts.
@@ -121,7 +123,7 @@ std::string speed_plot(const Models& models, const std::string& speedup_name) {
     series.values[i] = models[i].speedup;
   }
   chart.one_per_group = true;
-  return "<h2>Speed</h2>\n" + wide(bar_figure(chart));
+  return "<h2>Speed</h2>\n" + scrollable(bar_figure(chart));
 }
 
 std::string layers_plot(const Models& models) {
@@ -143,7 +145,7 @@ std::string layers_plot(const Models& models) {
                                   : NAN);
     }
   }
-  return dense.empty() || chart.series.empty() ? "" : wide(bar_figure(chart));
+  return dense.empty() || chart.series.empty() ? "" : scrollable(bar_figure(chart));
 }
 
 std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
@@ -160,9 +162,9 @@ std::string ranks_table(const ComparedModel& model) {
     up.push_back(rank_text(ranks.up));
     down.push_back(rank_text(ranks.down));
   }
-  return html +
-         wide("<table>\n" + html_row("th", "rank of layer", layers) + html_row("td", "gate", gate) +
-              html_row("td", "up", up) + html_row("td", "down", down) + "</table>\n");
+  return html + scrollable("<table>\n" + html_row("th", "rank of layer", layers) +
+                           html_row("td", "gate", gate) + html_row("td", "up", up) +
+                           html_row("td", "down", down) + "</table>\n");
 }
 
 std::string layers_section(const Models& models) {
@@ -178,7 +180,7 @@ std::string layers_section(const Models& models) {
 std::string compare_page(const Models& models, const ComparisonTable& table,
                          const std::string& speedup_name, const std::vector<std::string>& notes) {
   std::string page = page_head("neuronmm compare");
-  for (const std::string& note : notes) page += cell("p", note) + "\n";
+  for (const std::string& note : notes) page += html_element("p", note) + "\n";
   page += html_table(table) + quality_plots(models) + speed_plot(models, speedup_name) +
           layers_section(models);
   return page + "</body>\n</html>\n";

@@ -158,10 +158,10 @@ Result<int> run(const CompressFlags& flags) {
   const auto on_model = [&](const fs::path& model) {
     compress::CompressRequest of_model = request;
     of_model.model = model;
-    return run_by_data(model, flags.device,
-                       [&](const ops::Backend& backend, compress::DataParallel* others) {
-                         return compress_with(flags, of_model, backend, others);
-                       });
+    return run_data_parallel(model, flags.device,
+                             [&](const ops::Backend& backend, compress::DataParallel* others) {
+                               return compress_with(flags, of_model, backend, others);
+                             });
   };
   return run_on_floats(request.model, request.out,
                        {.dequantize = flags.dequantize, .force = request.force}, on_model);
@@ -175,7 +175,7 @@ void add_compress(Program& program) {
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run(*flags); }, Processes::kEach);
+      command, [flags] { return run(*flags); }, ProcessMode::kDataParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -18,7 +18,7 @@ using DataCommand = std::function<Result<int>(const ops::Backend&, compress::Dat
 
 // Calls `command` in process 0 and helps it in the others. Returns the exit code; in the other
 // processes it is 1 if they could not help. Every process must be able to read the folder `model`.
-Result<int> run_by_data(const std::filesystem::path& model, const DeviceOptions& device,
-                        const DataCommand& command);
+Result<int> run_data_parallel(const std::filesystem::path& model, const DeviceOptions& device,
+                              const DataCommand& command);
 
 }  // namespace neuronmm::apps

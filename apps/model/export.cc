@@ -43,18 +43,18 @@ exports::Prediction prediction_of(const eval::LatencyReport& report) {
 
 // Makes a model of this shape whose weights are zeros. Its latency on a simulated device is the
 // same as with any other weights.
-Result<model::Transformer> of_zeros(const io::ModelConfig& config, const ExportFlags& flags,
-                                    const ops::Backend& backend) {
+Result<model::Transformer> model_of_zeros(const io::ModelConfig& config, const ExportFlags& flags,
+                                          const ops::Backend& backend) {
   NMM_ASSIGN(auto zeros, io::Checkpoint::zeros(flags.model, model::tensor_specs(config)));
   return model::Transformer::load(config, std::move(zeros), backend);
 }
 
-Status predict(const ExportFlags& flags, exports::Manifest& manifest) {
+Status predict_latencies(const ExportFlags& flags, exports::Manifest& manifest) {
   NMM_ASSIGN(const auto backend, make_latency_backend({.device = manifest.choice.device}));
   io::ModelConfig dense = manifest.config;
   dense.compression.reset();
-  NMM_ASSIGN(const auto dense_model, of_zeros(dense, flags, *backend));
-  NMM_ASSIGN(const auto factored_model, of_zeros(manifest.config, flags, *backend));
+  NMM_ASSIGN(const auto dense_model, model_of_zeros(dense, flags, *backend));
+  NMM_ASSIGN(const auto factored_model, model_of_zeros(manifest.config, flags, *backend));
   const model::Transformer* const models[] = {&dense_model, &factored_model};
   const eval::LatencySettings settings = {
       .prompt_tokens = flags.prompt_tokens, .new_tokens = flags.new_tokens, .runs = 1};
@@ -79,12 +79,13 @@ Status check_lengths(const std::vector<PromptTokens>& prompts, const ExportFlags
 // Checks that the model has enough positions for the sequences that it is timed with on the target.
 Status check_positions(const ExportFlags& flags, const exports::Manifest& manifest) {
   const int64_t length = exports::sequence_length(manifest);
-  const int64_t most = manifest.config.max_position_embeddings;
-  if (length <= most) return {};
+  const int64_t max_length = manifest.config.max_position_embeddings;
+  if (length <= max_length) return {};
   return fail(
       "--prompt-tokens, --new-tokens: {} of {} need a sequence of {} in {}, found "
       "\"max_position_embeddings\" {}",
-      flags.prompt_tokens + flags.new_tokens, flags.model.string(), length, flags.target, most);
+      flags.prompt_tokens + flags.new_tokens, flags.model.string(), length, flags.target,
+      max_length);
 }
 
 Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags,
@@ -129,7 +130,7 @@ Result<int> run_export(const ExportFlags& flags) {
   manifest.use = exports::kernel_use(manifest.config, manifest.target);
   NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
                                               flags.prompt_tokens, manifest.use));
-  NMM_TRY(predict(flags, manifest));
+  NMM_TRY(predict_latencies(flags, manifest));
   NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
   print_summary(report, flags, manifest);
   NMM_TRY(report.write_json_text(exports::export_json(manifest)));

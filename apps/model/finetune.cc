@@ -27,10 +27,10 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  setenv(kWaitPolicy, kSleepingThreads, /*overwrite=*/0);
-  setenv(kAllocator, kMemoryIsKept, /*overwrite=*/0);
+  setenv(kWaitPolicyVariable, kPassiveWait, /*overwrite=*/0);
+  setenv(kAllocatorVariable, kKeepFreedMemory, /*overwrite=*/0);
   execv(trainer.c_str(), argv.data());
-  if (errno == ENOENT) return trainer_is_missing(trainer);
+  if (errno == ENOENT) return missing_trainer_error(trainer);
   return fail("{}: cannot be run: {}", trainer.string(), strerror(errno));
 }
 

@@ -23,9 +23,9 @@ std::string check_positive(const std::string& text) {
 void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::Recipe& recipe = flags.request.recipe;
   const auto count = [&](const char* name, int64_t& value, const char* help,
-                         int64_t most = int64_t{1} << 24) {
+                         int64_t max = int64_t{1} << 24) {
     command->add_option(name, value, help)
-        ->check(CLI::Range(int64_t{1}, most))
+        ->check(CLI::Range(int64_t{1}, max))
         ->capture_default_str();
   };
   command

@@ -29,15 +29,15 @@ class FloatFolder {
   Status create(bool force);
   // Returns the path of the model folder with the floats.
   const std::filesystem::path& model() const { return model_; }
-  // Writes the floats of the model `rounded` to the folder (compress/dequantize.h). Nothing is
+  // Writes the floats of the model `quantized` to the folder (compress/dequantize.h). Nothing is
   // written if an earlier run has left the same floats there.
-  Status dequantize(const std::filesystem::path& rounded, Progress& progress);
+  Status dequantize(const std::filesystem::path& quantized, Progress& progress);
   // Keeps the folder after the destructor, so that the same command can go on with it.
-  void keep() { ours_ = false; }
+  void keep() { owned_ = false; }
 
  private:
-  std::filesystem::path out_, parent_, mark_, model_;
-  bool ours_ = false;
+  std::filesystem::path out_, parent_, marker_, model_;
+  bool owned_ = false;
 };
 
 // The flags --dequantize and --force.

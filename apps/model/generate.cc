@@ -114,7 +114,7 @@ void add_generate(Program& program) {
                    "print the log-probability of each token and of the N most likely ones")
       ->check(CLI::Range(0, 1000));
   program.set_run(
-      command, [flags] { return run_generate(*flags); }, Processes::kLeads);
+      command, [flags] { return run_generate(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -52,7 +52,7 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
 
 // Imports the weights as fp32 and quantizes them afterwards. fp32 represents every GGUF format
 // exactly.
-Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& progress) {
+Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));
   NMM_ASSIGN(auto summary,
@@ -64,20 +64,20 @@ Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& p
                                              .force = flags.force};
   const auto backend = make_backend({});
   if (!backend.ok()) return backend.error();
-  NMM_ASSIGN(const auto rounded, compress::quantize(request, **backend, progress));
-  summary.bytes_after = rounded.bytes_after;
+  NMM_ASSIGN(const auto quantized, compress::quantize(request, **backend, progress));
+  summary.bytes_after = quantized.bytes_after;
   return summary;
 }
 
-Result<gguf::ImportSummary> import_as_asked(const ImportFlags& flags, Progress& progress) {
-  if (flags.bits) return import_rounded(flags, progress);
+Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress) {
+  if (flags.bits) return import_quantized(flags, progress);
   return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
 }
 
 Result<int> run_import(const ImportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, import_as_asked(flags, progress));
+  NMM_ASSIGN(const auto summary, import_file(flags, progress));
   print_summary(report, summary, flags);
   NMM_TRY(report.write_json(Json{{"files", summary.files},
                                  {"output", flags.out},

@@ -14,7 +14,7 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int kRememberedLines = 1000;
+constexpr int kHistoryLines = 1000;
 
 // Reads one key for libedit. Returns 1, or 0 at the end of the input, or -1 after an interrupt. The
 // function of libedit itself reads again after a signal, and a Ctrl-C would wait for the next key.
@@ -45,7 +45,7 @@ class LineReader::Editor {
   Editor() : editor_(el_init("neuronmm", stdin, stderr, stderr)), history_(history_init()) {
     std::setlocale(LC_CTYPE, "C.UTF-8");
     HistEvent event;
-    history(history_, &event, H_SETSIZE, kRememberedLines);
+    history(history_, &event, H_SETSIZE, kHistoryLines);
     history(history_, &event, H_SETUNIQUE, 1);
     el_set(editor_, EL_CLIENTDATA, this);
     el_set(

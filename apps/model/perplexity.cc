@@ -68,7 +68,7 @@ Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
 
 // Keeps the first `limit` chunks. A text with fewer chunks is an error, because the report would
 // look as if there were as many as the user asked for.
-Status cut(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
+Status keep_first_chunks(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
   if (limit == 0) return {};
   const int64_t chunks = std::ssize(tokens) / context;
   if (chunks < limit) {
@@ -103,18 +103,19 @@ void print_divergence(const ReportWriter& writer, const std::string& reference,
 }
 
 // The perplexity of the model and, with --reference, its divergence from the reference.
-struct Measured {
+struct PerplexityResult {
   eval::PerplexityReport report;
   std::optional<eval::DivergenceSummary> divergence;
 };
 
-Result<Measured> measure(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                         const std::string& text, std::span<const text::TokenId> tokens,
-                         int64_t context, const PerplexityFlags& flags) {
+Result<PerplexityResult> measure(const model::Transformer& transformer,
+                                 const text::Tokenizer& tokenizer, const std::string& text,
+                                 std::span<const text::TokenId> tokens, int64_t context,
+                                 const PerplexityFlags& flags) {
   Progress progress(stderr);
   if (flags.reference.empty()) {
     NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress));
-    return Measured{std::move(report), {}};
+    return PerplexityResult{std::move(report), {}};
   }
   NMM_ASSIGN(const auto reference_tokenizer, text::Tokenizer::load(flags.reference));
   NMM_TRY(eval::check_same_tokens(reference_tokenizer, flags.reference, tokenizer, flags.model_dir,
@@ -123,11 +124,11 @@ Result<Measured> measure(const model::Transformer& transformer, const text::Toke
              model::Transformer::load(flags.reference, transformer.backend()));
   NMM_ASSIGN(auto paired,
              eval::paired_perplexity(reference, transformer, tokens, context, progress));
-  return Measured{std::move(paired.report), paired.divergence};
+  return PerplexityResult{std::move(paired.report), paired.divergence};
 }
 
-Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Measured& measured,
-                  bool calibrated_on) {
+Status write_json(ReportWriter& writer, const PerplexityFlags& flags,
+                  const PerplexityResult& measured, bool calibrated_on) {
   nlohmann::ordered_json json = {{"model", flags.model_dir}, {"text", flags.text}};
   json.update(eval::perplexity_json(measured.report));
   json["calibrated_on_text"] = calibrated_on;
@@ -154,7 +155,7 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
     return fail("{}: expected at least the {} tokens of one chunk (--context), found {}",
                 flags.text == "-" ? "standard input" : flags.text, context, tokens.size());
   }
-  NMM_TRY(cut(tokens, context, flags.limit));
+  NMM_TRY(keep_first_chunks(tokens, context, flags.limit));
   const bool calibrated_on = io::calibrated_on(transformer.config(), io::checksum(text));
   if (calibrated_on) note_calibrated_on(flags.model_dir, flags.text);
   NMM_ASSIGN(const auto measured, measure(transformer, tokenizer, text, tokens, context, flags));
@@ -177,7 +178,7 @@ void add_perplexity(Program& program) {
   auto flags = std::make_shared<PerplexityFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_perplexity(*flags); }, Processes::kLeads);
+      command, [flags] { return run_perplexity(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

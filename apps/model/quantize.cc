@@ -189,13 +189,14 @@ void add_quantize(Program& program) {
             flags->request.model, flags->request.out,
             {.dequantize = flags->dequantize, .force = flags->request.force},
             [&](const std::filesystem::path& model) {
-              return run_by_data(model, flags->device,
-                                 [&](const ops::Backend& backend, compress::DataParallel* others) {
-                                   return quantize_with(*flags, model, backend, others);
-                                 });
+              return run_data_parallel(
+                  model, flags->device,
+                  [&](const ops::Backend& backend, compress::DataParallel* others) {
+                    return quantize_with(*flags, model, backend, others);
+                  });
             });
       },
-      Processes::kEach);
+      ProcessMode::kDataParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -171,7 +171,7 @@ void add_serve(Program& program) {
                                   "Serve a model over HTTP, with OpenAI's and Anthropic's APIs");
   add_serve_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_serve(*flags); }, Processes::kLeads);
+      command, [flags] { return run_serve(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -19,7 +19,7 @@ struct StreamedAnswer {
 };
 
 // How an answer is written.
-struct AnswerStream {
+struct StreamOptions {
   std::vector<std::string> stop;  // the text ends before the first of these strings
   // Whether the answer continues the text of the prompt. In a chat it is a text of its own.
   bool continues_prompt = false;
@@ -34,7 +34,7 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      const text::Tokenizer& tokenizer,
                                      std::span<const text::TokenId> prompt,
                                      const model::GenerateOptions& options,
-                                     const AnswerStream& how);
+                                     const StreamOptions& stream_options);
 
 // Prints one line of timings on standard error. Standard output holds only the text of the answer.
 void print_timings(size_t prompt_tokens, const model::Generation& generation,

@@ -33,15 +33,16 @@ class ChatCommand : public ProgramTest {
   }
 
   // The result of a chat through a pipe: the answers, one per line, and the messages.
-  struct Talk {
+  struct ChatResult {
     int exit_code;
     std::string answers, messages;
   };
-  Talk talk(const std::string& input, const std::string& flags = "--greedy --max-new-tokens 12") {
+  ChatResult run_chat(const std::string& input,
+                      const std::string& flags = "--greedy --max-new-tokens 12") {
     const std::string typed = write("typed", input), errors = path("errors");
     const Outcome outcome =
-        outcome_of(fmt::format("'{}' chat '{}' {} <'{}' 2>'{}'", program_path().string(),
-                               path("model"), flags, typed, errors));
+        run_shell(fmt::format("'{}' chat '{}' {} <'{}' 2>'{}'", program_path().string(),
+                              path("model"), flags, typed, errors));
     return {outcome.exit_code, outcome.output, read(errors)};
   }
   Json saved(const std::string& name) const { return Json::parse(read(path(name)))["messages"]; }
@@ -60,7 +61,8 @@ Json message(const char* role, const std::string& content) {
 
 // Each answer equals the answer that a process with an empty cache gives to the same conversation.
 TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
-  const Talk both = talk("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
+  const ChatResult both =
+      run_chat("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
   EXPECT_EQ(both.exit_code, 0) << both.messages;
   Json messages = saved("both.json");
   ASSERT_EQ(messages.size(), 4u);
@@ -68,9 +70,9 @@ TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
   EXPECT_EQ(messages[2], message("user", "Then a dog came"));
   EXPECT_FALSE(messages[1]["content"].get<std::string>().empty());
   messages.erase(3);
-  const Talk second =
-      talk("/save " + path("second.json") + "\n",
-           "--greedy --max-new-tokens 12 --messages " + write("first.json", messages.dump()));
+  const ChatResult second =
+      run_chat("/save " + path("second.json") + "\n",
+               "--greedy --max-new-tokens 12 --messages " + write("first.json", messages.dump()));
   EXPECT_EQ(second.exit_code, 0) << second.messages;
   EXPECT_EQ(saved("second.json"), saved("both.json"));
   EXPECT_EQ(neuronmm("generate " + path("model") +
@@ -81,15 +83,15 @@ TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
 }
 
 TEST_F(ChatCommand, ATurnComputesOnlyItsOwnTokens) {
-  const Talk talked = talk("One day, a cat\nThen a dog came\n/regenerate\n",
-                           "--greedy --max-new-tokens 12 --timings");
-  EXPECT_EQ(line(talked.messages, 0).find("kept"), std::string::npos) << talked.messages;
+  const ChatResult result = run_chat("One day, a cat\nThen a dog came\n/regenerate\n",
+                                     "--greedy --max-new-tokens 12 --timings");
+  EXPECT_EQ(line(result.messages, 0).find("kept"), std::string::npos) << result.messages;
   for (const size_t turn : {1, 2}) {
     int64_t prompt = 0, kept = 0;
-    ASSERT_EQ(std::sscanf(line(talked.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
+    ASSERT_EQ(std::sscanf(line(result.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
                           &prompt, &kept),
               2)
-        << talked.messages;
+        << result.messages;
     if (turn == 1) {
       EXPECT_GT(kept, prompt / 2);
     } else {
@@ -99,33 +101,34 @@ TEST_F(ChatCommand, ATurnComputesOnlyItsOwnTokens) {
 }
 
 TEST_F(ChatCommand, RegenerateDrawsANewAnswerThatReplacesTheOld) {
-  const Talk talked =
-      talk("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
-           "--temperature 1.5 --seed 3 --max-new-tokens 12");
-  EXPECT_EQ(talked.exit_code, 0) << talked.messages;
+  const ChatResult result =
+      run_chat("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
+               "--temperature 1.5 --seed 3 --max-new-tokens 12");
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
   const Json a = saved("a"), b = saved("b");
   ASSERT_EQ(a.size(), 2u);
   ASSERT_EQ(b.size(), 2u);
   EXPECT_NE(a[1], b[1]);
-  const Talk nothing = talk("/regenerate\n");
+  const ChatResult nothing = run_chat("/regenerate\n");
   EXPECT_EQ(nothing.exit_code, 1);
   EXPECT_NE(nothing.messages.find("no message to answer again"), std::string::npos);
 }
 
 TEST_F(ChatCommand, CommandsChangeTheConversation) {
   const std::string file = path("c.json");
-  talk("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n", "--max-new-tokens 2");
+  run_chat("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n",
+           "--max-new-tokens 2");
   Json messages = saved("c.json");
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0], message("user", "A"));
-  talk("/load " + file + "\n/system Be kind\n  /not a command \n/save " + file + "\n",
-       "--max-new-tokens 2");
+  run_chat("/load " + file + "\n/system Be kind\n  /not a command \n/save " + file + "\n",
+           "--max-new-tokens 2");
   messages = saved("c.json");
   ASSERT_EQ(messages.size(), 5u);
   EXPECT_EQ(messages[0], message("system", "Be kind"));
   EXPECT_EQ(messages[3], message("user", "/not a command"));
-  talk("\"\"\"two\n\nlines\"\"\"\n\n   \n/save " + file + "\n/exit\nnot said\n",
-       "--system X --max-new-tokens 2");
+  run_chat("\"\"\"two\n\nlines\"\"\"\n\n   \n/save " + file + "\n/exit\nnot said\n",
+           "--system X --max-new-tokens 2");
   messages = saved("c.json");
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[0], message("system", "X"));
@@ -134,10 +137,10 @@ TEST_F(ChatCommand, CommandsChangeTheConversation) {
 
 TEST_F(ChatCommand, TemplateVariablesReachTheTemplate) {
   const std::string flags = "--greedy --max-new-tokens 12 --chat-template-kwargs ";
-  const Talk with = talk("Hello\n", flags + R"('{"start": "The dog"}')");
+  const ChatResult with = run_chat("Hello\n", flags + R"('{"start": "The dog"}')");
   EXPECT_EQ(with.exit_code, 0) << with.messages;
-  EXPECT_NE(with.answers, talk("Hello\n").answers);
-  const Talk wrong = talk("Hello\n", flags + "'[1]'");
+  EXPECT_NE(with.answers, run_chat("Hello\n").answers);
+  const ChatResult wrong = run_chat("Hello\n", flags + "'[1]'");
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_NE(wrong.messages.find("--chat-template-kwargs: expected an object"), std::string::npos);
 }
@@ -148,26 +151,26 @@ TEST_F(ChatCommand, ErrorsLeaveTheConversationUnchanged) {
   const std::string thesis = write("thesis.tex", "\\begin{document}"), file = path("c.json");
   std::string longer;
   for (int i = 0; i < 400; ++i) longer += "a dog and ";
-  const Talk talked = talk("Hello\n/bogus\n/save\n/save " + thesis + "\n/load " + thesis +
-                               "\nno \xff UTF-8\n" + longer + "\n/save " + file + "\n",
-                           "--greedy --max-new-tokens 3");
-  EXPECT_EQ(talked.exit_code, 1);
+  const ChatResult result = run_chat("Hello\n/bogus\n/save\n/save " + thesis + "\n/load " + thesis +
+                                         "\nno \xff UTF-8\n" + longer + "\n/save " + file + "\n",
+                                     "--greedy --max-new-tokens 3");
+  EXPECT_EQ(result.exit_code, 1);
   for (const char* words :
        {"/bogus: no such command", "/save: expected the name of a file", "not replaced",
         "thesis.tex", "expected UTF-8", "max_position_embeddings"}) {
-    EXPECT_NE(talked.messages.find(words), std::string::npos) << words << "\n" << talked.messages;
+    EXPECT_NE(result.messages.find(words), std::string::npos) << words << "\n" << result.messages;
   }
   EXPECT_EQ(read(thesis), "\\begin{document}");
   EXPECT_EQ(saved("c.json").size(), 2u);
   const std::string wrong = write("wrong.json", R"([{"role": "wizard", "content": "x"}])");
-  EXPECT_NE(talk("Hello\n", "--messages " + wrong).messages.find("no such role"),
+  EXPECT_NE(run_chat("Hello\n", "--messages " + wrong).messages.find("no such role"),
             std::string::npos);
 }
 
 TEST_F(ChatCommand, EmptyInputIsNoError) {
-  const Talk talked = talk("");
-  EXPECT_EQ(talked.exit_code, 0);
-  EXPECT_EQ(talked.answers + talked.messages, "");
+  const ChatResult result = run_chat("");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.answers + result.messages, "");
 }
 
 TEST_F(ChatCommand, AModelWithoutAChatTemplateIsRefused) {
@@ -212,7 +215,7 @@ class Terminal {
   // Returns whether more letters appear than "Hello" has, which must be a part of an answer. If
   // Hello is typed before the program reads single keys, it is echoed twice: by the system, then by
   // the program.
-  bool says_something() {
+  bool shows_an_answer() {
     const std::ptrdiff_t echoed = std::ssize(std::string_view("Hello"));
     return wait_for([&] {
              const std::ptrdiff_t letters =
@@ -285,7 +288,7 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
   for (int turn = 0; turn < 2; ++turn) {
     terminal.type("Hello\r");
     ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-    ASSERT_TRUE(terminal.says_something()) << terminal.shown();
+    ASSERT_TRUE(terminal.shows_an_answer()) << terminal.shown();
     terminal.type("\x03");
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
@@ -320,7 +323,7 @@ TEST_F(ChatOnATerminal, SigtermEndsTheChat) {
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("Hello\r");
   ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-  ASSERT_TRUE(terminal.says_something()) << terminal.shown();
+  ASSERT_TRUE(terminal.shows_an_answer()) << terminal.shown();
   terminal.signal(SIGTERM);
   EXPECT_EQ(terminal.exit_code(), 130);
 }

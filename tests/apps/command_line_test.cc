@@ -111,7 +111,7 @@ TEST_F(CommandLine, FoldersWithPivotsAreInspectedQuantizedAndTimed) {
 TEST_F(CommandLine, CompressWritesQuantizedWeights) {
   const std::string svd = "compress " + kDemo + " --form uv --ratio 0.2 --block 64 --method svd",
                     json = path("report.json");
-  const auto written = [&](const std::string& weights, const char* as) {
+  const auto compressed_bytes = [&](const std::string& weights, const char* as) {
     const std::string out = path("out"), flags = " --force --weights " + weights;
     expect(neuronmm(svd + flags + " -o " + out + " --json " + json), 0, {"written to"});
     const auto report = nlohmann::json::parse(read(json));
@@ -124,9 +124,10 @@ TEST_F(CommandLine, CompressWritesQuantizedWeights) {
     expect(neuronmm(svd + flags + " --dry-run"), 0, {fmt::format("{} bytes", bytes).c_str()});
     return bytes;
   };
-  const int64_t six = written("int6", "6 bits");
-  const int64_t four = written("int4", "4 bits in groups of 16, lm_head 6 bits");
-  const int64_t least = written("int4 --group 32 --lm-head-bits 4", "4 bits in groups of 32");
+  const int64_t six = compressed_bytes("int6", "6 bits");
+  const int64_t four = compressed_bytes("int4", "4 bits in groups of 16, lm_head 6 bits");
+  const int64_t least =
+      compressed_bytes("int4 --group 32 --lm-head-bits 4", "4 bits in groups of 32");
   EXPECT_LT(four, six);
   EXPECT_LT(least, four);
   expect(neuronmm(svd + " -o x --weights int8 --group 16"), 2, {"--group", "4 bits", "int8"});

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launched.h"
+#include "launched_program.h"
 
 namespace {
 
@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
-using neuronmm::apps::outcome_of;
 using neuronmm::apps::read;
+using neuronmm::apps::run_shell;
 using neuronmm::apps::why_no_launch;
 using neuronmm::parallel::mpirun;
 
@@ -27,13 +27,13 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
     if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
     ProgramTest::SetUp();
   }
-  static std::string launched(int processes) { return processes == 1 ? "" : mpirun(processes); }
+  static std::string launcher(int processes) { return processes == 1 ? "" : mpirun(processes); }
 
   // Returns the output folder. It has the same name in each run, because the model card names it.
-  std::string made_by(int processes, const std::string& command) const {
+  std::string output_of(int processes, const std::string& command) const {
     const std::string folder = path(std::to_string(processes));
     fs::create_directories(folder);
-    expect(neuronmm(command + " -o out --threads 1", "cd " + folder + " && " + launched(processes)),
+    expect(neuronmm(command + " -o out --threads 1", "cd " + folder + " && " + launcher(processes)),
            0, {});
     return folder + "/out";
   }
@@ -48,8 +48,8 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
     EXPECT_GE(files, 4u);
   }
   void expect_all_same(const std::string& command, std::initializer_list<int> all = {2, 4}) {
-    const std::string one = made_by(1, command);
-    for (const int processes : all) expect_same(one, made_by(processes, command));
+    const std::string one = output_of(1, command);
+    for (const int processes : all) expect_same(one, output_of(processes, command));
   }
 };
 
@@ -98,20 +98,20 @@ TEST_F(DataProcesses, FitWritesTheSameBytes) {
 TEST_F(DataProcesses, ARunGoesOnAfterAProcessWasKilled) {
   const std::string command =
       "compress " + kDemo + kText + " --form uv --method whitened --ratio 0.3 --block 16";
-  const std::string whole = made_by(1, command);
+  const std::string whole = output_of(1, command);
   const std::string folder = path("3"), program = neuronmm::program_path().string();
   fs::create_directories(folder);
   const auto killed =
-      outcome_of("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
-                 " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
-                 "until ls out.partial/*/gram-00000* >/dev/null 2>&1 || ! kill -0 $job; do\n"
-                 "sleep 0.01; done\n"
-                 "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
-                 "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
-                 "wait $job; exit $?");
+      run_shell("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
+                " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
+                "until ls out.partial/*/gram-00000* >/dev/null 2>&1 || ! kill -0 $job; do\n"
+                "sleep 0.01; done\n"
+                "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
+                "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
+                "wait $job; exit $?");
   EXPECT_NE(killed.exit_code, 0) << killed.output;
   EXPECT_FALSE(fs::exists(folder + "/out"));
-  expect_same(whole, made_by(3, command));
+  expect_same(whole, output_of(3, command));
 }
 
 TEST_F(DataProcesses, AnErrorIsPrintedOnce) {

@@ -68,7 +68,7 @@ TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
         "bash -c '. {}; COMP_WORDS=({}); COMP_CWORD={}; _neuronmm; printf \"%s\\n\" "
         "\"${{COMPREPLY[@]}}\"'",
         script.string(), words, current);
-    const Outcome found = outcome_of(command);
+    const Outcome found = run_shell(command);
     EXPECT_EQ(found.exit_code, 0) << found.output;
     return captures(found.output, R"(^(\S+)$)");
   };

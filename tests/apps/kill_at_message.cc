@@ -24,7 +24,7 @@ bool is_last() {
          std::atoi(process) + 1 == std::atoi(processes);
 }
 
-void reach(long message) {
+void kill_if_chosen(long message) {
   const char* const at = std::getenv("KILL_AT_MESSAGE");
   if (at != nullptr && std::atol(at) == message && is_last()) std::raise(SIGKILL);
 }
@@ -44,12 +44,12 @@ struct Counter {
 }  // namespace
 
 extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  reach(0);
+  kill_if_chosen(0);
   return PMPI_Init_thread(argc, argv, required, provided);
 }
 
 extern "C" int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm comm, MPI_Request* request) {
-  if (tag == 1) reach(++sent);
+  if (tag == 1) kill_if_chosen(++sent);
   return PMPI_Isend(bytes, count, type, to, tag, comm, request);
 }

@@ -104,7 +104,7 @@ TEST_F(NkiCommand, BadInputIsRefused) {
 
 bool can_trace() {
   return fs::exists(neuronmm::source_dir() / "python/nki/run.py") &&
-         neuronmm::apps::outcome_of(
+         neuronmm::apps::run_shell(
              "python3 -c 'import numpy' 2>&1 || /usr/bin/python3 -c 'import numpy' 2>&1")
                  .exit_code == 0;
 }

@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // Runs a line in bash, in which "neuronmm" is the program.
-Outcome shell(const std::string& line) {
+Outcome run_bash(const std::string& line) {
   const std::string script = "neuronmm() { '" + program_path().string() + "' \"$@\"; }\n" + line;
   const std::string quoted = "bash -c \"$SCRIPT\"";
   setenv("SCRIPT", script.c_str(), 1);
-  return outcome_of(quoted + " 2>&1 </dev/null");
+  return run_shell(quoted + " 2>&1 </dev/null");
 }
 
 class OperatingSystem : public ProgramTest {
@@ -34,20 +34,20 @@ class OperatingSystem : public ProgramTest {
   }
 };
 
-TEST_F(OperatingSystem, FullAndClosedStreamsAreNoticed) {
+TEST_F(OperatingSystem, FullAndClosedStreamsAreReported) {
   for (const char* command : {"inspect --tensors", "tokenize hello", "--help"}) {
     const std::string arguments = std::string(command) == "--help" ? "--help"
                                   : std::string(command) == "tokenize hello"
                                       ? "tokenize " + kDemo + " hello"
                                       : "inspect " + kDemo + " --tensors";
-    expect(shell("neuronmm " + arguments + " >/dev/full"), 1,
+    expect(run_bash("neuronmm " + arguments + " >/dev/full"), 1,
            {"cannot be written", "No space left"});
-    expect(shell("neuronmm " + arguments + " >&-"), 1, {"cannot be written"});
-    EXPECT_EQ(shell("neuronmm " + arguments + " 2>&- >/dev/null").exit_code, 0) << command;
+    expect(run_bash("neuronmm " + arguments + " >&-"), 1, {"cannot be written"});
+    EXPECT_EQ(run_bash("neuronmm " + arguments + " 2>&- >/dev/null").exit_code, 0) << command;
   }
   // A file that the program writes must not get the number of a closed stream.
-  EXPECT_EQ(shell("neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " +
-                  path("b") + " <&- >/dev/null 2>&-")
+  EXPECT_EQ(run_bash("neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " +
+                     path("b") + " <&- >/dev/null 2>&-")
                 .exit_code,
             0);
   EXPECT_EQ(read(path("b") + "/model.safetensors"), read(model() + "/model.safetensors"));
@@ -60,19 +60,21 @@ TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
   const std::string report = "\"scored_tokens\": 511,";  // a part of the report that has no times
   ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
   EXPECT_NE(read(path("o.json")).find(report), std::string::npos);
-  expect(shell("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
+  expect(run_bash("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
-  EXPECT_NE(shell("neuronmm " + command + "/dev/stdout").output.find(report), std::string::npos);
-  EXPECT_NE(shell("neuronmm " + command + "/dev/stdout > " + path("all") + "; cat " + path("all"))
+  EXPECT_NE(run_bash("neuronmm " + command + "/dev/stdout").output.find(report), std::string::npos);
+  EXPECT_NE(
+      run_bash("neuronmm " + command + "/dev/stdout > " + path("all") + "; cat " + path("all"))
+          .output.find(report),
+      std::string::npos);
+  const std::string reader = "mkfifo " + path("p") + "; cat " + path("p") + " & ";
+  EXPECT_NE(run_bash(reader + "neuronmm " + command + path("p") + " >/dev/null; wait")
                 .output.find(report),
             std::string::npos);
-  const std::string reader = "mkfifo " + path("p") + "; cat " + path("p") + " & ";
-  EXPECT_NE(
-      shell(reader + "neuronmm " + command + path("p") + " >/dev/null; wait").output.find(report),
-      std::string::npos);
-  EXPECT_NE(shell("neuronmm " + command + "- 2>/dev/null").output.find(report), std::string::npos);
+  EXPECT_NE(run_bash("neuronmm " + command + "- 2>/dev/null").output.find(report),
+            std::string::npos);
   EXPECT_TRUE(fs::is_fifo(path("p")));
-  expect(shell("neuronmm " + command + folder_.string()), 1, {"found a folder"});
+  expect(run_bash("neuronmm " + command + folder_.string()), 1, {"found a folder"});
 }
 
 TEST_F(OperatingSystem, PipesAndDevicesAreRefusedAsModelFiles) {
@@ -102,7 +104,7 @@ void expect_ends_soon(const std::string& line, int signal, double after_s) {
       "; start=$(date +%s%N); kill -" + std::to_string(signal) +
       " $pid; wait $pid; code=$?; end=$(date +%s%N); echo took $(((end-start)/1000000)) code $code";
   setenv("SCRIPT", script.c_str(), 1);
-  const std::string output = outcome_of("bash -c \"$SCRIPT\" 2>/dev/null").output;
+  const std::string output = run_shell("bash -c \"$SCRIPT\" 2>/dev/null").output;
   int milliseconds = -1, code = -1;
   const size_t found = output.rfind("took ");
   ASSERT_NE(found, std::string::npos) << output;
@@ -133,8 +135,8 @@ TEST_F(OperatingSystem, TheFirstSignalEndsEveryCommand) {
 TEST_F(OperatingSystem, AFileSizeLimitGivesAMessage) {
   const std::string compress =
       "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
-  expect(shell("ulimit -f 100; " + compress), 1, {"cannot be written", "too large"});
-  expect(shell(compress), 0, {"written to"});
+  expect(run_bash("ulimit -f 100; " + compress), 1, {"cannot be written", "too large"});
+  expect(run_bash(compress), 0, {"written to"});
 }
 
 TEST_F(OperatingSystem, AnAddressSpaceLimitGivesAMessage) {
@@ -143,11 +145,11 @@ TEST_F(OperatingSystem, AnAddressSpaceLimitGivesAMessage) {
 #endif
   const std::string compress =
       "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
-  expect(shell("ulimit -v 300000; " + compress + " --threads 1"), 1,
+  expect(run_bash("ulimit -v 300000; " + compress + " --threads 1"), 1,
          {"address space", "ulimit -v"});
-  expect(shell(compress), 0, {"written to"});
-  const Outcome tokens = shell("ulimit -v 200000; timeout 20 '" + program_path().string() +
-                               "' tokenize " + kDemo + " hello");
+  expect(run_bash(compress), 0, {"written to"});
+  const Outcome tokens = run_bash("ulimit -v 200000; timeout 20 '" + program_path().string() +
+                                  "' tokenize " + kDemo + " hello");
   EXPECT_EQ(tokens.exit_code, 0) << tokens.output;
 }
 
@@ -157,7 +159,7 @@ TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
   const std::string other =
       "neuronmm compress " + kDemo + " --ratio 0.2 --block 64 --method svd -o " + path("same");
   const Outcome both =
-      shell(one + " & first=$!; " + other + "; echo second $?; wait $first; echo first $?");
+      run_bash(one + " & first=$!; " + other + "; echo second $?; wait $first; echo first $?");
   const bool first = both.output.find("first 0") != std::string::npos,
              second = both.output.find("second 0") != std::string::npos;
   EXPECT_TRUE(first != second) << both.output;
@@ -180,10 +182,10 @@ TEST_F(OperatingSystem, NamesInFilesCannotControlATerminal) {
   EXPECT_NE(outcome.output.find("x.safetensors"), std::string::npos) << outcome.output;
 }
 
-TEST_F(OperatingSystem, TwoTunesShareOneCache) {
+TEST_F(OperatingSystem, TwoRunsOfTuneShareOneCache) {
   const std::string tune = "neuronmm tune xuv --cache " + path("tilings.json") + " --shape ";
   const Outcome both =
-      shell(tune + "128,128,128,128 & " + tune + "128,256,128,128; echo $?; wait $!; echo $?");
+      run_bash(tune + "128,128,128,128 & " + tune + "128,256,128,128; echo $?; wait $!; echo $?");
   EXPECT_EQ(both.output.find("neuronmm tune:"), std::string::npos) << both.output;
   const std::string cache = read(path("tilings.json"));
   EXPECT_NE(cache.find("xuv 128,128,128,128"), std::string::npos);

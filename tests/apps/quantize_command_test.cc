@@ -25,11 +25,11 @@ class QuantizeCommand : public neuronmm::apps::ProgramTest {
     return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
   }
   // Returns a model with weights of 4 bits.
-  std::string rounded_model() const {
+  std::string quantized_model() const {
     expect(neuronmm("quantize " + kDemo + " -o " + path("four") + " --bits 4"), 0, {});
     return path("four");
   }
-  void expect_nothing_beside(const std::string& name) const {
+  void expect_no_temporary_files(const std::string& name) const {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
       const std::string found = entry.path().filename();
       EXPECT_FALSE(found != name && found.starts_with(name + ".")) << found;
@@ -137,7 +137,7 @@ TEST_F(QuantizeCommand, WrongFlagsAndOutputsAreRefused) {
 }
 
 TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
-  const std::string four = rounded_model();
+  const std::string four = quantized_model();
   expect(neuronmm("quantize " + four + " -o " + path("eight") + " --dequantize --json " +
                   path("o.json")),
          0, {"written to", ("compare " + four).c_str()});
@@ -154,11 +154,11 @@ TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
   expect(neuronmm("inspect " + path("small")), 0, {"F32"});
   EXPECT_NE(read(path("small") + "/config.json").find("\"LlamaForCausalLM\""), std::string::npos);
   EXPECT_NE(read(path("small") + "/README.md").find("small: four"), std::string::npos);
-  for (const char* out : {"eight", "small"}) expect_nothing_beside(out);
+  for (const char* out : {"eight", "small"}) expect_no_temporary_files(out);
 }
 
 TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
-  const std::string four = rounded_model(), out = path("out");
+  const std::string four = quantized_model(), out = path("out");
   const std::string quantize = "quantize " + four + " -o " + out;
   expect(neuronmm("quantize " + kDemo + " -o " + out + " --dequantize"), 1,
          {"models/demo", "8, 6 or 4 bits", "floats"});
@@ -181,14 +181,14 @@ TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   EXPECT_TRUE(fs::exists(out + ".floats/of somebody else"));
   fs::remove_all(out + ".floats");
   EXPECT_FALSE(fs::exists(out));
-  expect_nothing_beside("out");
+  expect_no_temporary_files("out");
 }
 
 // The next run uses the floats that an interrupted run leaves. The test shows this with a file that
 // it adds to the floats: the file appears in the output. The interrupt comes when the floats are
 // complete, which is when origin.json exists.
 TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
-  const std::string four = rounded_model(), out = path("out");
+  const std::string four = quantized_model(), out = path("out");
   const std::string floats = out + ".floats/neuronmm-floats";
   const std::string command = "compress " + four + " -o " + out +
                               " --dequantize --form uv --ratio 0.2 --calibration " + kDemo +
@@ -197,11 +197,11 @@ TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
       write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +
                                 " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + floats +
                                 "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
-  expect(neuronmm::apps::outcome_of("bash '" + script + "' 2>&1"), 130, {"again to go on"});
+  expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"again to go on"});
   std::ofstream(floats + "/four/marker.json") << "{}";
   expect(neuronmm(command + " --calibration-tokens 1024"), 0, {"written to"});
   EXPECT_TRUE(fs::exists(out + "/marker.json"));
-  expect_nothing_beside("out");
+  expect_no_temporary_files("out");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Outcome {
 };
 
 // Runs a line in the shell and returns its exit code and standard output.
-inline Outcome outcome_of(const std::string& command) {
+inline Outcome run_shell(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> buffer;
@@ -43,8 +43,8 @@ inline Outcome outcome_of(const std::string& command) {
 // `errors_to` is where the shell redirects standard error.
 inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
                         const std::string& errors_to = "&1") {
-  return outcome_of(wrapper + " '" + program_path().string() + "' " + arguments + " 2>" +
-                    errors_to + " </dev/null");
+  return run_shell(wrapper + " '" + program_path().string() + "' " + arguments + " 2>" + errors_to +
+                   " </dev/null");
 }
 
 // Returns the content of a file.

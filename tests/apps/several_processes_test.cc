@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launched.h"
+#include "launched_program.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -62,16 +62,15 @@ TEST_F(SeveralProcesses, AnErrorIsPrintedOnceAndEndsAllProcesses) {
 
 TEST_F(SeveralProcesses, CommandLinesThatDifferAreRefused) {
   const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
-  const Outcome outcome = outcome_of(parallel::mpirun(1) + program + " --threads 1 : -n 1 " +
-                                     program + " --threads 2 2>&1 </dev/null");
+  const Outcome outcome = run_shell(parallel::mpirun(1) + program + " --threads 1 : -n 1 " +
+                                    program + " --threads 2 2>&1 </dev/null");
   expect(outcome, 1, {"expected the command line to be the same", "--threads 1", "--threads 2"});
 }
 
 TEST_F(SeveralProcesses, ThreadCountsThatDifferAreRefused) {
   const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
-  const Outcome outcome =
-      outcome_of(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
-                 " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
+  const Outcome outcome = run_shell(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
+                                    " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
   expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in 1"});
 }
 
@@ -87,8 +86,8 @@ TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   const std::string program =
       "'" + program_path().string() + "' generate /proc/self/cwd/model --prompt x --threads 1 ";
   const Outcome outcome =
-      outcome_of(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
-                 " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
+      run_shell(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
+                " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
   expect(outcome, 1, {"to be the same in all processes", "config.json "});
 }
 

@@ -25,15 +25,15 @@ namespace neuronmm::apps {
 // Returns why such tests cannot run here, or an empty text if they can.
 inline std::string why_no_launch() {
   if (const std::string why = parallel::why_no_mpirun(); !why.empty()) return why;
-  const std::string libraries = outcome_of("ldd '" + program_path().string() + "' 2>&1").output;
+  const std::string libraries = run_shell("ldd '" + program_path().string() + "' 2>&1").output;
   return libraries.find("libmpi") == std::string::npos ? "this build has no MPI" : "";
 }
 
-// Calls `is_so` until it returns true, and returns whether it did so within `time`. The time is
+// Calls `condition` until it returns true, and returns whether it did so within `time`. The time is
 // long enough for a busy machine.
-inline bool within(std::chrono::seconds time, const std::function<bool()>& is_so) {
+inline bool wait_until(std::chrono::seconds time, const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + time;
-  while (!is_so()) {
+  while (!condition()) {
     if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -41,13 +41,13 @@ inline bool within(std::chrono::seconds time, const std::function<bool()>& is_so
 }
 
 // One run of the program on several processes.
-class Launched {
+class LaunchedProgram {
  public:
   // Starts the run. It works in a new folder within `folder`, the folder of the test. The new
   // folder gets the output, the process ids and the exit code of process 0. The shell of process 0
   // ignores SIGTERM, so process 0 decides itself how long it outlives the launcher's signal.
-  Launched(const std::string& folder, int processes, const std::string& launcher_flags,
-           const std::string& arguments)
+  LaunchedProgram(const std::string& folder, int processes, const std::string& launcher_flags,
+                  const std::string& arguments)
       : folder_(new_folder(folder)), processes_(processes) {
     const std::string script = folder_ + "/start.sh";
     std::ofstream(script) << "cd " << folder_ << "\nrank=$OMPI_COMM_WORLD_RANK\n"
@@ -66,7 +66,7 @@ class Launched {
     }
   }
   // Kills the processes that a failed test leaves behind.
-  ~Launched() {
+  ~LaunchedProgram() {
     for (int i = 0; i < processes_; ++i) {
       if (std::filesystem::exists(pid_file(i))) ::kill(pid(i), SIGKILL);
     }
@@ -75,13 +75,13 @@ class Launched {
       waitpid(launcher_, nullptr, 0);
     }
   }
-  Launched(const Launched&) = delete;
-  Launched& operator=(const Launched&) = delete;
+  LaunchedProgram(const LaunchedProgram&) = delete;
+  LaunchedProgram& operator=(const LaunchedProgram&) = delete;
 
   // Returns whether the output contains the text within a minute.
-  bool says(const std::string& text) const {
-    return within(std::chrono::seconds(60),
-                  [&] { return output().find(text) != std::string::npos; });
+  bool eventually_prints(const std::string& text) const {
+    return wait_until(std::chrono::seconds(60),
+                      [&] { return output().find(text) != std::string::npos; });
   }
   std::string output() const { return read(output_file()); }
   const std::string& folder() const { return folder_; }  // the working folder of the run
@@ -92,36 +92,27 @@ class Launched {
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + before.size());
   }
 
-  // Returns whether all processes have started within a minute.
-  bool started() const {
-    return within(std::chrono::seconds(60), [&] {
-      for (int i = 0; i < processes_; ++i) {
-        if (!std::filesystem::exists(pid_file(i))) return false;
-      }
-      return true;
-    });
-  }
   void signal(int process, int number) const { ::kill(pid(process), number); }
   void signal_launcher(int number) const { ::kill(launcher_, number); }
 
   // Waits until mpirun ends and returns its exit code, or nothing if it does not end in time.
-  std::optional<int> ended(std::chrono::seconds time = std::chrono::seconds(30)) {
+  std::optional<int> wait_for_exit(std::chrono::seconds time = std::chrono::seconds(30)) {
     int status = 0;
-    const bool over =
-        within(time, [&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; });
-    if (over) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const bool exited =
+        wait_until(time, [&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; });
+    if (exited) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return exit_code_;
   }
   // Returns the exit code of process 0, which may differ from mpirun's, or -1 if there is none yet.
-  int code_of_first() const {
+  int exit_code_of_first() const {
     const std::string text = read(folder_ + "/code");
     return text.empty() ? -1 : std::atoi(text.c_str());
   }
   // Returns whether all processes end within ten seconds.
-  bool nobody_left() const {
-    return within(std::chrono::seconds(10), [&] {
+  bool all_processes_end() const {
+    return wait_until(std::chrono::seconds(10), [&] {
       for (int i = 0; i < processes_; ++i) {
-        if (std::filesystem::exists(pid_file(i)) && lives(pid(i))) return false;
+        if (std::filesystem::exists(pid_file(i)) && is_running(pid(i))) return false;
       }
       return true;
     });
@@ -138,7 +129,7 @@ class Launched {
   std::string pid_file(int process) const { return fmt::format("{}/pid.{}", folder_, process); }
   pid_t pid(int process) const { return std::atoi(read(pid_file(process)).c_str()); }
   // A zombie ("Z") has ended, although no process has waited for it.
-  static bool lives(pid_t pid) {
+  static bool is_running(pid_t pid) {
     const std::string status = read(fmt::format("/proc/{}/stat", pid));
     const size_t name_end = status.rfind(')');
     return name_end != std::string::npos && status.substr(name_end + 2, 1) != "Z";
