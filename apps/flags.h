@@ -18,6 +18,11 @@ CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string&
   return command->add_option("-o,--output,--out", path, help)->type_name("PATH");
 }
 
+// --statistics of commands that calibrate.
+inline constexpr const char* kStatisticsHelp =
+    "folder of what a text says of the model, for other settings: it is used as it is, and with a "
+    "calibration text it is made if it is not there, and gets what it lacks";
+
 // For unsigned values: CLI11 itself takes -1 for the largest of them.
 inline CLI::Validator whole_number() {
   const auto check = [](const std::string& text) {

@@ -138,7 +138,7 @@ void require_meaning(const CompressFlags& flags, compress::CompressRequest reque
   if (request.out.empty() && !flags.dry_run) {
     throw CLI::ValidationError("--output", "is needed (only --dry-run needs none)");
   }
-  const bool saved = !request.gram.empty() || !request.statistics.empty();
+  const bool saved = !request.statistics.empty();
   if (!flags.calibration.empty() || flags.self_generated > 0 || (flags.dry_run && !saved)) {
     request.calibration.emplace();
   }

@@ -29,8 +29,7 @@ std::string check_ratio(const std::string& text) {
 }
 
 bool only_of_uv(const CompressFlags& flags) {
-  return flags.paper || flags.method == "svd" || flags.allocate == "sensitivity" ||
-         !flags.request.gram.empty() || !flags.request.save_gram.empty();
+  return flags.paper || flags.method == "svd" || flags.allocate == "sensitivity";
 }
 
 // The flags that were left out.
@@ -72,17 +71,16 @@ void require_text(const CompressFlags& flags) {
   }
   const std::string method = method_of(flags), form = form_of(flags);
   if (method == "svd") return;
-  if (method == "whitened" && form == "uv" && !flags.request.gram.empty()) return;
   if (!flags.request.statistics.empty()) return;
   if (form != "uv") {
     throw CLI::ValidationError("--form " + form,
                                "needs --calibration TEXT, --self-generated N or --statistics DIR; "
                                "--form uv --method svd needs none of them");
   }
-  throw CLI::ValidationError("--method " + method,
-                             method == "whitened"
-                                 ? "needs --calibration TEXT or --gram FILE; svd needs neither"
-                                 : "needs --calibration TEXT; svd needs none");
+  throw CLI::ValidationError(
+      "--method " + method,
+      "needs --calibration TEXT, --self-generated N or --statistics DIR; svd "
+      "needs none of them");
 }
 
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
@@ -137,20 +135,7 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text; "
                     "both are in memory for it");
-  command->add_option("--gram", flags.request.gram,
-                      "Gram matrices that --save-gram wrote, in place of --calibration");
-  command->add_option("--save-gram", flags.request.save_gram,
-                      "also save the Gram matrices of the calibration text to this file");
-  const auto statistics = command->add_option(
-      "--statistics", flags.request.statistics,
-      "folder that --save-statistics wrote, in place of --calibration or with the text that it is "
-      "of, which then only runs through the narrowed layers; for all but plain uv");
-  command
-      ->add_option(
-          "--save-statistics", flags.request.save_statistics,
-          "also save in this folder what the text says of the model; it does not depend on "
-          "form, ratio and block. What is there already is used")
-      ->excludes(statistics);
+  command->add_option("--statistics", flags.request.statistics, kStatisticsHelp);
 }
 
 void add_rank_flags(CLI::App* command, CompressFlags& flags) {

@@ -120,15 +120,12 @@ def compress(
     self_generated: int = 0,
     seed: int = 0,
     statistics: _Path | None = None,
-    save_statistics: _Path | None = None,
     block: int = 32,
     allocate: Allocate | None = None,
     pad: bool = False,
     weights: Weights = "original",
     group: int | None = None,
     lm_head_bits: int | None = None,
-    gram: _Path | None = None,
-    save_gram: _Path | None = None,
     measure: bool = True,
     force: bool = False,
     num_threads: int | None = None,
@@ -151,13 +148,10 @@ def compress(
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
     flags.block = whole_number("block", block, 1, 1 << 20)
-    flags.gram = None if gram is None else os.fspath(gram)
-    flags.save_gram = None if save_gram is None else os.fspath(save_gram)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
     only_of_uv = method == "svd" or allocate == "sensitivity"
     if form is None:
-        form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
+        form = "uv" if only_of_uv else "auto"
     flags.form = one_of("form", form, get_args(Form))
     files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
     flags.calibration = [os.fspath(file) for file in files]
@@ -226,11 +220,8 @@ def _check_text(flags: _native.CompressFlags) -> None:
         return
     if flags.allocate == "sensitivity":
         raise ValueError("allocate sensitivity needs a calibration text, on which it measures every matrix")
-    if _narrows_mlps(flags):
-        if flags.statistics is None:
-            raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
-    elif flags.method == "whitened" and flags.gram is None:
-        raise ValueError(f"method {flags.method} needs a calibration text or gram; svd needs none")
+    if flags.statistics is None and (_narrows_mlps(flags) or flags.method != "svd"):
+        raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
 
 
 def quantize(
@@ -243,7 +234,6 @@ def quantize(
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     statistics: _Path | None = None,
-    save_statistics: _Path | None = None,
     rounding: Rounding | None = None,
     smoothing: bool | None = None,
     force: bool = False,
@@ -266,7 +256,6 @@ def quantize(
     tokens = _native.SHAPE_CALIBRATION_TOKENS if calibration_tokens is None else calibration_tokens
     flags.calibration_tokens = whole_number("calibration_tokens", tokens, 1, 1 << 40)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
     text = bool(files) or statistics is not None
     rounding = one_of("rounding", rounding or ("gptq" if text else "nearest"), get_args(Rounding))
     flags.gptq, flags.smoothing = rounding == "gptq", text if smoothing is None else bool(smoothing)
@@ -274,8 +263,6 @@ def quantize(
         raise ValueError("rounding gptq and smoothing need a calibration text or statistics")
     if text and not flags.gptq and not flags.smoothing:
         raise ValueError("calibration: has no use beside rounding nearest and no smoothing")
-    if not files and flags.save_statistics is not None:
-        raise ValueError("save_statistics needs a calibration text")
     flags.force = bool(force)
     return QuantizationReport(**_native.quantize(flags, thread_count(num_threads), bool(progress)))
 

@@ -43,15 +43,12 @@ struct CompressRequest {
   // `allocate`: what the losses are taken for. Of form mixed, and of form uv where it factorizes
   // each matrix for itself: a rank of 0 leaves that matrix dense.
   std::vector<io::MlpShape> shapes;
-  // whitened: this or `gram`; allocate by sensitivity: this; svd: only to measure
-  // what it has cost
+  // What the model runs on. Method svd needs a text only to measure what it has cost, and to
+  // allocate by measurement.
   std::optional<CalibrationText> calibration;
-  std::filesystem::path gram;       // saved Gram matrices; empty: none
-  std::filesystem::path save_gram;  // where to save those of `calibration`; empty: not
-  // Where MLPs are narrowed: the folder of saved statistics (saved_statistics.h) to read, in place
-  // of a calibration text or with the one that they are of, and the one to save them in, or to
-  // complete. Empty: none.
-  std::filesystem::path statistics, save_statistics;
+  // The folder of statistics (saved_statistics.h), in place of a calibration text or with the one
+  // that they are of: the folder is then made, or gets what it lacks. Empty: none.
+  std::filesystem::path statistics;
   bool force = false;  // replace an existing output folder
 };
 
