@@ -16,7 +16,7 @@ _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
 Method = Literal["two-sided", "whitened", "svd"]
 Weights = Literal["original", "int8", "int6", "int4"]
-Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
+Allocate = Literal["uniform", "predicted", "measured"]
 Rounding = Literal["nearest", "gptq"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
@@ -149,7 +149,7 @@ def compress(
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
     flags.block = whole_number("block", block, 1, 1 << 20)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-    only_of_uv = method == "svd" or allocate == "sensitivity"
+    only_of_uv = method == "svd"
     if form is None:
         form = "uv" if only_of_uv else "auto"
     flags.form = one_of("form", form, get_args(Form))
@@ -196,10 +196,6 @@ def _narrows_mlps(flags: _native.CompressFlags) -> bool:
 
 def _set_method(flags: _native.CompressFlags, method: str) -> None:
     flags.method = one_of("method", method, get_args(Method))
-    if not _narrows_mlps(flags):
-        if flags.allocate == "measured":
-            flags.allocate = "sensitivity"  # as uv has it
-        return
     if flags.method == "two-sided":
         flags.metric_program = _metric_program()
         saved = flags.statistics is not None and os.path.exists(os.path.join(flags.statistics, "metric.safetensors"))
@@ -218,8 +214,8 @@ def _metric_program() -> str | None:
 def _check_text(flags: _native.CompressFlags) -> None:
     if flags.calibration or flags.self_generated > 0:
         return
-    if flags.allocate == "sensitivity":
-        raise ValueError("allocate sensitivity needs a calibration text, on which it measures every matrix")
+    if flags.allocate == "measured":
+        raise ValueError("allocate measured needs a calibration text, on which it measures every matrix")
     if flags.statistics is None and (_narrows_mlps(flags) or flags.method != "svd"):
         raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
 

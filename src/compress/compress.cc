@@ -69,6 +69,11 @@ Status check_metric(const CompressRequest& request, const CalibrationInput& cali
       statistics->folder().string());
 }
 
+// Whether the truncation of single matrices is measured (sensitivity.h) to choose their ranks.
+bool measures_matrices(const CompressRequest& request) {
+  return !narrows_mlps(request) && request.allocate == Allocate::kMeasured;
+}
+
 ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
   ordered_json list = ordered_json::array();
   for (const io::MlpShape& shape : shapes) {
@@ -203,7 +208,7 @@ class Compression {
     NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request_, calibration_,
                                                                             model_identity_)));
     if (writes_text(request_)) NMM_TRY(write_text(work.path()));
-    if (request_.allocate == Allocate::kSensitivity) {
+    if (measures_matrices(request_)) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
     CompressSummary summary;
@@ -271,7 +276,7 @@ class Compression {
                  measure_sensitivity(inputs(), request_.rule.block, grams));
       Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
       progress_.print(
-          fmt::format("allocated by sensitivity: {} parameters in the matrices to compress; "
+          fmt::format("allocated by measurement: {} parameters in the matrices to compress; "
                       "uniform ranks would "
                       "have {} ({:.2f} % more)",
                       found.parameters, found.uniform_parameters,
@@ -334,9 +339,7 @@ class Compression {
   }
 
   // Plain SVD looks at no text, unless the ranks were allocated on it.
-  bool calibrated() const {
-    return request_.method != Method::kSvd || request_.allocate == Allocate::kSensitivity;
-  }
+  bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
 
   // Null where nothing was calibrated on, because a text only measured the result.
   const CalibrationOrigin* origin() const { return calibrated() ? calibration_.origin() : nullptr; }
@@ -440,7 +443,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   } else {
     NMM_ASSIGN(plan, matrix_plan(request, config));
   }
-  if (request.allocate == Allocate::kSensitivity) {
+  if (measures_matrices(request)) {
     NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
   }
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));

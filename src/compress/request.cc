@@ -39,10 +39,6 @@ Status check_form(const CompressRequest& request) {
     return fail("form {}{} has the methods whitened and two-sided, found svd", form,
                 request.form == Form::kUv ? " with predicted allocation" : "");
   }
-  if (request.allocate == Allocate::kSensitivity) {
-    return fail("form {} allocates uniform, predicted or measured, found {}", form,
-                allocate_name(request.allocate));
-  }
   return {};
 }
 
@@ -62,13 +58,11 @@ std::string_view method_name(Method method) {
 
 bool narrows_mlps(const CompressRequest& request) {
   return request.form != Form::kUv || request.method == Method::kTwoSided ||
-         request.allocate == Allocate::kPredicted || request.allocate == Allocate::kMeasured;
+         request.allocate == Allocate::kPredicted;
 }
 
 std::string_view allocate_name(Allocate allocate) {
   switch (allocate) {
-    case Allocate::kSensitivity:
-      return "sensitivity";
     case Allocate::kPredicted:
       return "predicted";
     case Allocate::kMeasured:
@@ -80,11 +74,10 @@ std::string_view allocate_name(Allocate allocate) {
 }
 
 Result<Allocate> parse_allocate(std::string_view name) {
-  for (const Allocate allocate :
-       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted, Allocate::kMeasured}) {
+  for (const Allocate allocate : {Allocate::kUniform, Allocate::kPredicted, Allocate::kMeasured}) {
     if (name == allocate_name(allocate)) return allocate;
   }
-  return fail("allocate: expected uniform, predicted, measured or sensitivity, found \"{}\"", name);
+  return fail("allocate: expected uniform, predicted or measured, found \"{}\"", name);
 }
 
 Result<Method> parse_method(std::string_view name) {
@@ -100,9 +93,9 @@ Status check_request(const CompressRequest& request) {
   }
   NMM_TRY(check_statistics(request));
   if (narrows_mlps(request)) return check_form(request);
-  if (request.allocate == Allocate::kSensitivity && !request.calibration) {
+  if (request.allocate == Allocate::kMeasured && !request.calibration) {
     return fail(
-        "allocate sensitivity needs a calibration text, on which it measures what every matrix is "
+        "allocate measured needs a calibration text, on which it measures what every matrix is "
         "worth; saved statistics are not enough");
   }
   if (request.method != Method::kSvd) return check_calibration(request, "method whitened");

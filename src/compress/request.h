@@ -23,13 +23,13 @@ enum class Method { kWhitened, kSvd, kTwoSided };
 std::string_view method_name(Method method);  // "whitened", "svd", "two-sided"
 Result<Method> parse_method(std::string_view name);
 
-// How the parameters that `rule` leaves are shared out: the same sizes for every layer, more for
-// those whose loss is predicted to be larger (shape_search.h), the same with losses that were
-// measured (measured_losses.h), or, of two factors per matrix, more for those whose truncation was
-// measured to hurt the model more (allocate.h).
-enum class Allocate { kUniform, kSensitivity, kPredicted, kMeasured };
+// How the parameters that `rule` leaves are shared out: the same sizes for every layer; those with
+// the least predicted loss (shape_search.h); or those with the least loss by measurements, which
+// for whole MLPs correct the predicted losses (measured_losses.h), and for two factors per matrix
+// say whose truncation hurts the model more (allocate.h).
+enum class Allocate { kUniform, kPredicted, kMeasured };
 Result<Allocate> parse_allocate(std::string_view name);
-std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", ...
+std::string_view allocate_name(Allocate allocate);  // "uniform", "predicted", "measured"
 
 struct CompressRequest {
   std::filesystem::path model, out;

@@ -24,7 +24,7 @@ class Sensitivity : public CompressTest {
  protected:
   CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
     CompressRequest request = CompressTest::request(out, method);
-    request.allocate = Allocate::kSensitivity;
+    request.allocate = Allocate::kMeasured;
     request.calibration = {{{"text.txt", text_}}};
     return request;
   }
@@ -163,7 +163,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
       const auto after = io::Checkpoint::open(path("out"));
       const auto config = io::ModelConfig::load(path("out") / "config.json");
       ASSERT_TRUE(after.ok() && config.ok() && config->compression.has_value());
-      EXPECT_EQ(config->compression->allocate, "sensitivity");
+      EXPECT_EQ(config->compression->allocate, "measured");
       EXPECT_EQ(config->compression->method, method_name(method));
       int64_t parameters = 0;
       std::vector<int64_t> ranks;
@@ -245,15 +245,15 @@ TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
-    expect_refused(none, {"allocate sensitivity", "calibration text"});
+    expect_refused(none, {"allocate measured", "calibration text"});
   }
   CompressRequest statistics = request("out");
   statistics.calibration.reset();
   statistics.statistics = path("statistics");
-  expect_refused(statistics, {"allocate sensitivity", "calibration text", "statistics"});
+  expect_refused(statistics, {"allocate measured", "calibration text", "statistics"});
   CompressRequest coarse = request("out");
   coarse.rule.block = kRank;
-  expect_refused(coarse, {"allocate sensitivity", "block of at most 8", "layer 0 gate is 16"});
+  expect_refused(coarse, {"allocate measured", "block of at most 8", "layer 0 gate is 16"});
 }
 
 TEST_F(Sensitivity, RefusesWeightsThatAreNotFinite) {

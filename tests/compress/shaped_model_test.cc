@@ -365,9 +365,6 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   request = shaped("out", Form::kNarrow);
   request.method = Method::kSvd;
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
-  request = shaped("out", Form::kPivoted);
-  request.allocate = Allocate::kSensitivity;
-  expect_refused(request, {"form pivoted", "uniform, predicted or measured"});
   request = shaped("out", Form::kMixed);
   request.pad = true;
   expect_refused(request, {"pad form neurons", "found form mixed"});

@@ -80,9 +80,10 @@ const Command kCommands[] = {
          "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
          "--calibration ../in/text.txt --calibration-tokens 200 --statistics statistics",
      .output = "out"},
-    {.name = "CompressSensitivity",
-     .arguments = "compress ../in/model -o out --ratio 0.25 --block 4 --allocate sensitivity "
-                  "--calibration ../in/text.txt --calibration-tokens 200",
+    {.name = "CompressUvMeasured",
+     .arguments =
+         "compress ../in/model -o out --ratio 0.25 --block 4 --form uv --allocate measured "
+         "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
     {.name = "CompressInt4Replaces",
      .arguments =

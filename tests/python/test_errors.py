@@ -118,7 +118,7 @@ def test_perplexity(llm: LLM, tmp_path: Path) -> None:
         {"ratio": 2},
         {"method": "best"},
         {"method": "whitened"},
-        {"allocate": "sensitivity"},
+        {"allocate": "measured"},
         {"weights": "int5"},
         {"group": 16, "weights": "int8"},
         {"group": 24, "weights": "int4"},
