@@ -227,12 +227,6 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
   return out;
 }
 
-Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
-                                          const DoubleMatrix& metric_root) {
-  return losses_of_ranks(
-      multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
-}
-
 // The best column space is that of C·R·L_r, where L are the eigenvectors of Rᵀ·C·R. With the
 // rounded map in e the rows for the pivots are (eᵀ·metric·e)⁻¹·eᵀ·metric·w_t.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,

@@ -63,13 +63,11 @@ struct NarrowOutput {
   DoubleMatrix w_t;            // [r, K], to be rounded
   double largest = 0.0;        // |c|
 };
-// Errors e of y cost eᵀ·metric·e / 2. `metric_root` [N, N], R·Rᵀ = metric; `gram_out` the mean over
-// tokens of y·yᵀ.
-Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
-                                          const DoubleMatrix& metric_root);
 // loss[r] = half the sum of the eigenvalues behind the r largest, of metric_rootᵀ·gram_out·
 // metric_root or what else an error is measured by; reads the lower triangle.
 Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies);
+// Errors e of y cost eᵀ·metric·e / 2. `metric_root` [N, N], R·Rᵀ = metric; `gram_out` is the mean
+// over tokens of y·yᵀ.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
                                    int64_t rank, const StoredFormat& stored);

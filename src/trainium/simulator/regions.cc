@@ -51,10 +51,6 @@ void FlatAffine::add(const tile::Affine& affine, int64_t divisor, int64_t factor
   }
 }
 
-int64_t Grid::cell_elements() const {
-  return std::accumulate(extent.begin(), extent.end(), int64_t{1}, std::multiplies<>());
-}
-
 // Every access may cut a buffer finer. Along a dimension in which all begin at 0 (the gcd is 0) it
 // is one cell.
 std::vector<Grid> make_grids(const tile::Program& program) {

@@ -74,7 +74,4 @@ struct TuneOptions {
 // buffers that are too large), and when interrupted.
 Result<Outcome> tune(const Problem& problem, const TuneOptions& options = {});
 
-// The best tiling alone.
-Result<kernels::Tiling> best_tiling(const Problem& problem, Cache* cache = nullptr);
-
 }  // namespace neuronmm::tuner
