@@ -23,6 +23,7 @@
 #include "job.h"
 #include "language_model.h"
 #include "model/metric_program.h"
+#include "removed_options.h"
 
 namespace neuronmm::python {
 namespace {
@@ -277,6 +278,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("smoothing", &QuantizeFlags::smoothing)
       .def_rw("force", &QuantizeFlags::force);
   m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);
+  m.def("removed_option_message", &apps::removed_option_message, "command"_a, "arguments"_a);
   m.def("import_gguf", &import_gguf, "file"_a, "output"_a, "dtype"_a, "force"_a, "num_threads"_a,
         "progress"_a);
 }

@@ -11,6 +11,7 @@ from typing import Literal, cast, get_args
 
 from . import _native
 from .arguments import number, one_of, thread_count, whole_number
+from .removed import refuses_removed
 
 _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
@@ -108,6 +109,7 @@ class ImportReport:
     """What was assumed or left out."""
 
 
+@refuses_removed("compress")
 def compress(
     model: _Path,
     output: _Path,
@@ -220,6 +222,7 @@ def _check_text(flags: _native.CompressFlags) -> None:
         raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
 
 
+@refuses_removed("quantize")
 def quantize(
     model: _Path,
     output: _Path,

@@ -47,10 +47,7 @@ struct InputWeight {
 // Σ over the weights of w_tᵀ·diag(row_weights)·w_t, [K, K].
 DoubleMatrix weighted_square(const std::vector<InputWeight>& weights);
 // Half the sum of the discarded squared singular values at every rank: loss[r], r = 0 ... K, of the
-// weights together. `root` [K, K], S·Sᵀ = G, the mean over tokens of x·xᵀ.
-Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights,
-                                         const DoubleMatrix& root);
-// The same of their weighted square.
+// weights whose weighted_square() is `square`. `root` [K, K], S·Sᵀ = G, the mean over tokens of x·xᵀ.
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root);
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,

@@ -177,7 +177,7 @@ TEST(Pivoting, InputLossesAreTheDiscardedSingularValues) {
     for (const int64_t null : {0, 5}) {
       SCOPED_TRACE(fmt::format("kappa {}, {} never visited, seed {}", kappa, null, kPivotSeed));
       const Problem problem = random_problem(24, {20, 36}, kappa, null, random);
-      const auto losses = input_losses(problem.inputs(), rounded_doubles(problem.root));
+      const auto losses = input_losses(weighted_square(problem.inputs()), rounded_doubles(problem.root));
       ASSERT_TRUE(losses.ok());
       const std::vector<double> expected = losses_of_ranks(problem.whitened());
       ASSERT_EQ(losses->size(), expected.size());
