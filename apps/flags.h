@@ -19,6 +19,11 @@ CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string&
   return command->add_option("-o,--output,--out", path, help)->type_name("PATH");
 }
 
+// The help text of --statistics, for the commands that calibrate.
+inline constexpr const char* kStatisticsHelp =
+    "folder of what a text says of the model, for other settings: it is used as it is, and with a "
+    "calibration text it is made if it is not there, and gets what it lacks";
+
 // Returns a validator for unsigned values. It is needed because CLI11 reads -1 as the largest
 // unsigned number.
 inline CLI::Validator whole_number() {

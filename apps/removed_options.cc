@@ -16,6 +16,11 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--align", "", "--block N, of which sizes are the nearest multiples"},
     {"compress", "--only", "",
      "--allocate measured, which keeps those matrices dense that matter most"},
+    {"compress", "--allocate", "sensitivity", "--form uv --allocate measured"},
+    {"compress", "--gram", "", "--statistics DIR"},
+    {"compress", "--save-gram", "", kStatistics},
+    {"compress", "--save-statistics", "", kStatistics},
+    {"quantize", "--save-statistics", "", kStatistics},
 };
 
 std::string name_of(const RemovedOption& removed) {

@@ -75,13 +75,7 @@ class Bench:
         tokens = ["--calibration-tokens", self.flags.calibration_tokens]
         if "svd" in row_flags:
             return []
-        classic = "--paper" in row_flags or ("uv" in row_flags and "uniform" in row_flags and "whitened" in row_flags)
-        # The method factors single matrices and gathers its own statistics.
-        if classic:
-            return texts + tokens
-        statistics = self.work / "statistics"
-        reuse = "--statistics" if statistics.exists() else "--save-statistics"
-        return [*texts, *tokens, reuse, statistics]
+        return [*texts, *tokens, "--statistics", self.work / "statistics"]
 
     def measure(self, model: pathlib.Path) -> dict:
         result: dict = {"texts": {}}

@@ -82,10 +82,10 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
              compress::make_plan(config, request.rule, request.weights, request.model.string()));
   print_plan(writer, plan);
   warn_of_share(request, plan);
-  if (request.allocate == compress::Allocate::kSensitivity) {
+  if (request.allocate == compress::Allocate::kMeasured) {
     NMM_TRY(compress::check_allocation(plan, request.rule.block, request.model.string()));
     writer.print(
-        "--allocate sensitivity measures which matrices get more and which get less; the total "
+        "--allocate measured says which matrices get more and which get less; the total "
         "above is not exceeded\n");
   }
   NMM_TRY(writer.write_json(plan_json(request, plan)));
@@ -138,7 +138,7 @@ void require_meaning(const CompressFlags& flags, compress::CompressRequest reque
   if (request.out.empty() && !flags.dry_run) {
     throw CLI::ValidationError("--output", "is needed (only --dry-run needs none)");
   }
-  const bool saved = !request.gram.empty() || !request.statistics.empty();
+  const bool saved = !request.statistics.empty();
   if (!flags.calibration.empty() || flags.self_generated > 0 || (flags.dry_run && !saved)) {
     request.calibration.emplace();
   }

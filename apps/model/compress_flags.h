@@ -32,7 +32,7 @@ struct CompressFlags {
 void add_compress_flags(CLI::App* command, CompressFlags& flags);
 
 // Completes flags.request but for the calibration text. Without --form it is auto, or uv where a
-// flag is given that only uv has (svd, --gram, --save-gram, sensitivity). --paper is uv,
+// flag is given that only uv has (svd). --paper is uv,
 // whitened, uniform, in blocks of 128. Errors name the flags.
 Result<compress::CompressRequest> compress_request(const CompressFlags& flags);
 

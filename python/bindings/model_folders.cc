@@ -23,6 +23,7 @@
 #include "job.h"
 #include "language_model.h"
 #include "model/metric_program.h"
+#include "removed_options.h"
 
 namespace neuronmm::python {
 namespace {
@@ -41,7 +42,7 @@ struct CompressFlags {
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0, self_generated = 0;
   uint64_t seed = 0;
-  std::optional<fs::path> gram, save_gram, statistics, save_statistics;
+  std::optional<fs::path> statistics;
   // The program neuronmm-finetune.
   std::optional<fs::path> metric_program;
   bool measure = true, force = false;
@@ -70,10 +71,7 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
           compress::NamedText::of_file(file.string(), std::move(text)));
     }
   }
-  request.gram = flags.gram.value_or("");
-  request.save_gram = flags.save_gram.value_or("");
   request.statistics = flags.statistics.value_or("");
-  request.save_statistics = flags.save_statistics.value_or("");
   request.force = flags.force;
   return request;
 }
@@ -185,7 +183,7 @@ struct QuantizeFlags {
   std::optional<int> group, lm_head_bits;
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0;
-  std::optional<fs::path> statistics, save_statistics;
+  std::optional<fs::path> statistics;
   bool gptq = false, smoothing = false, force = false;
 };
 
@@ -197,7 +195,6 @@ Result<compress::QuantizeRequest> request_of(const QuantizeFlags& flags) {
       .rounding = flags.gptq ? compress::Rounding::kGptq : compress::Rounding::kNearest,
       .smooth = flags.smoothing,
       .statistics = flags.statistics.value_or(""),
-      .save_statistics = flags.save_statistics.value_or(""),
       .force = flags.force};
   if (flags.calibration.empty()) return request;
   request.calibration = {.texts = {}, .max_tokens = flags.calibration_tokens};
@@ -264,10 +261,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("self_generated", &CompressFlags::self_generated)
       .def_rw("seed", &CompressFlags::seed)
       .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("save_statistics", &CompressFlags::save_statistics, nb::for_setter(nb::arg().none()))
       .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
-      .def_rw("gram", &CompressFlags::gram, nb::for_setter(nb::arg().none()))
-      .def_rw("save_gram", &CompressFlags::save_gram, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)
       .def_rw("force", &CompressFlags::force);
   m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
@@ -283,11 +277,11 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("calibration", &QuantizeFlags::calibration)
       .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens)
       .def_rw("statistics", &QuantizeFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("save_statistics", &QuantizeFlags::save_statistics, nb::for_setter(nb::arg().none()))
       .def_rw("gptq", &QuantizeFlags::gptq)
       .def_rw("smoothing", &QuantizeFlags::smoothing)
       .def_rw("force", &QuantizeFlags::force);
   m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);
+  m.def("removed_option_message", &apps::removed_option_message, "command"_a, "arguments"_a);
   m.def("import_gguf", &import_gguf, "file"_a, "output"_a, "dtype"_a, "force"_a, "num_threads"_a,
         "progress"_a);
 }

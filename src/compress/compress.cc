@@ -4,9 +4,10 @@
 
 #include "compress/allocate.h"
 #include "compress/blas.h"
-#include "compress/calibration.h"
+#include "compress/calibration_input.h"
 #include "compress/factorize_model.h"
 #include "compress/generated_text.h"
+#include "compress/layer_grams.h"
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
@@ -25,25 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-// Where the Gram matrices of a run come from, checked before anything is written.
-struct GramInput {
-  std::optional<GramFile> file;
-  std::optional<SavedStatistics> statistics;
-  std::optional<CalibrationSequences> text;
-
-  // nullptr: nothing was calibrated on.
-  const GramOrigin* origin() const {
-    if (file) return &file->origin();
-    if (statistics) return &statistics->origin();
-    return text ? &text->origin : nullptr;
-  }
-  int64_t tokens() const { return origin() ? origin()->tokens : 0; }
-  std::vector<io::CalibrationSource> sources() const {
-    return origin() ? origin()->sources : std::vector<io::CalibrationSource>();
-  }
-  std::string names() const { return origin() ? origin()->text : "none"; }
-};
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
@@ -75,41 +57,21 @@ GeneratedText generated_text(const CompressRequest& request) {
   return {request.model, request.calibration->self_generated, request.calibration->seed};
 }
 
-Status check_metric(const CompressRequest& request, const SavedStatistics& statistics) {
-  if (request.method != Method::kTwoSided || statistics.has_metric() || request.calibration) {
+Status check_metric(const CompressRequest& request, const CalibrationInput& calibration) {
+  const auto& statistics = calibration.statistics;
+  if (request.method != Method::kTwoSided || request.calibration || !statistics ||
+      statistics->has_metric()) {
     return {};
   }
   return fail(
-      "{}: method two-sided needs an output metric, found none among the statistics; save them "
-      "with method two-sided, give the calibration text too, or use method whitened",
-      statistics.folder().string());
+      "{}: method two-sided needs an output metric, found none among the statistics; give the "
+      "calibration text too, or use method whitened",
+      statistics->folder().string());
 }
 
-// Opened and encoded before anything is written: a wrong path or a short text costs no work.
-Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoint& checkpoint,
-                             const io::ModelConfig& config, Progress& progress) {
-  GramInput input;
-  if (!request.gram.empty()) {
-    NMM_ASSIGN(input.file, GramFile::open(request.gram, config));
-  }
-  if (writes_text(request)) {
-    if (!request.calibration->texts.empty()) {
-      return fail("a calibration text and one that the model writes exclude each other");
-    }
-    NMM_TRY(check_generated(generated_text(request), config));
-  } else if (request.calibration) {
-    NMM_ASSIGN(input.text,
-               encoded_calibration(*request.calibration, request.model, config, progress));
-  }
-  if (!request.statistics.empty()) {
-    NMM_ASSIGN(input.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
-    if (input.text) NMM_TRY(input.statistics->check_texts(*input.text));
-    NMM_TRY(check_metric(request, *input.statistics));
-    progress.print(fmt::format(
-        "statistics: {} tokens, saved in {}{}", input.tokens(), request.statistics.string(),
-        request.calibration ? "" : "; without a text, down is fitted by them alone"));
-  }
-  return input;
+// Whether the truncation of single matrices is measured (sensitivity.h) to choose their ranks.
+bool measures_matrices(const CompressRequest& request) {
+  return !narrows_mlps(request) && request.allocate == Allocate::kMeasured;
 }
 
 ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
@@ -121,7 +83,8 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
 }
 
 // All that the factors depend on. Work that was kept under other settings is thrown away.
-std::string settings_of(const CompressRequest& request, const GramInput& grams,
+// Statistics without their text are told apart by their files; those of a text by the text.
+std::string settings_of(const CompressRequest& request, const CalibrationInput& calibration,
                         const ordered_json& model) {
   ordered_json settings = {{"form", form_name(request.form)},
                            {"pad", request.pad},
@@ -132,17 +95,17 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
                            {"allocate", allocate_name(request.allocate)},
                            {"shapes", shapes_json(request.shapes)},
                            {"model", model}};
-  if (grams.file) settings["gram"] = io::file_identity(request.gram);
-  if (grams.statistics) {
+  if (!request.statistics.empty()) settings["statistics"] = request.statistics.string();
+  if (calibration.statistics && !request.calibration) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
   }
   if (writes_text(request)) {
     settings["self_generated"] = {{"tokens", request.calibration->self_generated},
                                   {"seed", request.calibration->seed}};
   }
-  if (grams.text) {
-    settings["calibration"] = {{"text", grams.text->origin.text},
-                               {"tokens", grams.text->origin.tokens}};
+  if (calibration.text) {
+    settings["calibration"] = {{"text", calibration.text->origin.text},
+                               {"tokens", calibration.text->origin.tokens}};
   }
   return settings.dump(2) + "\n";
 }
@@ -226,7 +189,7 @@ class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
               DataParallel* others, ordered_json model_identity, io::ModelConfig config,
-              io::Checkpoint checkpoint, Plan plan, GramInput grams)
+              io::Checkpoint checkpoint, Plan plan, CalibrationInput calibration)
       : request_(request),
         backend_(backend),
         progress_(progress),
@@ -235,17 +198,17 @@ class Compression {
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
         plan_(std::move(plan)),
-        grams_(std::move(grams)) {}
+        calibration_(std::move(calibration)) {}
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure,
                               const MakeMetric& make_metric) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work,
-               StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
+    NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request_, calibration_,
+                                                                            model_identity_)));
     if (writes_text(request_)) NMM_TRY(write_text(work.path()));
-    if (request_.allocate == Allocate::kSensitivity) {
+    if (measures_matrices(request_)) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
     CompressSummary summary;
@@ -268,9 +231,10 @@ class Compression {
     // A model that another program has changed meanwhile would give factors of two models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
     NMM_TRY(output.commit());
+    const CalibrationOrigin* const origin = calibration_.origin();
     summary.parameters_before = checkpoint_.parameters();
     summary.bytes_before = checkpoint_.size_bytes();
-    summary.calibration_tokens = grams_.tokens();
+    summary.calibration_tokens = origin != nullptr ? origin->tokens : 0;
     summary.plan = std::move(plan_);
     return summary;
   }
@@ -282,7 +246,7 @@ class Compression {
             .plan = plan_,
             .weights = request_.weights,
             .backend = backend_,
-            .text = grams_.text ? &*grams_.text : nullptr,
+            .text = calibration_.text ? &*calibration_.text : nullptr,
             .progress = progress_,
             .others = others_};
   }
@@ -290,14 +254,14 @@ class Compression {
   // Saved statistics are of a text whose hash is known only now.
   Status write_text(const fs::path& work) {
     const GeneratedText wanted = generated_text(request_);
-    NMM_ASSIGN(grams_.text, generated_sequences(wanted, config_, backend_, work, progress_));
-    if (grams_.statistics) NMM_TRY(grams_.statistics->check_texts(*grams_.text));
+    NMM_ASSIGN(calibration_.text, generated_sequences(wanted, config_, backend_, work, progress_));
+    if (calibration_.statistics) NMM_TRY(calibration_.statistics->check_texts(*calibration_.text));
     progress_.print(
         fmt::format("calibration: {} tokens that the model has written (seed {}; {} sequences of "
                     "at most {})",
-                    grams_.text->origin.tokens, wanted.seed, grams_.text->sequences.size(),
-                    grams_.text->longest()));
-    warn_of_few(*grams_.text, config_, progress_);
+                    calibration_.text->origin.tokens, wanted.seed,
+                    calibration_.text->sequences.size(), calibration_.text->longest()));
+    warn_of_few(*calibration_.text, config_, progress_);
     return {};
   }
 
@@ -307,15 +271,12 @@ class Compression {
     const fs::path path = work.path() / "ranks.json";
     auto ranks = read_ranks(path, plan_);
     if (!ranks) {
-      GramSource grams;
-      if (request_.method != Method::kSvd) {
-        NMM_ASSIGN(grams, calibrated_grams(work.path()));
-      }
+      NMM_ASSIGN(const GramSource grams, layer_grams(work.path()));
       NMM_ASSIGN(const auto sensitivities,
                  measure_sensitivity(inputs(), request_.rule.block, grams));
       Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
       progress_.print(
-          fmt::format("allocated by sensitivity: {} parameters in the matrices to compress; "
+          fmt::format("allocated by measurement: {} parameters in the matrices to compress; "
                       "uniform ranks would "
                       "have {} ({:.2f} % more)",
                       found.parameters, found.uniform_parameters,
@@ -329,10 +290,7 @@ class Compression {
 
   Result<std::vector<LayerReport>> shape(const StagedWork& staged, const MakeMetric& make_metric) {
     const fs::path& work = staged.path();
-    const StatisticsRequest wanted = {.saved = grams_.statistics ? &*grams_.statistics : nullptr,
-                                      .save = request_.save_statistics,
-                                      .method = method_name(request_.method)};
-    NMM_ASSIGN(const auto files, gathered_statistics(inputs(), wanted, work, make_metric));
+    NMM_ASSIGN(const auto files, statistics_files(work, make_metric));
     ShapeRequest request = shape_request(request_);
     request.statistics = files.statistics;
     request.metric = files.metric;
@@ -360,42 +318,35 @@ class Compression {
   }
 
   Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
-    GramSource source;
-    if (request_.method != Method::kSvd) {
-      NMM_ASSIGN(source, gram_source(work.path()));
-    }
-    return factorize_model(inputs(), source, work, on_matrix);
+    NMM_ASSIGN(const GramSource grams, layer_grams(work.path()));
+    return factorize_model(inputs(), grams, work, on_matrix);
   }
 
-  // Calibration leaves a file per layer, which is read when the layer is factorized.
-  Result<GramSource> calibrated_grams(const fs::path& work) {
-    NMM_TRY(calibrate(pass_inputs(inputs()), work));
-    return GramSource([work, hidden = config_.hidden_size](int64_t layer) {
-      return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
-    });
+  Result<StatisticsFiles> statistics_files(const fs::path& work, const MakeMetric& make_metric) {
+    const StatisticsRequest wanted = {
+        .folder = request_.statistics,
+        .saved = calibration_.statistics ? &*calibration_.statistics : nullptr,
+        .method = method_name(request_.method)};
+    return gathered_statistics(inputs(), wanted, work, make_metric);
   }
 
-  Result<GramSource> gram_source(const fs::path& work) {
-    if (grams_.file) {
-      return GramSource([file = *grams_.file](int64_t layer) { return file.load(layer); });
-    }
-    NMM_ASSIGN(GramSource source, calibrated_grams(work));
-    if (!request_.save_gram.empty()) {
-      NMM_TRY(write_gram_file(request_.save_gram, config_, grams_.text->origin, 0,
-                              config_.num_hidden_layers, source));
-    }
-    return source;
+  // Null where the method needs none.
+  Result<GramSource> layer_grams(const fs::path& work) {
+    if (request_.method == Method::kSvd) return GramSource();
+    if (request_.statistics.empty()) return gather_layer_grams(pass_inputs(inputs()), work);
+    NMM_ASSIGN(const auto files, statistics_files(work, {}));
+    return layer_grams_of_statistics(files.statistics, checkpoint_, config_);
   }
 
   // Plain SVD looks at no text, unless the ranks were allocated on it.
-  bool calibrated() const {
-    return request_.method != Method::kSvd || request_.allocate == Allocate::kSensitivity;
-  }
+  bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
 
-  // A text that only measured the result is none that it was calibrated on.
+  // Null where nothing was calibrated on, because a text only measured the result.
+  const CalibrationOrigin* origin() const { return calibrated() ? calibration_.origin() : nullptr; }
+
   io::CompressionRecord record() const {
     io::CompressionRecord record = record_of(
-        request_, plan_, calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
+        request_, plan_, origin() ? origin()->sources : std::vector<io::CalibrationSource>());
     if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
     if (size_choice_ && !size_choice_->taken()) {
       record.allocate = allocate_name(Allocate::kPredicted);
@@ -405,10 +356,10 @@ class Compression {
 
   Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
                                                     const Measure& measure) const {
-    if (!measure || !grams_.text || grams_.text->measured.empty())
+    if (!measure || !calibration_.text || calibration_.text->measured.empty())
       return std::optional<MeasuredLoss>();
-    NMM_ASSIGN(MeasuredLoss loss, measure(folder, grams_.text->measured));
-    loss.held_out = grams_.text->measured_held_out || !calibrated();
+    NMM_ASSIGN(MeasuredLoss loss, measure(folder, calibration_.text->measured));
+    loss.held_out = calibration_.text->measured_held_out || !calibrated();
     return std::optional(loss);
   }
 
@@ -420,7 +371,7 @@ class Compression {
     if (request_.weights) card.tags.push_back(bits_tag(request_.weights->linear));
     const io::CompressionRecord record = this->record();
     card.facts = compression_facts(record, config_, weights_text(request_.weights));
-    card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
+    card.facts.emplace_back("calibration", origin() ? origin()->text : "none");
     card.facts.emplace_back("measured against the dense model", loss_text(loss));
     return io::write_text_file(output.staging() / "README.md", model_card_text(card));
   }
@@ -469,7 +420,7 @@ class Compression {
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   Plan plan_;
-  GramInput grams_;
+  CalibrationInput calibration_;
   std::optional<FormChoice> form_choice_;
   std::optional<SizeChoice> size_choice_;
 };
@@ -492,15 +443,17 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   } else {
     NMM_ASSIGN(plan, matrix_plan(request, config));
   }
-  if (request.allocate == Allocate::kSensitivity) {
+  if (measures_matrices(request)) {
     NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
   }
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
-  NMM_ASSIGN(auto grams, gram_input(request, checkpoint, config, progress));
+  NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,
+                                                config, progress));
+  NMM_TRY(check_metric(request, calibration));
   Compression compression(request, backend, progress, others, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
-                          std::move(grams));
+                          std::move(calibration));
   return compression.run(on_matrix, measure, make_metric);
 }
 

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/calibrated_rounding.h"
+#include "compress/calibration_input.h"
 #include "compress/factorize.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
@@ -67,34 +68,16 @@ std::vector<std::string> tensor_names(const io::Checkpoint& checkpoint) {
   return names;
 }
 
-// What a text says of the model, opened and checked before anything is written.
-struct RoundingText {
-  std::optional<CalibrationSequences> sequences;
-  std::optional<SavedStatistics> statistics;
-
-  const GramOrigin* origin() const {
-    if (sequences) return &sequences->origin;
-    return statistics ? &statistics->origin() : nullptr;
+Status check_request(const QuantizeRequest& request) {
+  std::error_code ignored;
+  if (!request.statistics.empty() && fs::weakly_canonical(request.statistics, ignored) ==
+                                         fs::weakly_canonical(request.out, ignored)) {
+    return fail("{}: expected different folders for the model and the statistics",
+                request.out.string());
   }
-};
-
-Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Checkpoint& checkpoint,
-                                   const io::ModelConfig& config, Progress& progress) {
-  RoundingText text;
   const bool by_text = request.smooth || request.rounding == Rounding::kGptq;
-  if (by_text && !request.calibration && request.statistics.empty()) {
-    return fail("rounding by Gram matrices, and smoothing, need a calibration text or statistics");
-  }
-  if (request.calibration) {
-    NMM_ASSIGN(text.sequences,
-               encoded_calibration(*request.calibration, request.model, config, progress));
-  }
-  if (request.statistics.empty()) return text;
-  NMM_ASSIGN(text.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
-  if (text.sequences) NMM_TRY(text.statistics->check_texts(*text.sequences));
-  progress.print(fmt::format("statistics: {} tokens, saved in {}", text.statistics->origin().tokens,
-                             request.statistics.string()));
-  return text;
+  if (!by_text || request.calibration || !request.statistics.empty()) return {};
+  return fail("rounding by Gram matrices, and smoothing, need a calibration text or statistics");
 }
 
 nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
@@ -105,7 +88,8 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
   return exceptions;
 }
 
-std::string settings_of(const QuantizeRequest& request, const RoundingText& text,
+// Statistics without their text are told apart by their files; those of a text by the text.
+std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
   nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
@@ -113,10 +97,10 @@ std::string settings_of(const QuantizeRequest& request, const RoundingText& text
                                      {"gptq", request.rounding == Rounding::kGptq},
                                      {"smooth", request.smooth},
                                      {"model", model_identity}};
-  if (const GramOrigin* const origin = text.origin()) {
+  if (const CalibrationOrigin* const origin = text.origin()) {
     settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};
   }
-  if (text.statistics) {
+  if (text.statistics && !text.text) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
   }
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
@@ -206,7 +190,7 @@ class Quantizing {
  public:
   Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
              DataParallel* others, const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-             const RoundingText& text)
+             const CalibrationInput& text)
       : request_(request),
         backend_(backend),
         progress_(progress),
@@ -249,13 +233,13 @@ class Quantizing {
                                       .plan = plan_,
                                       .weights = std::nullopt,
                                       .backend = backend_,
-                                      .text = text_.sequences ? &*text_.sequences : nullptr,
+                                      .text = text_.text ? &*text_.text : nullptr,
                                       .progress = progress_,
                                       .others = others_};
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
-                                         .saved = text_.statistics ? &*text_.statistics : nullptr,
-                                         .save_statistics = request_.save_statistics};
+                                         .statistics = request_.statistics,
+                                         .saved = text_.statistics ? &*text_.statistics : nullptr};
     return round_by_text(inputs, rounding, quantization_, work);
   }
 
@@ -265,7 +249,7 @@ class Quantizing {
   DataParallel* others_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
-  const RoundingText& text_;
+  const CalibrationInput& text_;
   io::Quantization quantization_;
   Plan plan_;  // none: the text runs through the model as it is
 };
@@ -276,12 +260,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix,
                                  DataParallel* others) {
   const fs::path& model = request.model;
-  std::error_code ignored;
-  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
-                                              fs::weakly_canonical(request.out, ignored)) {
-    return fail("{}: expected different folders for the model and the statistics",
-                request.out.string());
-  }
+  NMM_TRY(check_request(request));
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
@@ -295,7 +274,8 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
-  NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
+  NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,
+                                                           checkpoint, config, progress));
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));

@@ -259,6 +259,9 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
                                                       const ShapeRequest& request,
                                                       const fs::path& work) {
+  std::error_code error;
+  fs::create_directories(request.losses, error);
+  if (error) return fail("{}: cannot be created: {}", request.losses.string(), error.message());
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   const auto saved = [&](int64_t layer) {
     auto losses = read_losses(request.losses, layer, inputs.config);

@@ -106,7 +106,7 @@ class Fitting {
     const fs::path work = request_.sensitivities / "work";
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
     for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
-    const compress::StatisticsRequest wanted = {.save = request_.sensitivities / "statistics",
+    const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
                                                 .what = compress::Gathered::kAllLinears};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));

@@ -158,7 +158,7 @@ TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
 }
 
 // At a ratio of 0.1 some layers have both dense and low-rank matrices, which every command accepts.
-TEST_F(CommandLine, RanksBySensitivityAreBetterThanUniformRanks) {
+TEST_F(CommandLine, RanksByMeasurementAreBetterThanUniformRanks) {
   const std::string text = evaluation_text(), out = path("out"), json = path("perplexity.json");
   const auto perplexity = [&](const std::string& flags) {
     expect(neuronmm(compress(flags + " --ratio 0.1 --force")), 0, {"written to"});
@@ -167,10 +167,10 @@ TEST_F(CommandLine, RanksBySensitivityAreBetterThanUniformRanks) {
   };
   const double uniform = perplexity("");
   const uintmax_t uniform_bytes = fs::file_size(out + "/model.safetensors");
-  EXPECT_LE(perplexity("--allocate sensitivity"), uniform);
+  EXPECT_LE(perplexity("--allocate measured"), uniform);
   EXPECT_LE(fs::file_size(out + "/model.safetensors"), uniform_bytes);
 
-  expect(neuronmm("inspect " + out), 0, {"allocate sensitivity", "dense", "192"});
+  expect(neuronmm("inspect " + out), 0, {"allocate measured", "dense", "192"});
   expect(neuronmm("check " + out + " --reference " + out), 0, {});
   expect(neuronmm("quantize " + out + " -o " + path("int8")), 0, {"written to"});
   expect(neuronmm("compress " + out + " -o " + path("twice") + " --ratio 0.5 --method svd"), 1,
@@ -188,13 +188,13 @@ TEST_F(CommandLine, RanksBySensitivityAreBetterThanUniformRanks) {
 TEST_F(CommandLine, WrongAllocationsAreRefused) {
   const std::string start = "compress " + kDemo + " -o " + path("out") + " --block 64 ";
   for (const std::string method : {"svd", "whitened"}) {
-    expect(neuronmm(start + "--ratio 0.2 --allocate sensitivity --method " + method), 2,
-           {"--allocate sensitivity", "--calibration TEXT"});
+    expect(neuronmm(start + "--ratio 0.2 --form uv --allocate measured --method " + method), 2,
+           {"--allocate measured", "--calibration TEXT"});
   }
   expect(neuronmm(compress("--ratio 0.2 --allocate greedy")), 2, {"--allocate"});
-  expect(neuronmm(compress("--ratio 0.7 --allocate sensitivity")), 1,
-         {"allocate sensitivity", "ratio", "block of at most 32"});
-  const std::string dry = start + "--allocate sensitivity --dry-run --ratio ";
+  expect(neuronmm(compress("--ratio 0.7 --allocate measured")), 1,
+         {"allocate measured", "ratio", "block of at most 32"});
+  const std::string dry = start + "--form uv --allocate measured --dry-run --ratio ";
   expect(neuronmm(dry + "0.2"), 0, {"192", "not exceeded"});
   expect(neuronmm(dry + "0.7"), 1, {"block of at most 32"});
   EXPECT_FALSE(fs::exists(path("out")));

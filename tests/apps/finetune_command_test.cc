@@ -66,14 +66,14 @@ TEST_F(FinetuneProgram, LowersThePerplexityAtTheSameSize) {
 }
 
 // The model has different ranks and some dense matrices, which training does not change.
-TEST_F(FinetuneProgram, TrainsModelsWithRanksBySensitivity) {
-  expect(neuronmm("compress " + kDemo + " --ratio 0.1 --block 64 --allocate sensitivity " +
+TEST_F(FinetuneProgram, TrainsModelsWithRanksByMeasurement) {
+  expect(neuronmm("compress " + kDemo + " --ratio 0.1 --block 64 --form uv --allocate measured " +
                   "--calibration " + kDemo + "/calibration.txt --force -o " + model()),
          0, {"dense", "192"});
   expect(neuronmm(finetune("out", "--which both --epochs 1")), 0, {"trained", "written to"});
   EXPECT_EQ(fs::file_size(path("out") + "/model.safetensors"),
             fs::file_size(model() + "/model.safetensors"));
-  expect(neuronmm("inspect " + path("out")), 0, {"allocate sensitivity", "dense", "192"});
+  expect(neuronmm("inspect " + path("out")), 0, {"allocate measured", "dense", "192"});
   EXPECT_LT(perplexity(path("out")), perplexity(model()));
 }
 

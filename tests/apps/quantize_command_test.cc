@@ -100,8 +100,8 @@ TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
   const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
                     few = text + " --calibration-tokens 600",
                     statistics = " --statistics " + path("statistics");
-  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + " --save-statistics " +
-                  path("statistics") + " --json " + path("o.json")),
+  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + statistics + " --json " +
+                  path("o.json")),
          0, {"4.797 bits each"});
   const auto report = nlohmann::json::parse(read(path("o.json")));
   EXPECT_EQ(report["rounding"], "gptq");
@@ -117,7 +117,6 @@ TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
   const std::string quantize = "quantize " + kDemo + " -o " + path("x");
   expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
   expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
-  expect(neuronmm(quantize + " --save-statistics s"), 2, {"--save-statistics", "--calibration"});
   expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
   expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
   expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});

@@ -179,18 +179,6 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-TEST_F(Compress, SavedGramMatricesGiveTheSameModel) {
-  CompressRequest first = request("first");
-  first.save_gram = path("grams.safetensors");
-  run_well(first);
-  CompressRequest second = request("second");
-  second.calibration.reset();
-  second.gram = first.save_gram;
-  const CompressSummary summary = run_well(second);
-  EXPECT_EQ(summary.calibration_tokens, 16 * 62);
-  EXPECT_EQ(bytes("first"), bytes("second"));
-}
-
 // Names without folders, whole files' hashes, and the tokens that were used of each.
 TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const auto record = [&](const std::string& out) {
@@ -200,7 +188,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const std::string other = random_text(400, 9);
   CompressRequest both = request("both");
   both.calibration = {{{"/secret/place/text.txt", text_}, {"-", other}}, 600};
-  both.save_gram = path("grams.safetensors");
+  both.statistics = path("statistics");
   run_well(both);
   const auto texts = record("both").calibration;
   ASSERT_EQ(texts.size(), 2u);
@@ -215,7 +203,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
 
   CompressRequest saved = request("saved");
   saved.calibration.reset();
-  saved.gram = both.save_gram;
+  saved.statistics = both.statistics;
   run_well(saved);
   ASSERT_EQ(record("saved").calibration.size(), 2u);
   EXPECT_EQ(record("saved").calibration[1].xxh3, io::checksum(other));
@@ -275,17 +263,10 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
 TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest none = request("out");
   none.calibration.reset();
-  expect_refused(none, {"calibration text", "Gram matrices", "method svd"});
-  CompressRequest both = request("out");
-  both.gram = path("g");
-  expect_refused(both, {"calibration text", "Gram matrices", "exclude"});
+  expect_refused(none, {"method whitened", "calibration text", "statistics"});
   CompressRequest svd = request("out", Method::kSvd);
-  svd.gram = path("g");
-  expect_refused(svd, {"method svd", "Gram matrices"});
-  CompressRequest save = request("out");
-  save.calibration.reset();
-  save.gram = save.save_gram = path("g");
-  expect_refused(save, {"saving Gram matrices", "calibration text"});
+  svd.statistics = path("statistics");
+  expect_refused(svd, {"method svd", "statistics have no use"});
 }
 
 TEST_F(Compress, RefusesTextsThatAreTooShort) {

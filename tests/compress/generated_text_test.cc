@@ -101,7 +101,7 @@ TEST_F(SelfWritten, InterruptedWritingGoesOn) {
 
 TEST_F(SelfWritten, IsTheTextOfSavedStatistics) {
   CompressRequest saving = writing("saving", Form::kMixed);
-  saving.save_statistics = path("statistics");
+  saving.statistics = path("statistics");
   run_well(saving);
   CompressRequest reading = writing("reading", Form::kMixed);
   reading.statistics = path("statistics");

@@ -362,15 +362,9 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
   expect_refused(request, {"form mixed needs a calibration text or saved statistics"});
-  request = shaped("out", Form::kMixed);
-  request.gram = path("gram");
-  expect_refused(request, {"neither reads nor saves Gram matrices"});
   request = shaped("out", Form::kNarrow);
   request.method = Method::kSvd;
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
-  request = shaped("out", Form::kPivoted);
-  request.allocate = Allocate::kSensitivity;
-  expect_refused(request, {"form pivoted", "uniform, predicted or measured"});
   request = shaped("out", Form::kMixed);
   request.pad = true;
   expect_refused(request, {"pad form neurons", "found form mixed"});

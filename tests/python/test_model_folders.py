@@ -94,7 +94,7 @@ def test_statistics(tmp_path: Path) -> None:
     saved = tmp_path / "statistics"
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000}
     options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "measure": False}
-    neuronmm.compress(DEMO, tmp_path / "one", **text, **options, save_statistics=saved)
+    neuronmm.compress(DEMO, tmp_path / "one", **text, **options, statistics=saved)
     neuronmm.compress(DEMO, tmp_path / "two", **text, **options, statistics=saved)
     assert filecmp.cmp(tmp_path / "one" / "model.safetensors", tmp_path / "two" / "model.safetensors", shallow=False)
     report = neuronmm.compress(DEMO, tmp_path / "three", **options, statistics=saved)
@@ -131,7 +131,7 @@ def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
 def test_two_sided(tmp_path: Path) -> None:
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
-    neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, save_statistics=tmp_path / "statistics", **text)
+    neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, statistics=tmp_path / "statistics", **text)
     assert (tmp_path / "statistics" / "metric.safetensors").exists()
 
 
@@ -154,7 +154,7 @@ def test_quantize_to_few_bits_by_a_text(tmp_path: Path, program: Program) -> Non
     text = ("--calibration", CALIBRATION, "--calibration-tokens", "600")
     program("quantize", DEMO, "-o", tmp_path / "there" / "ours", "--bits", "4", "--group", "32", *text)
     assert_same(tmp_path / "ours", tmp_path / "there" / "ours")
-    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}, {"save_statistics": tmp_path / "s"}):
+    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}):
         with pytest.raises(ValueError):
             neuronmm.quantize(DEMO, tmp_path / "wrong", **wrong)
     with pytest.raises(ValueError, match="no use"):
