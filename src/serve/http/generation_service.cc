@@ -34,59 +34,60 @@ MetricSettings metric_settings(const ServiceParts& parts) {
 
 }  // namespace
 
-AnswerService::AnswerService(ServiceParts parts)
-    : parts_(std::move(parts)), metrics_(metric_settings(parts_)), constraints_(parts_.model) {}
+GenerationService::GenerationService(ServiceParts parts)
+    : parts_(std::move(parts)),
+      metrics_(metric_settings(parts_)),
+      structured_output_compiler_(parts_.model) {}
 
-ApiResult<std::string> AnswerService::text_answer(TextTask task, std::string_view body) const {
+ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
+                                                             std::string_view body) const {
   switch (task) {
-    case TextTask::kTokenize:
-      return answer_tokenize(parts_.model, body);
-    case TextTask::kDetokenize:
-      return answer_detokenize(parts_.model, body);
-    case TextTask::kCountTokens:
-      return answer_count_tokens(parts_.model, body);
-    case TextTask::kApplyTemplate:
+    case TokenizerTask::kTokenize:
+      return tokenize_response(parts_.model, body);
+    case TokenizerTask::kDetokenize:
+      return detokenize_response(parts_.model, body);
+    case TokenizerTask::kCountTokens:
+      return count_tokens_response(parts_.model, body);
+    case TokenizerTask::kApplyTemplate:
       break;
   }
-  return answer_apply_template(parts_.model, body);
+  return apply_template_response(parts_.model, body);
 }
 
-ApiResult<PreparedAnswer> AnswerService::prepare(AnswerKind kind, std::string_view body,
-                                                 std::shared_ptr<AnswerSink> sink) {
-  const AnswerContext context{std::move(sink), unix_seconds(), random_number};
-  const auto prepare_kind = kind == AnswerKind::kChat       ? prepare_chat
-                            : kind == AnswerKind::kItems    ? prepare_items
-                            : kind == AnswerKind::kMessages ? prepare_messages
-                                                            : prepare_completion;
-  auto prepared = prepare_kind(parts_.model, body, context);
+ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std::string_view body,
+                                                         std::shared_ptr<ResponseSink> sink) {
+  const GenerationContext context{std::move(sink), unix_seconds(), random_number};
+  const auto prepare_api = api == GenerationApi::kChatCompletions     ? prepare_chat_completion
+                           : api == GenerationApi::kResponses         ? prepare_responses_api
+                           : api == GenerationApi::kAnthropicMessages ? prepare_anthropic
+                                                                      : prepare_text_completion;
+  auto prepared = prepare_api(parts_.model, body, context);
   if (!prepared.ok()) return prepared;
-  NMM_ASSIGN(auto constraint, constraints_.constraint(prepared->shape));
+  NMM_ASSIGN(auto constraint, structured_output_compiler_.compile(prepared->structured_output));
   for (Request& request : prepared->requests) request.make_constraint = constraint.make;
   prepared->schema_notes = std::move(constraint.notes);
   return prepared;
 }
 
-ApiResult<BegunAnswer> AnswerRun::begin_or_throw(AnswerKind kind, std::string_view body,
-                                                 std::shared_ptr<AnswerSink> sink) {
-  NMM_ASSIGN(PreparedAnswer answer, service_->prepare(kind, body, std::move(sink)));
-  BegunAnswer begun{answer.stream, kind == AnswerKind::kMessages ? kTypedPingEvent : kPingEvent,
-                    answer.unknown_fields, answer.schema_notes, nullptr};
+ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,
+                                                               std::string_view body,
+                                                               std::shared_ptr<ResponseSink> sink) {
+  NMM_ASSIGN(PreparedGeneration prepared, service_->prepare(api, body, std::move(sink)));
+  StartedGeneration begun{prepared.stream,
+                          api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
+                          prepared.unknown_fields, prepared.schema_notes, nullptr};
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) begun.predicted = std::make_shared<PredictedTimes>();
   const Measures measures{&service_->metrics_, parts.device_clock, begun.predicted};
-  for (size_t i = 0; i < answer.listeners.size(); ++i)
-    answer.listeners[i] = measured(answer.listeners[i], answer.requests[i], measures);
+  for (size_t i = 0; i < prepared.listeners.size(); ++i)
+    prepared.listeners[i] = measured(prepared.listeners[i], prepared.requests[i], measures);
   {
     const std::lock_guard lock(mutex_);
     if (abandoned_) return internal_error("the client has gone");
-    writer_ = answer.writer;
+    writer_ = prepared.writer;
   }
   Engine& engine = *parts.engine;
-  const EngineCalls calls{[&](Request request, std::shared_ptr<Listener> listener) {
-                            return engine.submit(std::move(request), std::move(listener));
-                          },
-                          [&](RequestId id) { engine.cancel(id); }};
-  NMM_ASSIGN(std::vector<RequestId> ids, submit(std::move(answer), calls, kRetryAfterS));
+  NMM_ASSIGN(std::vector<RequestId> ids, submit(std::move(prepared), engine, kRetryAfterS));
   const std::lock_guard lock(mutex_);
   if (abandoned_) {
     for (const RequestId id : ids) engine.cancel(id);
@@ -95,10 +96,10 @@ ApiResult<BegunAnswer> AnswerRun::begin_or_throw(AnswerKind kind, std::string_vi
   return begun;
 }
 
-ApiResult<BegunAnswer> AnswerRun::begin(AnswerKind kind, std::string_view body,
-                                        std::shared_ptr<AnswerSink> sink) noexcept {
+ApiResult<StartedGeneration> RunningGeneration::begin(GenerationApi api, std::string_view body,
+                                                      std::shared_ptr<ResponseSink> sink) noexcept {
   try {
-    return begin_or_throw(kind, body, std::move(sink));
+    return begin_or_throw(api, body, std::move(sink));
   } catch (const std::bad_alloc&) {
     abandon();
     return internal_error("out of memory");
@@ -108,7 +109,7 @@ ApiResult<BegunAnswer> AnswerRun::begin(AnswerKind kind, std::string_view body,
   }
 }
 
-void AnswerRun::abandon() {
+void RunningGeneration::abandon() {
   std::shared_ptr<ResponseWriter> writer;
   std::vector<RequestId> ids;
   {

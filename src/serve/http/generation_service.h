@@ -27,10 +27,10 @@ struct ServiceParts {
   std::string metrics_prefix = "vllm:";
 };
 
-enum class AnswerKind { kChat, kItems, kMessages, kCompletion };
-enum class TextTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
+enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };
+enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
 
-struct BegunAnswer {
+struct StartedGeneration {
   bool stream = false;
   std::string_view ping = kPingEvent;  // of a stream, for who waits long
   std::vector<std::string> unknown_fields, schema_notes;
@@ -38,9 +38,9 @@ struct BegunAnswer {
 };
 
 // All functions may be called from any thread. Those that read a body may take long.
-class AnswerService {
+class GenerationService {
  public:
-  explicit AnswerService(ServiceParts parts);
+  explicit GenerationService(ServiceParts parts);
 
   const ServedModel& model() const { return parts_.model; }
   const std::string& description_json() const { return parts_.description_json; }
@@ -48,36 +48,37 @@ class AnswerService {
   Engine& engine() const { return *parts_.engine; }
   Metrics& metrics() { return metrics_; }
 
-  ApiResult<std::string> text_answer(TextTask task, std::string_view body) const;
+  ApiResult<std::string> run_tokenizer_task(TokenizerTask task, std::string_view body) const;
 
  private:
-  friend class AnswerRun;
-  ApiResult<PreparedAnswer> prepare(AnswerKind kind, std::string_view body,
-                                    std::shared_ptr<AnswerSink> sink);
+  friend class RunningGeneration;
+  ApiResult<PreparedGeneration> prepare(GenerationApi api, std::string_view body,
+                                        std::shared_ptr<ResponseSink> sink);
 
   const ServiceParts parts_;
   Metrics metrics_;
-  AnswerConstraints constraints_;
+  StructuredOutputCompiler structured_output_compiler_;
 };
 
 // One answer, which its client may give up at any time.
-class AnswerRun {
+class RunningGeneration {
  public:
-  explicit AnswerRun(std::shared_ptr<AnswerService> service) : service_(std::move(service)) {}
+  explicit RunningGeneration(std::shared_ptr<GenerationService> service)
+      : service_(std::move(service)) {}
 
   // Once. The sink may be told things before this returns; they are for the client only after
   // success. Exceptions become errors.
-  ApiResult<BegunAnswer> begin(AnswerKind kind, std::string_view body,
-                               std::shared_ptr<AnswerSink> sink) noexcept;
+  ApiResult<StartedGeneration> begin(GenerationApi api, std::string_view body,
+                                     std::shared_ptr<ResponseSink> sink) noexcept;
   // Nothing more is told to the sink, and the engine's work ends within a step. Before begin() has
   // ended, too; not from within the sink.
   void abandon();
 
  private:
-  ApiResult<BegunAnswer> begin_or_throw(AnswerKind kind, std::string_view body,
-                                        std::shared_ptr<AnswerSink> sink);
+  ApiResult<StartedGeneration> begin_or_throw(GenerationApi api, std::string_view body,
+                                              std::shared_ptr<ResponseSink> sink);
 
-  const std::shared_ptr<AnswerService> service_;
+  const std::shared_ptr<GenerationService> service_;
   std::mutex mutex_;
   bool abandoned_ = false;
   std::shared_ptr<ResponseWriter> writer_;

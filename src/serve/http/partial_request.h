@@ -13,9 +13,9 @@ namespace neuronmm::serve {
 //
 // A head as far as it has come, from the request line on, or without it; what lies behind an empty
 // line is not looked at.
-std::string_view fault_of_head(std::string_view text, bool with_request_line);
+std::string_view fault_in_partial_head(std::string_view text, bool with_request_line);
 // The line of a chunk's size, or the trailers, as far as they have come.
-std::string_view fault_of_lines(std::string_view text);
+std::string_view fault_in_partial_lines(std::string_view text);
 
 // What a header Host may say: a name or an address, perhaps a port; or nothing (RFC 9112, 3.2).
 bool is_host(std::string_view value);

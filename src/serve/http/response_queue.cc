@@ -5,7 +5,7 @@
 namespace neuronmm::serve {
 
 template <typename Change>
-void AnswerQueue::put(const Change& change) {
+void ResponseQueue::put(const Change& change) {
   {
     const std::lock_guard lock(mutex_);
     const bool overflowed = content_.overflowed;
@@ -15,27 +15,27 @@ void AnswerQueue::put(const Change& change) {
   wake_();
 }
 
-void AnswerQueue::event(std::string_view text) {
+void ResponseQueue::event(std::string_view text) {
   put([&] {
     if (content_.events.size() + text.size() > limit_bytes_) content_.overflowed = true;
     if (!content_.overflowed) content_.events += text;
   });
 }
 
-void AnswerQueue::response(int status, std::string body) {
+void ResponseQueue::response(int status, std::string body) {
   put([&] { content_.response = WholeResponse{status, std::move(body)}; });
 }
 
-void AnswerQueue::end() {
+void ResponseQueue::end() {
   put([&] { content_.ended = true; });
 }
 
-bool AnswerQueue::overflowed() {
+bool ResponseQueue::overflowed() {
   const std::lock_guard lock(mutex_);
   return content_.overflowed;
 }
 
-AnswerQueue::Content AnswerQueue::take() {
+ResponseQueue::Content ResponseQueue::take() {
   const std::lock_guard lock(mutex_);
   told_ = false;
   const bool overflowed = content_.overflowed;

@@ -13,7 +13,7 @@
 
 namespace neuronmm::serve {
 
-class AnswerQueue : public AnswerSink {
+class ResponseQueue : public ResponseSink {
  public:
   struct WholeResponse {
     int status = 0;
@@ -28,7 +28,7 @@ class AnswerQueue : public AnswerSink {
 
   // `wake` is called from whichever thread puts the first thing in after a take(), and again at the
   // overflow; it must be short.
-  AnswerQueue(size_t limit_bytes, std::function<void()> wake)
+  ResponseQueue(size_t limit_bytes, std::function<void()> wake)
       : limit_bytes_(limit_bytes), wake_(std::move(wake)) {}
 
   void event(std::string_view text) override;

@@ -18,7 +18,7 @@ constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
 constexpr int64_t kMostCalls = 16;                 // in one answer
 constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
 
-grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
+grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
   grammar::RepeatedSequences sequences;
   sequences.before = calls.begin;
   sequences.between = calls.between;
@@ -34,37 +34,38 @@ grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
 
 // A document, or calls if there may be some. A tool whose parameters cannot be held to their schema
 // makes no document impossible: then there are no calls, and a note says why.
-Result<CompiledGrammar> compile_json(const Json& schema, const AnswerShape& shape) {
-  if (shape.calls.functions.empty()) return grammar::compile_schema(schema, shape.param, kSchemas);
-  grammar::RepeatedSequences sequences = sequences_of(shape.calls);
-  sequences.instead = grammar::SchemaPart{&schema, shape.param};
+Result<CompiledGrammar> compile_json(const Json& schema, const StructuredOutput& output) {
+  if (output.calls.functions.empty())
+    return grammar::compile_schema(schema, output.param, kSchemas);
+  grammar::RepeatedSequences sequences = sequences_of(output.calls);
+  sequences.instead = grammar::SchemaPart{&schema, output.param};
   auto either = grammar::compile_sequences(sequences, kSchemas);
   if (either.ok()) return either;
-  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(schema, shape.param, kSchemas));
+  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(schema, output.param, kSchemas));
   alone.notes.push_back("nothing can be called: " + either.error().message);
   return alone;
 }
 
-Result<CompiledGrammar> compile(const AnswerShape& shape) {
-  switch (shape.kind) {
-    case AnswerShape::Kind::kJsonSchema:
-      return compile_json(shape.schema, shape);
-    case AnswerShape::Kind::kPattern:
-      return grammar::compile_text(shape.pattern, shape.param);
-    case AnswerShape::Kind::kToolCalls:
-      return grammar::compile_sequences(sequences_of(shape.calls), kSchemas);
-    case AnswerShape::Kind::kText:
-    case AnswerShape::Kind::kJsonObject:
+Result<CompiledGrammar> compile_grammar(const StructuredOutput& output) {
+  switch (output.kind) {
+    case StructuredOutput::Kind::kJsonSchema:
+      return compile_json(output.schema, output);
+    case StructuredOutput::Kind::kPattern:
+      return grammar::compile_text(output.pattern, output.param);
+    case StructuredOutput::Kind::kToolCalls:
+      return grammar::compile_sequences(sequences_of(output.calls), kSchemas);
+    case StructuredOutput::Kind::kText:
+    case StructuredOutput::Kind::kJsonObject:
       break;
   }
-  return compile_json({{"type", "object"}}, shape);
+  return compile_json({{"type", "object"}}, output);
 }
 
-std::string cache_key(const AnswerShape& shape) {
-  const ToolCallShape& calls = shape.calls;
-  Json key = {static_cast<int>(shape.kind),
-              shape.schema,
-              shape.pattern,
+std::string cache_key(const StructuredOutput& output) {
+  const ToolCallFormat& calls = output.calls;
+  Json key = {static_cast<int>(output.kind),
+              output.schema,
+              output.pattern,
               calls.begin,
               calls.before_name,
               calls.before_arguments,
@@ -87,7 +88,7 @@ std::vector<TokenId> known_tokens(const text::Tokenizer& tokenizer,
 
 }  // namespace
 
-AnswerConstraints::AnswerConstraints(const ServedModel& model)
+StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
     : thought_tokens_{model.tokenizer->token_to_id("<think>"),
                       model.tokenizer->token_to_id("</think>")},
       cache_(kGrammars) {
@@ -99,22 +100,23 @@ AnswerConstraints::AnswerConstraints(const ServedModel& model)
       known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));
 }
 
-ApiResult<AnswerConstraints::Constraint> AnswerConstraints::constraint(const AnswerShape& shape) {
-  if (shape.kind == AnswerShape::Kind::kText) return Constraint();
+ApiResult<StructuredOutputCompiler::Constraint> StructuredOutputCompiler::compile(
+    const StructuredOutput& output) {
+  if (output.kind == StructuredOutput::Kind::kText) return Constraint();
   const auto make = [&]() -> Result<std::shared_ptr<TokenMasks>> {
-    NMM_ASSIGN(CompiledGrammar compiled, compile(shape));
+    NMM_ASSIGN(CompiledGrammar compiled, compile_grammar(output));
     return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes);
   };
-  const auto masks = cache_.get(cache_key(shape), make);
+  const auto masks = cache_.get(cache_key(output), make);
   if (!masks.ok()) {
-    const bool calls = shape.kind == AnswerShape::Kind::kToolCalls;
-    return invalid_request(calls ? "tools" : shape.param, masks.error().message);
+    const bool calls = output.kind == StructuredOutput::Kind::kToolCalls;
+    return invalid_request(calls ? "tools" : output.param, masks.error().message);
   }
   Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
-                     thinking = shape.thinking]() -> std::unique_ptr<model::TokenConstraint> {
+                     thinking = output.thinking]() -> std::unique_ptr<model::TokenConstraint> {
     auto matcher = std::make_unique<grammar::Matcher>(masks);
     if (thinking == Thinking::kNone) return matcher;
-    return after_thoughts(std::move(matcher), *vocabulary, tokens, thinking == Thinking::kInside);
+    return after_thoughts(std::move(matcher), *vocabulary, tokens, thinking == Thinking::kOpened);
   };
   return Constraint{std::move(factory), (*masks)->notes()};
 }

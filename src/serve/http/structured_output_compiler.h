@@ -16,7 +16,7 @@
 namespace neuronmm::serve {
 
 // Of one model. May be called from any thread.
-class AnswerConstraints {
+class StructuredOutputCompiler {
  public:
   using Factory = std::function<std::unique_ptr<model::TokenConstraint>()>;
   struct Constraint {
@@ -24,10 +24,10 @@ class AnswerConstraints {
     std::vector<std::string> notes;  // what it allows beyond the request's schema
   };
 
-  explicit AnswerConstraints(const ServedModel& model);
+  explicit StructuredOutputCompiler(const ServedModel& model);
   // A schema that cannot be enforced is an error that names the request's field. Objects that say
   // nothing of other properties have none, as in vLLM.
-  ApiResult<Constraint> constraint(const AnswerShape& shape);
+  ApiResult<Constraint> compile(const StructuredOutput& output);
 
  private:
   std::shared_ptr<const grammar::TokenVocabulary> vocabulary_;

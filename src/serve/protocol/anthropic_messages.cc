@@ -37,9 +37,9 @@ bool is_billing(std::string_view text) {
          text.find('\n') == std::string_view::npos;
 }
 
-class BlockMessages {
+class AnthropicMessageReader {
  public:
-  explicit BlockMessages(FieldReader& fields) : fields_(fields) {}
+  explicit AnthropicMessageReader(FieldReader& fields) : fields_(fields) {}
 
   void read_system() {
     if (fields_.find("system") == nullptr) return;
@@ -65,7 +65,7 @@ class BlockMessages {
     }
   }
 
-  BlockConversation take() {
+  AnthropicConversation take() {
     tell_late_words();
     if (said_.messages.empty()) say("user", "");  // templates want somebody to answer
     if (!system_.empty())
@@ -192,15 +192,15 @@ class BlockMessages {
   }
 
   FieldReader& fields_;
-  BlockConversation said_;
+  AnthropicConversation said_;
   std::string system_;
   std::string late_words_;  // of the system, for the user's next message
 };
 
 }  // namespace
 
-BlockConversation read_block_messages(FieldReader& fields) {
-  BlockMessages messages(fields);
+AnthropicConversation read_anthropic_messages(FieldReader& fields) {
+  AnthropicMessageReader messages(fields);
   messages.read_system();
   const Json* list = fields.array("messages");
   if (list == nullptr || list->empty())

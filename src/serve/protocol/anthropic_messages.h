@@ -8,7 +8,7 @@
 
 namespace neuronmm::serve {
 
-struct BlockConversation {
+struct AnthropicConversation {
   Json messages = Json::array();  // of a chat
   bool continues = false;         // the answer goes on with the last one
   // Tools by name that blocks have brought in, or taken away.
@@ -19,6 +19,6 @@ struct BlockConversation {
 // calls messages of their own. What the system says later on is a part of the user's message before
 // it, because most templates know one system message. What is wrong is recorded in `fields`, of the
 // body.
-BlockConversation read_block_messages(FieldReader& fields);
+AnthropicConversation read_anthropic_messages(FieldReader& fields);
 
 }  // namespace neuronmm::serve

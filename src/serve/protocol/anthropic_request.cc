@@ -54,8 +54,8 @@ void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
 }
 
 void read_prompt(FieldReader& fields, ChatRequest& request) {
-  BlockConversation said = read_block_messages(fields);
-  request.tools = read_message_tools(fields, said);
+  AnthropicConversation said = read_anthropic_messages(fields);
+  request.tools = read_anthropic_tools(fields, said);
   text::Conversation& conversation = request.conversation;
   conversation.messages = std::move(said.messages);
   if (said.continues) conversation.continue_field = "content";
@@ -76,33 +76,34 @@ void refuse_others(FieldReader& fields) {
 
 }  // namespace
 
-ChatRequest read_messages_prompt(FieldReader& fields) {
+ChatRequest read_anthropic_prompt(FieldReader& fields) {
   ChatRequest request;
   read_prompt(fields, request);
-  request.answer.model = fields.string("model").value_or("");
+  request.parameters.model = fields.string("model").value_or("");
   (void)read_output_config(fields, request.conversation);
   return request;
 }
 
-ChatRequest read_messages_request(FieldReader& fields) {
+ChatRequest read_anthropic_request(FieldReader& fields) {
   ChatRequest request;
   read_prompt(fields, request);
-  request.answer = read_answer_fields(fields);
-  AnswerFields& answer = request.answer;
-  if (answer.n != 1) fields.wrong("n", "1: a message is one answer");
-  answer.max_tokens = read_token_limit(fields, "max_tokens");
-  read_stop_sequences(fields, answer.stop);
-  add_format(fields, read_output_config(fields, request.conversation), answer.response_format);
-  add_format(fields, read_openai_format(fields, "output_format"), answer.response_format);
+  request.parameters = read_generation_parameters(fields);
+  GenerationParameters& parameters = request.parameters;
+  if (parameters.n != 1) fields.wrong("n", "1: a message is one answer");
+  parameters.max_tokens = read_token_limit(fields, "max_tokens");
+  read_stop_sequences(fields, parameters.stop);
+  add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
+  add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
   refuse_others(fields);
-  if (request.tools.choice.forced() && answer.response_format.kind != ResponseFormat::Kind::kText)
+  if (request.tools.choice.forced() &&
+      parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no output format beside a call that must be made");
-  answer.unknown_fields = unknown_fields(fields);
+  parameters.unknown_fields = unknown_fields(fields);
   return request;
 }
 
-ApiResult<ChatRequest> parse_messages_request(std::string_view body) {
-  return read_body(body, read_messages_request);
+ApiResult<ChatRequest> parse_anthropic_request(std::string_view body) {
+  return read_body(body, read_anthropic_request);
 }
 
 }  // namespace neuronmm::serve

@@ -9,10 +9,10 @@
 namespace neuronmm::serve {
 
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
-ApiResult<ChatRequest> parse_messages_request(std::string_view body);
+ApiResult<ChatRequest> parse_anthropic_request(std::string_view body);
 // What is wrong is the reader's problem.
-ChatRequest read_messages_request(FieldReader& fields);
+ChatRequest read_anthropic_request(FieldReader& fields);
 // Of it what the prompt is made of: conversation, tools, and the model's name.
-ChatRequest read_messages_prompt(FieldReader& fields);
+ChatRequest read_anthropic_prompt(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -16,13 +16,13 @@ Json shown_tool(const Json& tool) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-bool is_offered(const Tool& tool, bool deferred, const BlockConversation& said) {
+bool is_offered(const Tool& tool, bool deferred, const AnthropicConversation& said) {
   return !said.removed_tools.contains(tool.name) &&
          (!deferred || said.added_tools.contains(tool.name));
 }
 
 void read_tool(FieldReader& fields, const Json& value, const std::string& path,
-               const BlockConversation& said, ToolFields& read) {
+               const AnthropicConversation& said, ToolFields& read) {
   if (!expect_object(value, path, "\"name\"", fields.problem())) return;
   FieldReader reader(value, path + ".", fields.problem());
   if (reader.string("type").value_or("custom") != "custom")
@@ -36,7 +36,7 @@ void read_tool(FieldReader& fields, const Json& value, const std::string& path,
   read.tools.push_back(std::move(tool));
 }
 
-void read_tools(FieldReader& fields, const BlockConversation& said, ToolFields& read) {
+void read_tools(FieldReader& fields, const AnthropicConversation& said, ToolFields& read) {
   const Json* list = fields.array("tools");
   if (list == nullptr) return;
   if (list->size() > kMostTools) fields.wrong("tools", fmt::format("at most {} tools", kMostTools));
@@ -79,7 +79,7 @@ void read_choice(FieldReader& fields, ToolFields& read) {
 
 }  // namespace
 
-ToolFields read_message_tools(FieldReader& fields, const BlockConversation& said) {
+ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& said) {
   ToolFields read;
   read_tools(fields, said, read);
   read_choice(fields, read);

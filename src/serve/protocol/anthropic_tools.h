@@ -8,6 +8,6 @@ namespace neuronmm::serve {
 
 // Tools of the client: the server runs none. Of those that are to be loaded later the ones that a
 // block of `said` brings in, of the others all that no block takes away.
-ToolFields read_message_tools(FieldReader& fields, const BlockConversation& said);
+ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& said);
 
 }  // namespace neuronmm::serve

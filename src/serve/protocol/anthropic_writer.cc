@@ -6,54 +6,54 @@
 
 namespace neuronmm::serve {
 
-MessagesResponse::MessagesResponse(ResponseSettings settings_in, ChatSettings chat,
-                                   std::shared_ptr<AnswerSink> sink)
+AnthropicWriter::AnthropicWriter(ResponseSettings settings_in, ChatOutputSettings chat,
+                                 std::shared_ptr<ResponseSink> sink)
     : ResponseWriter(std::move(settings_in), std::move(sink)),
       chat_(std::move(chat)),
-      answer_(tokenizer(), settings().text, chat_, settings().prompts.front()),
+      output_(tokenizer(), settings().text, chat_, settings().prompts.front()),
       random_(chat_.id_seed) {}
 
 // The first event comes with the first token: clients take its time for that.
-void MessagesResponse::begin() {
+void AnthropicWriter::begin() {
   if (std::exchange(begun_, true) || !settings().stream) return;
   sink().event(typed_event("message_start", {{"message", message()}}));
 }
 
-bool MessagesResponse::add_token(size_t, const GeneratedToken& token) {
+bool AnthropicWriter::add_token(size_t, const GeneratedToken& token) {
   begin();
-  tell(answer_.push(token.id));
-  return !answer_.ended();
+  tell(output_.push(token.id));
+  return !output_.ended();
 }
 
 // An answer of nothing is a text of nothing: clients look for a first block.
-void MessagesResponse::add_end(size_t, const End& end) {
+void AnthropicWriter::add_end(size_t, const End& end) {
   begin();
-  tell(answer_.finish(end.stop_token));
+  tell(output_.finish(end.stop_token));
   if (blocks_.empty() && !chat_.forced_calls) open(Kind::kText);
   if (!blocks_.empty()) close();
   if (end.reason == "length") {
     stop_reason_ = "max_tokens";
-  } else if (answer_.text().stopped()) {
+  } else if (output_.text().stopped()) {
     stop_reason_ = "stop_sequence";
-    stop_sequence_ = answer_.text().stop();
+    stop_sequence_ = output_.text().stop();
   } else {
-    stop_reason_ = answer_.has_calls() ? "tool_use" : "end_turn";
+    stop_reason_ = output_.has_calls() ? "tool_use" : "end_turn";
   }
 }
 
-void MessagesResponse::tell(const std::vector<AnswerDelta>& deltas) {
-  for (const AnswerDelta& delta : deltas) {
+void AnthropicWriter::tell(const std::vector<OutputDelta>& deltas) {
+  for (const OutputDelta& delta : deltas) {
     switch (delta.kind) {
-      case AnswerDelta::Kind::kReasoning:
+      case OutputDelta::Kind::kReasoning:
         open(Kind::kThinking);
         break;
-      case AnswerDelta::Kind::kContent:
+      case OutputDelta::Kind::kContent:
         open(Kind::kText);
         break;
-      case AnswerDelta::Kind::kCall:
+      case OutputDelta::Kind::kCall:
         open(Kind::kToolUse, delta.text);
         continue;
-      case AnswerDelta::Kind::kArguments:
+      case OutputDelta::Kind::kArguments:
         break;
     }
     add_text(delta.text);
@@ -61,7 +61,7 @@ void MessagesResponse::tell(const std::vector<AnswerDelta>& deltas) {
 }
 
 // Every call is a block of its own; text goes on with the block of its kind.
-void MessagesResponse::open(Kind kind, const std::string& name) {
+void AnthropicWriter::open(Kind kind, const std::string& name) {
   if (!blocks_.empty()) {
     if (kind != Kind::kToolUse && blocks_.back().kind == kind) return;
     close();
@@ -74,14 +74,14 @@ void MessagesResponse::open(Kind kind, const std::string& name) {
   send_of_block("content_block_start", {{"content_block", std::move(shown)}});
 }
 
-void MessagesResponse::close() {
+void AnthropicWriter::close() {
   if (blocks_.back().kind == Kind::kThinking)
     send_of_block("content_block_delta",
                   {{"delta", {{"type", "signature_delta"}, {"signature", settings().id}}}});
   send_of_block("content_block_stop", Json::object());
 }
 
-void MessagesResponse::add_text(const std::string& text) {
+void AnthropicWriter::add_text(const std::string& text) {
   Block& block = blocks_.back();
   if (!settings().stream) {
     block.text += text;
@@ -93,7 +93,7 @@ void MessagesResponse::add_text(const std::string& text) {
   send_of_block("content_block_delta", {{"delta", std::move(delta)}});
 }
 
-void MessagesResponse::send_of_block(const char* type, const Json& fields) {
+void AnthropicWriter::send_of_block(const char* type, const Json& fields) {
   if (!settings().stream) return;
   Json placed = {{"index", blocks_.size() - 1}};
   placed.update(fields);
@@ -101,7 +101,7 @@ void MessagesResponse::send_of_block(const char* type, const Json& fields) {
 }
 
 // Nobody checks a signature, but many clients send back no thoughts without one.
-Json MessagesResponse::block_json(const Block& block) const {
+Json AnthropicWriter::block_json(const Block& block) const {
   switch (block.kind) {
     case Kind::kThinking:
       return {{"type", "thinking"}, {"thinking", block.text}, {"signature", settings().id}};
@@ -113,18 +113,18 @@ Json MessagesResponse::block_json(const Block& block) const {
   return {{"type", "tool_use"},
           {"id", block.id},
           {"name", block.name},
-          {"input", whole_of_object(block.text)}};
+          {"input", parse_truncated_object(block.text)}};
 }
 
 // What was found in the cache is no part of the input tokens there.
-Json MessagesResponse::usage() const {
+Json AnthropicWriter::usage() const {
   return {{"input_tokens", counts().prompt - counts().cached},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", counts().cached},
           {"output_tokens", counts().completion}};
 }
 
-Json MessagesResponse::message() const {
+Json AnthropicWriter::message() const {
   Json body = {{"id", settings().id},
                {"type", "message"},
                {"role", "assistant"},
@@ -137,7 +137,7 @@ Json MessagesResponse::message() const {
   return body;
 }
 
-void MessagesResponse::send_rest() {
+void AnthropicWriter::send_rest() {
   if (!settings().stream) return sink().response(200, dump_json(message()));
   sink().event(
       typed_event("message_delta",
@@ -146,8 +146,8 @@ void MessagesResponse::send_rest() {
   sink().event(typed_event("message_stop", Json::object()));
 }
 
-std::string MessagesResponse::last_event(const ApiError& error) {
-  return fmt::format("event: error\ndata: {}\n\n", message_error_json(error));
+std::string AnthropicWriter::last_event(const ApiError& error) {
+  return fmt::format("event: error\ndata: {}\n\n", anthropic_error_json(error));
 }
 
 }  // namespace neuronmm::serve

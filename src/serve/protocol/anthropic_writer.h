@@ -12,16 +12,17 @@
 
 namespace neuronmm::serve {
 
-class MessagesResponse : public ResponseWriter {
+class AnthropicWriter : public ResponseWriter {
  public:
   // `settings` has one prompt and one choice.
-  MessagesResponse(ResponseSettings settings, ChatSettings chat, std::shared_ptr<AnswerSink> sink);
+  AnthropicWriter(ResponseSettings settings, ChatOutputSettings chat,
+                  std::shared_ptr<ResponseSink> sink);
 
  protected:
   bool add_token(size_t index, const GeneratedToken& token) override;
   void add_end(size_t index, const End& end) override;
   void send_rest() override;
-  std::string error_body(const ApiError& error) override { return message_error_json(error); }
+  std::string error_body(const ApiError& error) override { return anthropic_error_json(error); }
   std::string last_event(const ApiError& error) override;
 
  private:
@@ -35,14 +36,14 @@ class MessagesResponse : public ResponseWriter {
   Json message() const;
   Json usage() const;
   void begin();
-  void tell(const std::vector<AnswerDelta>& deltas);
+  void tell(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
   void close();  // the last block
   void add_text(const std::string& text);
   void send_of_block(const char* type, const Json& fields);
 
-  const ChatSettings chat_;
-  ChatAnswer answer_;
+  const ChatOutputSettings chat_;
+  ChatOutput output_;
   std::vector<Block> blocks_;
   bool begun_ = false;
   Json stop_reason_, stop_sequence_;  // null until the end

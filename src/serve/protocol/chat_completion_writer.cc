@@ -4,22 +4,22 @@
 
 namespace neuronmm::serve {
 
-ChatResponse::ChatResponse(ResponseSettings settings_in, ChatSettings chat,
-                           std::shared_ptr<AnswerSink> sink)
-    : ChoicesResponse(std::move(settings_in), std::move(sink)),
+ChatCompletionWriter::ChatCompletionWriter(ResponseSettings settings_in, ChatOutputSettings chat,
+                                           std::shared_ptr<ResponseSink> sink)
+    : ChoicesWriter(std::move(settings_in), std::move(sink)),
       chat_(std::move(chat)),
       random_(chat_.id_seed) {
   for (size_t i = 0; i < answers(); ++i)
     choices_.emplace_back(
-        ChatAnswer(tokenizer(), settings().text, chat_, settings().prompts.front()));
+        ChatOutput(tokenizer(), settings().text, chat_, settings().prompts.front()));
 }
 
-const char* ChatResponse::object_name() const {
+const char* ChatCompletionWriter::object_name() const {
   return settings().stream ? "chat.completion.chunk" : "chat.completion";
 }
 
 // The first chunk comes with the first token: clients take its time for that.
-void ChatResponse::begin(size_t index) {
+void ChatCompletionWriter::begin(size_t index) {
   Choice& choice = choices_[index];
   if (choice.begun) return;
   choice.begun = true;
@@ -32,27 +32,27 @@ void ChatResponse::begin(size_t index) {
           {"finish_reason", nullptr}},
          fields);
   }
-  if (!chat_.echo.empty()) tell(index, {{AnswerDelta::Kind::kContent, chat_.echo, 0}});
+  if (!chat_.echo.empty()) tell(index, {{OutputDelta::Kind::kContent, chat_.echo, 0}});
 }
 
-bool ChatResponse::add_token(size_t index, const GeneratedToken& token) {
+bool ChatCompletionWriter::add_token(size_t index, const GeneratedToken& token) {
   begin(index);
   Choice& choice = choices_[index];
   if (settings().logprobs && token.logprobs)
     choice.logprobs.push_back(chat_logprob(tokenizer(), *token.logprobs));
   if (settings().return_token_ids) choice.token_ids.push_back(token.id);
-  tell(index, choice.answer.push(token.id));
-  return !choice.answer.ended();
+  tell(index, choice.output.push(token.id));
+  return !choice.output.ended();
 }
 
-void ChatResponse::add_end(size_t index, const End& end) {
+void ChatCompletionWriter::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
-  tell(index, choice.answer.finish(end.stop_token));
-  const bool calls = choice.answer.has_calls() && chat_.named_call.empty() &&
-                     end.reason == "stop" && !choice.answer.cut_call();
+  tell(index, choice.output.finish(end.stop_token));
+  const bool calls = choice.output.has_calls() && chat_.named_call.empty() &&
+                     end.reason == "stop" && !choice.output.cut_call();
   choice.finish_reason = calls ? "tool_calls" : end.reason;
-  choice.stop_reason = stop_reason(choice.answer.text(), end);
+  choice.stop_reason = stop_reason(choice.output.text(), end);
   if (!settings().stream) return;
   if (!choice.logprobs.empty() || !choice.token_ids.empty()) send_delta(index, {{"content", ""}});
   send({{"index", index},
@@ -62,8 +62,8 @@ void ChatResponse::add_end(size_t index, const End& end) {
         {"stop_reason", choice.stop_reason}});
 }
 
-void ChatResponse::tell(size_t index, const std::vector<AnswerDelta>& deltas) {
-  for (const AnswerDelta& delta : deltas) {
+void ChatCompletionWriter::tell(size_t index, const std::vector<OutputDelta>& deltas) {
+  for (const OutputDelta& delta : deltas) {
     if (settings().stream)
       send_delta(index, delta_json(delta));
     else
@@ -71,37 +71,37 @@ void ChatResponse::tell(size_t index, const std::vector<AnswerDelta>& deltas) {
   }
 }
 
-void ChatResponse::collect(Choice& choice, const AnswerDelta& delta) {
+void ChatCompletionWriter::collect(Choice& choice, const OutputDelta& delta) {
   switch (delta.kind) {
-    case AnswerDelta::Kind::kReasoning:
+    case OutputDelta::Kind::kReasoning:
       choice.reasoning += delta.text;
       break;
-    case AnswerDelta::Kind::kContent:
+    case OutputDelta::Kind::kContent:
       choice.content += delta.text;
       break;
-    case AnswerDelta::Kind::kCall:
+    case OutputDelta::Kind::kCall:
       choice.calls.push_back({random_call_id(chat_.tools, random_), delta.text, ""});
       break;
-    case AnswerDelta::Kind::kArguments:
+    case OutputDelta::Kind::kArguments:
       choice.calls[static_cast<size_t>(delta.call)].arguments += delta.text;
       break;
   }
 }
 
-Json ChatResponse::delta_json(const AnswerDelta& delta) {
+Json ChatCompletionWriter::delta_json(const OutputDelta& delta) {
   switch (delta.kind) {
-    case AnswerDelta::Kind::kReasoning:
+    case OutputDelta::Kind::kReasoning:
       return {{"reasoning_content", delta.text}};
-    case AnswerDelta::Kind::kContent:
+    case OutputDelta::Kind::kContent:
       return {{"content", delta.text}};
-    case AnswerDelta::Kind::kCall: {
+    case OutputDelta::Kind::kCall: {
       const Json call = {{"index", delta.call},
                          {"id", random_call_id(chat_.tools, random_)},
                          {"type", "function"},
                          {"function", {{"name", delta.text}, {"arguments", ""}}}};
       return {{"tool_calls", Json::array({call})}};
     }
-    case AnswerDelta::Kind::kArguments:
+    case OutputDelta::Kind::kArguments:
       break;
   }
   const Json call = {{"index", delta.call}, {"function", {{"arguments", delta.text}}}};
@@ -109,7 +109,7 @@ Json ChatResponse::delta_json(const AnswerDelta& delta) {
 }
 
 // With the log probabilities and ids of all tokens since the chunk before.
-void ChatResponse::send_delta(size_t index, Json delta) {
+void ChatCompletionWriter::send_delta(size_t index, Json delta) {
   Choice& choice = choices_[index];
   Json json = {{"index", index},
                {"delta", std::move(delta)},
@@ -119,12 +119,12 @@ void ChatResponse::send_delta(size_t index, Json delta) {
   send(std::move(json));
 }
 
-Json ChatResponse::take_logprobs(Choice& choice) {
+Json ChatCompletionWriter::take_logprobs(Choice& choice) {
   if (!settings().logprobs || choice.logprobs.empty()) return {};
   return {{"content", std::exchange(choice.logprobs, Json::array())}, {"refusal", nullptr}};
 }
 
-std::vector<Json> ChatResponse::whole_choices() {
+std::vector<Json> ChatCompletionWriter::whole_choices() {
   std::vector<Json> list;
   for (Choice& choice : choices_) {
     const bool no_content = choice.content.empty() && (!choice.calls.empty() || chat_.forced_calls);
@@ -149,7 +149,7 @@ std::vector<Json> ChatResponse::whole_choices() {
   return list;
 }
 
-void ChatResponse::add_head_fields(Json& body) {
+void ChatCompletionWriter::add_head_fields(Json& body) {
   if (settings().return_token_ids) body["prompt_token_ids"] = settings().prompts.front();
 }
 

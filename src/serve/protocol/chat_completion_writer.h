@@ -12,10 +12,11 @@
 
 namespace neuronmm::serve {
 
-class ChatResponse : public ChoicesResponse {
+class ChatCompletionWriter : public ChoicesWriter {
  public:
   // `settings` has one prompt.
-  ChatResponse(ResponseSettings settings, ChatSettings chat, std::shared_ptr<AnswerSink> sink);
+  ChatCompletionWriter(ResponseSettings settings, ChatOutputSettings chat,
+                       std::shared_ptr<ResponseSink> sink);
 
  protected:
   bool add_token(size_t index, const GeneratedToken& token) override;
@@ -29,8 +30,8 @@ class ChatResponse : public ChoicesResponse {
     std::string id, name, arguments;
   };
   struct Choice {
-    explicit Choice(ChatAnswer answer_in) : answer(std::move(answer_in)) {}
-    ChatAnswer answer;
+    explicit Choice(ChatOutput output_in) : output(std::move(output_in)) {}
+    ChatOutput output;
     bool begun = false;
     // Not told yet; of a whole response, all.
     std::string reasoning, content;
@@ -41,13 +42,13 @@ class ChatResponse : public ChoicesResponse {
     Json stop_reason;
   };
   void begin(size_t index);
-  void tell(size_t index, const std::vector<AnswerDelta>& deltas);
-  void collect(Choice& choice, const AnswerDelta& delta);
+  void tell(size_t index, const std::vector<OutputDelta>& deltas);
+  void collect(Choice& choice, const OutputDelta& delta);
   void send_delta(size_t index, Json delta);
-  Json delta_json(const AnswerDelta& delta);
+  Json delta_json(const OutputDelta& delta);
   Json take_logprobs(Choice& choice);
 
-  const ChatSettings chat_;
+  const ChatOutputSettings chat_;
   std::vector<Choice> choices_;
   std::mt19937_64 random_;
 };

@@ -7,8 +7,8 @@
 namespace neuronmm::serve {
 namespace {
 
-AnswerTextOptions with_calls(const text::Tokenizer& tokenizer, AnswerTextOptions options,
-                             ToolSyntax tools) {
+OutputDetokenizerOptions with_calls(const text::Tokenizer& tokenizer,
+                                    OutputDetokenizerOptions options, ToolSyntax tools) {
   for (const std::string& token : special_tokens_of(tools)) {
     if (const auto id = tokenizer.token_to_id(token)) options.kept_tokens.insert(*id);
   }
@@ -17,8 +17,8 @@ AnswerTextOptions with_calls(const text::Tokenizer& tokenizer, AnswerTextOptions
 
 }  // namespace
 
-ChatAnswer::ChatAnswer(const text::Tokenizer& tokenizer, AnswerTextOptions options,
-                       const ChatSettings& chat, std::span<const TokenId> prompt)
+ChatOutput::ChatOutput(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options,
+                       const ChatOutputSettings& chat, std::span<const TokenId> prompt)
     : text_(tokenizer, with_calls(tokenizer, std::move(options), chat.tools)),
       parser_(chat.thinking, make_tool_call_parser(chat.tools, chat.tool_list),
               chat.parallel_calls),
@@ -27,30 +27,30 @@ ChatAnswer::ChatAnswer(const text::Tokenizer& tokenizer, AnswerTextOptions optio
   if (chat.continues_message) text_.continue_after(prompt);
 }
 
-std::vector<AnswerDelta> ChatAnswer::push(TokenId id) {
+std::vector<OutputDelta> ChatOutput::push(TokenId id) {
   return wanted(parser_.push(text_.push(id)));
 }
 
-std::vector<AnswerDelta> ChatAnswer::finish(std::optional<TokenId> stop_token) {
-  std::vector<AnswerDelta> deltas = parser_.push(text_.finish(stop_token));
-  for (AnswerDelta& delta : parser_.finish()) deltas.push_back(std::move(delta));
+std::vector<OutputDelta> ChatOutput::finish(std::optional<TokenId> stop_token) {
+  std::vector<OutputDelta> deltas = parser_.push(text_.finish(stop_token));
+  for (OutputDelta& delta : parser_.finish()) deltas.push_back(std::move(delta));
   if (!parser_.has_calls() && !named_call_.empty())
-    deltas.push_back({AnswerDelta::Kind::kCall, named_call_, 0});
+    deltas.push_back({OutputDelta::Kind::kCall, named_call_, 0});
   return wanted(std::move(deltas));
 }
 
-bool ChatAnswer::cut_call() const {
+bool ChatOutput::cut_call() const {
   return text_.stopped() && has_calls() && !nlohmann::json::accept(arguments_);
 }
 
-std::vector<AnswerDelta> ChatAnswer::wanted(std::vector<AnswerDelta> deltas) {
-  for (const AnswerDelta& delta : deltas) {
-    if (delta.kind == AnswerDelta::Kind::kCall) arguments_.clear();
-    if (delta.kind == AnswerDelta::Kind::kArguments) arguments_ += delta.text;
+std::vector<OutputDelta> ChatOutput::wanted(std::vector<OutputDelta> deltas) {
+  for (const OutputDelta& delta : deltas) {
+    if (delta.kind == OutputDelta::Kind::kCall) arguments_.clear();
+    if (delta.kind == OutputDelta::Kind::kArguments) arguments_ += delta.text;
   }
   if (forced_calls_)
     std::erase_if(
-        deltas, [](const AnswerDelta& delta) { return delta.kind == AnswerDelta::Kind::kContent; });
+        deltas, [](const OutputDelta& delta) { return delta.kind == OutputDelta::Kind::kContent; });
   return deltas;
 }
 

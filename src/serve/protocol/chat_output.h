@@ -15,7 +15,7 @@
 
 namespace neuronmm::serve {
 
-struct ChatSettings {
+struct ChatOutputSettings {
   Thinking thinking = Thinking::kNone;
   ToolSyntax tools = ToolSyntax::kNone;  // kNone: nothing is a call
   ToolList tool_list = std::make_shared<const std::vector<Tool>>();
@@ -27,27 +27,27 @@ struct ChatSettings {
   uint64_t id_seed = 0;            // of the ids of calls
 };
 
-class ChatAnswer {
+class ChatOutput {
  public:
   // `tokenizer` must outlive this.
-  ChatAnswer(const text::Tokenizer& tokenizer, AnswerTextOptions options, const ChatSettings& chat,
-             std::span<const TokenId> prompt);
-  std::vector<AnswerDelta> push(TokenId id);
+  ChatOutput(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options,
+             const ChatOutputSettings& chat, std::span<const TokenId> prompt);
+  std::vector<OutputDelta> push(TokenId id);
   // No more tokens come. A call that the client chose is told even if the answer ended before its
   // name.
-  std::vector<AnswerDelta> finish(std::optional<TokenId> stop_token);
+  std::vector<OutputDelta> finish(std::optional<TokenId> stop_token);
   // By itself: a stop string, or a second call where one is wanted.
   bool ended() const { return text_.stopped() || parser_.ended(); }
   bool has_calls() const { return parser_.has_calls(); }
   // A stop string has cut the last call off.
   bool cut_call() const;
-  const AnswerText& text() const { return text_; }
+  const OutputDetokenizer& text() const { return text_; }
 
  private:
-  std::vector<AnswerDelta> wanted(std::vector<AnswerDelta> deltas);
+  std::vector<OutputDelta> wanted(std::vector<OutputDelta> deltas);
 
-  AnswerText text_;
-  AnswerParser parser_;
+  OutputDetokenizer text_;
+  OutputParser parser_;
   bool forced_calls_;
   std::string named_call_;
   std::string arguments_;  // of the last call

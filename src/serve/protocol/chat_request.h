@@ -10,7 +10,7 @@
 namespace neuronmm::serve {
 
 struct ChatRequest {
-  AnswerFields answer;
+  GenerationParameters parameters;
   text::Conversation conversation;  // with the tools, unless none may be called
   ToolFields tools;
 };

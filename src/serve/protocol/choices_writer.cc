@@ -2,7 +2,7 @@
 
 namespace neuronmm::serve {
 
-Json ChoicesResponse::head() const {
+Json ChoicesWriter::head() const {
   const std::string& fingerprint = settings().fingerprint;
   return {{"id", settings().id},
           {"object", object_name()},
@@ -11,14 +11,14 @@ Json ChoicesResponse::head() const {
           {"system_fingerprint", fingerprint.empty() ? Json() : Json(fingerprint)}};
 }
 
-Json ChoicesResponse::usage() const {
+Json ChoicesWriter::usage() const {
   return {{"prompt_tokens", counts().prompt},
           {"completion_tokens", counts().completion},
           {"total_tokens", counts().prompt + counts().completion},
           {"prompt_tokens_details", {{"cached_tokens", counts().cached}}}};
 }
 
-void ChoicesResponse::send(Json choice, const Json& fields) {
+void ChoicesWriter::send(Json choice, const Json& fields) {
   Json chunk = head();
   chunk["choices"] = Json::array({std::move(choice)});
   if (settings().continuous_usage)
@@ -29,7 +29,7 @@ void ChoicesResponse::send(Json choice, const Json& fields) {
   sink().event(data_event(chunk));
 }
 
-void ChoicesResponse::send_rest() {
+void ChoicesWriter::send_rest() {
   Json body = head();
   body["choices"] = Json::array();
   if (settings().stream) {

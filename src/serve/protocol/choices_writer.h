@@ -8,7 +8,7 @@
 
 namespace neuronmm::serve {
 
-class ChoicesResponse : public ResponseWriter {
+class ChoicesWriter : public ResponseWriter {
  public:
   using ResponseWriter::ResponseWriter;
 

@@ -58,36 +58,37 @@ std::vector<std::string> read_stop(FieldReader& fields) {
   return stops;
 }
 
-void read_stream_options(FieldReader& fields, AnswerFields& answer) {
+void read_stream_options(FieldReader& fields, GenerationParameters& parameters) {
   const Json* options = fields.object("stream_options");
   if (options == nullptr) return;
   FieldReader reader(*options, "stream_options.", fields.problem());
-  answer.include_usage = reader.boolean("include_usage").value_or(false);
-  answer.continuous_usage = reader.boolean("continuous_usage_stats").value_or(false);
+  parameters.include_usage = reader.boolean("include_usage").value_or(false);
+  parameters.continuous_usage = reader.boolean("continuous_usage_stats").value_or(false);
   reader.ignore({"include_obfuscation"});
 }
 
-void read_sampling(FieldReader& fields, AnswerFields& answer) {
-  answer.temperature = fields.number("temperature", 0.0, 100.0);
-  answer.top_p = fields.number("top_p", 0.0, 1.0);
-  answer.top_k = fields.integer("top_k", -1, kMostTokens);
-  if (answer.top_k == -1) answer.top_k = 0;  // vLLM's "all"
-  answer.min_p = fields.number("min_p", 0.0, 1.0);
-  answer.repetition_penalty = fields.number("repetition_penalty", 0.01, 100.0);
-  answer.presence_penalty = fields.number("presence_penalty", -2.0, 2.0).value_or(0.0);
-  answer.frequency_penalty = fields.number("frequency_penalty", -2.0, 2.0).value_or(0.0);
-  answer.logit_bias = read_logit_bias(fields);
+void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
+  parameters.temperature = fields.number("temperature", 0.0, 100.0);
+  parameters.top_p = fields.number("top_p", 0.0, 1.0);
+  parameters.top_k = fields.integer("top_k", -1, kMostTokens);
+  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM's "all"
+  parameters.min_p = fields.number("min_p", 0.0, 1.0);
+  parameters.repetition_penalty = fields.number("repetition_penalty", 0.01, 100.0);
+  parameters.presence_penalty = fields.number("presence_penalty", -2.0, 2.0).value_or(0.0);
+  parameters.frequency_penalty = fields.number("frequency_penalty", -2.0, 2.0).value_or(0.0);
+  parameters.logit_bias = read_logit_bias(fields);
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
-  if (seed) answer.seed = static_cast<uint64_t>(*seed);
+  if (seed) parameters.seed = static_cast<uint64_t>(*seed);
 }
 
-void read_end(FieldReader& fields, AnswerFields& answer) {
-  answer.stop = read_stop(fields);
+void read_end(FieldReader& fields, GenerationParameters& parameters) {
+  parameters.stop = read_stop(fields);
   for (const int64_t id : fields.integers("stop_token_ids", kLargestId))
-    answer.stop_token_ids.push_back(static_cast<TokenId>(id));
-  answer.include_stop_str_in_output = fields.boolean("include_stop_str_in_output").value_or(false);
-  answer.ignore_eos = fields.boolean("ignore_eos").value_or(false);
-  answer.min_tokens = fields.integer("min_tokens", 0, kMostTokens).value_or(0);
+    parameters.stop_token_ids.push_back(static_cast<TokenId>(id));
+  parameters.include_stop_str_in_output =
+      fields.boolean("include_stop_str_in_output").value_or(false);
+  parameters.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  parameters.min_tokens = fields.integer("min_tokens", 0, kMostTokens).value_or(0);
 }
 
 // Fields that would change the answer, which must not be lost silently, and those that would not.
@@ -110,25 +111,25 @@ std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& 
   return limit == -1 ? std::nullopt : limit;
 }
 
-AnswerFields read_answer_fields(FieldReader& fields) {
-  AnswerFields answer;
-  answer.model = fields.string("model").value_or("");
-  answer.n = fields.integer("n", 1, kMostChoices).value_or(1);
-  read_sampling(fields, answer);
-  read_end(fields, answer);
-  answer.stream = fields.boolean("stream").value_or(false);
-  read_stream_options(fields, answer);
-  answer.response_format = read_response_format(fields);
-  answer.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
-  answer.return_token_ids = fields.boolean("return_token_ids").value_or(false);
-  answer.echo = fields.boolean("echo").value_or(false);
-  answer.add_special_tokens = fields.boolean("add_special_tokens");
-  answer.cache_salt = fields.string("cache_salt").value_or("");
-  if (answer.cache_salt.size() > kMostSaltBytes)
+GenerationParameters read_generation_parameters(FieldReader& fields) {
+  GenerationParameters parameters;
+  parameters.model = fields.string("model").value_or("");
+  parameters.n = fields.integer("n", 1, kMostChoices).value_or(1);
+  read_sampling(fields, parameters);
+  read_end(fields, parameters);
+  parameters.stream = fields.boolean("stream").value_or(false);
+  read_stream_options(fields, parameters);
+  parameters.response_format = read_response_format(fields);
+  parameters.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  parameters.return_token_ids = fields.boolean("return_token_ids").value_or(false);
+  parameters.echo = fields.boolean("echo").value_or(false);
+  parameters.add_special_tokens = fields.boolean("add_special_tokens");
+  parameters.cache_salt = fields.string("cache_salt").value_or("");
+  if (parameters.cache_salt.size() > kMostSaltBytes)
     fields.wrong("cache_salt", fmt::format("a string of at most {} bytes", kMostSaltBytes));
-  answer.priority = fields.integer("priority", INT64_MIN, INT64_MAX).value_or(0);
+  parameters.priority = fields.integer("priority", INT64_MIN, INT64_MAX).value_or(0);
   read_other_fields(fields);
-  return answer;
+  return parameters;
 }
 
 std::vector<std::string> unknown_fields(const FieldReader& fields,

@@ -22,7 +22,7 @@ inline constexpr size_t kMostStopStrings = 32;
 inline constexpr size_t kMostStopBytes = 1024;  // of one stop string
 
 // What a request does not say is nullopt where the model's generation_config.json may say it.
-struct AnswerFields {
+struct GenerationParameters {
   std::string model;  // empty: the one that is served
   std::optional<int64_t> max_tokens;
   int64_t n = 1;
@@ -46,7 +46,7 @@ struct AnswerFields {
 };
 
 // All but max_tokens, logprobs and unknown_fields, which differ.
-AnswerFields read_answer_fields(FieldReader& fields);
+GenerationParameters read_generation_parameters(FieldReader& fields);
 // How many tokens may be made; -1, as in llama.cpp: as many as there is room for.
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
 

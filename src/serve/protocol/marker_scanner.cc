@@ -2,14 +2,14 @@
 
 namespace neuronmm::serve {
 
-size_t MarkedText::space() const {
+size_t MarkerScanner::space() const {
   const size_t end = held_.find_first_not_of(" \n\t\r");
   return end == std::string::npos ? held_.size() : end;
 }
 
-bool MarkedText::only_space() const { return space() == held_.size(); }
+bool MarkerScanner::only_space() const { return space() == held_.size(); }
 
-bool MarkedText::push(char c, std::string& out) {
+bool MarkerScanner::push(char c, std::string& out) {
   held_ += c;
   for (;;) {
     const size_t begin = space();

@@ -7,9 +7,9 @@
 
 namespace neuronmm::serve {
 
-class MarkedText {
+class MarkerScanner {
  public:
-  explicit MarkedText(std::string_view mark) : mark_(mark) {}
+  explicit MarkerScanner(std::string_view mark) : mark_(mark) {}
   // Appends to `out` what is certain to stand before any mark. True: the mark ends with this byte;
   // held() is what came with it.
   bool push(char c, std::string& out);

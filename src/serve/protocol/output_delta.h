@@ -9,7 +9,7 @@
 
 namespace neuronmm::serve {
 
-struct AnswerDelta {
+struct OutputDelta {
   enum class Kind {
     kReasoning,
     kContent,
@@ -20,27 +20,27 @@ struct AnswerDelta {
   std::string text;
   int64_t call = 0;
 
-  bool operator==(const AnswerDelta&) const = default;
+  bool operator==(const OutputDelta&) const = default;
 };
 
 // Deltas in their order; those that go on with the one before become a part of it.
-class AnswerDeltas {
+class OutputDeltas {
  public:
-  void reasoning(std::string_view text) { add(AnswerDelta::Kind::kReasoning, text, 0); }
-  void content(std::string_view text) { add(AnswerDelta::Kind::kContent, text, 0); }
+  void reasoning(std::string_view text) { add(OutputDelta::Kind::kReasoning, text, 0); }
+  void content(std::string_view text) { add(OutputDelta::Kind::kContent, text, 0); }
   void call(std::string_view name, int64_t call) {
-    list_.push_back({AnswerDelta::Kind::kCall, std::string(name), call});
+    list_.push_back({OutputDelta::Kind::kCall, std::string(name), call});
   }
   void arguments(std::string_view text, int64_t call) {
-    add(AnswerDelta::Kind::kArguments, text, call);
+    add(OutputDelta::Kind::kArguments, text, call);
   }
   bool empty() const { return list_.empty(); }
-  const std::vector<AnswerDelta>& list() const { return list_; }
+  const std::vector<OutputDelta>& list() const { return list_; }
   // The list, which begins anew.
-  std::vector<AnswerDelta> take() { return std::exchange(list_, {}); }
+  std::vector<OutputDelta> take() { return std::exchange(list_, {}); }
 
  private:
-  void add(AnswerDelta::Kind kind, std::string_view text, int64_t call) {
+  void add(OutputDelta::Kind kind, std::string_view text, int64_t call) {
     if (text.empty()) return;
     if (!list_.empty() && list_.back().kind == kind && list_.back().call == call)
       list_.back().text += text;
@@ -48,7 +48,7 @@ class AnswerDeltas {
       list_.push_back({kind, std::string(text), call});
   }
 
-  std::vector<AnswerDelta> list_;
+  std::vector<OutputDelta> list_;
 };
 
 }  // namespace neuronmm::serve

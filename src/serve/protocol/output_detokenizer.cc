@@ -11,23 +11,24 @@ constexpr size_t kTokensBefore = 8;
 
 }  // namespace
 
-AnswerText::AnswerText(const text::Tokenizer& tokenizer, AnswerTextOptions options)
+OutputDetokenizer::OutputDetokenizer(const text::Tokenizer& tokenizer,
+                                     OutputDetokenizerOptions options)
     : tokenizer_(&tokenizer),
       options_(std::move(options)),
       decoder_(tokenizer, false),
       stops_(options_.stop) {}
 
-void AnswerText::continue_after(std::span<const TokenId> prompt) {
+void OutputDetokenizer::continue_after(std::span<const TokenId> prompt) {
   for (const TokenId id : prompt.last(std::min(prompt.size(), kTokensBefore))) (void)decoded(id);
 }
 
-std::string AnswerText::decoded(TokenId id) {
+std::string OutputDetokenizer::decoded(TokenId id) {
   const bool skipped = options_.skip_special_tokens && tokenizer_->is_special(id) &&
                        !options_.kept_tokens.contains(id);
   return skipped ? std::string() : decoder_.push(id);
 }
 
-std::string AnswerText::before_stop(std::string_view piece) {
+std::string OutputDetokenizer::before_stop(std::string_view piece) {
   std::string text = stops_.push(piece);
   if (stops_.found() && options_.include_stop && !stop_told_) {
     stop_told_ = true;
@@ -36,12 +37,12 @@ std::string AnswerText::before_stop(std::string_view piece) {
   return text;
 }
 
-std::string AnswerText::push(TokenId id) {
+std::string OutputDetokenizer::push(TokenId id) {
   std::string piece = decoded(id);
   return ++tokens_ <= options_.min_tokens ? piece : before_stop(piece);
 }
 
-std::string AnswerText::finish(std::optional<TokenId> stop_token) {
+std::string OutputDetokenizer::finish(std::optional<TokenId> stop_token) {
   std::string piece;
   if (stop_token && options_.include_stop) piece = decoded(*stop_token);
   piece += decoder_.finish();

@@ -17,7 +17,7 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
-struct AnswerTextOptions {
+struct OutputDetokenizerOptions {
   std::vector<std::string> stop = {};
   bool include_stop = false;           // the stop string is a part of the text
   int64_t min_tokens = 0;              // no stop is looked for in the text of so many
@@ -25,10 +25,10 @@ struct AnswerTextOptions {
   std::set<TokenId> kept_tokens = {};  // but for these
 };
 
-class AnswerText {
+class OutputDetokenizer {
  public:
   // `tokenizer` must outlive this.
-  AnswerText(const text::Tokenizer& tokenizer, AnswerTextOptions options);
+  OutputDetokenizer(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options);
   // The text goes on behind these tokens, of which the last few matter.
   void continue_after(std::span<const TokenId> prompt);
   // What is certain to belong to the text and was not given yet, in whole characters.
@@ -44,7 +44,7 @@ class AnswerText {
   std::string before_stop(std::string_view piece);
 
   const text::Tokenizer* tokenizer_;
-  AnswerTextOptions options_;
+  OutputDetokenizerOptions options_;
   text::StreamDecoder decoder_;
   text::StopStrings stops_;
   int64_t tokens_ = 0;

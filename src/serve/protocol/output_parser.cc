@@ -2,13 +2,13 @@
 
 namespace neuronmm::serve {
 
-AnswerParser::AnswerParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel)
+OutputParser::OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel)
     : reasoning_(thinking), tools_(std::move(tools)), parallel_(parallel) {}
 
-std::vector<AnswerDelta> AnswerParser::push(std::string_view text) {
+std::vector<OutputDelta> OutputParser::push(std::string_view text) {
   std::string thoughts, content;
   reasoning_.push(text, thoughts, content);
-  AnswerDeltas deltas;
+  OutputDeltas deltas;
   deltas.reasoning(thoughts);
   if (tools_ == nullptr)
     deltas.content(content);
@@ -17,10 +17,10 @@ std::vector<AnswerDelta> AnswerParser::push(std::string_view text) {
   return wanted(std::move(deltas));
 }
 
-std::vector<AnswerDelta> AnswerParser::finish() {
+std::vector<OutputDelta> OutputParser::finish() {
   std::string thoughts, content;
   reasoning_.finish(thoughts, content);
-  AnswerDeltas deltas;
+  OutputDeltas deltas;
   deltas.reasoning(thoughts);
   if (tools_ == nullptr) {
     deltas.content(content);
@@ -31,11 +31,11 @@ std::vector<AnswerDelta> AnswerParser::finish() {
   return wanted(std::move(deltas));
 }
 
-std::vector<AnswerDelta> AnswerParser::wanted(AnswerDeltas deltas) {
+std::vector<OutputDelta> OutputParser::wanted(OutputDeltas deltas) {
   if (parallel_) return deltas.take();
-  std::vector<AnswerDelta> first;
-  for (AnswerDelta& delta : deltas.take()) {
-    if (delta.kind == AnswerDelta::Kind::kCall && delta.call > 0) ended_ = true;
+  std::vector<OutputDelta> first;
+  for (OutputDelta& delta : deltas.take()) {
+    if (delta.kind == OutputDelta::Kind::kCall && delta.call > 0) ended_ = true;
     if (!ended_) first.push_back(std::move(delta));
   }
   return first;

@@ -10,19 +10,19 @@
 
 namespace neuronmm::serve {
 
-class AnswerParser {
+class OutputParser {
  public:
   // `tools` may be nullptr: nothing is a call. Without `parallel` an answer ends with its first
   // call.
-  AnswerParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel = true);
-  std::vector<AnswerDelta> push(std::string_view text);
-  std::vector<AnswerDelta> finish();
+  OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel = true);
+  std::vector<OutputDelta> push(std::string_view text);
+  std::vector<OutputDelta> finish();
   bool has_calls() const { return tools_ != nullptr && tools_->calls() > 0; }
   // A second call has begun where only one is wanted: it is not told, nor what follows.
   bool ended() const { return ended_; }
 
  private:
-  std::vector<AnswerDelta> wanted(AnswerDeltas deltas);
+  std::vector<OutputDelta> wanted(OutputDeltas deltas);
 
   ReasoningSplitter reasoning_;
   std::unique_ptr<ToolCallParser> tools_;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kIdLength = 32;
 
-ResponseSettings response_settings(const ServedModel& model, const AnswerFields& fields,
-                                   const AnswerContext& context, std::string_view id_prefix) {
+ResponseSettings response_settings(const ServedModel& model, const GenerationParameters& fields,
+                                   const GenerationContext& context, std::string_view id_prefix) {
   std::mt19937_64 random(context.random());
   ResponseSettings settings;
   settings.tokenizer = model.tokenizer;
@@ -36,14 +36,14 @@ ResponseSettings response_settings(const ServedModel& model, const AnswerFields&
   return settings;
 }
 
-ChatSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinking thinking,
-                           uint64_t seed) {
+ChatOutputSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinking thinking,
+                                 uint64_t seed) {
   const text::Conversation& conversation = request.conversation;
   const Json& last = conversation.messages.back();
-  ChatSettings settings;
+  ChatOutputSettings settings;
   settings.thinking = thinking;
   settings.continues_message = !conversation.continue_field.empty();
-  if (request.answer.echo && last["role"] == "assistant") settings.echo = last["content"];
+  if (request.parameters.echo && last["role"] == "assistant") settings.echo = last["content"];
   settings.id_seed = seed;
   if (conversation.tools.is_null()) return settings;
   settings.tools = syntax;
@@ -54,15 +54,16 @@ ChatSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinki
   return settings;
 }
 
-PreparedAnswer prepared(std::shared_ptr<ResponseWriter> writer, const ResponseSettings& settings,
-                        const AnswerFields& fields) {
-  PreparedAnswer answer;
-  answer.id = settings.id;
-  answer.stream = fields.stream;
-  answer.listeners = ResponseWriter::listeners(writer);
-  answer.writer = std::move(writer);
-  answer.unknown_fields = fields.unknown_fields;
-  return answer;
+PreparedGeneration prepared_generation(std::shared_ptr<ResponseWriter> writer,
+                                       const ResponseSettings& settings,
+                                       const GenerationParameters& fields) {
+  PreparedGeneration generation;
+  generation.id = settings.id;
+  generation.stream = fields.stream;
+  generation.listeners = ResponseWriter::listeners(writer);
+  generation.writer = std::move(writer);
+  generation.unknown_fields = fields.unknown_fields;
+  return generation;
 }
 
 // What echo tells of a prompt.
@@ -77,10 +78,10 @@ struct TurnNames {
 
 // The next turn of a chat. `make_writer`: from the settings, and what the engine is asked for.
 template <typename MakeWriter>
-ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatRequest& request,
-                                       const TurnNames& names, const AnswerContext& context,
-                                       const MakeWriter& make_writer) {
-  const AnswerFields& fields = request.answer;
+ApiResult<PreparedGeneration> prepare_turn(const ServedModel& model, const ChatRequest& request,
+                                           const TurnNames& names, const GenerationContext& context,
+                                           const MakeWriter& make_writer) {
+  const GenerationParameters& fields = request.parameters;
   NMM_TRY(check_model(model, fields.model));
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request);
   NMM_ASSIGN(const ChatPromptTokens prompt,
@@ -89,57 +90,60 @@ ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatReque
   NMM_ASSIGN(Request asked, engine_request(model, fields, prompt.tokens, true, context.random));
   ResponseSettings settings = response_settings(model, fields, context, names.id_prefix);
   settings.prompts = {prompt.tokens};
-  PreparedAnswer answer = prepared(
+  PreparedGeneration generation = prepared_generation(
       make_writer(settings, chat_settings(request, syntax, prompt.thinking, context.random()),
                   asked),
       settings, fields);
-  answer.requests.push_back(std::move(asked));
-  answer.shape = answer_shape(request, syntax, prompt.thinking);
-  answer.prompt_param = names.prompt_param;
-  return answer;
+  generation.requests.push_back(std::move(asked));
+  generation.structured_output = structured_output(request, syntax, prompt.thinking);
+  generation.prompt_param = names.prompt_param;
+  return generation;
 }
 
 }  // namespace
 
-ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_view body,
-                                       const AnswerContext& context) {
+ApiResult<PreparedGeneration> prepare_chat_completion(const ServedModel& model,
+                                                      std::string_view body,
+                                                      const GenerationContext& context) {
   NMM_ASSIGN(const ChatRequest request, parse_chat_request(body));
   return prepare_turn(model, request, {"chatcmpl-", "messages"}, context,
-                      [&](ResponseSettings settings, ChatSettings chat, const Request&) {
-                        return std::make_shared<ChatResponse>(std::move(settings), std::move(chat),
-                                                              context.sink);
+                      [&](ResponseSettings settings, ChatOutputSettings chat, const Request&) {
+                        return std::make_shared<ChatCompletionWriter>(
+                            std::move(settings), std::move(chat), context.sink);
                       });
 }
 
-ApiResult<PreparedAnswer> prepare_items(const ServedModel& model, std::string_view body,
-                                        const AnswerContext& context) {
-  NMM_ASSIGN(ItemsRequest request, parse_items_request(body));
-  return prepare_turn(model, request.chat, {"resp_", "input"}, context,
-                      [&](ResponseSettings settings, ChatSettings chat, const Request& asked) {
-                        Json& echoed = request.echoed;
-                        echoed["temperature"] = asked.sampling.temperature;
-                        echoed["top_p"] = asked.sampling.top_p;
-                        return std::make_shared<ItemsResponse>(std::move(settings), std::move(chat),
-                                                               std::move(echoed), context.sink);
-                      });
+ApiResult<PreparedGeneration> prepare_responses_api(const ServedModel& model, std::string_view body,
+                                                    const GenerationContext& context) {
+  NMM_ASSIGN(ResponsesApiRequest request, parse_responses_api_request(body));
+  return prepare_turn(
+      model, request.chat, {"resp_", "input"}, context,
+      [&](ResponseSettings settings, ChatOutputSettings chat, const Request& asked) {
+        Json& echoed = request.echoed;
+        echoed["temperature"] = asked.sampling.temperature;
+        echoed["top_p"] = asked.sampling.top_p;
+        return std::make_shared<ResponsesApiWriter>(std::move(settings), std::move(chat),
+                                                    std::move(echoed), context.sink);
+      });
 }
 
-ApiResult<PreparedAnswer> prepare_messages(const ServedModel& model, std::string_view body,
-                                           const AnswerContext& context) {
-  NMM_ASSIGN(const ChatRequest request, parse_messages_request(body));
+ApiResult<PreparedGeneration> prepare_anthropic(const ServedModel& model, std::string_view body,
+                                                const GenerationContext& context) {
+  NMM_ASSIGN(const ChatRequest request, parse_anthropic_request(body));
   return prepare_turn(model, request, {"msg_", "messages"}, context,
-                      [&](ResponseSettings settings, ChatSettings chat, const Request&) {
-                        return std::make_shared<MessagesResponse>(std::move(settings),
-                                                                  std::move(chat), context.sink);
+                      [&](ResponseSettings settings, ChatOutputSettings chat, const Request&) {
+                        return std::make_shared<AnthropicWriter>(std::move(settings),
+                                                                 std::move(chat), context.sink);
                       });
 }
 
-ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::string_view body,
-                                             const AnswerContext& context) {
-  NMM_ASSIGN(const CompletionRequest request, parse_completion_request(body));
-  const AnswerFields& fields = request.answer;
+ApiResult<PreparedGeneration> prepare_text_completion(const ServedModel& model,
+                                                      std::string_view body,
+                                                      const GenerationContext& context) {
+  NMM_ASSIGN(const TextCompletionRequest request, parse_text_completion_request(body));
+  const GenerationParameters& fields = request.parameters;
   NMM_TRY(check_model(model, fields.model));
-  CompletionSettings completion;
+  TextCompletionSettings completion;
   ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
   std::vector<Request> requests;
   for (const TextOrTokens& prompt : request.prompts) {
@@ -152,26 +156,29 @@ ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::stri
                engine_request(model, fields, std::move(tokens), false, context.random));
     requests.push_back(std::move(asked));
   }
-  auto writer = std::make_shared<CompletionResponse>(settings, std::move(completion), context.sink);
-  PreparedAnswer answer = prepared(std::move(writer), settings, fields);
-  answer.requests = std::move(requests);
-  answer.shape = answer_shape(fields.response_format);
-  answer.prompt_param = "prompt";
-  return answer;
+  auto writer =
+      std::make_shared<TextCompletionWriter>(settings, std::move(completion), context.sink);
+  PreparedGeneration generation = prepared_generation(std::move(writer), settings, fields);
+  generation.requests = std::move(requests);
+  generation.structured_output = structured_output(fields.response_format);
+  generation.prompt_param = "prompt";
+  return generation;
 }
 
-ApiResult<std::vector<RequestId>> submit(PreparedAnswer answer, const EngineCalls& engine,
+ApiResult<std::vector<RequestId>> submit(PreparedGeneration generation, EngineInterface& engine,
                                          int64_t retry_after_s) {
   std::vector<RequestId> ids;
-  for (size_t i = 0; i < answer.requests.size(); ++i) {
-    const Admission admission = engine.submit(std::move(answer.requests[i]), answer.listeners[i]);
+  for (size_t i = 0; i < generation.requests.size(); ++i) {
+    const Admission admission =
+        engine.submit(std::move(generation.requests[i]), generation.listeners[i]);
     if (!admission.refusal) {
       ids.push_back(admission.id);
       continue;
     }
-    answer.writer->close();
+    generation.writer->close();
     for (const RequestId id : ids) engine.cancel(id);
-    return refusal_error(*admission.refusal, admission.message, answer.prompt_param, retry_after_s);
+    return refusal_error(*admission.refusal, admission.message, generation.prompt_param,
+                         retry_after_s);
   }
   return ids;
 }

@@ -14,9 +14,9 @@ namespace neuronmm::serve {
 
 // Where an answer begins that thinks aloud between <think> and </think>.
 enum class Thinking {
-  kNone,    // the model does not, or the prompt has closed its thoughts
-  kMay,     // the answer may begin with <think>
-  kInside,  // the prompt has opened them
+  kNone,      // the model does not, or the prompt has closed its thoughts
+  kOptional,  // the answer may begin with <think>
+  kOpened,    // the prompt has opened them
 };
 
 struct ChatPromptTokens {

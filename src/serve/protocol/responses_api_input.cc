@@ -125,7 +125,7 @@ class InputMessages {
 
 }  // namespace
 
-Json read_input(FieldReader& fields) {
+Json read_responses_api_input(FieldReader& fields) {
   InputMessages messages(fields.problem());
   const auto instructions = fields.string("instructions");
   if (instructions && !instructions->empty()) messages.instruct(*instructions);

@@ -9,6 +9,6 @@ namespace neuronmm::serve {
 // Calls and thoughts become parts of the assistant's message that they belong to; system
 // messages that begin it become one, with the instructions, because most templates know one.
 // What is wrong is recorded in `fields`, of the body.
-Json read_input(FieldReader& fields);
+Json read_responses_api_input(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -8,7 +8,7 @@ namespace neuronmm::serve {
 namespace {
 
 // {"format": ..., "verbosity": ...}
-void read_text(FieldReader& fields, AnswerFields& answer) {
+void read_text(FieldReader& fields, GenerationParameters& answer) {
   const Json* text = fields.object("text");
   if (text == nullptr) return;
   FieldReader reader(*text, "text.", fields.problem());
@@ -77,30 +77,30 @@ Json echoed_fields(FieldReader& fields) {
 
 }  // namespace
 
-ChatRequest read_items_request(FieldReader& fields) {
+ChatRequest read_responses_api_request(FieldReader& fields) {
   ChatRequest request;
   request.tools = read_tool_fields(fields, ToolSpelling::kFlat);
-  request.conversation.messages = read_input(fields);
+  request.conversation.messages = read_responses_api_input(fields);
   if (request.tools.choice.kind != ToolChoice::Kind::kNone)
     request.conversation.tools = request.tools.shown;
   read_template_variables(fields, request.conversation);
   read_reasoning(fields, request.conversation);
-  request.answer = read_answer_fields(fields);
-  if (request.answer.n != 1) fields.wrong("n", "1: a response is one answer");
-  request.answer.max_tokens = read_token_limit(fields, "max_output_tokens");
-  request.answer.logprobs = read_logprobs(fields);
-  read_text(fields, request.answer);
+  request.parameters = read_generation_parameters(fields);
+  if (request.parameters.n != 1) fields.wrong("n", "1: a response is one answer");
+  request.parameters.max_tokens = read_token_limit(fields, "max_output_tokens");
+  request.parameters.logprobs = read_logprobs(fields);
+  read_text(fields, request.parameters);
   refuse_kept_responses(fields);
   if (request.tools.choice.forced() &&
-      request.answer.response_format.kind != ResponseFormat::Kind::kText)
+      request.parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"text.format\" beside a call that must be made");
-  request.answer.unknown_fields = unknown_fields(fields, request.tools.left_out);
+  request.parameters.unknown_fields = unknown_fields(fields, request.tools.left_out);
   return request;
 }
 
-ApiResult<ItemsRequest> parse_items_request(std::string_view body) {
+ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body) {
   return read_body(body, [](FieldReader& fields) {
-    return ItemsRequest{read_items_request(fields), echoed_fields(fields)};
+    return ResponsesApiRequest{read_responses_api_request(fields), echoed_fields(fields)};
   });
 }
 

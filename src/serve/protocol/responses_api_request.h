@@ -8,13 +8,14 @@
 
 namespace neuronmm::serve {
 
-struct ItemsRequest {
+struct ResponsesApiRequest {
   ChatRequest chat;
   Json echoed;  // what the response tells of its request
 };
 
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
-ApiResult<ItemsRequest> parse_items_request(std::string_view body);
-ChatRequest read_items_request(FieldReader& fields);  // what is wrong is the reader's problem
+ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body);
+ChatRequest read_responses_api_request(
+    FieldReader& fields);  // what is wrong is the reader's problem
 
 }  // namespace neuronmm::serve

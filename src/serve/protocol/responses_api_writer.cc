@@ -9,7 +9,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kIdLength = 32;
+constexpr size_t kItemIdLength = 32;
 
 Json text_part(const std::string& text, const Json& logprobs) {
   return {{"type", "output_text"},
@@ -24,51 +24,51 @@ Json reasoning_part(const std::string& text) {
 
 }  // namespace
 
-ItemsResponse::ItemsResponse(ResponseSettings settings_in, ChatSettings chat, Json echoed,
-                             std::shared_ptr<AnswerSink> sink)
+ResponsesApiWriter::ResponsesApiWriter(ResponseSettings settings_in, ChatOutputSettings chat,
+                                       Json echoed, std::shared_ptr<ResponseSink> sink)
     : ResponseWriter(std::move(settings_in), std::move(sink)),
       chat_(std::move(chat)),
       echoed_(std::move(echoed)),
-      answer_(tokenizer(), settings().text, chat_, settings().prompts.front()),
+      output_(tokenizer(), settings().text, chat_, settings().prompts.front()),
       random_(chat_.id_seed) {}
 
-void ItemsResponse::begin() {
+void ResponsesApiWriter::begin() {
   if (std::exchange(begun_, true) || !settings().stream) return;
   send("response.created", {{"response", response("in_progress")}});
   send("response.in_progress", {{"response", response("in_progress")}});
 }
 
-bool ItemsResponse::add_token(size_t, const GeneratedToken& token) {
+bool ResponsesApiWriter::add_token(size_t, const GeneratedToken& token) {
   begin();
   if (settings().logprobs && token.logprobs)
     new_logprobs_.push_back(chat_logprob(tokenizer(), *token.logprobs));
-  tell(answer_.push(token.id));
+  tell(output_.push(token.id));
   if (!items_.empty() && items_.back().kind == Kind::kReasoning) ++reasoning_tokens_;
-  return !answer_.ended();
+  return !output_.ended();
 }
 
 // An answer of nothing is a message of nothing.
-void ItemsResponse::add_end(size_t, const End& end) {
+void ResponsesApiWriter::add_end(size_t, const End& end) {
   begin();
-  tell(answer_.finish(end.stop_token));
-  incomplete_ = end.reason == "length" || answer_.cut_call();
+  tell(output_.finish(end.stop_token));
+  incomplete_ = end.reason == "length" || output_.cut_call();
   if (items_.empty() && !chat_.forced_calls) open(Kind::kMessage);
   if (!items_.empty()) close(incomplete_ ? "incomplete" : "completed");
 }
 
-void ItemsResponse::tell(const std::vector<AnswerDelta>& deltas) {
-  for (const AnswerDelta& delta : deltas) {
+void ResponsesApiWriter::tell(const std::vector<OutputDelta>& deltas) {
+  for (const OutputDelta& delta : deltas) {
     switch (delta.kind) {
-      case AnswerDelta::Kind::kReasoning:
+      case OutputDelta::Kind::kReasoning:
         open(Kind::kReasoning);
         break;
-      case AnswerDelta::Kind::kContent:
+      case OutputDelta::Kind::kContent:
         open(Kind::kMessage);
         break;
-      case AnswerDelta::Kind::kCall:
+      case OutputDelta::Kind::kCall:
         open(Kind::kCall, delta.text);
         continue;
-      case AnswerDelta::Kind::kArguments:
+      case OutputDelta::Kind::kArguments:
         break;
     }
     add_text(delta.text);
@@ -76,14 +76,14 @@ void ItemsResponse::tell(const std::vector<AnswerDelta>& deltas) {
 }
 
 // Every call is an item of its own; text goes on with the item of its kind.
-void ItemsResponse::open(Kind kind, const std::string& name) {
+void ResponsesApiWriter::open(Kind kind, const std::string& name) {
   if (!items_.empty()) {
     if (kind != Kind::kCall && items_.back().kind == kind) return;
     close("completed");
   }
   Item item{.kind = kind, .name = name};
   const char* const prefixes[] = {"rs_", "msg_", "fc_"};
-  item.id = random_id(prefixes[static_cast<size_t>(kind)], kIdLength, random_);
+  item.id = random_id(prefixes[static_cast<size_t>(kind)], kItemIdLength, random_);
   if (kind == Kind::kCall) {
     item.call_id = random_call_id(chat_.tools, random_);
     leave_space(item);
@@ -95,14 +95,14 @@ void ItemsResponse::open(Kind kind, const std::string& name) {
 }
 
 // The model knows a function of a namespace by both names.
-void ItemsResponse::leave_space(Item& call) const {
+void ResponsesApiWriter::leave_space(Item& call) const {
   const auto tool = std::ranges::find(*chat_.tool_list, call.name, &Tool::name);
   if (tool == chat_.tool_list->end() || tool->space.empty()) return;
   call.space = tool->space;
   call.name = call.name.substr(call.space.size() + 1);
 }
 
-void ItemsResponse::add_text(const std::string& text) {
+void ResponsesApiWriter::add_text(const std::string& text) {
   Item& item = items_.back();
   item.text += text;
   const Json logprobs = std::exchange(new_logprobs_, Json::array());
@@ -118,7 +118,7 @@ void ItemsResponse::add_text(const std::string& text) {
   send_of_item("response.output_text.delta", {{"delta", text}, {"logprobs", logprobs}}, true);
 }
 
-void ItemsResponse::close(const char* status) {
+void ResponsesApiWriter::close(const char* status) {
   Item& item = items_.back();
   item.status = status;
   if (item.kind == Kind::kReasoning)
@@ -134,13 +134,13 @@ void ItemsResponse::close(const char* status) {
   send_of_item("response.output_item.done", {{"item", item_json(item)}}, false);
 }
 
-Json ItemsResponse::part_json(const Item& item) {
+Json ResponsesApiWriter::part_json(const Item& item) {
   return item.kind == Kind::kReasoning ? reasoning_part(item.text)
                                        : text_part(item.text, item.logprobs);
 }
 
 // The parts of an item come after it.
-Json ItemsResponse::item_json(const Item& item) {
+Json ResponsesApiWriter::item_json(const Item& item) {
   const bool ended = std::string_view(item.status) != "in_progress";
   const Json content = ended ? Json::array({part_json(item)}) : Json::array();
   switch (item.kind) {
@@ -165,7 +165,7 @@ Json ItemsResponse::item_json(const Item& item) {
   return call;
 }
 
-void ItemsResponse::send_of_item(const char* type, const Json& fields, bool of_part) {
+void ResponsesApiWriter::send_of_item(const char* type, const Json& fields, bool of_part) {
   if (!settings().stream) return;
   const bool whole_item = fields.contains("item");
   Json placed = {{"output_index", items_.size() - 1}};
@@ -175,11 +175,11 @@ void ItemsResponse::send_of_item(const char* type, const Json& fields, bool of_p
   send(type, placed);
 }
 
-void ItemsResponse::send(const char* type, const Json& fields) {
+void ResponsesApiWriter::send(const char* type, const Json& fields) {
   sink().event(typed_event(type, fields, events_++));
 }
 
-Json ItemsResponse::usage() const {
+Json ResponsesApiWriter::usage() const {
   return {{"input_tokens", counts().prompt},
           {"input_tokens_details", {{"cached_tokens", counts().cached}, {"cache_write_tokens", 0}}},
           {"output_tokens", counts().completion},
@@ -187,7 +187,7 @@ Json ItemsResponse::usage() const {
           {"total_tokens", counts().prompt + counts().completion}};
 }
 
-Json ItemsResponse::response(const char* status) const {
+Json ResponsesApiWriter::response(const char* status) const {
   const bool ended = std::string_view(status) != "in_progress";
   Json body = {{"id", settings().id},
                {"object", "response"},
@@ -203,14 +203,14 @@ Json ItemsResponse::response(const char* status) const {
   return body;
 }
 
-void ItemsResponse::send_rest() {
+void ResponsesApiWriter::send_rest() {
   const char* const status = incomplete_ ? "incomplete" : "completed";
   if (!settings().stream) return sink().response(200, dump_json(response(status)));
   send(incomplete_ ? "response.incomplete" : "response.completed",
        {{"response", response(status)}});
 }
 
-std::string ItemsResponse::last_event(const ApiError& error) {
+std::string ResponsesApiWriter::last_event(const ApiError& error) {
   Json failed = response("failed");
   failed["error"] = {{"code", error.code.empty() ? "server_error" : error.code},
                      {"message", error.message}};

@@ -12,11 +12,11 @@
 
 namespace neuronmm::serve {
 
-class ItemsResponse : public ResponseWriter {
+class ResponsesApiWriter : public ResponseWriter {
  public:
   // `settings` has one prompt and one choice. `echoed`: what the response tells of its request.
-  ItemsResponse(ResponseSettings settings, ChatSettings chat, Json echoed,
-                std::shared_ptr<AnswerSink> sink);
+  ResponsesApiWriter(ResponseSettings settings, ChatOutputSettings chat, Json echoed,
+                     std::shared_ptr<ResponseSink> sink);
 
  protected:
   bool add_token(size_t index, const GeneratedToken& token) override;
@@ -37,7 +37,7 @@ class ItemsResponse : public ResponseWriter {
   static Json part_json(const Item& item);
   static Json item_json(const Item& item);
   void begin();
-  void tell(const std::vector<AnswerDelta>& deltas);
+  void tell(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
   void leave_space(Item& call) const;
   // The last item has ended.
@@ -49,9 +49,9 @@ class ItemsResponse : public ResponseWriter {
   Json response(const char* status) const;
   Json usage() const;
 
-  const ChatSettings chat_;
+  const ChatOutputSettings chat_;
   const Json echoed_;
-  ChatAnswer answer_;
+  ChatOutput output_;
   std::vector<Item> items_;
   bool begun_ = false, incomplete_ = false;
   Json new_logprobs_ = Json::array();  // of tokens that no event has told

@@ -6,7 +6,7 @@ namespace {
 
 bool may_be_json_or_calls(const ChatRequest& request) {
   using Kind = ResponseFormat::Kind;
-  const Kind kind = request.answer.response_format.kind;
+  const Kind kind = request.parameters.response_format.kind;
   return request.tools.choice.kind == ToolChoice::Kind::kAuto &&
          (kind == Kind::kJsonObject || kind == Kind::kJsonSchema);
 }
@@ -19,16 +19,16 @@ ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request) {
 }
 
 // Spaces and line ends as the models' own templates have them.
-ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several) {
-  ToolCallShape shape;
-  shape.functions = std::move(functions);
-  shape.several = several;
+ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, bool several) {
+  ToolCallFormat format;
+  format.functions = std::move(functions);
+  format.several = several;
   const auto of = [&](const char* before_name, const char* before_arguments,
                       const char* after_arguments, const char* between) {
-    shape.before_name = before_name;
-    shape.before_arguments = before_arguments;
-    shape.after_arguments = after_arguments;
-    shape.between = between;
+    format.before_name = before_name;
+    format.before_arguments = before_arguments;
+    format.after_arguments = after_arguments;
+    format.between = between;
   };
   switch (syntax) {
     case ToolSyntax::kNone:
@@ -42,45 +42,46 @@ ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bo
       of("{\"name\": \"", "\", \"parameters\": ", "}", "; ");
       break;
     case ToolSyntax::kMistral:
-      shape.begin = "[TOOL_CALLS] [";
+      format.begin = "[TOOL_CALLS] [";
       of("{\"name\": \"", "\", \"arguments\": ", "}", ", ");
-      shape.end = "]";
+      format.end = "]";
       break;
     case ToolSyntax::kMistralByName:
       of("[TOOL_CALLS]", "[ARGS]", "", "");
       break;
   }
-  return shape;
+  return format;
 }
 
-AnswerShape answer_shape(const ResponseFormat& format) {
+StructuredOutput structured_output(const ResponseFormat& format) {
   using Kind = ResponseFormat::Kind;
-  AnswerShape shape;
-  shape.param = format.param;
-  shape.schema = format.schema;
-  shape.pattern = format.pattern;
-  if (format.kind == Kind::kJsonObject) shape.kind = AnswerShape::Kind::kJsonObject;
-  if (format.kind == Kind::kJsonSchema) shape.kind = AnswerShape::Kind::kJsonSchema;
-  if (format.kind == Kind::kPattern) shape.kind = AnswerShape::Kind::kPattern;
-  return shape;
+  StructuredOutput output;
+  output.param = format.param;
+  output.schema = format.schema;
+  output.pattern = format.pattern;
+  if (format.kind == Kind::kJsonObject) output.kind = StructuredOutput::Kind::kJsonObject;
+  if (format.kind == Kind::kJsonSchema) output.kind = StructuredOutput::Kind::kJsonSchema;
+  if (format.kind == Kind::kPattern) output.kind = StructuredOutput::Kind::kPattern;
+  return output;
 }
 
-AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking thinking) {
+StructuredOutput structured_output(const ChatRequest& request, ToolSyntax syntax,
+                                   Thinking thinking) {
   const ToolFields& tools = request.tools;
-  AnswerShape shape = answer_shape(request.answer.response_format);
-  shape.thinking = thinking;
+  StructuredOutput output = structured_output(request.parameters.response_format);
+  output.thinking = thinking;
   if (may_be_json_or_calls(request))
-    shape.calls = tool_call_shape(syntax, tools.tools, tools.parallel);
-  if (!tools.choice.forced()) return shape;
+    output.calls = tool_call_format(syntax, tools.tools, tools.parallel);
+  if (!tools.choice.forced()) return output;
   const bool named = tools.choice.kind == ToolChoice::Kind::kNamed;
   std::vector<Tool> functions;
   for (const Tool& tool : tools.tools) {
     if (!named || tool.name == tools.choice.name) functions.push_back(tool);
   }
-  shape.kind = AnswerShape::Kind::kToolCalls;
-  shape.calls = tool_call_shape(syntax, std::move(functions), !named && tools.parallel);
-  shape.param = "tool_choice";
-  return shape;
+  output.kind = StructuredOutput::Kind::kToolCalls;
+  output.calls = tool_call_format(syntax, std::move(functions), !named && tools.parallel);
+  output.param = "tool_choice";
+  return output;
 }
 
 }  // namespace neuronmm::serve

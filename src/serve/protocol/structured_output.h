@@ -14,13 +14,13 @@ namespace neuronmm::serve {
 // call = before_name NAME before_arguments ARGUMENTS after_arguments,
 // where NAME is one of the functions' and ARGUMENTS a JSON object of its schema. Without `several`
 // there is one call. All but the two in capitals is literal; special tokens stand as their text.
-struct ToolCallShape {
+struct ToolCallFormat {
   std::string begin, before_name, before_arguments, after_arguments, between, end;
   std::vector<Tool> functions;
   bool several = false;
 };
 
-struct AnswerShape {
+struct StructuredOutput {
   enum class Kind {
     kText,        // any
     kJsonObject,  // any JSON object
@@ -32,9 +32,9 @@ struct AnswerShape {
   Json schema = {};
   std::string pattern = {};
   // Of kToolCalls. Of JSON: what the answer may be instead, if there are functions.
-  ToolCallShape calls = {};
-  // Before what has a shape the answer may think: kMay: one <think>...</think>, or nothing.
-  // kInside: up to </think>. White space may follow.
+  ToolCallFormat calls = {};
+  // Before what has a shape the answer may think: kOptional: one <think>...</think>, or nothing.
+  // kOpened: up to </think>. White space may follow.
   Thinking thinking = Thinking::kNone;
   std::string param = {};  // the field that asks for the shape, for errors
 };
@@ -45,11 +45,12 @@ struct AnswerShape {
 ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request);
 
 // How a model of this syntax calls these functions.
-ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several);
+ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, bool several);
 
-AnswerShape answer_shape(const ResponseFormat& format);
+StructuredOutput structured_output(const ResponseFormat& format);
 // What the tool choice says, else the response format; where that is JSON, or calls of tools that
 // the model may choose.
-AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking thinking);
+StructuredOutput structured_output(const ChatRequest& request, ToolSyntax syntax,
+                                   Thinking thinking);
 
 }  // namespace neuronmm::serve

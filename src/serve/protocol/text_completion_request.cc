@@ -55,28 +55,28 @@ std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
 
 }  // namespace
 
-CompletionRequest read_completion_request(FieldReader& fields) {
-  CompletionRequest request;
+TextCompletionRequest read_text_completion_request(FieldReader& fields) {
+  TextCompletionRequest request;
   request.prompts = read_prompts(fields);
-  AnswerFields& answer = request.answer;
-  answer = read_answer_fields(fields);
-  answer.logprobs = fields.integer("logprobs", 0, kMostLogprobs);
+  GenerationParameters& parameters = request.parameters;
+  parameters = read_generation_parameters(fields);
+  parameters.logprobs = fields.integer("logprobs", 0, kMostLogprobs);
   const bool limited = fields.find("max_tokens") != nullptr;
-  answer.max_tokens = limited ? read_token_limit(fields, "max_tokens") : kDefaultTokens;
+  parameters.max_tokens = limited ? read_token_limit(fields, "max_tokens") : kDefaultTokens;
   fields.refuse("suffix", "this model does not write between two texts");
   fields.refuse("prompt_embeds", "expected \"prompt\"");
   if (const auto best_of = fields.integer("best_of", 1, kMostChoices);
-      best_of && *best_of != answer.n)
+      best_of && *best_of != parameters.n)
     fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
-  if (std::ssize(request.prompts) * answer.n > kMostAnswers)
+  if (std::ssize(request.prompts) * parameters.n > kMostAnswers)
     fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
-                                 kMostAnswers, request.prompts.size(), answer.n));
-  answer.unknown_fields = unknown_fields(fields);
+                                 kMostAnswers, request.prompts.size(), parameters.n));
+  parameters.unknown_fields = unknown_fields(fields);
   return request;
 }
 
-ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
-  return read_body(body, read_completion_request);
+ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body) {
+  return read_body(body, read_text_completion_request);
 }
 
 }  // namespace neuronmm::serve

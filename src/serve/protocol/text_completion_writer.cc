@@ -2,24 +2,25 @@
 
 namespace neuronmm::serve {
 
-CompletionResponse::CompletionResponse(ResponseSettings settings_in, CompletionSettings completion,
-                                       std::shared_ptr<AnswerSink> sink)
-    : ChoicesResponse(std::move(settings_in), std::move(sink)),
+TextCompletionWriter::TextCompletionWriter(ResponseSettings settings_in,
+                                           TextCompletionSettings completion,
+                                           std::shared_ptr<ResponseSink> sink)
+    : ChoicesWriter(std::move(settings_in), std::move(sink)),
       completion_(std::move(completion)),
       prompt_logprobs_(settings().prompts.size()) {
   for (size_t i = 0; i < answers(); ++i) {
-    AnswerText text(tokenizer(), settings().text);
+    OutputDetokenizer text(tokenizer(), settings().text);
     text.continue_after(prompt_of(i));
     choices_.emplace_back(std::move(text));
   }
 }
 
-void CompletionResponse::add_prompt_logprobs(size_t prompt,
-                                             std::vector<model::TokenLogprobs>&& logprobs) {
+void TextCompletionWriter::add_prompt_logprobs(size_t prompt,
+                                               std::vector<model::TokenLogprobs>&& logprobs) {
   prompt_logprobs_[prompt] = std::move(logprobs);
 }
 
-void CompletionResponse::begin(size_t index) {
+void TextCompletionWriter::begin(size_t index) {
   Choice& choice = choices_[index];
   if (choice.begun) return;
   choice.begun = true;
@@ -39,7 +40,7 @@ void CompletionResponse::begin(size_t index) {
   tell(index, completion_.echo[prompt]);
 }
 
-bool CompletionResponse::add_token(size_t index, const GeneratedToken& token) {
+bool TextCompletionWriter::add_token(size_t index, const GeneratedToken& token) {
   begin(index);
   Choice& choice = choices_[index];
   if (settings().logprobs) choice.logprobs.add(tokenizer(), token.id, token.logprobs);
@@ -48,7 +49,7 @@ bool CompletionResponse::add_token(size_t index, const GeneratedToken& token) {
   return !choice.text.stopped();
 }
 
-void CompletionResponse::add_end(size_t index, const End& end) {
+void TextCompletionWriter::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
   tell(index, choice.text.finish(end.stop_token));
@@ -57,7 +58,7 @@ void CompletionResponse::add_end(size_t index, const End& end) {
   if (settings().stream) send(choice_json(index, ""));
 }
 
-void CompletionResponse::tell(size_t index, const std::string& text) {
+void TextCompletionWriter::tell(size_t index, const std::string& text) {
   if (text.empty()) return;
   if (settings().stream)
     send(choice_json(index, text));
@@ -66,7 +67,7 @@ void CompletionResponse::tell(size_t index, const std::string& text) {
 }
 
 // With the log probabilities and ids of all tokens since the chunk before.
-Json CompletionResponse::choice_json(size_t index, std::string text) {
+Json TextCompletionWriter::choice_json(size_t index, std::string text) {
   Choice& choice = choices_[index];
   const bool ended = !choice.finish_reason.empty();
   Json json = {{"index", index},
@@ -81,7 +82,7 @@ Json CompletionResponse::choice_json(size_t index, std::string text) {
   return json;
 }
 
-std::vector<Json> CompletionResponse::whole_choices() {
+std::vector<Json> TextCompletionWriter::whole_choices() {
   std::vector<Json> list;
   for (size_t i = 0; i < choices_.size(); ++i)
     list.push_back(choice_json(i, std::move(choices_[i].told)));

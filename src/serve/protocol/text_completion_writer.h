@@ -11,14 +11,14 @@
 
 namespace neuronmm::serve {
 
-struct CompletionSettings {
+struct TextCompletionSettings {
   std::vector<std::string> echo = {};  // the text of every prompt, told before it; empty: none
 };
 
-class CompletionResponse : public ChoicesResponse {
+class TextCompletionWriter : public ChoicesWriter {
  public:
-  CompletionResponse(ResponseSettings settings, CompletionSettings completion,
-                     std::shared_ptr<AnswerSink> sink);
+  TextCompletionWriter(ResponseSettings settings, TextCompletionSettings completion,
+                       std::shared_ptr<ResponseSink> sink);
 
  protected:
   bool add_token(size_t index, const GeneratedToken& token) override;
@@ -29,12 +29,12 @@ class CompletionResponse : public ChoicesResponse {
 
  private:
   struct Choice {
-    explicit Choice(AnswerText text_in) : text(std::move(text_in)) {}
-    AnswerText text;
+    explicit Choice(OutputDetokenizer text_in) : text(std::move(text_in)) {}
+    OutputDetokenizer text;
     bool begun = false, prompt_told = false;
     // Not told yet; of a whole response, all.
     std::string told;
-    CompletionLogprobs logprobs;
+    TextCompletionLogprobs logprobs;
     std::vector<TokenId> token_ids;
     std::string finish_reason;
     Json stop_reason;
@@ -43,7 +43,7 @@ class CompletionResponse : public ChoicesResponse {
   void tell(size_t index, const std::string& text);
   Json choice_json(size_t index, std::string text);
 
-  const CompletionSettings completion_;
+  const TextCompletionSettings completion_;
   std::vector<Choice> choices_;
   std::vector<std::vector<model::TokenLogprobs>> prompt_logprobs_;
 };

@@ -43,7 +43,7 @@ Json token_texts(const text::Tokenizer& tokenizer, const std::vector<TokenId>& i
 
 }  // namespace
 
-ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem);
@@ -65,7 +65,7 @@ ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_vie
   return dump_json(answer);
 }
 
-ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem);
@@ -100,7 +100,7 @@ std::string tokenizer_info_json(const ServedModel& model) {
   return dump_json(info);
 }
 
-ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body) {
+ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
   FieldReader fields(root, "", problem);
@@ -109,9 +109,9 @@ ApiResult<std::string> answer_apply_template(const ServedModel& model, std::stri
   return dump_json({{"prompt", prompt.text}});
 }
 
-ApiResult<std::string> answer_count_tokens(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const ChatRequest request, read_body(body, read_messages_prompt));
-  NMM_TRY(check_model(model, request.answer.model));
+ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body) {
+  NMM_ASSIGN(const ChatRequest request, read_body(body, read_anthropic_prompt));
+  NMM_TRY(check_model(model, request.parameters.model));
   NMM_ASSIGN(const ChatPromptTokens prompt, chat_prompt(model, request.conversation, false));
   return dump_json({{"input_tokens", prompt.tokens.size()}});
 }

@@ -14,13 +14,13 @@ namespace neuronmm::serve {
 
 // {"prompt": text} or {"messages": [...]} with what chat templates take; add_special_tokens and
 // return_token_strs. Gives {"count", "max_model_len", "tokens", "token_strs"}.
-ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_view body);
+ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body);
 // {"tokens": [id, ...]}; gives {"prompt": text}.
-ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_view body);
+ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body);
 // A chat as for /v1/chat/completions; gives {"prompt": text}.
-ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body);
+ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body);
 // A chat as for /v1/messages; gives {"input_tokens": count}.
-ApiResult<std::string> answer_count_tokens(const ServedModel& model, std::string_view body);
+ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body);
 // The special tokens' texts by their names, chat_template, tokenizer_class and model_max_length.
 std::string tokenizer_info_json(const ServedModel& model);
 

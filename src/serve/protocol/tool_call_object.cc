@@ -15,7 +15,7 @@ std::string unquoted(const std::string& literal) {
 
 }  // namespace
 
-CallObject::Step CallObject::push(char c, AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::push(char c, OutputDeltas& out) {
   if (state_ == State::kInKey) {
     text_ += c;
     const JsonScanner::Step step = scanner_.push(c);
@@ -46,7 +46,7 @@ CallObject::Step CallObject::push(char c, AnswerDeltas& out) {
   }
 }
 
-CallObject::Step CallObject::begin_key(char c, AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
   if (c == '}' && state_ == State::kFirstKey) return close(out);
   if (c != '"') return Step::kInvalid;
   state_ = State::kInKey;
@@ -56,7 +56,7 @@ CallObject::Step CallObject::begin_key(char c, AnswerDeltas& out) {
   return Step::kMore;
 }
 
-CallObject::Step CallObject::end_key() {
+ToolCallObject::Step ToolCallObject::end_key() {
   const std::string key = unquoted(text_);
   const bool names = key == "name", argues = key == "arguments" || key == "parameters";
   if ((names && !name_.empty()) || (argues && has_arguments_)) return Step::kInvalid;  // twice
@@ -66,7 +66,7 @@ CallObject::Step CallObject::end_key() {
   return Step::kMore;
 }
 
-CallObject::Step CallObject::in_value(char c, AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::in_value(char c, OutputDeltas& out) {
   const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
   switch (scanner_.push(c)) {
     case JsonScanner::Step::kInvalid:
@@ -89,7 +89,7 @@ CallObject::Step CallObject::in_value(char c, AnswerDeltas& out) {
   return Step::kMore;
 }
 
-CallObject::Step CallObject::end_value(AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::end_value(OutputDeltas& out) {
   state_ = State::kComma;
   if (field_ == Field::kName) {
     name_ = unquoted(text_);
@@ -99,21 +99,21 @@ CallObject::Step CallObject::end_value(AnswerDeltas& out) {
   return Step::kMore;
 }
 
-CallObject::Step CallObject::after_value(char c, AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::after_value(char c, OutputDeltas& out) {
   if (is_call_space(c)) return Step::kMore;
   if (c == '}') return close(out);
   state_ = State::kKey;
   return c == ',' ? Step::kMore : Step::kInvalid;
 }
 
-CallObject::Step CallObject::close(AnswerDeltas& out) {
+ToolCallObject::Step ToolCallObject::close(OutputDeltas& out) {
   if (name_.empty()) return Step::kInvalid;
   if (!has_arguments_) arguments_ = "{}";
   tell(out);
   return Step::kEnd;
 }
 
-void CallObject::tell(AnswerDeltas& out) {
+void ToolCallObject::tell(OutputDeltas& out) {
   if (!told_) out.call(name_, call_);
   told_ = true;
   out.arguments(arguments_, call_);

@@ -14,7 +14,7 @@ namespace neuronmm::serve {
 // The call is told once its name is known and its arguments have begun, and the arguments as they
 // come; until then nothing is. Keys may come in any order and there may be others; "parameters"
 // stands for "arguments", and no arguments at all are "{}".
-class CallObject {
+class ToolCallObject {
  public:
   enum class Step {
     kMore,
@@ -23,22 +23,22 @@ class CallObject {
   };
   // `call`: the number under which it is told. `name_first`: an object whose first key is not the
   // name, perhaps behind a "type", is none.
-  explicit CallObject(int64_t call, bool name_first = false)
+  explicit ToolCallObject(int64_t call, bool name_first = false)
       : call_(call), name_first_(name_first) {}
-  Step push(char c, AnswerDeltas& out);
+  Step push(char c, OutputDeltas& out);
   bool told() const { return told_; }
   const std::string& name() const { return name_; }
 
  private:
   enum class State { kOpen, kFirstKey, kKey, kInKey, kColon, kValue, kInValue, kComma };
   enum class Field { kName, kArguments, kOther };
-  Step begin_key(char c, AnswerDeltas& out);
+  Step begin_key(char c, OutputDeltas& out);
   Step end_key();
-  Step in_value(char c, AnswerDeltas& out);
-  Step end_value(AnswerDeltas& out);
-  Step after_value(char c, AnswerDeltas& out);
-  Step close(AnswerDeltas& out);
-  void tell(AnswerDeltas& out);
+  Step in_value(char c, OutputDeltas& out);
+  Step end_value(OutputDeltas& out);
+  Step after_value(char c, OutputDeltas& out);
+  Step close(OutputDeltas& out);
+  void tell(OutputDeltas& out);
 
   int64_t call_;
   bool name_first_;

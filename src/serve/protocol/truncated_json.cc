@@ -76,7 +76,7 @@ class WholePart {
 
 }  // namespace
 
-Json whole_of_object(std::string_view text) {
+Json parse_truncated_object(std::string_view text) {
   auto parsed = parse_json_text(text, "");
   if (!parsed.ok()) parsed = parse_json_text(WholePart().of(text), "");
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json::object();

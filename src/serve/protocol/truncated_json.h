@@ -10,6 +10,6 @@ namespace neuronmm::serve {
 
 // The object that `text` is, or what is whole of one whose end is missing: members and elements
 // that have ended. Where there is none, an empty object.
-Json whole_of_object(std::string_view text);
+Json parse_truncated_object(std::string_view text);
 
 }  // namespace neuronmm::serve

@@ -11,9 +11,9 @@
 namespace neuronmm::serve {
 namespace {
 
-TEST(AnswerQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
+TEST(ResponseQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
   int wakes = 0;
-  AnswerQueue queue(10, [&] { ++wakes; });
+  ResponseQueue queue(10, [&] { ++wakes; });
   queue.event("1234");
   queue.event("5678");
   EXPECT_EQ(wakes, 1);

@@ -10,7 +10,7 @@ namespace neuronmm::serve {
 namespace {
 
 ChatRequest parsed(const Json& body) {
-  auto request = parse_messages_request(body.dump());
+  auto request = parse_anthropic_request(body.dump());
   EXPECT_TRUE(request.ok()) << request.error().message;
   return request.ok() ? *std::move(request) : ChatRequest();
 }
@@ -66,12 +66,12 @@ TEST(MessagesRequest, FieldsHaveTheirMeanings) {
     "stop_sequences": ["x", ""], "stop": "y", "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"},
     "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}, {"name": "g", "defer_loading": true}],
     "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}, "output_config": {"effort": "low"}})"));
-  EXPECT_EQ(request.answer.max_tokens, 9);
-  EXPECT_EQ(request.answer.stop, (std::vector<std::string>{"y", "x"}));
+  EXPECT_EQ(request.parameters.max_tokens, 9);
+  EXPECT_EQ(request.parameters.stop, (std::vector<std::string>{"y", "x"}));
   EXPECT_FALSE(request.tools.parallel);
   EXPECT_EQ(request.conversation.template_kwargs["enable_thinking"], false);
   EXPECT_EQ(request.conversation.template_kwargs["reasoning_effort"], "low");
-  EXPECT_TRUE(request.answer.unknown_fields.empty());
+  EXPECT_TRUE(request.parameters.unknown_fields.empty());
   EXPECT_EQ(
       request.conversation.tools.dump(),
       R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}])");
@@ -80,7 +80,7 @@ TEST(MessagesRequest, FieldsHaveTheirMeanings) {
     const Json body = {
         {"messages", {{{"role", "user"}, {"content", "a"}}}},
         {field, std::string(field) == "output_format" ? format : Json{{"format", format}}}};
-    EXPECT_EQ(parsed(body).answer.response_format.kind, ResponseFormat::Kind::kJsonSchema);
+    EXPECT_EQ(parsed(body).parameters.response_format.kind, ResponseFormat::Kind::kJsonSchema);
   }
 }
 
@@ -109,7 +109,7 @@ TEST(MessagesRequest, SaysWhatIsWrong) {
       {"{" + user + R"(, "stop_sequences": [1]})", "stop_sequences: expected at most 32 strings"},
       {"{" + user + R"(, "container": "c"})", "container: "}};
   for (const auto& [body, message] : cases) {
-    const auto request = parse_messages_request(body);
+    const auto request = parse_anthropic_request(body);
     ASSERT_FALSE(request.ok()) << body;
     EXPECT_NE(request.error().message.find(message), std::string::npos)
         << request.error().message << "\n"
@@ -127,7 +127,7 @@ Json asked_of_tools() { return asked(Json::parse(R"({"tools": [{"name": "f"}, {"
 
 Exchange answered(const ServedFolder& folder, const Json& body, const ScriptedAnswer& answer,
                   int64_t cached = 0) {
-  return exchange_by(prepare_messages, folder.model, body, {answer}, cached);
+  return exchange_by(prepare_anthropic, folder.model, body, {answer}, cached);
 }
 
 std::vector<Json> events_of(const Exchange& streamed) {
@@ -141,7 +141,7 @@ std::vector<Json> events_of(const Exchange& streamed) {
   return list;
 }
 
-TEST(MessagesResponse, IsWhole) {
+TEST(AnthropicWriter, IsWhole) {
   const ServedFolder folder;
   const Exchange whole = answered(folder, asked(), says("Hello!"), 8);
   EXPECT_EQ(whole.sink->status, 200);
@@ -155,7 +155,7 @@ TEST(MessagesResponse, IsWhole) {
       R"("cache_creation_input_tokens":0,"cache_read_input_tokens":8,"output_tokens":6}})");
 }
 
-TEST(MessagesResponse, SaysWhyItEnds) {
+TEST(AnthropicWriter, SaysWhyItEnds) {
   const ServedFolder folder;
   const Json cut = answered(folder, asked(), {bytes("Ho"), FinishReason::kLength}).body();
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
@@ -174,7 +174,7 @@ constexpr const char* kAnswerOfBlocks =
 
 // What the deltas of a stream add up to is what the whole message has, in a row of blocks that are
 // each closed before the next one opens.
-TEST(MessagesResponse, IsTheSameWholeAndStreamed) {
+TEST(AnthropicWriter, IsTheSameWholeAndStreamed) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   Json body = asked_of_tools();
   const Json whole = answered(folder, body, says(kAnswerOfBlocks)).body();
@@ -206,7 +206,7 @@ TEST(MessagesResponse, IsTheSameWholeAndStreamed) {
   EXPECT_EQ(end["usage"], whole["usage"]);
 }
 
-TEST(MessagesResponse, ACallThatIsCutOffHasWhatIsWholeOfItsInput) {
+TEST(AnthropicWriter, ACallThatIsCutOffHasWhatIsWholeOfItsInput) {
   const ServedFolder folder;
   Json body = asked_of_tools();
   body["tool_choice"] = {{"type", "tool"}, {"name", "f"}};
@@ -218,7 +218,7 @@ TEST(MessagesResponse, ACallThatIsCutOffHasWhatIsWholeOfItsInput) {
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
 }
 
-TEST(MessagesResponse, FailsInItsShape) {
+TEST(AnthropicWriter, FailsInItsShape) {
   const ServedFolder folder;
   ScriptedAnswer broken = says("a");
   broken.reason = FinishReason::kError;
@@ -231,7 +231,7 @@ TEST(MessagesResponse, FailsInItsShape) {
 }
 
 TEST(MessagesErrors, SayInTheirWordsThatAPromptIsTooLong) {
-  const Json body = Json::parse(message_error_json(prompt_too_long("messages", 600, 512)));
+  const Json body = Json::parse(anthropic_error_json(prompt_too_long("messages", 600, 512)));
   EXPECT_EQ(body["type"], "error");
   EXPECT_EQ(body["error"]["type"], "invalid_request_error");
   EXPECT_TRUE(body["error"]["message"].get<std::string>().starts_with(
@@ -240,21 +240,21 @@ TEST(MessagesErrors, SayInTheirWordsThatAPromptIsTooLong) {
 
 TEST(CountTokens, CountsThePrompt) {
   const ServedFolder folder;
-  const auto counted = answer_count_tokens(folder.model, asked().dump());
+  const auto counted = count_tokens_response(folder.model, asked().dump());
   ASSERT_TRUE(counted.ok());
   EXPECT_EQ(*counted, R"({"input_tokens":20})");
-  EXPECT_FALSE(answer_count_tokens(folder.model, "{}").ok());
+  EXPECT_FALSE(count_tokens_response(folder.model, "{}").ok());
 }
 
 // Every beginning of a text gives an object whose members are among those of the whole.
 TEST(CutJson, BeginningsHaveWhatIsWhole) {
   const std::string text =
       R"({"a": "x\"}", "b": [1, {"c": null}, "y"], "d": {"e": 2.5}, "f": true})";
-  const Json whole = whole_of_object(text);
+  const Json whole = parse_truncated_object(text);
   EXPECT_EQ(whole, Json::parse(text));
   size_t members = 0;
   for (size_t length = 0; length <= text.size(); ++length) {
-    const Json part = whole_of_object(std::string_view(text).substr(0, length));
+    const Json part = parse_truncated_object(std::string_view(text).substr(0, length));
     ASSERT_TRUE(part.is_object()) << length;
     EXPECT_GE(part.size(), members) << length;
     members = part.size();
@@ -265,7 +265,7 @@ TEST(CutJson, BeginningsHaveWhatIsWhole) {
   }
   EXPECT_EQ(members, whole.size());
   for (const char* other : {"", "[1]", "}", "nul", "{\"a\" 1"})
-    EXPECT_EQ(whole_of_object(other), Json::object()) << other;
+    EXPECT_EQ(parse_truncated_object(other), Json::object()) << other;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace neuronmm::serve {
 namespace {
 
-using Kind = AnswerDelta::Kind;
+using Kind = OutputDelta::Kind;
 
 ToolList tools() {
   const Json parameters = Json::parse(R"({"properties": {"n": {"type": "integer"},
@@ -23,9 +23,9 @@ ToolList tools() {
 }
 
 // Deltas of one kind that follow each other are one.
-std::vector<AnswerDelta> joined(const std::vector<AnswerDelta>& deltas) {
-  std::vector<AnswerDelta> list;
-  for (const AnswerDelta& delta : deltas) {
+std::vector<OutputDelta> joined(const std::vector<OutputDelta>& deltas) {
+  std::vector<OutputDelta> list;
+  for (const OutputDelta& delta : deltas) {
     const bool goes_on = !list.empty() && list.back().kind == delta.kind &&
                          list.back().call == delta.call && delta.kind != Kind::kCall;
     if (goes_on)
@@ -42,11 +42,11 @@ struct Setting {
   bool parallel = true;
 };
 
-std::vector<AnswerDelta> parse(const Setting& setting, const std::vector<std::string>& pieces) {
-  AnswerParser parser(setting.thinking, make_tool_call_parser(setting.syntax, tools()),
+std::vector<OutputDelta> parse(const Setting& setting, const std::vector<std::string>& pieces) {
+  OutputParser parser(setting.thinking, make_tool_call_parser(setting.syntax, tools()),
                       setting.parallel);
-  std::vector<AnswerDelta> all;
-  const auto add = [&](std::vector<AnswerDelta> deltas) {
+  std::vector<OutputDelta> all;
+  const auto add = [&](std::vector<OutputDelta> deltas) {
     all.insert(all.end(), deltas.begin(), deltas.end());
   };
   for (const std::string& piece : pieces) add(parser.push(piece));
@@ -57,7 +57,7 @@ std::vector<AnswerDelta> parse(const Setting& setting, const std::vector<std::st
 // "T:thought|C:content|f({...})|": one line for what an answer turned out to be.
 std::string told(const Setting& setting, const std::string& text) {
   std::string line;
-  for (const AnswerDelta& delta : parse(setting, {text})) {
+  for (const OutputDelta& delta : parse(setting, {text})) {
     if (delta.kind == Kind::kReasoning) line += "T:" + delta.text + "|";
     if (delta.kind == Kind::kContent) line += "C:" + delta.text + "|";
     if (delta.kind == Kind::kCall) line += fmt::format("{}.{}|", delta.call, delta.text);
@@ -136,10 +136,10 @@ TEST(LlamaCalls, ThatNameNoToolAreContent) {
 
 // JSON that cannot become a call is not held back.
 TEST(LlamaCalls, DoNotDelayOtherJson) {
-  AnswerParser parser(Thinking::kNone, make_llama_parser({"f", "get_weather"}));
+  OutputParser parser(Thinking::kNone, make_llama_parser({"f", "get_weather"}));
   EXPECT_TRUE(parser.push("{\"ans").empty());
   EXPECT_EQ(parser.push("wer\": \"long"),
-            (std::vector<AnswerDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
+            (std::vector<OutputDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
 }
 
 TEST(MistralCalls, AreTold) {
@@ -225,8 +225,8 @@ TEST(Calls, AreOneWhereOneIsWanted) {
 }
 
 TEST(Thoughts, AreToldApart) {
-  const Setting may{ToolSyntax::kNone, Thinking::kMay},
-      inside{ToolSyntax::kNone, Thinking::kInside};
+  const Setting may{ToolSyntax::kNone, Thinking::kOptional},
+      inside{ToolSyntax::kNone, Thinking::kOpened};
   EXPECT_EQ(told(may, "<think>\nHm.\n\nSo.\n</think>\n\nHello.\n"), "T:Hm.\n\nSo.|C:Hello.\n|");
   EXPECT_EQ(told(may, "\n<think>\n\n</think>\n\nHello."), "C:Hello.|");
   EXPECT_EQ(told(may, "Hello <think>x</think>"), "C:Hello <think>x</think>|");
@@ -237,8 +237,9 @@ TEST(Thoughts, AreToldApart) {
   EXPECT_EQ(told({}, "<think>x</think>"), "C:<think>x</think>|");
   // A call that is only thought of is none.
   const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
-  EXPECT_EQ(told({ToolSyntax::kHermes, Thinking::kMay}, "<think>" + call + "</think>\n\n" + call),
-            "T:" + call + "|0.f|0:{}|");
+  EXPECT_EQ(
+      told({ToolSyntax::kHermes, Thinking::kOptional}, "<think>" + call + "</think>\n\n" + call),
+      "T:" + call + "|0.f|0:{}|");
 }
 
 std::string random_text(std::mt19937& random, const std::vector<std::string>& parts) {
@@ -259,7 +260,7 @@ std::vector<std::string> cut(std::mt19937& random, const std::string& text) {
 
 // However a text is cut, the same is told; and of what is no call, nothing is lost but white space
 // and marks.
-TEST(AnswerParser, DoesNotDependOnHowTheTextIsCut) {
+TEST(OutputParser, DoesNotDependOnHowTheTextIsCut) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
@@ -302,7 +303,7 @@ TEST(AnswerParser, DoesNotDependOnHowTheTextIsCut) {
     const std::string text = random_text(random, parts);
     const auto whole = parse(setting, {text});
     EXPECT_EQ(parse(setting, cut(random, text)), whole) << text;
-    for (const AnswerDelta& delta : whole) calls += delta.kind == Kind::kCall ? 1 : 0;
+    for (const OutputDelta& delta : whole) calls += delta.kind == Kind::kCall ? 1 : 0;
   }
   EXPECT_GT(calls, 100);
 }

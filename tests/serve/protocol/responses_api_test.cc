@@ -9,7 +9,7 @@ namespace neuronmm::serve {
 namespace {
 
 Json messages_of(const Json& body) {
-  const auto parsed = parse_items_request(body.dump());
+  const auto parsed = parse_responses_api_request(body.dump());
   EXPECT_TRUE(parsed.ok()) << parsed.error().message;
   return parsed.ok() ? parsed->chat.conversation.messages : Json();
 }
@@ -20,13 +20,13 @@ Json items(std::initializer_list<const char*> list) {
   return {{"input", input}};
 }
 
-TEST(ItemsRequest, ATextIsWhatTheUserSays) {
+TEST(ResponsesApiRequest, ATextIsWhatTheUserSays) {
   EXPECT_EQ(messages_of({{"input", "Hi"}}).dump(), R"([{"role":"user","content":"Hi"}])");
   EXPECT_EQ(messages_of({{"input", "Hi"}, {"instructions", "Be kind."}}).dump(),
             R"([{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}])");
 }
 
-TEST(ItemsRequest, CallsAndThoughtsArePartsOfTheAssistantsMessage) {
+TEST(ResponsesApiRequest, CallsAndThoughtsArePartsOfTheAssistantsMessage) {
   const Json body = items(
       {R"({"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]})",
        R"({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]})",
@@ -49,7 +49,7 @@ TEST(ItemsRequest, CallsAndThoughtsArePartsOfTheAssistantsMessage) {
     {"role": "user", "content": "c"}])"));
 }
 
-TEST(ItemsRequest, AnswersThatFollowOneAnotherStayApart) {
+TEST(ResponsesApiRequest, AnswersThatFollowOneAnotherStayApart) {
   const Json body =
       items({R"({"role": "assistant", "content": "a"})", R"({"role": "assistant", "content": "b"})",
              R"({"type": "reasoning", "summary": [], "content": null})",
@@ -61,7 +61,7 @@ TEST(ItemsRequest, AnswersThatFollowOneAnotherStayApart) {
 }
 
 // Most templates know one system message, at the beginning.
-TEST(ItemsRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
+TEST(ResponsesApiRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
   Json body =
       items({R"({"role": "developer", "content": "b"})", R"({"role": "system", "content": "c"})",
              R"({"role": "user", "content": "d"})", R"({"role": "system", "content": "e"})"});
@@ -73,43 +73,43 @@ TEST(ItemsRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
   EXPECT_EQ(messages[2]["content"], "e");
 }
 
-TEST(ItemsRequest, FieldsHaveTheirMeanings) {
+TEST(ResponsesApiRequest, FieldsHaveTheirMeanings) {
   const auto parsed =
-      parse_items_request(R"({"input": "x", "max_output_tokens": 9, "top_logprobs": 3,
+      parse_responses_api_request(R"({"input": "x", "max_output_tokens": 9, "top_logprobs": 3,
     "reasoning": {"effort": "none", "summary": "auto"}, "store": true, "truncation": "auto",
     "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}],
     "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}, "verbosity": "low"}})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   const ChatRequest& chat = parsed->chat;
-  EXPECT_EQ(chat.answer.max_tokens, 9);
-  EXPECT_EQ(chat.answer.logprobs, 3);
-  EXPECT_EQ(chat.answer.response_format.kind, ResponseFormat::Kind::kJsonSchema);
-  EXPECT_EQ(chat.answer.response_format.param, "text.format");
-  EXPECT_TRUE(chat.answer.unknown_fields.empty());
+  EXPECT_EQ(chat.parameters.max_tokens, 9);
+  EXPECT_EQ(chat.parameters.logprobs, 3);
+  EXPECT_EQ(chat.parameters.response_format.kind, ResponseFormat::Kind::kJsonSchema);
+  EXPECT_EQ(chat.parameters.response_format.param, "text.format");
+  EXPECT_TRUE(chat.parameters.unknown_fields.empty());
   EXPECT_EQ(chat.conversation.template_kwargs["enable_thinking"], false);
   // Templates are given tools as chats have them.
   EXPECT_EQ(
       chat.conversation.tools.dump(),
       R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}])");
   const auto likely =
-      parse_items_request(R"({"input": "x", "include": ["message.output_text.logprobs"]})");
+      parse_responses_api_request(R"({"input": "x", "include": ["message.output_text.logprobs"]})");
   ASSERT_TRUE(likely.ok());
-  EXPECT_EQ(likely->chat.answer.logprobs, 0);
+  EXPECT_EQ(likely->chat.parameters.logprobs, 0);
 }
 
 // Programs send them whether the model needs them or not.
-TEST(ItemsRequest, ToolsThatOpenAisServersRunAreLeftOut) {
-  const auto parsed = parse_items_request(
+TEST(ResponsesApiRequest, ToolsThatOpenAisServersRunAreLeftOut) {
+  const auto parsed = parse_responses_api_request(
       R"({"input": "x", "tools": [{"type": "web_search", "external_web_access": false},
                                   {"type": "function", "name": "f"}, {"type": "image_generation"}]})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed->chat.tools.tools.size(), 1u);
   EXPECT_EQ(parsed->chat.conversation.tools.size(), 1u);
-  EXPECT_EQ(parsed->chat.answer.unknown_fields,
+  EXPECT_EQ(parsed->chat.parameters.unknown_fields,
             (std::vector<std::string>{"tools.web_search", "tools.image_generation"}));
 }
 
-TEST(ItemsRequest, ThoughtsInARowAreOneThought) {
+TEST(ResponsesApiRequest, ThoughtsInARowAreOneThought) {
   EXPECT_EQ(
       messages_of(
           items({R"({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "a"}]})",
@@ -120,32 +120,32 @@ TEST(ItemsRequest, ThoughtsInARowAreOneThought) {
 }
 
 // However a request spreads them over namespaces.
-TEST(ItemsRequest, HasAtMostSoManyFunctions) {
+TEST(ResponsesApiRequest, HasAtMostSoManyFunctions) {
   Json body = {{"input", "x"}, {"tools", Json::array()}};
   for (const char* space : {"s", "t"}) {
     Json functions = Json::array();
     for (int i = 0; i < 600; ++i) functions.push_back({{"name", fmt::format("f{}", i)}});
     body["tools"].push_back({{"type", "namespace"}, {"name", space}, {"tools", functions}});
   }
-  const auto parsed = parse_items_request(body.dump());
+  const auto parsed = parse_responses_api_request(body.dump());
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.error().message, "tools: expected at most 1024 functions");
   body["tools"].erase(1);
-  EXPECT_TRUE(parse_items_request(body.dump()).ok());
+  EXPECT_TRUE(parse_responses_api_request(body.dump()).ok());
 }
 
 // The log's line stays short.
-TEST(ItemsRequest, WhatIsLeftOutHasAShortName) {
+TEST(ResponsesApiRequest, WhatIsLeftOutHasAShortName) {
   const Json hosted = {{"type", "web_search" + std::string(1000, 'a')}};
   Json body = {{"input", "x"}, {"tools", Json::array()}};
   for (int i = 0; i < 100; ++i) body["tools"].push_back(hosted);
-  const auto parsed = parse_items_request(body.dump());
+  const auto parsed = parse_responses_api_request(body.dump());
   ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(parsed->chat.answer.unknown_fields.size(), 16u);
-  EXPECT_EQ(parsed->chat.answer.unknown_fields[0].size(), 64u);
+  EXPECT_EQ(parsed->chat.parameters.unknown_fields.size(), 16u);
+  EXPECT_EQ(parsed->chat.parameters.unknown_fields[0].size(), 64u);
 }
 
-TEST(ItemsRequest, SaysWhatIsWrong) {
+TEST(ResponsesApiRequest, SaysWhatIsWrong) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({})", "input: expected a string or an array of at least one item, found nothing"},
       {R"({"input": []})", "input: expected a string or an array of at least one item"},
@@ -175,7 +175,7 @@ TEST(ItemsRequest, SaysWhatIsWrong) {
        "text.format: expected one shape"},
       {R"({"input": "x", "text": {"format": {"type": "xml"}}})", "text.format.type: expected"}};
   for (const auto& [body, message] : cases) {
-    const auto parsed = parse_items_request(body);
+    const auto parsed = parse_responses_api_request(body);
     ASSERT_FALSE(parsed.ok()) << body;
     EXPECT_EQ(parsed.error().status, 400);
     EXPECT_NE(parsed.error().message.find(message), std::string::npos)
@@ -197,7 +197,7 @@ std::string without_ids(const Json& value) {
   return text;
 }
 
-TEST(ItemsResponse, IsWhole) {
+TEST(ResponsesApiWriter, IsWhole) {
   const ServedFolder folder;
   ScriptedAnswer answer = says("Hello!");
   answer.stop_token = kEndId;
@@ -221,7 +221,7 @@ TEST(ItemsResponse, IsWhole) {
       R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":26}})");
 }
 
-TEST(ItemsResponse, IsAStreamOfTypedEvents) {
+TEST(ResponsesApiWriter, IsAStreamOfTypedEvents) {
   const ServedFolder folder;
   const Exchange streamed = exchange(folder.model, {{"input", "Hi"}, {"stream", true}},
                                      {{bytes("Ho"), FinishReason::kLength}});
@@ -270,7 +270,7 @@ constexpr const char* kThoughtsAndCalls =
     "<think>hm</think>I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
     "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>";
 
-TEST(ItemsResponse, ThoughtsTextAndCallsAreItems) {
+TEST(ResponsesApiWriter, ThoughtsTextAndCallsAreItems) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   const Json body = exchange(folder.model, asked_with_tools(), {says(kThoughtsAndCalls)}).body();
   const Json& output = body["output"];
@@ -288,7 +288,7 @@ TEST(ItemsResponse, ThoughtsTextAndCallsAreItems) {
 
 // What the deltas of a stream add up to is what the whole response has, in a row of items that are
 // each closed before the next one opens.
-TEST(ItemsResponse, IsTheSameWholeAndStreamed) {
+TEST(ResponsesApiWriter, IsTheSameWholeAndStreamed) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   Json asked = asked_with_tools();
   const Json whole = exchange(folder.model, asked, {says(kThoughtsAndCalls)}).body();
@@ -311,7 +311,7 @@ TEST(ItemsResponse, IsTheSameWholeAndStreamed) {
   EXPECT_EQ(added, (std::vector<std::string>{"hm", "I look.", "{\"a\": 1}", "{}"}));
 }
 
-TEST(ItemsResponse, ForcedCallsAreNothingElse) {
+TEST(ResponsesApiWriter, ForcedCallsAreNothingElse) {
   const ServedFolder folder;
   Json asked = asked_with_tools();
   asked["tool_choice"] = {{"type", "function"}, {"name", "g"}};
@@ -320,17 +320,17 @@ TEST(ItemsResponse, ForcedCallsAreNothingElse) {
   ASSERT_EQ(cut.body()["output"].size(), 1u);
   EXPECT_EQ(cut.body()["output"][0]["name"], "g");
   EXPECT_EQ(cut.body()["output"][0]["status"], "incomplete");
-  EXPECT_EQ(cut.shape.kind, AnswerShape::Kind::kToolCalls);
+  EXPECT_EQ(cut.structured_output.kind, StructuredOutput::Kind::kToolCalls);
 }
 
-TEST(ItemsResponse, FunctionsOfANamespaceHaveBothNames) {
+TEST(ResponsesApiWriter, FunctionsOfANamespaceHaveBothNames) {
   const ServedFolder folder;
   Json asked = Json::parse(R"({"input": [
       {"type": "function_call", "call_id": "1", "name": "f", "namespace": "s", "arguments": "{}"},
       {"type": "function_call_output", "call_id": "1", "output": "o"}],
     "tools": [{"type": "namespace", "name": "s", "description": "d", "tools": [{"type": "function", "name": "f"}]},
               {"type": "function", "name": "f"}], "tool_choice": {"type": "function", "name": "f", "namespace": "s"}})");
-  const auto parsed = parse_items_request(asked.dump());
+  const auto parsed = parse_responses_api_request(asked.dump());
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed->chat.conversation.messages[0]["tool_calls"][0]["function"]["name"], "s.f");
   EXPECT_EQ(parsed->chat.conversation.tools[0]["function"]["name"], "s.f");
@@ -342,7 +342,7 @@ TEST(ItemsResponse, FunctionsOfANamespaceHaveBothNames) {
   EXPECT_EQ(call["namespace"], "s");
 }
 
-TEST(ItemsResponse, TellsLogprobs) {
+TEST(ResponsesApiWriter, TellsLogprobs) {
   const ServedFolder folder;
   Json asked = {{"input", "Hi"}, {"top_logprobs", 2}};
   const Json whole = exchange(folder.model, asked, {says("ab")}).body();
@@ -359,14 +359,14 @@ TEST(ItemsResponse, TellsLogprobs) {
   EXPECT_EQ(told, logprobs);
 }
 
-TEST(ItemsResponse, OfNothingIsAMessageOfNothing) {
+TEST(ResponsesApiWriter, OfNothingIsAMessageOfNothing) {
   const ServedFolder folder;
   const Json body = exchange(folder.model, {{"input", "Hi"}}, {says("")}).body();
   ASSERT_EQ(body["output"].size(), 1u);
   EXPECT_EQ(body["output"][0]["content"][0]["text"], "");
 }
 
-TEST(ItemsResponse, FailsInItsShape) {
+TEST(ResponsesApiWriter, FailsInItsShape) {
   const ServedFolder folder;
   ScriptedAnswer broken = says("a");
   broken.reason = FinishReason::kError;

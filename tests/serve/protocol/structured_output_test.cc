@@ -13,34 +13,35 @@ TEST(Shapes, SayWhatAGrammarNeeds) {
   const ServedFolder folder;
   Json body = chat_body();
   body["tools"] = {tool("f"), tool("g")};
-  EXPECT_EQ(exchange(folder.model, body, {says("")}).shape.kind, AnswerShape::Kind::kText);
+  EXPECT_EQ(exchange(folder.model, body, {says("")}).structured_output.kind,
+            StructuredOutput::Kind::kText);
   body["tool_choice"] = "required";
-  AnswerShape shape = exchange(folder.model, body, {says("")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kToolCalls);
-  EXPECT_EQ(shape.param, "tool_choice");
-  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
-  EXPECT_EQ(shape.calls.functions.size(), 2u);
-  EXPECT_TRUE(shape.calls.several);
+  StructuredOutput output = exchange(folder.model, body, {says("")}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kToolCalls);
+  EXPECT_EQ(output.param, "tool_choice");
+  EXPECT_EQ(output.calls.before_name, "<tool_call>\n{\"name\": \"");
+  EXPECT_EQ(output.calls.functions.size(), 2u);
+  EXPECT_TRUE(output.calls.several);
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
-  shape = exchange(folder.model, body, {says("")}).shape;
-  ASSERT_EQ(shape.calls.functions.size(), 1u);
-  EXPECT_EQ(shape.calls.functions[0].name, "g");
-  EXPECT_FALSE(shape.calls.several);
+  output = exchange(folder.model, body, {says("")}).structured_output;
+  ASSERT_EQ(output.calls.functions.size(), 1u);
+  EXPECT_EQ(output.calls.functions[0].name, "g");
+  EXPECT_FALSE(output.calls.several);
   body = chat_body();
   body["guided_json"] = R"({"type": "array"})";
-  shape = exchange(folder.model, body, {says("")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonSchema);
-  EXPECT_EQ(shape.schema.dump(), R"({"type":"array"})");
-  EXPECT_EQ(shape.param, "guided_json");
+  output = exchange(folder.model, body, {says("")}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kJsonSchema);
+  EXPECT_EQ(output.schema.dump(), R"({"type":"array"})");
+  EXPECT_EQ(output.param, "guided_json");
 }
 
 TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyAreHeldToSchemas) {
   ChatRequest request;
   request.tools.choice.kind = ToolChoice::Kind::kAuto;
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kXml);
-  request.answer.response_format.kind = ResponseFormat::Kind::kJsonObject;
+  request.parameters.response_format.kind = ResponseFormat::Kind::kJsonObject;
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
-  request.answer.response_format.kind = ResponseFormat::Kind::kText;
+  request.parameters.response_format.kind = ResponseFormat::Kind::kText;
   request.tools.choice.kind = ToolChoice::Kind::kRequired;
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
   request.tools.choice.kind = ToolChoice::Kind::kNamed;
@@ -53,16 +54,16 @@ TEST(Shapes, BesideAFormatOfJsonToolsMayBeCalled) {
   Json body = chat_body();
   body["tools"] = {tool("f"), tool("g")};
   body["guided_json"] = R"({"type": "array"})";
-  AnswerShape shape = exchange(folder.model, body, {says("")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonSchema);
-  EXPECT_EQ(shape.calls.functions.size(), 2u);
-  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+  StructuredOutput output = exchange(folder.model, body, {says("")}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kJsonSchema);
+  EXPECT_EQ(output.calls.functions.size(), 2u);
+  EXPECT_EQ(output.calls.before_name, "<tool_call>\n{\"name\": \"");
   body["tool_choice"] = "none";
-  EXPECT_TRUE(exchange(folder.model, body, {says("")}).shape.calls.functions.empty());
+  EXPECT_TRUE(exchange(folder.model, body, {says("")}).structured_output.calls.functions.empty());
   body.erase("tool_choice");
   body.erase("guided_json");
   body["guided_regex"] = "a+";
-  EXPECT_TRUE(exchange(folder.model, body, {says("")}).shape.calls.functions.empty());
+  EXPECT_TRUE(exchange(folder.model, body, {says("")}).structured_output.calls.functions.empty());
 }
 
 // An answer of the shape is read as the calls that it is.
@@ -71,21 +72,22 @@ TEST(Shapes, AreReadByTheParsers) {
       std::make_shared<const std::vector<Tool>>(std::vector<Tool>{{.name = "f"}, {.name = "g"}});
   for (const ToolSyntax syntax : {ToolSyntax::kHermes, ToolSyntax::kLlama, ToolSyntax::kMistral,
                                   ToolSyntax::kMistralByName}) {
-    const ToolCallShape shape = tool_call_shape(syntax, {}, true);
+    const ToolCallFormat format = tool_call_format(syntax, {}, true);
     const auto call = [&](const std::string& name, const std::string& arguments) {
-      return shape.before_name + name + shape.before_arguments + arguments + shape.after_arguments;
+      return format.before_name + name + format.before_arguments + arguments +
+             format.after_arguments;
     };
     const std::string text =
-        shape.begin + call("f", "{\"a\": 1}") + shape.between + call("g", "{}") + shape.end;
+        format.begin + call("f", "{\"a\": 1}") + format.between + call("g", "{}") + format.end;
     const auto parser = make_tool_call_parser(syntax, tools);
-    AnswerDeltas deltas;
+    OutputDeltas deltas;
     parser->push(text, deltas);
     parser->finish(deltas);
     EXPECT_EQ(deltas.list(),
-              (std::vector<AnswerDelta>{{AnswerDelta::Kind::kCall, "f", 0},
-                                        {AnswerDelta::Kind::kArguments, "{\"a\": 1}", 0},
-                                        {AnswerDelta::Kind::kCall, "g", 1},
-                                        {AnswerDelta::Kind::kArguments, "{}", 1}}))
+              (std::vector<OutputDelta>{{OutputDelta::Kind::kCall, "f", 0},
+                                        {OutputDelta::Kind::kArguments, "{\"a\": 1}", 0},
+                                        {OutputDelta::Kind::kCall, "g", 1},
+                                        {OutputDelta::Kind::kArguments, "{}", 1}}))
         << text;
   }
 }

@@ -161,9 +161,9 @@ TEST(Completion, TellsTokenIds) {
 TEST(Completion, HasASchemaToo) {
   const ServedFolder folder;
   const Json body = {{"prompt", "p"}, {"response_format", {{"type", "json_object"}}}};
-  const AnswerShape shape = exchange(folder.model, body, {says("{}")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonObject);
-  EXPECT_EQ(shape.param, "response_format");
+  const StructuredOutput output = exchange(folder.model, body, {says("{}")}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kJsonObject);
+  EXPECT_EQ(output.param, "response_format");
 }
 
 TEST(Completion, WhatWouldBecomeTooLargeIsToldAndEnds) {
@@ -176,7 +176,8 @@ TEST(Completion, WhatWouldBecomeTooLargeIsToldAndEnds) {
   for (const bool stream : {false, true}) {
     settings.stream = stream;
     const auto sink = std::make_shared<FakeSink>();
-    const auto writer = std::make_shared<CompletionResponse>(settings, CompletionSettings(), sink);
+    const auto writer =
+        std::make_shared<TextCompletionWriter>(settings, TextCompletionSettings(), sink);
     Request request;
     request.prompt = settings.prompts[0];
     request.logprobs = 2;

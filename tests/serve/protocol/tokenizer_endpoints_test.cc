@@ -15,12 +15,13 @@ std::string text_of(const ApiResult<std::string>& answer) {
 
 TEST(TokenRequests, Tokenize) {
   const ServedFolder folder;
-  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"prompt": "a<|end|>"})")),
+  EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"prompt": "a<|end|>"})")),
             R"({"count":2,"max_model_len":4096,"tokens":[97,257],"token_strs":null})");
-  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"prompt": "é", "return_token_strs": true})")),
-            "{\"count\":2,\"max_model_len\":4096,\"tokens\":[195,169],\"token_strs\":"
-            "[\"\xEF\xBF\xBD\",\"\xEF\xBF\xBD\"]}");
-  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"messages": [{"role": "user", "content":
+  EXPECT_EQ(
+      text_of(tokenize_response(folder.model, R"({"prompt": "é", "return_token_strs": true})")),
+      "{\"count\":2,\"max_model_len\":4096,\"tokens\":[195,169],\"token_strs\":"
+      "[\"\xEF\xBF\xBD\",\"\xEF\xBF\xBD\"]}");
+  EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"messages": [{"role": "user", "content":
               "h"}], "add_generation_prompt": false})")),
             R"({"count":8,"max_model_len":4096,"tokens":[256,124,117,115,101,114,124,104],)"
             R"("token_strs":null})");
@@ -28,13 +29,13 @@ TEST(TokenRequests, Tokenize) {
 
 TEST(TokenRequests, TokenizeAsLlamaCppHasIt) {
   const ServedFolder folder;
-  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"content": "ab", "with_pieces": true})")),
+  EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"content": "ab", "with_pieces": true})")),
             R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
             R"({"id":98,"piece":"b"}],"token_strs":null})");
   // Whose texts begin with a special token.
   const ServedFolder demo = ServedFolder::published(source_dir() / "models/demo");
   const auto tokenized = [&](const char* body) {
-    return text_of(answer_tokenize(demo.model, body));
+    return text_of(tokenize_response(demo.model, body));
   };
   const std::string special = tokenized(R"({"prompt": "ab"})");
   EXPECT_EQ(tokenized(R"({"content": "ab", "add_special": true})"), special);
@@ -45,14 +46,14 @@ TEST(TokenRequests, TokenizeAsLlamaCppHasIt) {
 
 TEST(TokenRequests, Detokenize) {
   const ServedFolder folder;
-  EXPECT_EQ(text_of(answer_detokenize(folder.model, R"({"tokens": [72, 105, 257]})")),
+  EXPECT_EQ(text_of(detokenize_response(folder.model, R"({"tokens": [72, 105, 257]})")),
             R"({"prompt":"Hi<|end|>","content":"Hi<|end|>"})");
 }
 
 TEST(TokenRequests, ApplyTheTemplate) {
   const ServedFolder folder;
-  EXPECT_EQ(text_of(answer_apply_template(folder.model,
-                                          R"({"messages": [{"role": "user", "content": "Hi"}]})")),
+  EXPECT_EQ(text_of(apply_template_response(
+                folder.model, R"({"messages": [{"role": "user", "content": "Hi"}]})")),
             R"({"prompt":"<|begin|>|user|Hi|assistant|"})");
 }
 
@@ -69,17 +70,18 @@ TEST(TokenRequests, DescribeTheTokenizer) {
 
 TEST(TokenRequests, SayWhatIsWrong) {
   const ServedFolder folder;
-  EXPECT_TRUE(text_of(answer_tokenize(folder.model, "{}")).starts_with("prompt! prompt: expected"));
-  EXPECT_TRUE(text_of(answer_tokenize(folder.model, R"({"prompt": 5})")).starts_with("prompt!"));
-  EXPECT_TRUE(text_of(answer_detokenize(folder.model, "{}")).starts_with("tokens!"));
   EXPECT_TRUE(
-      text_of(answer_detokenize(folder.model, R"({"tokens": [-1]})")).starts_with("tokens[0]!"));
+      text_of(tokenize_response(folder.model, "{}")).starts_with("prompt! prompt: expected"));
+  EXPECT_TRUE(text_of(tokenize_response(folder.model, R"({"prompt": 5})")).starts_with("prompt!"));
+  EXPECT_TRUE(text_of(detokenize_response(folder.model, "{}")).starts_with("tokens!"));
+  EXPECT_TRUE(
+      text_of(detokenize_response(folder.model, R"({"tokens": [-1]})")).starts_with("tokens[0]!"));
   const int64_t vocabulary = folder.model.vocab_size;
-  EXPECT_EQ(text_of(answer_detokenize(folder.model,
-                                      fmt::format(R"({{"tokens": [72, {}]}})", vocabulary))),
+  EXPECT_EQ(text_of(detokenize_response(folder.model,
+                                        fmt::format(R"({{"tokens": [72, {}]}})", vocabulary))),
             fmt::format("tokens! tokens: expected token ids below {0}, found {0}", vocabulary));
-  EXPECT_TRUE(text_of(answer_apply_template(folder.model, "{}")).starts_with("messages!"));
-  EXPECT_TRUE(text_of(answer_tokenize(folder.model, R"({"model": "x", "prompt": "a"})"))
+  EXPECT_TRUE(text_of(apply_template_response(folder.model, "{}")).starts_with("messages!"));
+  EXPECT_TRUE(text_of(tokenize_response(folder.model, R"({"model": "x", "prompt": "a"})"))
                   .starts_with("model!"));
 }
 
