@@ -16,13 +16,12 @@
 #include "base/tensor.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "model/forward_pass.h"
 #include "model/layer_weights.h"
+#include "model/model_host.h"
 #include "ops/backend.h"
-#include "text/token_id.h"
 
 namespace neuronmm::model {
-
-using text::TokenId;
 
 // Sees the activations that calibration needs. Rows are tokens.
 class MlpObserver {
@@ -44,43 +43,12 @@ class DecoderLayer {
                       ops::Batch batch) const;
 
  private:
-  void attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
-              MutableMatrixView y) const;
-
   const io::ModelConfig& config_;
   int64_t index_;
   const ops::Backend& backend_;
-  ops::AttentionShape heads_;  // those that the backend computes
-  std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
-  std::unique_ptr<ops::Linear> q_, k_, v_, o_;
+  std::vector<float> input_norm_, post_attention_norm_;
+  std::unique_ptr<ops::Attention> attention_;
   std::unique_ptr<ops::Mlp> mlp_;
-};
-
-// After which tokens of a sequence the logits are wanted.
-enum class Logits { kNone, kLast, kAll };
-
-// The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
-// tokens before them.
-struct SequenceTokens {
-  std::span<const TokenId> tokens;
-  ops::KvCache* cache = nullptr;
-  Logits logits = Logits::kLast;
-  // What predict() is to tell of each row of logits; empty: all.
-  std::vector<ops::WantedLogits> wanted = {};
-};
-
-// Logits [rows, vocab_size], of which nothing is left out that was wanted.
-struct Predictions {
-  Matrix logits;
-  std::vector<std::optional<ops::LogSum>> log_sums;  // ops::Linear::apply_wanted
-
-  std::span<const float> row(int64_t i) const {
-    return {logits.row(i), static_cast<size_t>(logits.columns())};
-  }
-  // Nothing where the row tells it.
-  std::optional<ops::LogSum> log_sum(int64_t i) const {
-    return log_sums.empty() ? std::nullopt : log_sums[static_cast<size_t>(i)];
-  }
 };
 
 // What follows the last layer: the final norm and the projection to the vocabulary.
@@ -127,37 +95,38 @@ class Transformer {
   // bf16 for a bf16 model (or an int8 one made from it), as other frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
-  // Copies a block of one cache of this model to another's, wherever its parts are computed.
+  // Copies block `index` of one cache of this model to another cache of it.
   void copy_block(const ops::KvCache& from, const ops::KvCache& to, int64_t index) const;
 
   using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
   // that each of them wants, sequence by sequence: [rows, vocab_size]. What a sequence gets depends
-  // neither on the others nor on how its tokens were cut into passes. Throws WorkersLost where the
-  // model's parts in other processes are lost, or wait for the rest of a pass that failed here.
+  // neither on the others nor on how its tokens were cut into passes. A ModelHost may throw
+  // WorkersLost.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // The same for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
-  // The same where little is looked at of the logits. What is left out costs nothing on the way
-  // from other processes.
+  // Computes the same, but the logits that nobody wants may be missing (SequenceTokens::wanted).
   Predictions predict(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
 
  private:
   Transformer() = default;
   Status open();
   Status pack();
-  void tell_counterparts(std::span<const SequenceTokens> batch) const;
+  const ops::Backend& parts_backend() const {
+    return hosted_ == nullptr ? *backend_ : hosted_->backend();
+  }
   Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
+  std::unique_ptr<HostedModel> hosted_;  // null: the backend is no ModelHost
   ops::RotaryEmbedding rotary_;
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
-  std::unique_ptr<ops::Counterparts> counterparts_;  // null: this process is all there is
 };
 
 // An error that names the first id outside [0, vocab_size).
