@@ -1,5 +1,5 @@
 #pragma once
-// What one forward pass of a Transformer reads and returns.
+// The input and the result of one forward pass of a Transformer.
 
 #include <optional>
 #include <span>
@@ -15,7 +15,7 @@ namespace neuronmm::model {
 
 using text::TokenId;
 
-// After which tokens of a sequence the logits are wanted.
+// The tokens of a sequence after which logits are wanted: none, the last one, or all.
 enum class Logits { kNone, kLast, kAll };
 
 // The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
@@ -28,10 +28,10 @@ struct SequenceTokens {
   std::vector<ops::WantedLogits> wanted = {};
 };
 
-// Logits [rows, vocab_size]. Only values that nobody wanted may be missing (ops::kUnwantedLogit).
+// The result of predict(): logits [rows, vocab_size]. Only values that nobody wanted may be missing (ops::kUnwantedLogit).
 struct Predictions {
   Matrix logits;
-  std::vector<std::optional<ops::LogSum>> log_sums;  // ops::Linear::apply_wanted
+  std::vector<std::optional<ops::LogSum>> log_sums;  // as ops::Linear::apply_wanted returns them
 
   std::span<const float> row(int64_t i) const {
     return {logits.row(i), static_cast<size_t>(logits.columns())};
