@@ -1,5 +1,6 @@
 #include "model/data_processes.h"
 
+#include "compress/helper_process.h"
 #include "processes.h"
 
 namespace neuronmm::apps {

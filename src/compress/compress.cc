@@ -5,20 +5,17 @@
 #include "compress/allocate.h"
 #include "compress/blas.h"
 #include "compress/calibration_input.h"
+#include "compress/compressed_folder.h"
 #include "compress/factorize_model.h"
 #include "compress/generated_text.h"
 #include "compress/layer_grams.h"
-#include "compress/model_writer.h"
-#include "compress/sensitivity.h"
-#include "compress/staged_work.h"
-#include "compress/transformers_code.h"
-#include "io/checksum.h"
+#include "compress/measured_ranks.h"
+#include "compress/narrow_layers.h"
+#include "compress/predicted_curves.h"
+#include "compress/work_folder.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
-#include "io/json_file.h"
-#include "io/model_files.h"
 #include "io/quantization.h"
-#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -107,26 +104,8 @@ std::string settings_of(const CompressRequest& request, const CalibrationInput& 
     settings["calibration"] = {{"text", calibration.text->origin.text},
                                {"tokens", calibration.text->origin.tokens}};
   }
-  return settings.dump(2) + "\n";
-}
-
-// What the new config.json says of how the model was made.
-io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan,
-                                std::vector<io::CalibrationSource> calibration) {
-  return {.method = std::string(method_name(request.method)),
-          .ratio = request.rule.ratio,
-          .block = request.rule.block,
-          .ranks = plan.ranks(),
-          .allocate = std::string(allocate_name(request.allocate)),
-          .calibration = std::move(calibration),
-          .form = std::string(form_name(plan.form))};
-}
-
-// config_text was parsed before; other keys and their order stay.
-std::string with_intermediate_size(const std::string& config_text, int64_t size) {
-  ordered_json config = ordered_json::parse(config_text);
-  config["intermediate_size"] = size;
-  return config.dump(2) + "\n";
+  constexpr auto kReplace = ordered_json::error_handler_t::replace;
+  return settings.dump(2, ' ', false, kReplace) + "\n";
 }
 
 // The ranks of single matrices, as they were given or as the rule makes them.
@@ -134,7 +113,6 @@ Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& 
   if (request.shapes.empty()) {
     return make_plan(config, request.rule, request.weights, request.model.string());
   }
-  NMM_TRY(check_uncompressed(config, request.model.string()));
   NMM_CHECK(std::ssize(request.shapes) == config.num_hidden_layers);
   std::vector<int64_t> ranks;
   for (const io::MlpShape& shape : request.shapes) {
@@ -144,45 +122,44 @@ Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& 
   return plan_of_ranks(config, ranks, request.weights);
 }
 
-// Without the files of statistics.
-ShapeRequest shape_request(const CompressRequest& request) {
+ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files) {
   return {.form = request.form,
           .rule = request.rule,
           .uniform = request.allocate == Allocate::kUniform,
-          .shapes = request.shapes,
-          .statistics = {},
-          .metric = {},
-          .losses = {},
           .measured = request.allocate == Allocate::kMeasured,
-          .pad = request.pad};
+          .pad = request.pad,
+          .shapes = request.shapes,
+          .weights = request.weights,
+          .files = std::move(files)};
 }
 
-// What ranks.json holds: the checksum tells when the file was damaged since.
-ordered_json ranks_json(const nlohmann::json& ranks) {
-  return {{"ranks", ranks}, {"checksum", io::checksum(ranks.dump())}};
-}
-
-// The ranks that an interrupted run left; nullopt: none, or not for this plan.
-std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan& uniform) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto saved = io::read_json_object(path, io::kMaxConfigBytes);
-  if (!saved.ok() || !saved->contains("ranks")) return std::nullopt;
-  const nlohmann::json& list = saved->at("ranks");
-  if (*saved != nlohmann::json(ranks_json(list))) return std::nullopt;  // damaged
-  if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
-  std::vector<int64_t> ranks;
-  // Ranks are taken over only if each of them could have been allocated: smaller than the
-  // break-even, and 0 where the matrix is not to be compressed.
-  for (const MatrixPlan& matrix : uniform.matrices) {
-    const nlohmann::json& rank = list[ranks.size()];
-    if (!rank.is_number_unsigned()) return std::nullopt;
-    ranks.push_back(rank.get<int64_t>());
-    const bool fits = saves_parameters(matrix.in_features, matrix.out_features, ranks.back());
-    if (!fits || (matrix.rank == 0 && ranks.back() != 0)) return std::nullopt;
+// What a request asks of this model, refused before any file is written.
+Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig& config) {
+  NMM_TRY(check_uncompressed(config, request.model.string()));
+  if (narrows_mlps(request)) {
+    const Status sizes = check_sizes(config, shape_request(request, {}));
+    if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
+    return Plan();  // made when the sizes are chosen
   }
-  return ranks;
+  NMM_ASSIGN(Plan plan, matrix_plan(request, config));
+  if (measures_matrices(request)) {
+    NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
+  }
+  return plan;
 }
+
+// The shapes that a folder records: padded layers have the neurons of the widest.
+std::vector<io::MlpShape> recorded_shapes(const ShapedModel& model, const io::ModelConfig& config) {
+  if (model.padded == 0) return model.shapes();
+  const io::MlpShape padded{.neurons = model.padded == config.intermediate_size ? 0 : model.padded};
+  return std::vector<io::MlpShape>(model.layers.size(), padded);
+}
+
+// What the text says of the model, as far as the method asks for it.
+struct KnownOfText {
+  GramSource grams;       // where matrices are whitened one by one; null: svd
+  StatisticsFiles files;  // where whole MLPs are narrowed
+};
 
 // One compression with its inputs opened and checked.
 class Compression {
@@ -197,54 +174,32 @@ class Compression {
         model_identity_(std::move(model_identity)),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
-        plan_(std::move(plan)),
-        calibration_(std::move(calibration)) {}
+        calibration_(std::move(calibration)) {
+    summary_.plan = std::move(plan);
+  }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure,
                               const MakeMetric& make_metric) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request_, calibration_,
-                                                                            model_identity_)));
-    if (writes_text(request_)) NMM_TRY(write_text(work.path()));
-    if (measures_matrices(request_)) {
-      NMM_ASSIGN(plan_, plan_by_sensitivity(work));
-    }
-    CompressSummary summary;
-    if (!narrows_mlps(request_)) {
-      NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
-    } else {
-      NMM_ASSIGN(summary.layers, shape(work, make_metric));
-    }
-    summary.form = form_choice_;
-    summary.sizes = size_choice_;
-    NMM_TRY(write_folder(output, work));
-    NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
-    NMM_TRY(write_card(output, summary.loss));
-    {
-      // Sizes are counted in what was written, not in what was planned.
-      NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
-      summary.parameters_after = written.parameters();
-      summary.bytes_after = written.size_bytes();
-    }
+    const fs::path work = output.work();
+    NMM_TRY(open_work_folder(work, settings_of(request_, calibration_, model_identity_)));
+    if (writes_text(request_)) NMM_TRY(write_text(work));
+    NMM_ASSIGN(const KnownOfText known, gather(work, make_metric));
+    NMM_TRY(choose_sizes(known, work));
+    NMM_TRY(narrow(known, work, on_matrix));
+    NMM_TRY(write(output, measure));
     // A model that another program has changed meanwhile would give factors of two models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
     NMM_TRY(output.commit());
-    const CalibrationOrigin* const origin = calibration_.origin();
-    summary.parameters_before = checkpoint_.parameters();
-    summary.bytes_before = checkpoint_.size_bytes();
-    summary.calibration_tokens = origin != nullptr ? origin->tokens : 0;
-    summary.plan = std::move(plan_);
-    return summary;
+    return std::move(summary_);
   }
 
  private:
   CompressionInputs inputs() const {
     return {.checkpoint = checkpoint_,
             .config = config_,
-            .plan = plan_,
-            .weights = request_.weights,
             .backend = backend_,
             .text = calibration_.text ? &*calibration_.text : nullptr,
             .progress = progress_,
@@ -265,152 +220,94 @@ class Compression {
     return {};
   }
 
-  // Measuring takes minutes: its result is kept beside the factors, and an interrupted run goes on
-  // with it.
-  Result<Plan> plan_by_sensitivity(const StagedWork& work) {
-    const fs::path path = work.path() / "ranks.json";
-    auto ranks = read_ranks(path, plan_);
-    if (!ranks) {
-      NMM_ASSIGN(const GramSource grams, layer_grams(work.path()));
-      NMM_ASSIGN(const auto sensitivities,
-                 measure_sensitivity(inputs(), request_.rule.block, grams));
-      Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
-      progress_.print(
-          fmt::format("allocated by measurement: {} parameters in the matrices to compress; "
-                      "uniform ranks would "
-                      "have {} ({:.2f} % more)",
-                      found.parameters, found.uniform_parameters,
-                      100.0 * static_cast<double>(found.uniform_parameters - found.parameters) /
-                          static_cast<double>(found.parameters)));
-      NMM_TRY(io::write_text_file(path, ranks_json(found.ranks).dump() + "\n"));
-      ranks = std::move(found.ranks);
+  Result<KnownOfText> gather(const fs::path& work, const MakeMetric& make_metric) const {
+    KnownOfText known;
+    const bool matrices = !narrows_mlps(request_);
+    if (matrices && request_.method == Method::kSvd) return known;
+    if (matrices && request_.statistics.empty()) {
+      NMM_ASSIGN(known.grams, gather_layer_grams(inputs(), work));
+      return known;
     }
-    return plan_of_ranks(config_, *ranks, request_.weights);
-  }
-
-  Result<std::vector<LayerReport>> shape(const StagedWork& staged, const MakeMetric& make_metric) {
-    const fs::path& work = staged.path();
-    NMM_ASSIGN(const auto files, statistics_files(work, make_metric));
-    ShapeRequest request = shape_request(request_);
-    request.statistics = files.statistics;
-    request.metric = files.metric;
-    request.losses = files.losses;
-    NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
-    form_choice_ = model.form_choice;
-    if (form_choice_) progress_.print("form: " + form_choice_text(*form_choice_));
-    size_choice_ = model.size_choice;
-    if (size_choice_) progress_.print("sizes: " + size_choice_text(*size_choice_));
-    std::vector<io::MlpShape> shapes;
-    for (const LayerReport& layer : model.layers) {
-      const io::MlpShape padded{.neurons =
-                                    model.padded == config_.intermediate_size ? 0 : model.padded};
-      shapes.push_back(model.padded > 0 ? padded : layer.shape);
-    }
-    plan_ = plan_of_shapes(config_, model.form, std::move(shapes), request_.weights);
-    NMM_TRY(shape_layers(inputs(), request, work, work, model));
-    return std::move(model.layers);
-  }
-
-  // A narrower dense model has nothing that other programs do not know: only its config says so.
-  bool plain_dense() const {
-    return plan_.form == Form::kNeurons &&
-           (request_.pad || request_.allocate == Allocate::kUniform);
-  }
-
-  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
-    NMM_ASSIGN(const GramSource grams, layer_grams(work.path()));
-    return factorize_model(inputs(), grams, work, on_matrix);
-  }
-
-  Result<StatisticsFiles> statistics_files(const fs::path& work, const MakeMetric& make_metric) {
     const StatisticsRequest wanted = {
         .folder = request_.statistics,
         .saved = calibration_.statistics ? &*calibration_.statistics : nullptr,
         .method = method_name(request_.method)};
-    return gathered_statistics(inputs(), wanted, work, make_metric);
-  }
-
-  // Null where the method needs none.
-  Result<GramSource> layer_grams(const fs::path& work) {
-    if (request_.method == Method::kSvd) return GramSource();
-    if (request_.statistics.empty()) return gather_layer_grams(pass_inputs(inputs()), work);
-    NMM_ASSIGN(const auto files, statistics_files(work, {}));
-    return layer_grams_of_statistics(files.statistics, checkpoint_, config_);
-  }
-
-  // Plain SVD looks at no text, unless the ranks were allocated on it.
-  bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
-
-  // Null where nothing was calibrated on, because a text only measured the result.
-  const CalibrationOrigin* origin() const { return calibrated() ? calibration_.origin() : nullptr; }
-
-  io::CompressionRecord record() const {
-    io::CompressionRecord record = record_of(
-        request_, plan_, origin() ? origin()->sources : std::vector<io::CalibrationSource>());
-    if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
-    if (size_choice_ && !size_choice_->taken()) {
-      record.allocate = allocate_name(Allocate::kPredicted);
-    }
-    return record;
-  }
-
-  Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
-                                                    const Measure& measure) const {
-    if (!measure || !calibration_.text || calibration_.text->measured.empty())
-      return std::optional<MeasuredLoss>();
-    NMM_ASSIGN(MeasuredLoss loss, measure(folder, calibration_.text->measured));
-    loss.held_out = calibration_.text->measured_held_out || !calibrated();
-    return std::optional(loss);
-  }
-
-  Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    ModelCard card = model_card(output.out(), request_.model,
-                                fmt::format(", {}", form_text(form_name(plan_.form))));
-    card.plain = plain_dense() && !request_.weights;
-    card.tags = {std::string(form_tag(form_name(plan_.form)))};
-    if (request_.weights) card.tags.push_back(bits_tag(request_.weights->linear));
-    const io::CompressionRecord record = this->record();
-    card.facts = compression_facts(record, config_, weights_text(request_.weights));
-    card.facts.emplace_back("calibration", origin() ? origin()->text : "none");
-    card.facts.emplace_back("measured against the dense model", loss_text(loss));
-    return io::write_text_file(output.staging() / "README.md", model_card_text(card));
-  }
-
-  // Without what it says of rounding.
-  Result<std::string> config_text(const fs::path& original) const {
-    NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-    io::CompressionRecord made = record();
-    if (plain_dense()) {
-      const int64_t neurons = plan_.shapes.at(0).neurons;
-      if (neurons > 0) config = with_intermediate_size(config, neurons);
-      made.ranks.assign(made.ranks.size(), {});
-    }
-    return io::with_compression_record(config, made, original.string());
-  }
-
-  Status write_folder(io::FolderWriter& output, const StagedWork& work) {
-    const fs::path original = request_.model / "config.json";
-    NMM_ASSIGN(std::string config, config_text(original));
-    NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
-    const auto quantization = quantization_of(request_.weights, written);
-    NMM_TRY(write_model({.checkpoint = checkpoint_,
-                         .config = config_,
-                         .matrices = plan_.matrices,
-                         .work = work,
-                         .whole_mlps = narrows_mlps(request_)},
-                        quantization, output.staging(), progress_));
-    if (quantization) {
-      NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
-    }
-    if (plain_dense() && !quantization) {
-      NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+    NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
+    if (matrices) {
+      known.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);
     } else {
-      NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
+      known.files = with_usable_losses(std::move(files), config_, work);
     }
-    NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
-    for (const std::string& note : left_out) progress_.print(note);
+    return known;
+  }
+
+  Status choose_sizes(const KnownOfText& known, const fs::path& work) {
+    if (!narrows_mlps(request_)) {
+      if (!measures_matrices(request_)) return {};  // the plan has the ranks of the rule
+      NMM_ASSIGN(summary_.plan, plan_by_measurement(inputs(), summary_.plan, request_.rule.block,
+                                                    request_.weights, known.grams, work));
+      return {};
+    }
+    NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, known.files), work));
+    summary_.form = shaped_.form_choice;
+    summary_.sizes = shaped_.size_choice;
+    if (summary_.form) progress_.print("form: " + form_choice_text(*summary_.form));
+    if (summary_.sizes) progress_.print("sizes: " + size_choice_text(*summary_.sizes));
+    summary_.plan =
+        plan_of_shapes(config_, shaped_.form, recorded_shapes(shaped_, config_), request_.weights);
     return {};
   }
+
+  Status narrow(const KnownOfText& known, const fs::path& work, const OnMatrix& on_matrix) {
+    if (!narrows_mlps(request_)) {
+      NMM_ASSIGN(summary_.matrices, factorize_model(inputs(), summary_.plan, request_.weights,
+                                                    known.grams, work, on_matrix));
+      return {};
+    }
+    const NarrowRequest wanted =
+        narrow_request(shape_request(request_, known.files), shaped_, config_);
+    const bool fits = calibration_.text && is_worth_a_fit(shaped_, request_.weights);
+    NMM_ASSIGN(const auto largest_maps, fits ? narrow_layers_on_text(inputs(), wanted, work)
+                                             : narrow_layers(inputs(), wanted, work, work));
+    for (size_t layer = 0; layer < largest_maps.size(); ++layer) {
+      shaped_.layers[layer].largest_map = largest_maps[layer];
+    }
+    summary_.layers = std::move(shaped_.layers);
+    return {};
+  }
+
+  Status write(const io::FolderWriter& output, const Measure& measure) {
+    const CompressedModel model = {.request = request_,
+                                   .checkpoint = checkpoint_,
+                                   .config = config_,
+                                   .plan = summary_.plan,
+                                   .form = summary_.form,
+                                   .sizes = summary_.sizes,
+                                   .calibration = calibrated() ? calibration_.origin() : nullptr};
+    NMM_TRY(write_compressed_model(model, output, progress_));
+    NMM_TRY(measure_loss(output.staging(), measure));
+    NMM_TRY(write_compressed_card(model, summary_.loss, output));
+    // Sizes are counted in what was written, not in what was planned.
+    NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
+    const CalibrationOrigin* const origin = calibration_.origin();
+    summary_.calibration_tokens = origin != nullptr ? origin->tokens : 0;
+    summary_.parameters_before = checkpoint_.parameters();
+    summary_.bytes_before = checkpoint_.size_bytes();
+    summary_.parameters_after = written.parameters();
+    summary_.bytes_after = written.size_bytes();
+    return {};
+  }
+
+  Status measure_loss(const fs::path& folder, const Measure& measure) {
+    if (!measure || !calibration_.text || calibration_.text->measured.empty()) return {};
+    NMM_ASSIGN(summary_.loss, measure(folder, calibration_.text->measured));
+    summary_.loss->held_out = calibration_.text->measured_held_out || !calibrated();
+    return {};
+  }
+
+  // Plain SVD looks at no text, unless ranks were measured on it: then the text only says what the
+  // result costs.
+  bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
 
   const CompressRequest& request_;
   const ops::Backend& backend_;
@@ -419,10 +316,9 @@ class Compression {
   ordered_json model_identity_;  // before anything of it was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
-  Plan plan_;
   CalibrationInput calibration_;
-  std::optional<FormChoice> form_choice_;
-  std::optional<SizeChoice> size_choice_;
+  ShapedModel shaped_;  // where whole MLPs are narrowed
+  CompressSummary summary_;
 };
 
 }  // namespace
@@ -435,17 +331,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
-  NMM_TRY(check_uncompressed(config, request.model.string()));
-  Plan plan;  // of other forms it is made when the text has been read
-  if (narrows_mlps(request)) {
-    const Status sizes = check_sizes(config, shape_request(request));
-    if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
-  } else {
-    NMM_ASSIGN(plan, matrix_plan(request, config));
-  }
-  if (measures_matrices(request)) {
-    NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
-  }
+  NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
   NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,

@@ -134,8 +134,8 @@ void DataParallel::collect_hidden(const std::vector<int64_t>& first_row, Matrix&
 }
 
 Status DataParallel::run_jobs(
-    const JobContext& context, const std::vector<LayerJob>& jobs, int64_t at_once,
-    const std::function<Status(int64_t layer, MessageReader& result)>& take) {
+    const JobContext& context, const RunJob& run, const std::vector<LayerJob>& jobs,
+    int64_t at_once, const std::function<Status(int64_t layer, MessageReader& result)>& take) {
   MessageWriter header;
   header.put(std::ssize(jobs));
   header.put(at_once);
@@ -151,13 +151,13 @@ Status DataParallel::run_jobs(
     if (i % static_cast<size_t>(processes()) == 0) own.push_back(&jobs[i]);
   }
   std::vector<Bytes> results(own.size());
-  const auto run = [&](int64_t i) {
-    results[static_cast<size_t>(i)] = job_answer(context, *own[static_cast<size_t>(i)]);
+  const auto answer = [&](int64_t i) {
+    results[static_cast<size_t>(i)] = job_answer(run, context, *own[static_cast<size_t>(i)]);
   };
   if (at_once == 1) {
-    for (int64_t i = 0; i < std::ssize(own); ++i) run(i);
+    for (int64_t i = 0; i < std::ssize(own); ++i) answer(i);
   } else {
-    run_on_threads(std::ssize(own), run);
+    run_on_threads(std::ssize(own), answer);
   }
   Status status;
   for (size_t first = 0; first < jobs.size(); first += static_cast<size_t>(processes())) {

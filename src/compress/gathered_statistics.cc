@@ -5,8 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/losses_file.h"
-#include "compress/staged_work.h"
+#include "compress/work_folder.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -60,23 +59,23 @@ class Gathering {
 
  private:
   Result<StatisticsFiles> in_work() const {
-    StatisticsFiles files{work_, {}, work_};
+    StatisticsFiles files{.statistics = work_, .metric = {}, .losses = work_};
     if (two_sided()) {
       NMM_ASSIGN(files.metric, made_metric(work_));
     }
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, request_.what));
+    NMM_TRY(gather_statistics(inputs_, work_, request_.what));
     return files;
   }
 
-  // Losses that are missing are predicted in the work folder.
   Result<StatisticsFiles> as_they_are() const {
     NMM_CHECK(request_.saved != nullptr);
     const SavedStatistics& saved = *request_.saved;
-    StatisticsFiles files{saved.folder(), {}, work_};
+    StatisticsFiles files{.statistics = saved.folder(),
+                          .metric = {},
+                          .losses = losses_folder(saved.folder()),
+                          .losses_are_fixed = true};
     if (of_all_linears()) NMM_TRY(check_linear_statistics(saved.folder(), inputs_.config));
     if (two_sided()) files.metric = saved.metric();
-    const fs::path losses = SavedStatistics::losses_folder(saved.folder(), request_.method);
-    if (has_all_losses(losses)) files.losses = losses;
     return files;
   }
 
@@ -87,7 +86,7 @@ class Gathering {
     } else {
       NMM_TRY(make_or_complete());
     }
-    StatisticsFiles files{folder, {}, SavedStatistics::losses_folder(folder, request_.method)};
+    StatisticsFiles files{.statistics = folder, .metric = {}, .losses = losses_folder(folder)};
     if (two_sided()) files.metric = SavedStatistics::metric_path(folder);
     return files;
   }
@@ -104,15 +103,11 @@ class Gathering {
     return complete(saved);
   }
 
+  fs::path losses_folder(const fs::path& folder) const {
+    return SavedStatistics::losses_folder(folder, request_.method);
+  }
   bool two_sided() const { return request_.method == "two-sided"; }
   bool of_all_linears() const { return request_.what == Gathered::kAllLinears; }
-
-  bool has_all_losses(const fs::path& folder) const {
-    for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      if (!read_losses(folder, layer, inputs_.config)) return false;
-    }
-    return true;
-  }
 
   // The metric comes first: it is the one step that another program makes, and may be missing.
   Result<fs::path> made_metric(const fs::path& folder) const {
@@ -136,7 +131,7 @@ class Gathering {
   // To a folder of old, which has those of MLPs alone. The head's come last: with them all are
   // there.
   Status add_linears(const fs::path& folder) const {
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, Gathered::kAllLinears));
+    NMM_TRY(gather_statistics(inputs_, work_, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       NMM_TRY(copy_whole(attention_path(work_, layer), attention_path(folder, layer)));
     }
@@ -154,22 +149,21 @@ class Gathering {
   }
 
   Status make_folder(io::FolderWriter output) const {
-    NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings()));
+    const fs::path work = output.work();
+    NMM_TRY(open_work_folder(work, settings()));
     if (two_sided()) {
-      NMM_ASSIGN(const fs::path metric, made_metric(work.path()));
+      NMM_ASSIGN(const fs::path metric, made_metric(work));
     }
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work.path(), Gathered::kAllLinears));
+    NMM_TRY(gather_statistics(inputs_, work, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      NMM_TRY(
-          move_file(statistics_path(work.path(), layer), statistics_path(output.staging(), layer)));
+      NMM_TRY(move_file(statistics_path(work, layer), statistics_path(output.staging(), layer)));
     }
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      NMM_TRY(
-          move_file(attention_path(work.path(), layer), attention_path(output.staging(), layer)));
+      NMM_TRY(move_file(attention_path(work, layer), attention_path(output.staging(), layer)));
     }
-    NMM_TRY(move_file(head_path(work.path()), head_path(output.staging())));
+    NMM_TRY(move_file(head_path(work), head_path(output.staging())));
     if (two_sided()) {
-      NMM_TRY(move_file(SavedStatistics::metric_path(work.path()),
+      NMM_TRY(move_file(SavedStatistics::metric_path(work),
                         SavedStatistics::metric_path(output.staging())));
     }
     NMM_TRY(SavedStatistics::describe(output.staging(), inputs_.checkpoint, inputs_.config,

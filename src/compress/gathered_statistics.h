@@ -29,7 +29,8 @@ struct StatisticsRequest {
 struct StatisticsFiles {
   std::filesystem::path statistics;  // the folder with a file per layer (mlp_statistics.h)
   std::filesystem::path metric;      // the file; empty: none is asked for
-  std::filesystem::path losses;      // the folder with a file per layer (losses_file.h), or for it
+  std::filesystem::path losses;      // the folder for a file per layer (losses_file.h)
+  bool losses_are_fixed = false;     // nothing may be written into that folder
 };
 
 // With a text in `inputs` the folder is made if it is not there, and gets what it lacks; without

@@ -1,4 +1,4 @@
-// What processes other than the first do (data_parallel.h).
+#include "compress/helper_process.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,8 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/data_parallel.h"
+#include "compress/factor_jobs.h"
+#include "compress/loss_job.h"
 #include "compress/sequence_groups.h"
 #include "model/rope.h"
 #include "model/transformer.h"
@@ -14,6 +16,18 @@
 
 namespace neuronmm::compress {
 namespace {
+
+Result<Bytes> run_job(const JobContext& context, const LayerJob& job) {
+  switch (job.kind) {
+    case JobKind::kLosses:
+      return run_losses_job(context, job);
+    case JobKind::kNarrow:
+      return run_narrow_job(context, job);
+    case JobKind::kFactors:
+      return run_factors_job(context, job);
+  }
+  return fail("no such job");
+}
 
 // This process's share of a pass.
 class HelperPass {
@@ -205,7 +219,7 @@ class HelperProcess {
     std::vector<Bytes> answers(own.size());
     const JobContext context = {checkpoint_, config_};
     const auto run = [&](int64_t i) {
-      answers[static_cast<size_t>(i)] = job_answer(context, own[static_cast<size_t>(i)]);
+      answers[static_cast<size_t>(i)] = job_answer(run_job, context, own[static_cast<size_t>(i)]);
     };
     if (at_once == 1) {
       for (int64_t i = 0; i < std::ssize(own); ++i) run(i);

@@ -92,7 +92,7 @@ bool all_done(const io::ModelConfig& config, const fs::path& work) {
 }
 
 // Layer by layer over all of the text: one layer's weights are in memory at a time.
-Status run_pass(const PassInputs& inputs, const fs::path& work) {
+Status run_pass(const CompressionInputs& inputs, const fs::path& work) {
   NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, kCalibrationPass));
   while (!pass.done()) {
     NMM_TRY(pass.visit({.kind = VisitKind::kGrams, .layer = pass.layer()}));
@@ -115,7 +115,7 @@ VisitResult make_gram_visit(const VisitContext& context, const LayerVisit& visit
   return VisitResult(std::make_unique<GramVisit>(context, weights));
 }
 
-Result<GramSource> gather_layer_grams(const PassInputs& inputs, const fs::path& work) {
+Result<GramSource> gather_layer_grams(const CompressionInputs& inputs, const fs::path& work) {
   if (!all_done(inputs.config, work)) NMM_TRY(run_pass(inputs, work));
   return GramSource([work, hidden = inputs.config.hidden_size](int64_t layer) {
     return read_layer(layer_path(work, layer), hidden);

@@ -1,6 +1,7 @@
 #pragma once
-// Where the Gram matrices come from by which form uv whitens single matrices (factorize_matrix.h):
-// from a pass over the calibration text, or from statistics that are there already.
+// Where the Gram matrices come from by which form uv whitens single matrices
+// (layer_factorization.h): from a pass over the calibration text, or from statistics that are there
+// already.
 
 #include <filesystem>
 
@@ -14,7 +15,8 @@ namespace neuronmm::compress {
 // which the source reads. In memory at any time: the hidden states of all sequences, one layer's
 // packed weights, two Gram matrices. A run that was interrupted goes on from the files in `work`
 // and ends with the same bytes. Asks interrupted() between sequences.
-Result<GramSource> gather_layer_grams(const PassInputs& inputs, const std::filesystem::path& work);
+Result<GramSource> gather_layer_grams(const CompressionInputs& inputs,
+                                      const std::filesystem::path& work);
 
 // Makes a layer's matrices of the statistics in the folder `statistics` (mlp_statistics.h): `in` is
 // the mean of x·xᵀ, and `out` is W·(mean of h·hᵀ)·Wᵀ, with W [H, I] the layer's dense down matrix.

@@ -34,7 +34,7 @@ bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
 
 }  // namespace
 
-Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::path& work,
+Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const fs::path& work,
                                           const Settings& settings) {
   keep_freed_memory();
   const io::ModelConfig& config = inputs.config;
@@ -44,7 +44,7 @@ Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::pa
   pass.held_ = std::make_unique<Held>();
   pass.held_->rotary = model::rotary_embedding(config);
   pass.held_->cache = inputs.backend.make_kv_cache(
-      {1, config.num_key_value_heads, config.head_dim, inputs.text.longest()});
+      {1, config.num_key_value_heads, config.head_dim, inputs.text->longest()});
   pass.num_layers_ = config.num_hidden_layers;
   pass.hidden_size_ = config.hidden_size;
   if (settings.sums.empty()) {

@@ -34,8 +34,8 @@ class LayerwisePass {
 
   // Goes on from the state in `work` if there is one, else begins with the embedded text. What
   // `inputs` refer to must outlive the pass.
-  static Result<LayerwisePass> open(const PassInputs& inputs, const std::filesystem::path& work,
-                                    const Settings& settings);
+  static Result<LayerwisePass> open(const CompressionInputs& inputs,
+                                    const std::filesystem::path& work, const Settings& settings);
   static std::filesystem::path state_path(const std::filesystem::path& work,
                                           const std::string& name);
 
@@ -56,9 +56,9 @@ class LayerwisePass {
     ops::RotaryEmbedding rotary;
     std::unique_ptr<ops::KvCache> cache;
   };
-  explicit LayerwisePass(const PassInputs& inputs) : inputs_(inputs) {}
+  explicit LayerwisePass(const CompressionInputs& inputs) : inputs_(inputs) {}
   const std::vector<std::vector<text::TokenId>>& sequences() const {
-    return inputs_.text.sequences;
+    return inputs_.text->sequences;
   }
   MutableMatrixView hidden(size_t sequence);  // [tokens of the sequence, H]
   Status embed();
@@ -76,7 +76,7 @@ class LayerwisePass {
   bool load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t), int64_t count,
                  std::vector<DoubleMatrix>& sums) const;
 
-  PassInputs inputs_;
+  CompressionInputs inputs_;
   std::filesystem::path work_;
   Settings settings_;
   std::unique_ptr<Held> held_;

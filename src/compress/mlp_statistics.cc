@@ -211,10 +211,10 @@ LayerVisit statistics_visit(int64_t layer, Gathered what) {
 }
 
 // What the pass has gathered of its layer.
-Status write_layer(const PassInputs& inputs, LayerwisePass& pass, const fs::path& work,
+Status write_layer(const CompressionInputs& inputs, LayerwisePass& pass, const fs::path& work,
                    Gathered what) {
   const io::ModelConfig& config = inputs.config;
-  const int64_t layer = pass.layer(), tokens = inputs.text.origin.tokens;
+  const int64_t layer = pass.layer(), tokens = inputs.text->origin.tokens;
   const std::string folder = inputs.checkpoint.folder().string();
   NMM_TRY(write_sums(pass, statistics_path(work, layer), mlp_means(config), kIn, tokens,
                      fmt::format("{}: the MLP of layer {}", folder, layer)));
@@ -278,7 +278,7 @@ VisitResult make_statistics_visit(const VisitContext& context, const LayerVisit&
       std::make_unique<StatisticsVisit>(context, visit.layer, what, weights, std::move(head)));
 }
 
-Status gather_statistics(const PassInputs& inputs, const fs::path& work, Gathered what) {
+Status gather_statistics(const CompressionInputs& inputs, const fs::path& work, Gathered what) {
   if (all_gathered(inputs.config, work, what)) return {};
   const LayerwisePass::Settings settings = {
       .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(inputs.config, what)};

@@ -72,10 +72,6 @@ double ridge_of(const DoubleMatrix& matrix, double share) {
   return median > 0.0 ? share * median : 1.0;
 }
 
-void add_to_diagonal(double value, DoubleMatrix& matrix) {
-  for (int64_t j = 0; j < matrix.columns(); ++j) matrix(j, j) += value;
-}
-
 DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
   return multiply(a, Transpose::kNo, b, Transpose::kNo);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 
@@ -82,30 +81,6 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
 }
 
 }  // namespace
-
-std::string_view matrix_name(MlpMatrix matrix) {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return "gate";
-    case MlpMatrix::kUp:
-      return "up";
-    case MlpMatrix::kDown:
-      break;
-  }
-  return "down";
-}
-
-const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return mlp.gate;
-    case MlpMatrix::kUp:
-      return mlp.up;
-    case MlpMatrix::kDown:
-      break;
-  }
-  return mlp.down;
-}
 
 // Three matrices per layer, in the order of MlpMatrix.
 const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {

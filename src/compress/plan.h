@@ -2,26 +2,19 @@
 // What a compression will do, known from config.json alone: every MLP matrix with its rank and
 // size, and the whole model before and after. Letters: K in-features, N out-features, r rank.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "compress/form.h"
+#include "compress/mlp_matrix.h"
 #include "compress/quantized_formats.h"
 #include "compress/rank.h"
 #include "io/model_config.h"
-#include "ops/weights.h"
 
 namespace neuronmm::compress {
-
-enum class MlpMatrix { kGate, kUp, kDown };
-inline constexpr std::array kMlpMatrices = {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown};
-std::string_view matrix_name(MlpMatrix matrix);  // "gate", "up", "down"
-const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix);
 
 struct MatrixPlan {
   int64_t layer = 0;

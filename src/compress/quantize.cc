@@ -11,12 +11,12 @@
 #include "compress/blas.h"
 #include "compress/calibrated_rounding.h"
 #include "compress/calibration_input.h"
-#include "compress/factorize.h"
+#include "compress/factor_rounding.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
 #include "compress/model_writer.h"
-#include "compress/staged_work.h"
 #include "compress/transformers_code.h"
+#include "compress/work_folder.h"
 #include "io/checkpoint.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -115,20 +115,21 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
     return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
                 name_of(matrix));
   }
-  return fit_to_rounded(std::move(second), std::move(first), format);
+  FactorPair fitted = fit_to_rounded(std::move(second), std::move(first), format);
+  return Factors{std::move(fitted.v_t), std::move(fitted.u_t), {}};
 }
 
 // Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
 // there are threads.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
-                 const TensorScales& scales, const LowBitFormat& format, const StagedWork& work,
+                 const TensorScales& scales, const LowBitFormat& format, const fs::path& work,
                  Progress& progress, const OnMatrix& on_matrix) {
   progress.start("rounding factors", std::ssize(matrices));
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(
           fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
-                      matrices.size(), work.path().parent_path().string()));
+                      matrices.size(), work.parent_path().string()));
     }
     // As many matrices at once as there are threads; what is finished is saved before an interrupt
     // is looked at.
@@ -139,9 +140,10 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
     run_on_threads(count, [&](int64_t i) {
       const LowRankMatrix& matrix = group[static_cast<size_t>(i)];
       statuses[static_cast<size_t>(i)] = [&]() -> Status {
-        if (work.finished(matrix.plan, DType::kF32)) return {};
+        if (finished_factors(work, matrix.plan, DType::kF32)) return {};
         NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint, scales, format));
-        return work.save(matrix.plan, DType::kF32, factors);
+        NMM_TRY(save_factors(work, matrix.plan, factors, format));
+        return {};
       }();
     });
     for (size_t i = 0; i < group.size(); ++i) {
@@ -206,10 +208,10 @@ class Quantizing {
 
   // The folder, but for what is copied.
   Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
-               const StagedWork& work, const OnMatrix& on_matrix) {
+               const fs::path& work, const OnMatrix& on_matrix) {
     RoundedByText rounded;
     if (text_.origin() != nullptr) {
-      NMM_ASSIGN(rounded, by_text(work.path()));
+      NMM_ASSIGN(rounded, by_text(work));
     }
     std::vector<MatrixPlan> fitted;  // to each other, without a text; else all have their codes
     if (rounded.codes.empty()) {
@@ -230,8 +232,6 @@ class Quantizing {
   Result<RoundedByText> by_text(const fs::path& work) const {
     const CompressionInputs inputs = {.checkpoint = checkpoint_,
                                       .config = config_,
-                                      .plan = plan_,
-                                      .weights = std::nullopt,
                                       .backend = backend_,
                                       .text = text_.text ? &*text_.text : nullptr,
                                       .progress = progress_,
@@ -251,7 +251,6 @@ class Quantizing {
   const io::ModelConfig& config_;
   const CalibrationInput& text_;
   io::Quantization quantization_;
-  Plan plan_;  // none: the text runs through the model as it is
 };
 
 }  // namespace
@@ -280,9 +279,9 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   Quantizing run(request, backend, progress, others, checkpoint, config, text);
-  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request, text, identity,
-                                                                          run.quantization())));
-  NMM_TRY(run.write(matrices, output, work, on_matrix));
+  NMM_TRY(
+      open_work_folder(output.work(), settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(run.write(matrices, output, output.work(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,

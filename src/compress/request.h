@@ -52,8 +52,8 @@ struct CompressRequest {
   bool force = false;  // replace an existing output folder
 };
 
-// Whether sizes are chosen and MLPs narrowed as a whole (shape_model.h); else each matrix is
-// factorized for itself, which only form uv can be.
+// Whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h); else
+// each matrix is factorized for itself, which only form uv can be.
 bool narrows_mlps(const CompressRequest& request);
 
 // Every combination that would leave something unused is refused: a file that is named and not read

@@ -18,7 +18,7 @@ namespace neuronmm::compress {
 enum class VisitKind : int32_t {
   kGrams,       // gathers the Gram matrices of the MLP's input and output (gram.h)
   kStatistics,  // gathers the layer's statistics (mlp_statistics.h)
-  kNeurons,  // gathers a narrowed MLP's neurons and what down should make of them (shape_pass.cc)
+  kNeurons,  // gathers a narrowed MLP's neurons and what down should make of them (neurons_visit.h)
 };
 
 struct LayerVisit {

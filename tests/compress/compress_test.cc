@@ -227,20 +227,18 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto plan = make_plan(config_, {0.25, 4}, kOriginal, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
-  const auto work = StagedWork::open(path("staging"), "settings");
-  ASSERT_TRUE(work.ok()) << work.error().message;
-  const auto reports = factorize_model({.checkpoint = *checkpoint,
-                                        .config = config_,
-                                        .plan = *plan,
-                                        .weights = std::nullopt,
-                                        .backend = backend_,
-                                        .text = nullptr,
-                                        .progress = silent_},
-                                       GramSource(), *work, OnMatrix());
+  const auto reports =
+      factorize_model({.checkpoint = *checkpoint,
+                       .config = config_,
+                       .backend = backend_,
+                       .text = nullptr,
+                       .progress = silent_},
+                      *plan, std::nullopt, GramSource(), path("staging"), OnMatrix());
   ASSERT_TRUE(reports.ok()) << reports.error().message;
   fs::create_directories(path("single"));
   fs::create_directories(path("sharded"));
-  const ModelSource source = {*checkpoint, config_, plan->matrices, *work};
+  const fs::path work = path("staging");
+  const ModelSource source = {*checkpoint, config_, plan->matrices, work};
   const auto write = [&](const char* folder, int64_t max_shard_bytes) {
     return compress::write_model(source, io::Quantization{}, path(folder), silent_,
                                  max_shard_bytes);

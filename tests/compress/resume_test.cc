@@ -1,6 +1,5 @@
 // Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
 
-#include "compress/staged_work.h"
 #include "compress_test.h"
 
 namespace neuronmm::compress {

@@ -123,7 +123,7 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   const auto text =
       calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(text.ok());
-  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, *text, silent_}, path("apart"),
+  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, &*text, silent_}, path("apart"),
                                 Gathered::kMlps)
                   .ok());
 
@@ -366,9 +366,9 @@ TEST_F(Saved, WhatCannotBeMeantIsRefused) {
 // and without it they are the same.
 TEST_F(Saved, ServeFactorsOfSingleMatrices) {
   const auto factorized = [&](const std::string& out) {
-    CompressRequest factorized = request(out);
-    factorized.statistics = path("statistics");
-    return factorized;
+    CompressRequest wanted = request(out);
+    wanted.statistics = path("statistics");
+    return wanted;
   };
   const CompressSummary plain = run_well(request("plain"));
   const CompressSummary made = run_well(factorized("made"));
@@ -401,7 +401,7 @@ TEST_F(Saved, GramMatricesFollowFromThem) {
   const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 600, config_);
   ASSERT_TRUE(text.ok());
   for (const char* folder : {"statistics", "grams"}) fs::create_directories(path(folder));
-  const PassInputs inputs = {*checkpoint, config_, backend_, *text, silent_};
+  const CompressionInputs inputs = {*checkpoint, config_, backend_, &*text, silent_};
   ASSERT_TRUE(gather_statistics(inputs, path("statistics"), Gathered::kMlps).ok());
   const auto gathered = gather_layer_grams(inputs, path("grams"));
   ASSERT_TRUE(gathered.ok());

@@ -11,8 +11,8 @@
 #include "compress/compress_test.h"
 #include "compress/expected_divergence.h"
 #include "compress/factorize.h"
+#include "compress/factors_file.h"
 #include "compress/layer_grams.h"
-#include "compress/staged_work.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -89,7 +89,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   const Plan plan = plan_of_ranks(config_, ranks, std::nullopt);
   fs::create_directories(path("grams"));
   const auto gathered =
-      gather_layer_grams({*checkpoint, config_, backend_, *text, silent_}, path("grams"));
+      gather_layer_grams({*checkpoint, config_, backend_, &*text, silent_}, path("grams"));
   ASSERT_TRUE(gathered.ok());
   const GramSource& grams = *gathered;
   const auto probes = probe_sequences(*text);
@@ -98,12 +98,10 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   for (const bool whitened : {false, true}) {
     const auto measured = measure_sensitivity({.checkpoint = *checkpoint,
                                                .config = config_,
-                                               .plan = plan,
-                                               .weights = std::nullopt,
                                                .backend = backend_,
                                                .text = &*text,
                                                .progress = silent_},
-                                              kBlock, whitened ? grams : GramSource());
+                                              plan, kBlock, whitened ? grams : GramSource());
     ASSERT_TRUE(measured.ok()) << measured.error().message;
     ASSERT_EQ(measured->size(), static_cast<size_t>(2 * kLayers));
     size_t next = 0;

@@ -1,4 +1,4 @@
-#include "compress/factorize_matrix.h"
+#include "compress/layer_factorization.h"
 
 namespace neuronmm::compress {
 // LAPACK would go on for long, or not at all, with a NaN.
@@ -25,18 +25,6 @@ Result<Factors> LayerFactorization::factorize(MlpMatrix matrix, const DoubleMatr
     NMM_ASSIGN(root_, whitening_root(std::move(grams_->in)));
   }
   return factorize_whitened(w_t, root_, rank, stored);
-}
-
-Result<MatrixReport> save_factors(const MatrixPlan& plan, const Factors& factors,
-                                  const StoredFormat& stored, const StagedWork& work) {
-  const DType dtype = staged_dtype(stored);
-  for (const DoubleMatrix* const factor : {&factors.u_t, &factors.v_t}) {
-    NMM_TRY(check_range(fmt::format("layer {} {}", plan.layer, matrix_name(plan.matrix)), *factor,
-                        dtype));
-  }
-  NMM_TRY(work.save(plan, dtype, factors));
-  return MatrixReport{plan.layer, plan.matrix, plan.rank, plan.kept_share,
-                      energy_lost(factors.singular_values, plan.rank)};
 }
 
 }  // namespace neuronmm::compress

@@ -1,16 +1,11 @@
-#include "compress/shape_pass.h"
+#include "compress/down_fit.h"
 
 #include <algorithm>
-#include <cmath>
 #include <system_error>
 
-#include "base/parallel.h"
-#include "compress/gram.h"
 #include "compress/layerwise_pass.h"
-#include "compress/mlp_half.h"
-#include "compress/mlp_message.h"
-#include "compress/narrow_file.h"
 #include "compress/narrow_weights.h"
+#include "compress/neurons_visit.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -18,9 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kShapePass = "shapes";
-
-enum PassSum { kNeuronGram, kTargetCross };
+constexpr const char* kDownFit = "shapes";
 
 // λ of the fit of down, as a share of the median diagonal element of ĥ's Gram matrix. Assumed. The
 // median is taken because one massive activation can be 99 % of the trace.
@@ -47,65 +40,9 @@ Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gra
   return down_t;
 }
 
-// silu(gate) * up.
-class NarrowNeurons {
+class DownFitRun {
  public:
-  NarrowNeurons(const ops::MlpWeight& weights, const ops::Backend& backend)
-      : gate_(backend.make_linear(weights.gate)),
-        up_(backend.make_linear(weights.up)),
-        count_(weights.gate.out_features()) {}
-
-  Matrix operator()(ConstMatrixView x) const {
-    Matrix gate(x.rows, count_), up(x.rows, count_), h(x.rows, count_);
-    gate_->apply(x, gate.view());
-    up_->apply(x, up.view());
-    parallel_for(x.rows, [&](int64_t i) {
-      for (int64_t j = 0; j < count_; ++j) {
-        const float g = gate.row(i)[j];
-        h.row(i)[j] = g / (1.0f + std::exp(-g)) * up.row(i)[j];
-      }
-    });
-    return h;
-  }
-
- private:
-  std::unique_ptr<ops::Linear> gate_, up_;
-  int64_t count_;
-};
-
-// What down is fitted to: the neurons of the narrowed gate and up, which the stage brings along,
-// and what it should make of them.
-class NeuronsVisit : public SequenceVisit {
- public:
-  NeuronsVisit(const VisitContext& context, const model::LayerWeights& weights, MessageReader in)
-      : context_(context),
-        mlp_(in, weights.mlp),
-        neurons_(mlp_.weight(), context.backend),
-        half_(context.config, weights.post_attention_norm, weights.mlp, context.backend),
-        layer_(context.config, 0, weights, context.backend) {}
-
-  void visit(const SequenceState& state) override {
-    const MutableMatrixView hidden = state.hidden;
-    const ops::SequenceRows rows = {&context_.cache, hidden.rows};
-    layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
-    const Matrix h = neurons_(half_.input(hidden).view());
-    const Matrix target = half_.output(hidden);
-    context_.backend.add(target.view(), hidden);
-    add_gram(h.view(), state.sums[kNeuronGram]);
-    add_cross_gram(target.view(), h.view(), state.sums[kTargetCross]);
-  }
-
- private:
-  VisitContext context_;
-  ReceivedMlp mlp_;
-  NarrowNeurons neurons_;
-  MlpHalf half_;
-  model::DecoderLayer layer_;
-};
-
-class ShapePassRun {
- public:
-  ShapePassRun(const CompressionInputs& inputs, const ShapePass& settings, const fs::path& work)
+  DownFitRun(const CompressionInputs& inputs, const DownFit& settings, const fs::path& work)
       : inputs_(inputs), config_(inputs.config), settings_(settings), work_(work) {}
 
   Status run() {
@@ -123,27 +60,28 @@ class ShapePassRun {
   Result<LayerwisePass> open() {
     const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
     const LayerwisePass::Settings settings = {
-        .name = kShapePass, .label = "fitting", .sums = {{inner, inner}, {hidden, inner}}};
-    NMM_ASSIGN(auto pass, LayerwisePass::open(pass_inputs(inputs_), work_, settings));
+        .name = kDownFit, .label = "fitting", .sums = {{inner, inner}, {hidden, inner}}};
+    NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_, work_, settings));
     bool stands = true;
     for (int64_t layer = 0; layer < pass.layer(); ++layer) {
-      stands = stands && settings_.saved(layer).has_value();
+      stands = stands && settings_.is_saved(layer);
     }
     if (stands) return pass;
     std::error_code ignored;
-    fs::remove(LayerwisePass::state_path(work_, kShapePass), ignored);
-    return LayerwisePass::open(pass_inputs(inputs_), work_, settings);
+    fs::remove(LayerwisePass::state_path(work_, kDownFit), ignored);
+    return LayerwisePass::open(inputs_, work_, settings);
   }
 
   Status run_layer(LayerwisePass& pass) {
     const int64_t layer = pass.layer();
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
     NMM_ASSIGN(KnownMlp known, settings_.know(layer));
+    NMM_ASSIGN(const auto order, settings_.order(layer));
     const io::MlpShape& shape = settings_.shapes[static_cast<size_t>(layer)];
     NMM_ASSIGN(KeptNeurons kept,
                keep_neurons(std::move(known.mlp), std::move(known.statistics.neurons), known.metric,
-                            known.order, shape));
-    stored_ = stored_format(inputs_.weights, weights.mlp.gate.w_t.dtype);
+                            order, shape));
+    stored_ = stored_format(settings_.weights, weights.mlp.gate.w_t.dtype);
     NarrowMlp narrow;
     NMM_TRY(narrow_inputs(kept, known.statistics.in, shape, stored_, narrow));
     NMM_TRY(fit_outputs(pass, weights, kept, known.metric, shape, narrow));
@@ -157,10 +95,7 @@ class ShapePassRun {
     const NarrowWeights held(settings_.as_factors ? with_factors(narrow, stored_) : narrow,
                              stored_);
     const ops::MlpWeight gate_and_up{held.linear("gate"), held.linear("up"), weights.mlp.down, {}};
-    MessageWriter arguments;
-    put_mlp(gate_and_up, weights.mlp, arguments);
-    NMM_TRY(pass.visit(
-        {.kind = VisitKind::kNeurons, .layer = pass.layer(), .arguments = arguments.take()}));
+    NMM_TRY(pass.visit(neurons_visit(pass.layer(), gate_and_up, weights.mlp)));
     const int64_t count = kept.mlp.down_t.columns();
     DoubleMatrix gram = pass.sum(kNeuronGram).first_block(count);
     mirror_lower_triangle(gram);
@@ -179,23 +114,15 @@ class ShapePassRun {
 
   const CompressionInputs& inputs_;
   const io::ModelConfig& config_;
-  const ShapePass& settings_;
+  const DownFit& settings_;
   const fs::path& work_;
   StoredFormat stored_ = DType::kF32;
 };
 
 }  // namespace
 
-VisitResult make_neurons_visit(const VisitContext& context, const LayerVisit& visit) {
-  NMM_ASSIGN(const auto weights,
-             model::layer_weights(context.checkpoint, context.config, visit.layer));
-  return VisitResult(
-      std::make_unique<NeuronsVisit>(context, weights, MessageReader(visit.arguments)));
-}
-
-Status run_shape_pass(const CompressionInputs& inputs, const ShapePass& settings,
-                      const fs::path& work) {
-  return ShapePassRun(inputs, settings, work).run();
+Status fit_downs(const CompressionInputs& inputs, const DownFit& settings, const fs::path& work) {
+  return DownFitRun(inputs, settings, work).run();
 }
 
 }  // namespace neuronmm::compress

@@ -1,8 +1,9 @@
-#include "compress/shape_pass.h"
+#include "compress/down_fit.h"
 
 #include <cmath>
 
-#include "compress/factorize_matrix.h"
+#include "compress/mlp_metric.h"
+#include "compress/predicted_loss.h"
 #include "compress_test.h"
 #include "io/checkpoint.h"
 #include "model/naive_transformer.h"
@@ -10,7 +11,7 @@
 namespace neuronmm::compress {
 namespace {
 
-class Shapes : public CompressTest {
+class DownFits : public CompressTest {
  protected:
   CompressRequest shaped(const std::string& out, Form form) const {
     CompressRequest shaped = request(out);
@@ -100,7 +101,7 @@ class NarrowRows {
 
 // Down fitted to the neurons that are really made, against down from the dense model's statistics,
 // on text that neither has seen.
-TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
+TEST_F(DownFits, TheLocalFitIsBetterOnUnseenText) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
@@ -108,7 +109,7 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
       calibration_sequences(*tokenizer, {{"text", random_text(4000, 5)}}, 4000, config_);
   ASSERT_TRUE(text.ok());
   fs::create_directories(path("statistics"));
-  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, *text, silent_},
+  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, &*text, silent_},
                                 path("statistics"), Gathered::kMlps)
                   .ok());
   const auto unseen = tokenizer->encode(random_text(60, 6));
@@ -121,13 +122,13 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
           io::MlpShape{.gate = 16, .up = 24}, io::MlpShape{.down = 20, .neurons = 40}}) {
       SCOPED_TRACE(fmt::format("gate {} up {} down {} input {} neurons {} {}", shape.gate, shape.up,
                                shape.down, shape.input, shape.neurons, weights_text(asked)));
-      const Plan plan;
-      const CompressionInputs inputs = {*checkpoint, config_, plan,   asked,
-                                        backend_,    &*text,  silent_};
+      const CompressionInputs inputs = {*checkpoint, config_, backend_, &*text, silent_};
       std::vector<NarrowMlp> fitted, unfitted;
       const StoredFormat stored = stored_format(asked, DType::kF32);
-      ShapePass pass{
+      std::vector<int32_t> order;
+      DownFit fit{
           .shapes = std::vector<io::MlpShape>(kLayers, shape),
+          .weights = asked,
           .know = [&](int64_t layer) -> Result<KnownMlp> {
             KnownMlp known;
             NMM_ASSIGN(const auto weights, model::layer_weights(*checkpoint, config_, layer));
@@ -136,19 +137,20 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
             known.metric = local_metric(known.statistics, known.mlp.down_t);
             NMM_ASSIGN(const auto losses,
                        predict_losses(known.mlp, known.statistics, known.metric));
-            known.order = losses.order;
-            NMM_ASSIGN(auto mlp, narrow_mlp(known.mlp, known.statistics, known.metric, known.order,
-                                            shape, stored));
+            order = losses.order;
+            NMM_ASSIGN(auto mlp,
+                       narrow_mlp(known.mlp, known.statistics, known.metric, order, shape, stored));
             unfitted.push_back(std::move(mlp));
             return known;
           },
+          .order = [&](int64_t) { return Result(order); },
           .save = [&](int64_t, const NarrowMlp& mlp) -> Status {
             fitted.push_back(mlp);
             return {};
           },
-          .saved = [&](int64_t layer) { return fitted[static_cast<size_t>(layer)]; }};
+          .is_saved = [&](int64_t layer) { return layer < std::ssize(fitted); }};
       fs::create_directories(path("work"));
-      const Status done = run_shape_pass(inputs, pass, path("work"));
+      const Status done = fit_downs(inputs, fit, path("work"));
       ASSERT_TRUE(done.ok()) << done.error().message;
       ASSERT_EQ(fitted.size(), static_cast<size_t>(kLayers));
       fs::remove_all(path("work"));
@@ -182,7 +184,7 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
   }
 }
 
-TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
+TEST_F(DownFits, InterruptedRunsResumeToTheSameBytes) {
   const struct {
     Form form;
     WeightFormats weights;
@@ -219,7 +221,7 @@ TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
 }
 
 // Whatever file of the work folder a crash has damaged or lost, the result is the same.
-TEST_F(Shapes, DamagedWorkFilesAreMadeAgain) {
+TEST_F(DownFits, DamagedWorkFilesAreMadeAgain) {
   CompressRequest request = shaped("whole", Form::kPivoted);
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };

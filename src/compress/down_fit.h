@@ -13,30 +13,26 @@
 
 #include "base/result.h"
 #include "compress/inputs.h"
+#include "compress/narrow_layers.h"
 #include "compress/narrow_mlp.h"
 
 namespace neuronmm::compress {
 
-// What of one layer is known before.
-struct KnownMlp {
-  DenseMlp mlp;
-  MlpStatistics statistics;
-  MlpMetric metric;
-  std::vector<int32_t> order;  // of predict_losses()
-};
-
-struct ShapePass {
+struct DownFit {
   std::vector<io::MlpShape> shapes;  // per layer
+  WeightFormats weights;             // as the model will store them
   bool as_factors = false;           // with_factors() makes of each MLP what is stored
   std::function<Result<KnownMlp>(int64_t layer)> know;
-  // Called with the finished MLP of each layer, in order.
+  // The order in which the neurons of a layer stay (predicted_loss.h).
+  std::function<Result<std::vector<int32_t>>(int64_t layer)> order;
+  // Called with the finished MLP of each layer, in the order of the layers.
   std::function<Status(int64_t layer, const NarrowMlp& mlp)> save;
-  // The MLP that was saved; nothing if there is none.
-  std::function<std::optional<NarrowMlp>(int64_t layer)> saved;
+  // Whether an earlier run has saved this layer.
+  std::function<bool(int64_t layer)> is_saved;
 };
 
 // Goes on from the state in `work` that an interrupted run left.
-Status run_shape_pass(const CompressionInputs& inputs, const ShapePass& settings,
-                      const std::filesystem::path& work);
+Status fit_downs(const CompressionInputs& inputs, const DownFit& settings,
+                 const std::filesystem::path& work);
 
 }  // namespace neuronmm::compress

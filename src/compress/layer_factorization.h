@@ -1,22 +1,16 @@
 #pragma once
-// One matrix of a model: its weight is read, factorized, and kept in the work folder.
+// The factors of the matrices of one layer.
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "compress/factorize.h"
 #include "compress/gram.h"
-#include "compress/plan.h"
-#include "compress/staged_work.h"
-#include "compress/stored_format.h"
+#include "compress/mlp_matrix.h"
 #include "ops/weights.h"
 
 namespace neuronmm::compress {
-
-using OnMatrix = std::function<void(const MatrixReport&)>;
 
 // The factors of a layer's matrices: whitened, or without Gram matrices plain. Gate and up read the
 // same input and share its whitening root; down is whitened by its output.
@@ -33,9 +27,5 @@ class LayerFactorization {
   std::optional<LayerGrams> grams_;
   DoubleMatrix root_;  // of the input; empty: not needed yet
 };
-
-// Keeps what was computed.
-Result<MatrixReport> save_factors(const MatrixPlan& plan, const Factors& factors,
-                                  const StoredFormat& stored, const StagedWork& work);
 
 }  // namespace neuronmm::compress
