@@ -15,7 +15,7 @@ if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
 endif()
 
-set(libraries base parallel ops cpu io jinja text model tensor_parallel gguf compress eval serve_engine serve_grammar serve_protocol serve_web serve_http tile kernels nki simulator trace tuner device validation)
+set(libraries base parallel ops cpu io jinja text model tensor_parallel gguf compress_linear_algebra compress_calibration compress_statistics compress_rounding compress_factors compress_sizes compress_output compress eval serve_engine serve_grammar serve_protocol serve_web serve_http tile kernels nki simulator trace tuner device validation)
 foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()
@@ -38,7 +38,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
-# Loaded when a factorization begins (src/compress/blas.cc), which dpkg-shlibdeps cannot see.
+# Loaded when a factorization begins (src/compress/linear_algebra/blas.cc), which dpkg-shlibdeps cannot see.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-numpy")
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
