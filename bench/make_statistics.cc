@@ -12,10 +12,10 @@
 
 #include <fmt/core.h>
 
-#include "compress/blas.h"
-#include "compress/linear_algebra.h"
-#include "compress/mlp_statistics.h"
-#include "compress/saved_statistics.h"
+#include "compress/linear_algebra/blas.h"
+#include "compress/linear_algebra/linear_algebra.h"
+#include "compress/statistics/mlp_statistics.h"
+#include "compress/statistics/saved_statistics.h"
 #include "io/safetensors_writer.h"
 
 namespace neuronmm {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "compress/allocate.h"
+#include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
 #include "io/text_file.h"
 #include "model/compress_flags.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "compress/saved_statistics.h"
+#include "compress/statistics/saved_statistics.h"
 #include "flags.h"
 #include "message.h"
 #include "model/float_folder.h"

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "commands.h"
-#include "compress/data_parallel.h"
+#include "compress/statistics/data_parallel.h"
 
 namespace neuronmm::apps {
 

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "compress/quantized_formats.h"
+#include "compress/rounding/quantized_formats.h"
 
 namespace neuronmm::apps {
 

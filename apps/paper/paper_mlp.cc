@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "compress/rank.h"
+#include "compress/sizes/rank.h"
 #include "kernel/tuned.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"

@@ -16,7 +16,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "compress/plan.h"
+#include "compress/sizes/plan.h"
 #include "kernel/tuned.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"

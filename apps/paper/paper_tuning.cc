@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "compress/rank.h"
+#include "compress/sizes/rank.h"
 #include "kernel/kernel_settings.h"
 #include "kernel/tuned.h"
 #include "paper/paper_figures.h"

@@ -18,13 +18,13 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/data_parallel.h"
-#include "compress/factors_file.h"
-#include "compress/gathered_statistics.h"
-#include "compress/model_card.h"
-#include "compress/plan.h"
+#include "compress/output/factors_file.h"
+#include "compress/output/model_card.h"
 #include "compress/request.h"
-#include "compress/shape_choice.h"
+#include "compress/sizes/plan.h"
+#include "compress/sizes/shape_choice.h"
+#include "compress/statistics/data_parallel.h"
+#include "compress/statistics/gathered_statistics.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {

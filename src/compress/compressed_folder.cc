@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/model_writer.h"
-#include "compress/transformers_code.h"
+#include "compress/output/model_writer.h"
+#include "compress/output/transformers_code.h"
 #include "io/model_files.h"
 #include "io/quantization.h"
 #include "io/text_file.h"

@@ -6,12 +6,12 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
-#include "compress/form_choice.h"
-#include "compress/model_card.h"
-#include "compress/plan.h"
+#include "compress/calibration/calibration_text.h"
+#include "compress/output/model_card.h"
 #include "compress/request.h"
-#include "compress/shaped_model.h"
+#include "compress/sizes/form_choice.h"
+#include "compress/sizes/plan.h"
+#include "compress/sizes/shaped_model.h"
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
 

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/found_ranks.h"
-#include "compress/tensor_writer.h"
-#include "compress/transformers_code.h"
+#include "compress/output/found_ranks.h"
+#include "compress/output/tensor_writer.h"
+#include "compress/output/transformers_code.h"
 #include "io/checkpoint.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"

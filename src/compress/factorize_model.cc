@@ -7,9 +7,9 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/threads.h"
-#include "compress/data_parallel.h"
-#include "compress/factor_jobs.h"
-#include "compress/layer_factorization.h"
+#include "compress/factors/factor_jobs.h"
+#include "compress/factors/layer_factorization.h"
+#include "compress/statistics/data_parallel.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

@@ -7,10 +7,10 @@
 // with any number of threads.
 
 #include "base/result.h"
-#include "compress/factors_file.h"
-#include "compress/gram.h"
-#include "compress/inputs.h"
-#include "compress/plan.h"
+#include "compress/linear_algebra/gram.h"
+#include "compress/output/factors_file.h"
+#include "compress/sizes/plan.h"
+#include "compress/statistics/inputs.h"
 
 namespace neuronmm::compress {
 

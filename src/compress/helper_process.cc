@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "base/threads.h"
-#include "compress/blas.h"
-#include "compress/data_parallel.h"
-#include "compress/factor_jobs.h"
-#include "compress/loss_job.h"
-#include "compress/sequence_groups.h"
+#include "compress/factors/factor_jobs.h"
+#include "compress/linear_algebra/blas.h"
+#include "compress/sizes/loss_job.h"
+#include "compress/statistics/data_parallel.h"
+#include "compress/statistics/sequence_groups.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 #include "parallel/agreement.h"

@@ -9,10 +9,10 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
-#include "compress/data_parallel.h"
+#include "compress/calibration/calibration_text.h"
 #include "compress/factorize_model.h"
-#include "compress/quantized_formats.h"
+#include "compress/rounding/quantized_formats.h"
+#include "compress/statistics/data_parallel.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {

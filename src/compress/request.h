@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compress/calibration_text.h"
-#include "compress/form.h"
-#include "compress/plan.h"
-#include "compress/rank.h"
+#include "compress/calibration/calibration_text.h"
+#include "compress/sizes/form.h"
+#include "compress/sizes/plan.h"
+#include "compress/sizes/rank.h"
 
 namespace neuronmm::compress {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "compress/transformers_code.h"
+#include "compress/output/transformers_code.h"
 #include "eval/reference_file.h"
 #include "exports/payload.h"
 #include "exports/readme.h"

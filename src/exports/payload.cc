@@ -1,6 +1,6 @@
 #include "exports/payload.h"
 
-#include "compress/transformers_code.h"
+#include "compress/output/transformers_code.h"
 
 namespace neuronmm::exports {
 namespace {

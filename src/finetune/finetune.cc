@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
-#include "compress/found_ranks.h"
-#include "compress/model_card.h"
-#include "compress/stored_format.h"
-#include "compress/tensor_writer.h"
-#include "compress/transformers_code.h"
+#include "compress/output/found_ranks.h"
+#include "compress/output/model_card.h"
+#include "compress/rounding/stored_format.h"
+#include "compress/output/tensor_writer.h"
+#include "compress/output/transformers_code.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training.h"

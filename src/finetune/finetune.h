@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
-#include "compress/quantized_formats.h"
+#include "compress/rounding/quantized_formats.h"
 #include "finetune/position.h"
 #include "finetune/recipe.h"
 

@@ -21,7 +21,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/form.h"
+#include "compress/sizes/form.h"
 #include "fit/part.h"
 #include "fit/seconds.h"
 #include "ops/backend.h"

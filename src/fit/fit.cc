@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/freed_memory.h"
-#include "compress/blas.h"
-#include "compress/plan.h"
-#include "compress/shape_choice.h"
+#include "compress/linear_algebra/blas.h"
+#include "compress/sizes/plan.h"
+#include "compress/sizes/shape_choice.h"
 #include "eval/folder_divergence.h"
 #include "eval/latency.h"
 #include "fit/correction_json.h"

@@ -19,8 +19,8 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
-#include "compress/gathered_statistics.h"
+#include "compress/calibration/calibration_text.h"
+#include "compress/statistics/gathered_statistics.h"
 #include "eval/interval.h"
 #include "fit/costs.h"
 #include "fit/search.h"

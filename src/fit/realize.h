@@ -5,7 +5,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
+#include "compress/calibration/calibration_text.h"
 #include "fit/search.h"
 #include "ops/backend.h"
 

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "compress/inputs.h"
+#include "compress/statistics/inputs.h"
 #include "fit/part.h"
 
 namespace neuronmm::fit {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "compress/shape_search.h"
+#include "compress/sizes/shape_search.h"
 #include "fit/costs.h"
 #include "fit/knapsack.h"
 #include "fit/part.h"

@@ -30,11 +30,33 @@ const std::map<std::string, Folders> kArrows = {
     {"model", {"ops", "io", "text", "base"}},
     {"tensor_parallel", {"parallel", "model", "ops", "base"}},
     {"gguf", {"model", "io", "text", "base"}},
-    {"compress", {"parallel", "model", "ops", "io", "text", "base"}},
-    {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
+    {"compress/linear_algebra", {"ops", "base"}},
+    {"compress/calibration", {"model", "ops", "io", "text", "base"}},
+    {"compress/statistics",
+     {"compress/calibration", "compress/linear_algebra", "parallel", "model", "ops", "io", "text",
+      "base"}},
+    {"compress/rounding",
+     {"compress/statistics", "compress/calibration", "compress/linear_algebra", "model", "ops",
+      "io", "base"}},
+    {"compress/factors",
+     {"compress/rounding", "compress/statistics", "compress/linear_algebra", "model", "ops", "io",
+      "base"}},
+    {"compress/sizes",
+     {"compress/factors", "compress/rounding", "compress/statistics", "compress/linear_algebra",
+      "model", "ops", "io", "base"}},
+    {"compress/output",
+     {"compress/sizes", "compress/factors", "compress/rounding", "model", "ops", "io", "base"}},
+    {"compress",
+     {"compress/output", "compress/sizes", "compress/factors", "compress/rounding",
+      "compress/statistics", "compress/calibration", "compress/linear_algebra", "parallel", "model",
+      "ops", "io", "base"}},
+    {"finetune", {"compress/output", "compress/rounding", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "ops", "io", "text", "base"}},
-    {"exports", {"compress", "eval", "io", "base"}},
-    {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
+    {"exports", {"compress/output", "eval", "io", "base"}},
+    {"fit",
+     {"compress", "compress/sizes", "compress/rounding", "compress/statistics",
+      "compress/calibration", "compress/linear_algebra", "eval", "model", "ops", "io", "text",
+      "base"}},
     {"serve/engine", {"model", "ops", "text", "base"}},
     {"serve/grammar", {"model", "text", "base"}},
     {"serve/protocol", {"serve/engine", "model", "text", "io", "base"}},
@@ -72,12 +94,12 @@ Folders matches(const std::string& text, const std::regex& pattern) {
   return found;
 }
 
-// Returns the name of a folder's library. Libraries in serve/ have the prefix `serve_`, because a
-// name such as `engine` alone would say little in a list of libraries.
+// Returns the name of a folder's library. Libraries in serve/ and compress/ have the name of that
+// folder as a prefix, because `engine` or `sizes` alone would say little in a list of libraries.
 std::string library_name(const std::string& folder) {
   const fs::path path = folder;
-  const std::string name = path.filename();
-  return path.parent_path() == "serve" ? "serve_" + name : name;
+  const std::string parent = path.parent_path(), name = path.filename();
+  return parent == "serve" || parent == "compress" ? parent + "_" + name : name;
 }
 
 TEST(Architecture, EveryFolderWithSourcesIsInTheTable) {

@@ -1,15 +1,15 @@
 // Whole compressions of tiny random models, on the reference backend.
 
-#include "compress_test.h"
+#include "compress/compress_test.h"
 
 #include <limits>
 
 #include "compress/factorize_model.h"
-#include "compress/model_writer.h"
+#include "compress/oracle.h"
+#include "compress/output/model_writer.h"
 #include "io/checksum.h"
 #include "io/folder_writer.h"
 #include "io/text_file.h"
-#include "oracle.h"
 
 namespace neuronmm::compress {
 namespace {

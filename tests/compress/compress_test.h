@@ -12,11 +12,11 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "compress/compress.h"
+#include "compress/weight_formats.h"
 #include "eval/watched_backend.h"
 #include "model/tiny_model.h"
 #include "model/transformer.h"
 #include "text/small_tokenizer.h"
-#include "weight_formats.h"
 
 namespace neuronmm::compress {
 

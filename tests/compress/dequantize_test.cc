@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/oracle.h"
 #include "compress/quantize.h"
 #include "cpu/backend.h"
 #include "io/quantization.h"
 #include "model/tensor_specs.h"
 #include "model/tiny_model.h"
-#include "oracle.h"
 
 namespace neuronmm::compress {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "compress/linear_algebra.h"
+#include "compress/linear_algebra/linear_algebra.h"
 
 namespace neuronmm::compress {
 

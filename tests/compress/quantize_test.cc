@@ -11,13 +11,13 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "compress/compress.h"
+#include "compress/oracle.h"
+#include "compress/weight_formats.h"
 #include "cpu/backend.h"
 #include "io/quantization.h"
 #include "model/tensor_specs.h"
 #include "model/tiny_model.h"
 #include "ops/quantize.h"
-#include "oracle.h"
-#include "weight_formats.h"
 
 namespace neuronmm::compress {
 namespace {

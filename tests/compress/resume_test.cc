@@ -1,6 +1,6 @@
 // Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
 
-#include "compress_test.h"
+#include "compress/compress_test.h"
 
 namespace neuronmm::compress {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "compress/factorize.h"
-#include "compress/narrow_mlp.h"
-#include "compress_test.h"
+#include "compress/compress_test.h"
+#include "compress/factors/factorize.h"
+#include "compress/factors/narrow_mlp.h"
 #include "io/checkpoint.h"
 #include "model/tensor_specs.h"
 

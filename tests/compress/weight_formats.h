@@ -1,7 +1,7 @@
 #pragma once
 // What tests ask of weights.
 
-#include "compress/quantized_formats.h"
+#include "compress/rounding/quantized_formats.h"
 
 namespace neuronmm::compress {
 

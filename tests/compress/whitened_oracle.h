@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "oracle.h"
+#include "compress/oracle.h"
 
 namespace neuronmm::compress {
 

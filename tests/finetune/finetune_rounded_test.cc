@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "compress/model_card.h"
+#include "compress/output/model_card.h"
 #include "cpu/backend.h"
 #include "finetune/kept_grid.h"
 #include "finetune_fixture.h"

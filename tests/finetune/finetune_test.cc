@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/model_card.h"
+#include "compress/output/model_card.h"
 #include "finetune/block_refinement.h"
 #include "finetune/training_folder.h"
 #include "finetune_fixture.h"

@@ -1,0 +1,52 @@
+#include "compress/factors/narrow_weights.h"
+
+namespace neuronmm::compress {
+
+NarrowWeights::NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored) {
+  const DType dtype = staged_dtype(stored);
+  for (const MlpTensor& tensor : mlp.tensors) {
+    if (!tensor.numbers.empty()) {
+      numbers_[tensor.name] = tensor.numbers;
+      continue;
+    }
+    const bool map = tensor.name.ends_with("_pivot_proj.weight");
+    held_[tensor.name] = {dtype,
+                          {tensor.values.rows(), tensor.values.columns()},
+                          stored_values(map ? map_format(stored) : stored, tensor.values)};
+  }
+}
+
+TensorView NarrowWeights::view(const std::string& name) const {
+  const Held& held = held_.at(name);
+  return {held.dtype, held.shape, held.bytes.data()};
+}
+
+ops::Pivots NarrowWeights::pivots(const std::string& which) const {
+  const auto found = numbers_.find(which + "_pivots");
+  if (found == numbers_.end()) return {};
+  return {found->second, view(which + "_pivot_proj.weight")};
+}
+
+ops::LinearWeight NarrowWeights::linear(const std::string& which) const {
+  ops::LinearWeight weight;
+  if (held_.contains(which + "_v_proj.weight")) {  // applied first, as checkpoints name it
+    weight.u_t = view(which + "_v_proj.weight");
+    weight.v_t = view(which + "_u_proj.weight");
+    return weight;
+  }
+  weight.w_t = view(which + "_proj.weight");
+  if (which == "down") {
+    weight.out = pivots(which);
+  } else {
+    weight.in = pivots(numbers_.contains("input_pivots") ? "input" : which);
+  }
+  return weight;
+}
+
+ops::MlpWeight NarrowWeights::mlp() const {
+  ops::MlpWeight mlp{linear("gate"), linear("up"), linear("down"), pivots("input")};
+  if (!mlp.in.empty()) mlp.gate.in = mlp.up.in = {};
+  return mlp;
+}
+
+}  // namespace neuronmm::compress

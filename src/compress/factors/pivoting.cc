@@ -1,0 +1,243 @@
+#include "compress/factors/pivoting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace neuronmm::compress {
+namespace {
+
+// Swaps go on until no entry of the map is above this. Assumed: near the 1 that no entry of the
+// best pivots exceeds, and reached with few swaps.
+constexpr double kLargestEntry = 1.05;
+// A swap multiplies the volume of the pivots by more than kLargestEntry, so few are needed; the
+// limit is only there for matrices that are not finite.
+constexpr int64_t kSwapsPerPivot = 8;
+
+// Of the median of a diagonal: what keeps a least-squares fit defined in directions that the text
+// did not visit. Assumed, small beside fp64's share of what bf16 rounds. Of the median, because one
+// massive activation can be 99 % of the trace.
+constexpr double kFitRidge = 1e-8;
+
+struct Entry {
+  int64_t row = 0, column = 0;
+  double size = 0.0;
+};
+
+Entry largest_entry(const DoubleMatrix& map) {
+  Entry largest;
+  for (int64_t j = 0; j < map.columns(); ++j) {
+    for (int64_t i = 0; i < map.rows(); ++i) {
+      if (std::abs(map(i, j)) > largest.size) largest = {i, j, std::abs(map(i, j))};
+    }
+  }
+  return largest;
+}
+
+// Pivot `at.row` and other `at.column` change places: a Gauss-Jordan step on map [r, n - r].
+void swap_pivot(DoubleMatrix& map, const Entry& at) {
+  const double inverse = 1.0 / map(at.row, at.column);
+  std::vector<double> column(map.column(at.column), map.column(at.column) + map.rows());
+  for (int64_t j = 0; j < map.columns(); ++j) {
+    if (j == at.column) continue;
+    const double scaled = map(at.row, j) * inverse;
+    if (scaled == 0.0) continue;
+    double* const to = map.column(j);
+    for (int64_t i = 0; i < map.rows(); ++i) to[i] -= column[static_cast<size_t>(i)] * scaled;
+    to[at.row] = scaled;
+  }
+  double* const to = map.column(at.column);
+  for (int64_t i = 0; i < map.rows(); ++i) to[i] = -column[static_cast<size_t>(i)] * inverse;
+  to[at.row] = inverse;
+}
+
+// The order in which the numbers ascend.
+std::vector<int32_t> ascending(const std::vector<int32_t>& numbers) {
+  std::vector<int32_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](int32_t i) { return numbers[static_cast<size_t>(i)]; });
+  return order;
+}
+
+std::vector<int32_t> at(const std::vector<int32_t>& numbers, const std::vector<int32_t>& order) {
+  std::vector<int32_t> out;
+  for (const int32_t i : order) out.push_back(numbers[static_cast<size_t>(i)]);
+  return out;
+}
+
+double ridge_of(const DoubleMatrix& matrix, double share) {
+  std::vector<double> values = diagonal(matrix);
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  const double median = values[values.size() / 2];
+  return median > 0.0 ? share * median : 1.0;
+}
+
+DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
+  return multiply(a, Transpose::kNo, b, Transpose::kNo);
+}
+
+// How weights w_t ~ a·eᵀ are fitted, e [K, r] with the identity in the rows `index`: first as w_t
+// itself is nearest, which is all that is known of what the text does not determine, then for
+// inputs with a Gram matrix. Both are products, made once for all weights that share the input.
+struct InputFit {
+  DoubleMatrix plain_t;       // [r, K], (eᵀ·e)⁻¹·eᵀ
+  DoubleMatrix correction_t;  // [r, K], (eᵀ·gram·e)⁻¹·eᵀ·gram
+};
+Result<InputFit> input_fit(const DoubleMatrix& e, const DoubleMatrix& gram) {
+  InputFit fit;
+  NMM_ASSIGN(fit.plain_t,
+             solve_positive(multiply(e, Transpose::kYes, e, Transpose::kNo), transposed(e)));
+  const DoubleMatrix gram_e = times(gram, e);
+  DoubleMatrix normal = multiply(e, Transpose::kYes, gram_e, Transpose::kNo);
+  add_to_diagonal(ridge_of(normal, kFitRidge), normal);
+  NMM_ASSIGN(fit.correction_t, solve_positive(std::move(normal), transposed(gram_e)));
+  return fit;
+}
+
+// w_t - a·eᵀ, of which the columns `index` are a itself and the others a·d.
+DoubleMatrix left_over(DoubleMatrix w_t, const DoubleMatrix& a, const NarrowInput& input) {
+  const DoubleMatrix others = times(a, input.d);
+  size_t pivot = 0;
+  for (int64_t j = 0, other = 0; j < w_t.columns(); ++j) {
+    const bool is_pivot = pivot < input.index.size() && input.index[pivot] == j;
+    const double* const from =
+        is_pivot ? a.column(static_cast<int64_t>(pivot++)) : others.column(other++);
+    for (int64_t i = 0; i < w_t.rows(); ++i) w_t(i, j) -= from[i];
+  }
+  return w_t;
+}
+
+DoubleMatrix fit_input(const DoubleMatrix& w_t, const NarrowInput& input, const InputFit& fit) {
+  DoubleMatrix a = multiply(w_t, Transpose::kNo, fit.plain_t, Transpose::kYes);
+  add(multiply(left_over(w_t, a, input), Transpose::kNo, fit.correction_t, Transpose::kYes), a);
+  return a;
+}
+
+Result<SymmetricEigen> input_eigen(const DoubleMatrix& square, const DoubleMatrix& root) {
+  return symmetric_eigen(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
+}
+
+Result<SymmetricEigen> output_eigen(const DoubleMatrix& gram_out, const DoubleMatrix& metric_root) {
+  return symmetric_eigen(
+      multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
+}
+
+// The same span, orthonormal. Householder's Q has orthonormal columns even where `a` has not full
+// rank: a matrix of zeros gets some basis, and any is right for it.
+Result<DoubleMatrix> orthonormal(DoubleMatrix a) {
+  // Columns of very different lengths would be of one size only in exact arithmetic.
+  for (int64_t j = 0; j < a.columns(); ++j) {
+    double squares = 0.0;
+    for (int64_t i = 0; i < a.rows(); ++i) squares += a(i, j) * a(i, j);
+    if (squares > 0.0) a.scale_column(j, 1.0 / std::sqrt(squares));
+  }
+  const int64_t rank = a.columns();
+  NMM_ASSIGN(const TallQr qr, TallQr::factor(std::move(a)));
+  DoubleMatrix identity(rank, rank);
+  add_to_diagonal(1.0, identity);
+  return qr.apply_q(identity);
+}
+
+}  // namespace
+
+DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map) {
+  DoubleMatrix out(map.rows() + map.columns(), map.columns());
+  size_t pivot = 0;
+  for (int64_t i = 0, other = 0; i < out.rows(); ++i) {
+    if (pivot < index.size() && index[pivot] == i) {
+      out(i, static_cast<int64_t>(pivot++)) = 1.0;
+    } else {
+      for (int64_t j = 0; j < map.columns(); ++j) out(i, j) = map(other, j);
+      ++other;
+    }
+  }
+  return out;
+}
+
+double PivotChoice::largest() const { return largest_entry(map).size; }
+
+Result<PivotChoice> choose_pivots(const DoubleMatrix& basis) {
+  const int64_t rank = basis.columns();
+  NMM_ASSIGN(PivotedQr qr, pivoted_qr(transposed(basis)));
+  std::vector<int32_t> index(qr.order.begin(), qr.order.begin() + rank);
+  std::vector<int32_t> others(qr.order.begin() + rank, qr.order.end());
+  for (int64_t swaps = 0; swaps < kSwapsPerPivot * rank; ++swaps) {
+    const Entry largest = largest_entry(qr.map);
+    if (!(largest.size > kLargestEntry)) break;
+    swap_pivot(qr.map, largest);
+    std::swap(index[static_cast<size_t>(largest.row)], others[static_cast<size_t>(largest.column)]);
+  }
+  const std::vector<int32_t> index_order = ascending(index), others_order = ascending(others);
+  DoubleMatrix map = transposed(qr.map.rows_at(index_order).columns_at(others_order));
+  return PivotChoice{at(index, index_order), at(others, others_order), std::move(map)};
+}
+
+Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies) {
+  NMM_ASSIGN(const std::vector<double> values, symmetric_eigenvalues(std::move(energies)));
+  std::vector<double> loss(values.size() + 1);
+  for (size_t i = values.size(); i-- > 0;) loss[i] = loss[i + 1] + 0.5 * std::max(values[i], 0.0);
+  return loss;
+}
+
+DoubleMatrix weighted_square(const std::vector<InputWeight>& weights) {
+  DoubleMatrix sum;
+  for (const InputWeight& weight : weights) {
+    const DoubleMatrix plain = transposed(*weight.w_t);
+    DoubleMatrix scaled = plain;
+    for (int64_t j = 0; j < scaled.columns(); ++j) {
+      scaled.scale_column(j, weight.row_weights[static_cast<size_t>(j)]);
+    }
+    const DoubleMatrix square = product_with_transposed(plain, scaled);
+    if (sum.size() == 0) sum = DoubleMatrix(square.rows(), square.columns());
+    add(square, sum);
+  }
+  return sum;
+}
+
+Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root) {
+  return losses_of_ranks(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
+}
+
+// The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square and R the eigenvectors of
+// Sᵀ·B·S. After the rounding of d the weights are fitted to what it has become.
+Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
+                                 const DoubleMatrix& root, int64_t rank,
+                                 const StoredFormat& stored) {
+  const DoubleMatrix square = weighted_square(weights);
+  NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(square, root));
+  const DoubleMatrix rows = times(square, times(root, eigen.vectors.first_columns(rank)));
+  NMM_ASSIGN(const DoubleMatrix basis, orthonormal(rows));
+  NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
+  NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
+  round_to(map_format(stored), out.d);
+  const DoubleMatrix e = expanded(out.index, transposed(out.d));
+  NMM_ASSIGN(const InputFit fit, input_fit(e, gram));
+  for (const InputWeight& weight : weights) {
+    out.weights_t.push_back(fit_input(*weight.w_t, out, fit));
+  }
+  return out;
+}
+
+// The best column space is that of C·R·L_r, where L are the eigenvectors of Rᵀ·C·R. With the
+// rounded map in e the rows for the pivots are (eᵀ·metric·e)⁻¹·eᵀ·metric·w_t.
+Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
+                                   const DoubleMatrix& metric, const DoubleMatrix& metric_root,
+                                   int64_t rank, const StoredFormat& stored) {
+  NMM_ASSIGN(const SymmetricEigen eigen, output_eigen(gram_out, metric_root));
+  const DoubleMatrix columns =
+      times(gram_out, times(metric_root, eigen.vectors.first_columns(rank)));
+  NMM_ASSIGN(const DoubleMatrix basis, orthonormal(columns));
+  NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
+  NarrowOutput out{std::move(pivots.index), std::move(pivots.map), {}, 0.0};
+  out.largest = largest_entry(out.c).size;
+  round_to(map_format(stored), out.c);
+  const DoubleMatrix e = expanded(out.index, out.c);
+  const DoubleMatrix metric_e = times(metric, e);
+  DoubleMatrix normal = multiply(e, Transpose::kYes, metric_e, Transpose::kNo);
+  add_to_diagonal(ridge_of(normal, kFitRidge), normal);
+  NMM_ASSIGN(out.w_t, solve_positive(std::move(normal),
+                                     multiply(metric_e, Transpose::kYes, w_t, Transpose::kNo)));
+  return out;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,46 @@
+#include "compress/output/front_matter.h"
+
+#include <algorithm>
+#include <array>
+
+namespace neuronmm::compress {
+namespace {
+
+constexpr std::string_view kFence = "---";
+constexpr std::array<std::string_view, 3> kLicenseKeys = {
+    "license:", "license_name:", "license_link:"};
+
+// The text up to the end of the line, which is taken off `rest`.
+std::string_view take_line(std::string_view& rest) {
+  const size_t end = rest.find('\n');
+  std::string_view line = rest.substr(0, end);
+  rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  while (line.ends_with(' ') || line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_plain_value(std::string_view value) {
+  if (!value.starts_with(' ') || value.size() < 2 || value.size() > 200) return false;
+  return std::ranges::all_of(value.substr(1), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_.:/").find(c) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+std::string license_lines(std::string_view readme) {
+  if (take_line(readme) != kFence) return {};
+  std::string found;
+  while (!readme.empty()) {
+    const std::string_view line = take_line(readme);
+    if (line == kFence) return found;
+    for (const std::string_view key : kLicenseKeys) {
+      if (line.starts_with(key) && is_plain_value(line.substr(key.size())))
+        found += std::string(line) + "\n";
+    }
+  }
+  return {};  // without an end it is not front matter
+}
+
+}  // namespace neuronmm::compress

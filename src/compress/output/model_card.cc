@@ -1,0 +1,202 @@
+#include "compress/output/model_card.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/output/front_matter.h"
+#include "compress/sizes/form.h"
+#include "io/text_file.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// A hub name is two words of these letters with a slash between them: safe in YAML and Markdown.
+bool is_hub_word(std::string_view word) {
+  return !word.empty() && word.front() != '.' &&
+         word.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+             "-_.") == std::string_view::npos;
+}
+
+// Names of files and folders may hold anything; a table's cell may not.
+std::string in_cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|' || c == '`' || c == '<' || c == '\\') cell += '\\';
+    cell += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return cell;
+}
+
+// Of the parameters of all MLP matrices, those of the dense ones included.
+double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
+  const MlpSizes sizes = {config.hidden_size, config.intermediate_size};
+  double kept = 0.0;
+  for (const io::MlpShape& layer : record.ranks) {
+    if (record.pivoted()) {
+      kept += static_cast<double>(sizes.parameters(layer));
+      continue;
+    }
+    for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
+      kept += static_cast<double>(rank == 0 ? sizes.hidden * sizes.inner
+                                            : rank * (sizes.hidden + sizes.inner));
+    }
+  }
+  return kept / static_cast<double>(sizes.dense_parameters() * std::ssize(record.ranks));
+}
+
+// "_name_or_path" of a config.json if that is a name of the hub, else nothing.
+std::string hub_name(const std::string& config_json_text) {
+  const auto json = nlohmann::json::parse(config_json_text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("_name_or_path")) return {};
+  const nlohmann::json& value = json.at("_name_or_path");
+  if (!value.is_string()) return {};
+  const std::string name = value.get<std::string>();
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos || name.size() > 200) return {};
+  const std::string_view whole = name;
+  return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
+}
+
+// "192", or the smallest and the largest; `zero` for 0.
+std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpShape::*size,
+                       const std::string& zero = "dense") {
+  const auto [least, most] = std::ranges::minmax(shapes, {}, size);
+  const std::string text = least.*size == 0 ? zero : std::to_string(least.*size);
+  return least.*size == most.*size ? text : fmt::format("{} to {}", text, most.*size);
+}
+
+// What a rank is depends on the form, and neurons are in no rank.
+std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfig& config) {
+  if (!record.pivoted()) return ranks_text(record.ranks);
+  std::vector<io::MlpShape> shapes = record.ranks;
+  for (io::MlpShape& shape : shapes) {
+    if (shape.neurons == 0) shape.neurons = config.intermediate_size;
+  }
+  std::string text = range_text(shapes, &io::MlpShape::neurons) + " neurons";
+  for (const auto& [name, size] :
+       {std::pair("input", &io::MlpShape::input), std::pair("gate", &io::MlpShape::gate),
+        std::pair("up", &io::MlpShape::up), std::pair("down", &io::MlpShape::down)}) {
+    const auto has = [&, of = size](const io::MlpShape& shape) { return shape.*of > 0; };
+    if (!std::ranges::any_of(shapes, has)) continue;
+    text += fmt::format(", pivots of {} {}", name, range_text(shapes, size, "none"));
+  }
+  return text;
+}
+
+constexpr const char* kNamesOfTensors =
+    "\n"
+    "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
+    "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
+    "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
+    "`input` is what gate and up share. Rounded weights have their scales beside them as\n"
+    "`NAME_scale`, those of 4 bits `NAME_group`, too. `neuronmm_compression` and\n"
+    "`neuronmm_quantization` of config.json say which there are.\n";
+
+std::string how_to_load(const std::string& folder, bool plain) {
+  const std::string trust = plain ? "" : ", trust_remote_code=True";
+  return fmt::format(
+             "\n## How to load it\n\n"
+             "With transformers{1}:\n\n"
+             "```python\n"
+             "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+             "model = AutoModelForCausalLM.from_pretrained(\"{0}\"{2})\n"
+             "tokenizer = AutoTokenizer.from_pretrained(\"{0}\"{2})\n"
+             "```\n\n"
+             "With neuronmm:\n\n"
+             "```\n"
+             "neuronmm inspect {0}\n"
+             "neuronmm generate {0} \"Once upon a time\"\n"
+             "```\n",
+             folder, plain ? "" : ", which runs the Python files of this folder", trust) +
+         (plain ? "" : kNamesOfTensors);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> compression_facts(
+    const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights) {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"form", fmt::format("{}: {}", record.form, form_text(record.form))},
+      {"method", record.method},
+      {"ratio asked to be removed from each compressed MLP weight",
+       fmt::format("{}", record.ratio)}};
+  // Of a plain narrower model the config has forgotten what it was made of.
+  const double share = mlp_share(record, config);
+  if (!record.pivoted() || share < 1.0) {
+    facts.emplace_back("share of the MLP parameters that is kept", fmt::format("{:.4f}", share));
+  }
+  facts.emplace_back(
+      record.pivoted() ? "sizes" : "ranks",
+      fmt::format("{} (multiples of {}{}; allocation: {})", sizes_text(record, config),
+                  record.block, record.align.empty() ? "" : ", " + record.align, record.allocate));
+  if (!record.form_choice.empty()) {
+    facts.emplace_back("how the form was chosen", record.form_choice);
+  }
+  facts.emplace_back("weights", weights);
+  return facts;
+}
+
+std::string loss_text(const std::optional<MeasuredLoss>& loss) {
+  if (!loss) return "not measured";
+  return fmt::format(
+      "KL {:.4f} nats per token, perplexity {:.2f} (dense {:.2f}), on {} "
+      "tokens{}",
+      loss->divergence, loss->perplexity, loss->dense_perplexity, loss->tokens,
+      loss->held_out ? " that calibration has not seen" : " of the calibration text");
+}
+
+// What cannot be read is not there: a card without a licence is better than no model.
+ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
+                     std::string_view what) {
+  ModelCard card;
+  card.title = fmt::format("{}: {}{}", folder_name(out), folder_name(model), what);
+  card.folder = folder_name(out);
+  const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
+  if (config.ok()) card.base_model = hub_name(*config);
+  const auto readme = io::read_text_file(model / "README.md", io::kMaxConfigBytes);
+  if (readme.ok()) card.license = license_lines(*readme);
+  return card;
+}
+
+std::string model_card_text(const ModelCard& card) {
+  std::string text = "---\nlibrary_name: transformers\npipeline_tag: text-generation\n";
+  if (!card.base_model.empty()) {
+    text +=
+        fmt::format("base_model: {}\nbase_model_relation: {}\n", card.base_model, card.relation);
+  }
+  text += card.license + "tags:\n- neuronmm\n";
+  for (const std::string& tag : card.tags) text += "- " + tag + "\n";
+  text += "---\n\n# " + in_cell(card.title) + "\n\n| | |\n|---|---|\n";
+  for (const auto& [name, value] : card.facts) {
+    text += "| " + in_cell(name) + " | " + in_cell(value) + " |\n";
+  }
+  return text + how_to_load(in_cell(card.folder), card.plain);
+}
+
+std::string folder_name(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const std::filesystem::path path =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(folder, ignored), ignored);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string ranks_text(const std::vector<io::MlpShape>& ranks) {
+  return fmt::format("gate {}, up {}, down {}", range_text(ranks, &io::MlpShape::gate),
+                     range_text(ranks, &io::MlpShape::up), range_text(ranks, &io::MlpShape::down));
+}
+
+std::string_view form_text(std::string_view form) {
+  if (form == "pivoted") return "pivoted low-rank MLP weights";
+  if (form == "narrow") return "narrow MLPs";
+  if (form == "neurons") return "fewer MLP neurons";
+  if (form == "mixed") return "narrow MLPs of fewer neurons";
+  return "low-rank MLP weights";
+}
+
+std::string_view form_tag(std::string_view form) {
+  return form == "neurons" ? "pruned" : "low-rank";
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,211 @@
+#include "compress/output/model_writer.h"
+
+#include "compress/factors/narrow_layers.h"
+#include "compress/output/factors_file.h"
+#include "compress/output/tensor_writer.h"
+#include "compress/rounding/codes_file.h"
+#include "compress/rounding/map_refit.h"
+#include "io/safetensors_writer.h"
+#include "model/tensor_specs.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDenseEnding = "_proj.weight";
+constexpr std::string_view kFirstEnding = "_v_proj.weight";   // u_t
+constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
+
+constexpr std::string_view kMapEnding = "_pivot_proj.weight";
+constexpr std::string_view kMlpPart = ".mlp.";
+
+// The name of the map that a weight of an MLP is multiplied with; empty: none. Its own, or that of
+// the input which gate and up share.
+std::string map_beside(const io::Checkpoint& checkpoint, std::string_view name) {
+  const size_t part = name.find(kMlpPart);
+  if (part == std::string_view::npos || !name.ends_with(kDenseEnding)) return {};
+  const std::string stem(name.substr(0, name.size() - kDenseEnding.size()));
+  if (stem.ends_with("_pivot")) return {};
+  const std::string own = stem + std::string(kMapEnding);
+  const std::string shared =
+      stem.substr(0, part + kMlpPart.size()) + "input" + std::string(kMapEnding);
+  if (checkpoint.has(own)) return own;
+  return !stem.ends_with("down") && checkpoint.has(shared) ? shared : std::string();
+}
+
+// What is written in place of `exact` beside the map `before` once that is rounded. NaN and
+// infinity are left for the rounding to refuse by name.
+Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat& format,
+                    bool of_output, const TensorSource::Use& use) {
+  const Shape shape = {exact.rows(), exact.columns()};
+  const auto visit = [&](const DoubleMatrix& weight) {
+    const auto bytes = to_checkpoint(weight, DType::kF32);
+    return use({DType::kF32, shape, bytes.data()});
+  };
+  if (!exact.all_finite() || !before.all_finite()) return visit(exact);
+  DoubleMatrix after = before;
+  round_to(format, after);  // its groups are along rows: before it is transposed
+  if (!of_output) {
+    exact = transposed(exact);
+    before = transposed(before);
+    after = transposed(after);
+  }
+  NMM_ASSIGN(DoubleMatrix fitted, fitted_to_rounded_map(exact, before, after));
+  return visit(of_output ? fitted : transposed(fitted));
+}
+
+// The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
+class SourceList {
+ public:
+  // All three names that a replaced matrix may have: quantize refits the factors of a model that
+  // has been compressed, where compress finds one dense weight.
+  SourceList(const ModelSource& model, const std::optional<io::Quantization>& quantization)
+      : model_(model), quantization_(quantization) {
+    const std::string prefix = model::tensor_prefix(model.checkpoint);
+    if (model.whole_mlps) {
+      find_mlps(prefix);
+      return;
+    }
+    for (const MatrixPlan& matrix : model.matrices) {
+      if (matrix.rank == 0) continue;
+      const std::string stem =
+          fmt::format("{}layers.{}.mlp.{}", prefix, matrix.layer, matrix_name(matrix.matrix));
+      for (const std::string_view ending : {kDenseEnding, kFirstEnding, kSecondEnding}) {
+        replaced_[stem + std::string(ending)] = {stem, &matrix};
+      }
+    }
+  }
+
+  Result<std::vector<TensorSource>> make() {
+    for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
+      const auto found = replaced_.find(name);
+      if (const auto mlp = mlps_.find(name); mlp != mlps_.end()) {
+        if (mlp->second.first) NMM_TRY(add_mlp(mlp->second));
+        continue;
+      }
+      if (found == replaced_.end()) {
+        add_kept(name, tensor);
+      } else if (!name.ends_with(kFirstEnding)) {  // both factors in the place of one tensor
+        add_factors(found->second, tensor.dtype);
+      }
+    }
+    return std::move(sources_);
+  }
+
+ private:
+  struct Replaced {
+    std::string stem;
+    const MatrixPlan* matrix = nullptr;
+  };
+
+  // A tensor of the checkpoint, in the model as it is or rounded. They are visited one at a time
+  // and their pages given back.
+  void add_kept(const std::string& name, const TensorView& tensor) {
+    const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
+    if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
+      const LowBitFormat format = quantization_->of(name);
+      const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
+        NMM_ASSIGN(const auto codes,
+                   read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
+        return ops::stored(codes);
+      };
+      sources_.push_back({spec, format, {}, stored});
+      return;
+    }
+    const std::string map = quantization_ ? map_beside(model_.checkpoint, name) : std::string();
+    if (!map.empty()) {
+      add(spec, [&model = model_, name, map,
+                 format = quantization_->of(map)](const TensorSource::Use& use) {
+        return visit_fitted(scaled_matrix(model.scales, name, model.checkpoint),
+                            scaled_matrix(model.scales, map, model.checkpoint), format,
+                            is_of_output(name), use);
+      });
+      return;
+    }
+    add(spec, [&model = model_, name, view = tensor](const TensorSource::Use& use) {
+      Status used = visit_scaled(model.scales, name, view, use);
+      model.checkpoint.release_pages();  // else all that was read counts as memory in use
+      return used;
+    });
+  }
+
+  // One of the three dense weights of an MLP; all tensors of the new one take the place of the
+  // first.
+  struct ReplacedMlp {
+    int64_t layer = 0;
+    std::string prefix;
+    bool first = false;
+  };
+  void find_mlps(const std::string& prefix) {
+    for (int64_t layer = 0; layer < model_.config.num_hidden_layers; ++layer) {
+      const std::string mlp = fmt::format("{}layers.{}.mlp.", prefix, layer);
+      for (const MlpMatrix matrix : kMlpMatrices) {
+        mlps_[mlp + std::string(matrix_name(matrix)) + std::string(kDenseEnding)] = {
+            layer, mlp, matrix == MlpMatrix::kGate};
+      }
+    }
+  }
+  Status add_mlp(const ReplacedMlp& mlp) {
+    const fs::path path = narrowed_path(model_.work, mlp.layer);
+    NMM_ASSIGN(const auto shaped, io::SafetensorsFile::open_checked(path));
+    for (const auto& [name, tensor] : shaped.tensors()) {
+      add({mlp.prefix + name, tensor.dtype, tensor.shape},
+          [path, name = name](const TensorSource::Use& use) -> Status {
+            NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+            return use(file.tensors().at(name));
+          });
+    }
+    return {};
+  }
+
+  static bool is_of_output(const std::string& name) {
+    return name.ends_with(fmt::format("down{}", kDenseEnding));
+  }
+
+  // Factors come from the work folder, where the pass over the layers has left them, and are mapped
+  // one at a time.
+  void add_factors(const Replaced& replaced, DType dtype) {
+    const MatrixPlan& matrix = *replaced.matrix;
+    const auto add_factor = [&](std::string_view ending, Shape shape, const char* factor) {
+      add({replaced.stem + std::string(ending), dtype, std::move(shape)},
+          [&work = model_.work, &matrix, factor](const TensorSource::Use& use) -> Status {
+            NMM_ASSIGN(const auto file, open_factors(work, matrix.layer, matrix.matrix));
+            return use(file.tensors().at(factor));
+          });
+    };
+    add_factor(kSecondEnding, {matrix.out_features, matrix.rank}, "v_t");
+    add_factor(kFirstEnding, {matrix.rank, matrix.in_features}, "u_t");
+  }
+
+  // Linear weights of a quantized model are rounded while they are written, whatever they come
+  // from.
+  void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
+    std::optional<LowBitFormat> rounding;
+    if (quantization_ && model::is_linear(spec.name, model_.config)) {
+      rounding = quantization_->of(spec.name);
+    }
+    sources_.push_back({std::move(spec), rounding, std::move(visit)});
+  }
+
+  const ModelSource& model_;
+  const std::optional<io::Quantization>& quantization_;
+  std::map<std::string, Replaced> replaced_;  // by the names of dense weights and of factors
+  std::map<std::string, ReplacedMlp> mlps_;   // by the names of dense weights
+  std::vector<TensorSource> sources_;
+};
+
+}  // namespace
+
+Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
+                   const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
+  NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
+  return write_tensors(
+      tensors, folder,
+      fmt::format("what is finished is kept in {}; run the same command again to go on",
+                  folder.string()),
+      progress, max_shard_bytes);
+}
+
+}  // namespace neuronmm::compress

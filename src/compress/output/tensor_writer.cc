@@ -1,0 +1,142 @@
+#include "compress/output/tensor_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "base/interrupt.h"
+#include "compress/rounding/quantized_formats.h"
+#include "io/folder_writer.h"
+#include "io/quantization.h"
+#include "io/safetensors_writer.h"
+#include "io/text_file.h"
+#include "ops/quantize.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// Many rows at once keep all threads busy; more would only take more memory.
+constexpr int64_t kPieceElements = int64_t{1} << 22;  // rounded at once: 8-16 MB of input
+
+int64_t total_bytes(const io::Shard& shard) {
+  int64_t total = 0;
+  for (const io::TensorSpec& spec : shard.specs) total += io::size_bytes(spec);
+  return total;
+}
+
+// The bytes of all tensors, in the order of the shards' specs, one file after the other.
+class ShardWriter {
+ public:
+  ShardWriter(std::vector<io::Shard> shards, const std::filesystem::path& folder)
+      : shards_(std::move(shards)), folder_(folder) {}
+
+  // A tensor may come in several pieces. A file is finished as soon as its last byte has come, and
+  // the next one is begun with the next byte.
+  // Bytes of one tensor.
+  Status append(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return {};
+    if (!writer_) {
+      const io::Shard& shard = shards_[shard_++];
+      NMM_ASSIGN(writer_, io::SafetensorsWriter::create(folder_ / shard.file_name, shard.specs,
+                                                        {{"format", "pt"}}));
+      missing_ = total_bytes(shard);
+    }
+    NMM_TRY(writer_->append(bytes));
+    if ((missing_ -= std::ssize(bytes)) > 0) return {};
+    NMM_TRY(writer_->finish());
+    writer_.reset();
+    return {};
+  }
+
+  Status finish() const {
+    if (shards_.size() == 1) return {};
+    return io::write_text_file(folder_ / io::kIndexFileName, io::index_json(shards_));
+  }
+
+ private:
+  std::vector<io::Shard> shards_;
+  const std::filesystem::path& folder_;
+  size_t shard_ = 0;     // the next to begin
+  int64_t missing_ = 0;  // bytes of the one that is being written
+  std::optional<io::SafetensorsWriter> writer_;
+};
+
+// A view of some rows of a row-major matrix: no values are copied.
+TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
+  const int64_t row_bytes = matrix.columns() * dtype_size_bytes(matrix.dtype);
+  return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
+}
+
+// A group that holds NaN or infinity has a scale that is not finite.
+bool all_finite(const std::vector<bf16>& scales) {
+  return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
+}
+
+// All values of a matrix come before its scales in the file, and those before its groups, so that
+// scales and groups are kept until the last rows are rounded.
+Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const std::string& name,
+                         const TensorView& weight) {
+  const int64_t rows = weight.rows();
+  const int64_t step =
+      std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, weight.columns()));
+  std::vector<bf16> scales;
+  std::vector<uint8_t> groups;
+  for (int64_t first = 0; first < rows; first += step) {
+    const auto piece = ops::quantize(rows_of(weight, first, std::min(step, rows - first)), format);
+    if (!all_finite(piece.scales)) {
+      return fail("tensor {:?}: cannot be rounded to {} bits: it holds NaN or infinity", name,
+                  format.bits);
+    }
+    NMM_TRY(writer.append(std::as_bytes(std::span(piece.values))));
+    scales.insert(scales.end(), piece.scales.begin(), piece.scales.end());
+    groups.insert(groups.end(), piece.multipliers.begin(), piece.multipliers.end());
+  }
+  NMM_TRY(writer.append(std::as_bytes(std::span(scales))));
+  return writer.append(std::as_bytes(std::span(groups)));
+}
+
+Status append_stored(ShardWriter& writer, const ops::QuantizedWeight& stored) {
+  NMM_TRY(writer.append(std::as_bytes(std::span(stored.values))));
+  NMM_TRY(writer.append(std::as_bytes(std::span(stored.scales))));
+  return writer.append(std::as_bytes(std::span(stored.multipliers)));
+}
+
+Status append_tensor(const TensorSource& source, ShardWriter& writer) {
+  if (source.stored) {
+    NMM_ASSIGN(const ops::QuantizedWeight stored, source.stored());
+    return append_stored(writer, stored);
+  }
+  return source.visit([&](const TensorView& tensor) {
+    if (source.rounding) {
+      return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
+    }
+    return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
+  });
+}
+
+}  // namespace
+
+Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
+                     const std::string& if_interrupted, Progress& progress,
+                     int64_t max_shard_bytes) {
+  std::vector<io::TensorSpec> specs;
+  for (const TensorSource& source : sources) {
+    for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
+      specs.push_back(std::move(spec));
+    }
+  }
+  ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
+  // Sizes are known before the first byte is written, as a safetensors header needs them.
+  progress.start("writing", std::ssize(sources));
+  int64_t done = 0;
+  for (const TensorSource& source : sources) {
+    if (interrupted()) return interrupted_error(if_interrupted);
+    NMM_TRY(append_tensor(source, writer));
+    progress.update(++done, source.spec.name);
+  }
+  progress.finish();
+  return writer.finish();
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,80 @@
+#include "compress/rounding/calibrated_rounding.h"
+
+#include <cmath>
+#include <system_error>
+
+#include "compress/rounding/round_model.h"
+#include "compress/statistics/gathered_statistics.h"
+#include "compress/statistics/mlp_statistics.h"
+#include "model/layer_weights.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of smoothing. 4 bits: chosen on SmolLM2 moved off its grid (docs/low_bit.md).
+double exponent_of(const LowBitFormat& format) { return format.bits == 4 ? 0.25 : 0.5; }
+
+// Root mean squares of channels, whose mean products these are.
+std::vector<double> sizes_of(const DoubleMatrix& gram) {
+  std::vector<double> sizes = diagonal(gram);
+  for (double& size : sizes) size = std::sqrt(size);
+  return sizes;
+}
+
+// `neurons`: those that the layer has.
+Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
+                                 const io::ModelConfig& config, int64_t neurons) {
+  NMM_ASSIGN(const auto attention, read_attention_statistics(statistics, layer, config));
+  NMM_ASSIGN(const auto mlp, read_statistics(statistics, layer, config));
+  ChannelSizes sizes = {sizes_of(attention.in), sizes_of(attention.heads), sizes_of(mlp.in),
+                        sizes_of(mlp.neurons)};
+  sizes.neurons.resize(static_cast<size_t>(neurons));
+  return sizes;
+}
+
+Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint& checkpoint,
+                               const io::ModelConfig& config,
+                               const io::Quantization& quantization) {
+  NMM_ASSIGN(const DoubleMatrix head, read_head_statistics(statistics, config));
+  const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
+    return layer_sizes(statistics, layer, config, weights.mlp.neurons());
+  };
+  return smoothing_scales(
+      checkpoint, config, sizes, sizes_of(head),
+      [&](const std::string& tensor) { return exponent_of(quantization.of(tensor)); });
+}
+
+}  // namespace
+
+Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
+                                    const CalibratedRounding& rounding,
+                                    const io::Quantization& quantization, const fs::path& work) {
+  const StatisticsRequest wanted = {.folder = rounding.statistics,
+                                    .saved = rounding.saved,
+                                    .method = "whitened",
+                                    .what = Gathered::kAllLinears};
+  NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
+  RoundedByText rounded;
+  if (rounding.smooth) {
+    NMM_ASSIGN(rounded.scales,
+               scales_by(files.statistics, inputs.checkpoint, inputs.config, quantization));
+  }
+  if (!rounding.gptq) return rounded;
+  rounded.codes = work / "codes";
+  std::error_code error;
+  fs::create_directories(rounded.codes, error);
+  if (error) return fail("{}: cannot be created: {}", rounded.codes.string(), error.message());
+  const ModelRounding model = {
+      .checkpoint = inputs.checkpoint,
+      .config = inputs.config,
+      .format_of = [&](const std::string& tensor) { return quantization.of(tensor); },
+      .statistics = files.statistics,
+      .scales = rounded.scales};
+  NMM_TRY(round_model(model, rounded.codes, inputs.progress));
+  return rounded;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,221 @@
+// Scales, multipliers and zero points of a weight that is about to be rounded (ops/low_bit.h), by
+// the weighted squared error of its values, each rounded to nearest: the grid that codes are then
+// chosen on. For one instruction set; Highway includes this file once per target.
+
+#if defined(NEURONMM_COMPRESS_GROUP_FIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#undef NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#else
+#define NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#endif
+
+#include <array>
+#include <cmath>
+
+#include "compress/rounding/code_lanes-inl.h"
+#include "compress/rounding/row_grids.h"
+#include "ops/weights.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::compress {
+namespace HWY_NAMESPACE {
+
+using ops::GroupOf4Bits;
+using ops::kQuantGroup;
+
+using Lanes = std::array<float, kLanes>;
+using LaneGroups = std::array<GroupOf4Bits, kLanes>;
+
+constexpr float kNever = 1e30F;
+constexpr float kHalfSteps = 30;  // codes 0 ... 15 in the steps of zz
+constexpr int kFewestHalves = 8, kMostHalves = 23, kLargestMultiplier = 16;
+// Of the step that covers all values of a group: with fewer outliers covered the others are finer.
+constexpr float kShrunk[] = {1.0F, 0.94F, 0.88F, 0.82F, 0.76F, 0.7F};
+// The multiplier of a block's coarsest group; the range of bytes leaves little above 13. The first
+// fits with every zero point.
+constexpr int kTopMultipliers[] = {10, 8, 9, 11, 12, 13, 14, 15, 16};
+
+struct Tile {
+  const float* weight;      // [columns, kLanes]
+  const float* importance;  // [columns]
+  int64_t columns;
+};
+
+inline void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange range, Lanes& sum) {
+  sum.fill(0);
+  for (int64_t c = 0; c < tile.columns; ++c) {
+    const float* const w = tile.weight + c * kLanes;
+    for (int64_t r = 0; r < kLanes; ++r) {
+      const float error = w[r] - grid_value(nearest_code(w[r], grid, r, range), grid, r);
+      sum[static_cast<size_t>(r)] += tile.importance[c] * error * error;
+    }
+  }
+}
+
+// The smallest and the largest value of each lane, and 0.
+struct Extent {
+  Lanes low{}, high{};
+};
+
+inline Extent extent_of(const Tile& tile) {
+  Extent extent;
+  for (int64_t c = 0; c < tile.columns; ++c) {
+    for (size_t r = 0; r < kLanes; ++r) {
+      const float w = tile.weight[c * kLanes + static_cast<int64_t>(r)];
+      extent.low[r] = std::min(extent.low[r], w);
+      extent.high[r] = std::max(extent.high[r], w);
+    }
+  }
+  return extent;
+}
+
+// A group's best step and zero point while steps are free.
+struct FreeGroup {
+  Lanes step{};
+  std::array<int, kLanes> halves{};
+};
+
+inline int zero_halves(float low, float high) {
+  const float halves = high > low ? std::rint(kHalfSteps * -low / (high - low)) : 15.0F;
+  return std::clamp(static_cast<int>(halves), kFewestHalves, kMostHalves);
+}
+
+inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
+  const Extent extent = extent_of(tile);
+  FreeGroup best;
+  Lanes least, sum;
+  least.fill(kNever);
+  LaneGrid grid;
+  for (int shift = -2; shift <= 2; ++shift) {
+    for (const float shrunk : kShrunk) {
+      std::array<int, kLanes> halves;
+      for (size_t r = 0; r < kLanes; ++r) {
+        halves[r] = std::clamp(zero_halves(extent.low[r], extent.high[r]) + shift, kFewestHalves,
+                               kMostHalves);
+        const float below = 0.5F * static_cast<float>(halves[r]);
+        const float step =
+            shrunk * std::max(extent.high[r] / (range.highest - below), -extent.low[r] / below);
+        grid.set(static_cast<int64_t>(r), step, step * below);
+      }
+      squared_errors(tile, grid, range, sum);
+      for (size_t r = 0; r < kLanes; ++r) {
+        if (sum[r] >= least[r]) continue;
+        least[r] = sum[r];
+        best.step[r] = grid.step[r];
+        best.halves[r] = halves[r];
+      }
+    }
+  }
+  return best;
+}
+
+// The multiplier and zero point near the free ones that suit a scale best; adds the errors to
+// `total`.
+inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const Lanes& scale,
+                      LaneGroups& best, Lanes& total) {
+  Lanes least, sum;
+  least.fill(kNever);
+  LaneGrid grid;
+  for (int multiplier = -1; multiplier <= 1; ++multiplier) {
+    for (int shift = -1; shift <= 1; ++shift) {
+      LaneGroups tried;
+      for (size_t r = 0; r < kLanes; ++r) {
+        const float sc = scale[r] > 0 ? std::rint(free.step[r] / scale[r]) : 1.0F;
+        tried[r] = {std::clamp(static_cast<int>(sc) + multiplier, 1, kLargestMultiplier),
+                    std::clamp(free.halves[r] + shift, kFewestHalves, kMostHalves)};
+        grid.set(static_cast<int64_t>(r), scale[r] * static_cast<float>(tried[r].sc),
+                 scale[r] * static_cast<float>(tried[r].zero()));
+      }
+      squared_errors(tile, grid, range, sum);
+      for (size_t r = 0; r < kLanes; ++r) {
+        if (sum[r] >= least[r] || !tried[r].fits()) continue;
+        least[r] = sum[r];
+        best[r] = tried[r];
+      }
+    }
+  }
+  for (size_t r = 0; r < kLanes; ++r) total[r] += least[r];
+}
+
+// Every scale that gives the coarsest group one of the multipliers is tried with the best groups.
+inline void fit_block_of_groups(const float* weight, const float* importance, int64_t block,
+                                RowGrids& grids) {
+  const int64_t first = grids.first_group(block), count = grids.first_group(block + 1) - first;
+  std::vector<Tile> tiles;
+  std::vector<FreeGroup> free;
+  Lanes coarsest{};
+  for (int64_t g = first; g < first + count; ++g) {
+    const int64_t begin = g * grids.format.group;
+    tiles.push_back({weight + begin * kLanes, importance + begin, grids.group_end(g) - begin});
+    free.push_back(fit_free(tiles.back(), grids.range));
+    for (size_t r = 0; r < kLanes; ++r) coarsest[r] = std::max(coarsest[r], free.back().step[r]);
+  }
+  Lanes least;
+  least.fill(kNever);
+  std::vector<LaneGroups> tried(static_cast<size_t>(count));
+  for (const int top : kTopMultipliers) {
+    Lanes scale, total{};
+    for (size_t r = 0; r < kLanes; ++r) {
+      scale[r] = bf16_value(coarsest[r] / static_cast<float>(top));
+    }
+    for (size_t g = 0; g < tried.size(); ++g) {
+      fit_group(tiles[g], grids.range, free[g], scale, tried[g], total);
+    }
+    for (size_t r = 0; r < kLanes; ++r) {
+      if (total[r] >= least[r]) continue;
+      least[r] = total[r];
+      grids.scale[static_cast<size_t>(block * kLanes) + r] = scale[r];
+      for (size_t g = 0; g < tried.size(); ++g) {
+        grids.group[static_cast<size_t>(first + static_cast<int64_t>(g)) * kLanes + r] =
+            tried[g][r];
+      }
+    }
+  }
+}
+
+// The scale of a symmetric block: the one that covers all values, or a finer one.
+inline void fit_symmetric_block(const float* weight, const float* importance, int64_t block,
+                                RowGrids& grids) {
+  const int64_t begin = block * kQuantGroup;
+  const Tile tile = {weight + begin * kLanes, importance + begin, grids.block_end(block) - begin};
+  const Extent extent = extent_of(tile);
+  const float largest = 0.5F * (grids.range.highest - grids.range.lowest);
+  const float middle = grids.range.lowest + largest;
+  Lanes least, sum;
+  least.fill(kNever);
+  LaneGrid grid;
+  for (const float shrunk : kShrunk) {
+    for (size_t r = 0; r < kLanes; ++r) {
+      const float reach = std::max(extent.high[r], -extent.low[r]);
+      const float scale = bf16_value(shrunk * reach / largest);
+      grid.set(static_cast<int64_t>(r), scale, scale * middle);
+    }
+    squared_errors(tile, grid, grids.range, sum);
+    for (size_t r = 0; r < kLanes; ++r) {
+      if (sum[r] >= least[r]) continue;
+      least[r] = sum[r];
+      grids.scale[static_cast<size_t>(block * kLanes) + r] = grid.step[r];
+    }
+  }
+}
+
+// Sets scales and groups for `weight` [columns, kLanes]; importance [columns] > 0 weighs a column's
+// squared errors.
+inline void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
+  for (int64_t b = 0; b < grids.blocks(); ++b) {
+    if (grids.format.bits == 4) {
+      fit_block_of_groups(weight, importance, b, grids);
+    } else {
+      fit_symmetric_block(weight, importance, b, grids);
+    }
+  }
+  for (int64_t g = 0; g < grids.groups(); ++g) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) grids.update(g, lane);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::compress
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_COMPRESS_GROUP_FIT_INL_H_

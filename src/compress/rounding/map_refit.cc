@@ -1,0 +1,23 @@
+#include "compress/rounding/map_refit.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// I + aᵀ·b.
+DoubleMatrix identity_plus(const DoubleMatrix& a, const DoubleMatrix& b) {
+  DoubleMatrix sum = multiply(a, Transpose::kYes, b, Transpose::kNo);
+  for (int64_t i = 0; i < sum.rows(); ++i) sum(i, i) += 1.0;
+  return sum;
+}
+
+}  // namespace
+
+// (I + R'R) X = (I + R'M) W, the normal equations.
+Result<DoubleMatrix> fitted_to_rounded_map(const DoubleMatrix& weight, const DoubleMatrix& map,
+                                           const DoubleMatrix& rounded) {
+  return solve_positive(
+      identity_plus(rounded, rounded),
+      multiply(identity_plus(rounded, map), Transpose::kNo, weight, Transpose::kNo));
+}
+
+}  // namespace neuronmm::compress

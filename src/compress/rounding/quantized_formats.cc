@@ -1,0 +1,91 @@
+#include "compress/rounding/quantized_formats.h"
+
+#include "io/quantization.h"
+#include "model/tensor_specs.h"
+#include "ops/low_bit.h"
+
+namespace neuronmm::compress {
+
+QuantizedFormats quantized_formats(int bits, std::optional<int> group,
+                                   std::optional<int> lm_head_bits) {
+  constexpr int kGroup = 16, kHeadBitsBeside4 = 6;
+  const auto format = [&](int of_bits) {
+    LowBitFormat of = {.bits = of_bits};
+    if (of_bits == 4) of.group = group.value_or(kGroup);
+    return of;
+  };
+  return {format(bits), format(lm_head_bits.value_or(bits == 4 ? kHeadBitsBeside4 : bits)), {}};
+}
+
+Result<WeightFormats> parse_weights(std::string_view name, std::optional<int> group,
+                                    std::optional<int> lm_head_bits) {
+  WeightFormats weights;
+  for (const auto& [known, bits] :
+       {std::pair("int8", 8), std::pair("int6", 6), std::pair("int4", 4)}) {
+    if (name == known) weights = quantized_formats(bits, group, lm_head_bits);
+  }
+  if (!weights && name != "original") {
+    return fail("weights: expected original, int8, int6 or int4, found \"{}\"", name);
+  }
+  if (!weights && lm_head_bits) {
+    return fail("lm_head_bits: only rounded weights have them, found weights {}", name);
+  }
+  if (group && (!weights || (weights->linear.bits != 4 && weights->lm_head.bits != 4))) {
+    return fail("group: only weights of 4 bits have groups, found weights {}", name);
+  }
+  return weights;
+}
+
+std::string weights_text(const WeightFormats& weights) {
+  if (!weights) return "original";
+  io::Quantization quantization = {weights->linear};
+  if (weights->lm_head != weights->linear) quantization.exceptions["lm_head"] = weights->lm_head;
+  return io::quantization_text(quantization);
+}
+
+std::string bits_tag(const LowBitFormat& format) {
+  return format.bits == 8 ? "int8" : fmt::format("{}-bit", format.bits);
+}
+
+io::Quantization quantization_of(const QuantizedFormats& formats, const io::ModelConfig& config,
+                                 const std::vector<std::string>& tensors) {
+  io::Quantization quantization = {formats.linear, formats.exceptions};
+  for (const std::string& name : tensors) {
+    constexpr std::string_view kMap = "_pivot_proj.weight";
+    if (formats.linear == kMapFormat || !name.ends_with(kMap)) continue;
+    const size_t first = name.rfind('.', name.size() - kMap.size()) + 1;
+    quantization.exceptions[name.substr(first, name.rfind('.') - first)] = kMapFormat;
+  }
+  if (formats.lm_head != formats.linear) {
+    quantization.exceptions[config.tie_word_embeddings ? "embed_tokens" : "lm_head"] =
+        formats.lm_head;
+  }
+  return quantization;
+}
+
+std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
+                                                const io::ModelConfig& config) {
+  if (!weights) return std::nullopt;
+  std::vector<std::string> names;
+  for (const io::TensorSpec& spec : model::tensor_specs(config)) names.push_back(spec.name);
+  return quantization_of(*weights, config, names);
+}
+
+// For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
+// bits, a byte per group.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding) {
+  if (!rounding) return {spec};
+  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
+  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  std::vector<io::TensorSpec> specs = {
+      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
+      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
+  if (rounding->bits != 4) return specs;
+  specs.push_back(
+      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
+  return specs;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,122 @@
+#include "compress/rounding/round_model.h"
+
+#include <optional>
+#include <vector>
+
+#include "base/freed_memory.h"
+#include "base/interrupt.h"
+#include "compress/rounding/mlp_rounding.h"
+#include "compress/statistics/mlp_statistics.h"
+#include "model/layer_weights.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RoundingRun {
+ public:
+  RoundingRun(const ModelRounding& rounding, const fs::path& work)
+      : run_(rounding), tensors_(run_, work), prefix_(model::tensor_prefix(rounding.checkpoint)) {}
+
+  // What is rounded between two looks at an interrupt: q and k, v, o and the MLP of a layer.
+  int64_t steps() const { return 4 * run_.config.num_hidden_layers + 1; }
+  Status round(int64_t step) const {
+    const int64_t layer = step / 4;
+    if (layer == run_.config.num_hidden_layers) {
+      return_freed_memory();  // the head is larger than what the layers let go of
+      return round_head();
+    }
+    const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
+    const auto attention = [&](const char* which) {
+      return fmt::format("{}self_attn.{}_proj.weight", at, which);
+    };
+    switch (step % 4) {
+      case 0:
+        return round_readers({attention("q"), attention("k")},
+                             [&] { return of_attention(layer, &AttentionStatistics::in); });
+      case 1:
+        return round_readers({attention("v")},
+                             [&] { return of_attention(layer, &AttentionStatistics::mixed); });
+      case 2:
+        return round_readers({attention("o")},
+                             [&] { return of_attention(layer, &AttentionStatistics::heads); });
+      default:
+        return round_mlp_of(layer, at + "mlp.");
+    }
+  }
+
+ private:
+  using Gram = std::function<Result<DoubleMatrix>()>;
+
+  // All that read the same have the same factors of columns. The Gram matrix is read and factorized
+  // only if one of the tensors is not there yet.
+  Status round_readers(const std::vector<std::string>& tensors, const Gram& read_gram) const {
+    std::optional<RoundingGram> gram;
+    for (const std::string& tensor : tensors) {
+      if (tensors_.finished(tensor)) continue;
+      if (!gram) {
+        NMM_ASSIGN(DoubleMatrix inputs, read_gram());
+        NMM_ASSIGN(gram, RoundingGram::of(
+                             divided_inputs(std::move(inputs), tensors_.input_factors(tensor))));
+      }
+      NMM_TRY(tensors_.round(tensor, tensors_.weight(tensor), *gram));
+    }
+    return {};
+  }
+
+  Status round_mlp_of(int64_t layer, const std::string& prefix) const {
+    NMM_ASSIGN(const auto weights, model::layer_weights(run_.checkpoint, run_.config, layer));
+    return round_mlp(tensors_, weights.mlp, prefix,
+                     [&] { return read_statistics(run_.statistics, layer, run_.config); });
+  }
+
+  Status round_head() const {
+    const bool tied = run_.config.tie_word_embeddings;
+    return round_readers({tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight"},
+                         [&] { return read_head_statistics(run_.statistics, run_.config); });
+  }
+
+  Result<DoubleMatrix> of_attention(int64_t layer, DoubleMatrix AttentionStatistics::*which) const {
+    NMM_ASSIGN(auto statistics, read_attention_statistics(run_.statistics, layer, run_.config));
+    return std::move(statistics.*which);
+  }
+
+  const ModelRounding& run_;
+  TensorRounding tensors_;
+  std::string prefix_;
+};
+
+// Names and shapes of all tensors, before hours of work.
+Status check_layers(const ModelRounding& rounding) {
+  for (int64_t layer = 0; layer < rounding.config.num_hidden_layers; ++layer) {
+    const auto weights = model::layer_weights(rounding.checkpoint, rounding.config, layer);
+    if (!weights.ok()) return weights.error();
+  }
+  return {};
+}
+
+}  // namespace
+
+Status round_model(const ModelRounding& rounding, const fs::path& work, Progress& progress) {
+  NMM_TRY(check_layers(rounding));
+  keep_freed_memory();
+  const RoundingRun run(rounding, work);
+  progress.start("rounding", run.steps());
+  for (int64_t step = 0; step < run.steps(); ++step) {
+    if (interrupted()) {
+      return interrupted_error(fmt::format(
+          "the weights rounded so far are kept in {}; run the same command again to go on",
+          work.parent_path().string()));
+    }
+    NMM_TRY(run.round(step));
+    const int64_t layer = step / 4;
+    progress.update(step + 1, layer == rounding.config.num_hidden_layers
+                                  ? "the LM head"
+                                  : fmt::format("layer {}", layer));
+  }
+  progress.finish();
+  return {};
+}
+
+}  // namespace neuronmm::compress

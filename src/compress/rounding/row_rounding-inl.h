@@ -1,0 +1,397 @@
+// kLanes rows of a weight on their way to codes. J is what rounding costs: the sum over rows of
+// e·H·eᵀ, e = w - value, H the damped Gram matrix of the layer's input.
+//
+//   round_in_order   grids by the diagonal of H, then column after column the nearest code of what
+//                    is wanted once all earlier errors are known (GPTQ, which is Babai's nearest
+//                    plane: with H = U·Uᵀ, U upper triangular, J is the squared norm of e·U, and a
+//                    column of it only holds errors of columns that came before)
+//   sweep            blocks of kQuantGroup columns, each once more given all others: optionally
+//                    other groups and another scale, then codes by coordinate descent. J falls.
+//
+// For one instruction set; Highway includes this file once per target.
+
+#if defined(NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_
+#undef NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_
+#else
+#define NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_
+#endif
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compress/linear_algebra/blas.h"
+#include "compress/rounding/group_fit-inl.h"
+#include "compress/rounding/row_rounding.h"
+#include "ops/weights.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::compress {
+namespace HWY_NAMESPACE {
+
+using ops::GroupOf4Bits;
+
+// Columns whose errors reach each other one by one; all earlier ones come in one matrix product.
+constexpr int64_t kOrderBlock = 64;
+// Passes of the coordinate descent over a block: the second finds little, and costs little beside
+// the matrix product that brings the block's gradient.
+constexpr int kPasses = 2;
+// The same of the coordinate descent: a gradient of so many columns stays in the first cache.
+constexpr int64_t kDescentColumns = 32;
+// The largest group of 4 bits.
+constexpr int64_t kMostColumns = 32;
+// What a group's multiplier and twice its zero point may move by in a sweep.
+constexpr int kMultiplierSteps = 1, kZeroSteps = 2;
+
+constexpr size_t kNearby = (2 * kMultiplierSteps + 1) * (2 * kZeroSteps + 1);
+
+// One of the groups around the present one.
+inline GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
+  constexpr int kZeros = 2 * kZeroSteps + 1;
+  const int sc = static_cast<int>(choice) / kZeros - kMultiplierSteps;
+  const int zz = static_cast<int>(choice) % kZeros - kZeroSteps;
+  return {std::clamp(present.sc + sc, 1, 16), std::clamp(present.zz + zz, 8, 23)};
+}
+
+using GroupTile = std::array<float, kMostColumns * kLanes>;
+using DescentTile = std::array<float, kDescentColumns * kLanes>;
+using LaneValues = std::array<float, kLanes>;
+
+struct Columns {
+  int64_t first, last;
+};
+
+// product [kLanes, n] = kept · product + rows [kLanes, k] · matrix [k, n] of leading dimension
+// `stride`.
+inline void multiply_tile(const float* rows, const float* matrix, int64_t k, int64_t n,
+                          int64_t stride, float kept, float* product) {
+  blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(kLanes),
+               static_cast<int>(n), static_cast<int>(k), 1.0F, rows, static_cast<int>(kLanes),
+               matrix, static_cast<int>(stride), kept, product, static_cast<int>(kLanes));
+}
+
+// A group whose columns are rounded one after the other, each by what the errors before it ask for
+// (nearest plane); target [count, kLanes].
+struct GroupTrial {
+  const float* target;
+  const float* upper;  // [count, stride], column-major
+  int64_t count, stride;
+
+  // codes [count, kLanes], J of each lane.
+  void round(const LaneGrid& grid, CodeRange range, GroupTile& codes, LaneValues& cost) const {
+    GroupTile wanted;
+    std::fill_n(wanted.begin(), count * kLanes, 0.0F);
+    cost.fill(0);
+    for (int64_t j = 0; j < count; ++j) {
+      const float pivot = upper[j * stride + j], inverse = 1.0F / pivot;
+      float* const code = codes.data() + j * kLanes;
+      const float* const t = target + j * kLanes;
+      const float* const sum = wanted.data() + j * kLanes;
+      LaneValues error;
+      for (int64_t r = 0; r < kLanes; ++r) {
+        code[r] = nearest_code(t[r] + sum[r] * inverse, grid, r, range);
+        error[static_cast<size_t>(r)] = t[r] - grid_value(code[r], grid, r);
+        const float residual = sum[r] + pivot * error[static_cast<size_t>(r)];
+        cost[static_cast<size_t>(r)] += residual * residual;
+      }
+      for (int64_t k = j + 1; k < count; ++k) {
+        add_column(upper[k * stride + j], error.data(), wanted.data() + k * kLanes);
+      }
+    }
+  }
+
+  // J of errors from the target.
+  void cost_of(const float* errors, LaneValues& cost) const {
+    cost.fill(0);
+    for (int64_t j = 0; j < count; ++j) {
+      LaneValues residual{};
+      for (int64_t i = 0; i <= j; ++i) {
+        add_column(upper[j * stride + i], errors + i * kLanes, residual.data());
+      }
+      for (size_t r = 0; r < kLanes; ++r) cost[r] += residual[r] * residual[r];
+    }
+  }
+};
+
+// x [count, kLanes] with x·U·Uᵀ = b, in place of b.
+inline void solve_group(const float* upper, int64_t count, int64_t stride, float* b) {
+  for (int64_t j = 0; j < count; ++j) {  // y = x·U, from the last column on
+    const int64_t k = count - 1 - j;
+    float* const y = b + k * kLanes;
+    for (int64_t i = k + 1; i < count; ++i) add_column(-upper[i * stride + k], b + i * kLanes, y);
+    for (int64_t r = 0; r < kLanes; ++r) y[r] /= upper[k * stride + k];
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    float* const x = b + k * kLanes;
+    for (int64_t i = 0; i < k; ++i) add_column(-upper[k * stride + i], b + i * kLanes, x);
+    for (int64_t r = 0; r < kLanes; ++r) x[r] /= upper[k * stride + k];
+  }
+}
+
+class RowRounding {
+ public:
+  // weight [columns, kLanes]; group_roots those of `gram` for 4 bits. Both must outlive it.
+  RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
+              ops::LowBitFormat format, std::vector<float> weight);
+
+  void round_in_order();
+  void sweep(bool choose_grids);
+
+  // The codes; nothing is left.
+  RoundedRows take() { return {std::move(grids_), std::move(code_)}; }
+
+ private:
+  void place(int64_t column, const float* target);
+  void set_error(int64_t column);
+  void choose_groups(int64_t block, float* gradient);
+  void choose_group(int64_t group, const float* gradient);
+  LaneGrid trial_grid(int64_t group, std::span<const ops::GroupOf4Bits> present,
+                      size_t choice) const;
+  void fit_scale(int64_t block, float* gradient);
+  void descend(const Columns& block, float* gradient);
+  void descend_part(const Columns& part, const float* gradient, DescentTile& changes);
+  void add_changes(const Columns& block, const Columns& changed, const float* changes,
+                   float* gradient) const;
+
+  const RoundingGram& gram_;
+  const std::vector<float>& group_roots_;
+  RowGrids grids_;
+  std::vector<float> weight_, error_;  // [columns, kLanes]
+  std::vector<uint8_t> code_;          // [columns, kLanes]
+};
+
+inline RowRounding::RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
+                                ops::LowBitFormat format, std::vector<float> weight)
+    : gram_(gram),
+      group_roots_(group_roots),
+      grids_(format, gram.columns),
+      weight_(std::move(weight)),
+      error_(weight_.size()),
+      code_(weight_.size()) {
+  fit_grids(weight_.data(), gram_.diagonal.data(), grids_);
+}
+
+inline void RowRounding::set_error(int64_t column) {
+  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
+  const float* const w = weight_.data() + column * kLanes;
+  const uint8_t* const code = code_.data() + column * kLanes;
+  float* const error = error_.data() + column * kLanes;
+  for (int64_t r = 0; r < kLanes; ++r) {
+    error[r] = w[r] - grid_value(static_cast<float>(code[r]), grid, r);
+  }
+}
+
+inline void RowRounding::place(int64_t column, const float* target) {
+  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
+  uint8_t* const code = code_.data() + column * kLanes;
+  for (int64_t r = 0; r < kLanes; ++r) {
+    code[r] =
+        static_cast<uint8_t>(static_cast<int>(nearest_code(target[r], grid, r, grids_.range)));
+  }
+  set_error(column);
+}
+
+inline void RowRounding::round_in_order() {
+  const int64_t size = gram_.columns;
+  std::vector<float> errors(error_.size());  // in the order of rounding
+  std::vector<float> sums(kOrderBlock * kLanes);
+  for (int64_t first = 0; first < size; first += kOrderBlock) {
+    const int64_t count = std::min(kOrderBlock, size - first);
+    multiply_tile(errors.data(), gram_.upper.data() + first * size, first, count, size, 0.0F,
+                  sums.data());
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t column = gram_.order[static_cast<size_t>(first + j)];
+      const float* const row = gram_.upper.data() + first + j;  // of U; U(first + j, k) at k · size
+      const float inverse = 1.0F / row[(first + j) * size];
+      LaneValues target;
+      for (int64_t r = 0; r < kLanes; ++r) {
+        target[static_cast<size_t>(r)] = weight_[static_cast<size_t>(column * kLanes + r)] +
+                                         sums[static_cast<size_t>(j * kLanes + r)] * inverse;
+      }
+      place(column, target.data());
+      const float* const error = error_.data() + column * kLanes;
+      std::copy_n(error, kLanes, errors.data() + (first + j) * kLanes);
+      for (int64_t k = j + 1; k < count; ++k) {
+        add_column(row[(first + k) * size], error, sums.data() + k * kLanes);
+      }
+    }
+  }
+}
+
+// The gradient of a block [first, last), half of J's, after `changes` of the errors of its columns
+// [begin, end).
+inline void RowRounding::add_changes(const Columns& block, const Columns& changed,
+                                     const float* changes, float* gradient) const {
+  multiply_tile(changes, gram_.h.data() + block.first * gram_.columns + changed.first,
+                changed.last - changed.first, block.last - block.first, gram_.columns, 1.0F,
+                gradient);
+}
+
+inline void RowRounding::sweep(bool choose_grids) {
+  const int64_t size = gram_.columns;
+  std::vector<float> gradient(ops::kQuantGroup * kLanes);  // half of J's: e·H
+  for (int64_t b = 0; b < grids_.blocks(); ++b) {
+    const int64_t first = b * ops::kQuantGroup;
+    multiply_tile(error_.data(), gram_.h.data() + first * size, size, grids_.block_end(b) - first,
+                  size, 0.0F, gradient.data());
+    if (choose_grids) {
+      if (grids_.format.bits == 4) choose_groups(b, gradient.data());
+      fit_scale(b, gradient.data());
+    }
+    for (int pass = 0; pass < kPasses; ++pass) {
+      descend({first, grids_.block_end(b)}, gradient.data());
+    }
+  }
+}
+
+inline void RowRounding::descend(const Columns& block, float* gradient) {
+  DescentTile changes;
+  for (int64_t first = block.first; first < block.last; first += kDescentColumns) {
+    const Columns part = {first, std::min(block.last, first + kDescentColumns)};
+    descend_part(part, gradient + (first - block.first) * kLanes, changes);
+    add_changes(block, part, changes.data(), gradient);
+  }
+}
+
+// A code's cost is a parabola around where the gradient is 0.
+inline void RowRounding::descend_part(const Columns& part, const float* gradient,
+                                      DescentTile& changes) {
+  DescentTile own;  // the gradient, with what the part has changed
+  std::copy_n(gradient, (part.last - part.first) * kLanes, own.begin());
+  LaneValues target;
+  for (int64_t c = part.first; c < part.last; ++c) {
+    const float inverse = 1.0F / gram_.diagonal[static_cast<size_t>(c)];
+    const float* const error = error_.data() + c * kLanes;
+    const float* const w = weight_.data() + c * kLanes;
+    const float* const g = own.data() + (c - part.first) * kLanes;
+    float* const change = changes.data() + (c - part.first) * kLanes;
+    for (int64_t r = 0; r < kLanes; ++r) {
+      change[r] = -error[r];
+      target[static_cast<size_t>(r)] = w[r] - error[r] + g[r] * inverse;
+    }
+    place(c, target.data());
+    for (int64_t r = 0; r < kLanes; ++r) change[r] += error[r];
+    const float* const h = gram_.h.data() + c * gram_.columns;
+    for (int64_t k = c + 1; k < part.last; ++k) {
+      add_column(h[k], change, own.data() + (k - part.first) * kLanes);
+    }
+  }
+}
+
+// Of each group the multiplier, zero point and codes near the present ones that cost least.
+inline void RowRounding::choose_groups(int64_t block, float* gradient) {
+  const Columns all = {block * ops::kQuantGroup, grids_.block_end(block)};
+  for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
+    const Columns own = {g * grids_.format.group, grids_.group_end(g)};
+    GroupTile change;
+    float* const error = error_.data() + own.first * kLanes;
+    const int64_t count = (own.last - own.first) * kLanes;
+    for (int64_t i = 0; i < count; ++i) change[static_cast<size_t>(i)] = -error[i];
+    choose_group(g, gradient + (own.first - all.first) * kLanes);
+    for (int64_t c = own.first; c < own.last; ++c) set_error(c);
+    for (int64_t i = 0; i < count; ++i) change[static_cast<size_t>(i)] += error[i];
+    add_changes(all, own, change.data(), gradient);
+  }
+}
+
+// Where J is least of what this group could be, all others as they are, its values differ from the
+// present ones by gradient · H⁻¹ of the group's own part of H; J grows from there as that part
+// says.
+inline void RowRounding::choose_group(int64_t g, const float* gradient) {
+  const int64_t stride = grids_.format.group, begin = g * stride;
+  const int64_t count = grids_.group_end(g) - begin;
+  const float* const upper = group_roots_.data() + begin * stride;
+  GroupTile away, target, codes;
+  std::copy_n(gradient, count * kLanes, away.begin());
+  solve_group(upper, count, stride, away.data());
+  for (int64_t i = 0; i < count * kLanes; ++i) {
+    const auto at = static_cast<size_t>(i), in_row = static_cast<size_t>(begin * kLanes + i);
+    target[at] = weight_[in_row] - error_[in_row] + away[at];
+  }
+  const GroupTrial trial = {target.data(), upper, count, stride};
+  LaneValues least, cost;
+  trial.cost_of(away.data(), least);
+  GroupOf4Bits* const chosen = grids_.group.data() + g * kLanes;
+  std::array<GroupOf4Bits, kLanes> present;
+  std::copy_n(chosen, kLanes, present.begin());
+  for (size_t choice = 0; choice < kNearby; ++choice) {
+    const LaneGrid grid = trial_grid(g, present, choice);
+    trial.round(grid, grids_.range, codes, cost);
+    for (size_t r = 0; r < kLanes; ++r) {
+      const GroupOf4Bits tried = nearby(present[r], choice);
+      if (cost[r] >= least[r] || !tried.fits()) continue;
+      least[r] = cost[r];
+      chosen[r] = tried;
+      for (int64_t c = 0; c < count; ++c) {
+        const auto at = static_cast<size_t>(c * kLanes) + r;
+        code_[static_cast<size_t>(begin * kLanes) + at] = static_cast<uint8_t>(codes[at]);
+      }
+    }
+  }
+  for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
+}
+
+// Each lane's grid with its choice beside the present group.
+inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits> present,
+                                        size_t choice) const {
+  const float* const scale = grids_.scale.data() + grids_.block_of_group(g) * kLanes;
+  LaneGrid grid;
+  for (int64_t r = 0; r < kLanes; ++r) {
+    const GroupOf4Bits tried = nearby(present[static_cast<size_t>(r)], choice);
+    grid.set(r, scale[r] * static_cast<float>(tried.sc),
+             scale[r] * static_cast<float>(tried.zero()));
+  }
+  return grid;
+}
+
+// The scale that is best for the block's bytes: J is a parabola of it.
+inline void RowRounding::fit_scale(int64_t block, float* gradient) {
+  const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
+  const int64_t count = last - first;
+  std::vector<float> unit(static_cast<size_t>(count * kLanes)), moved(unit.size());
+  float* const scale = grids_.scale.data() + block * kLanes;
+  LaneValues along{}, curvature{};
+  for (int64_t c = 0; c < count; ++c) {
+    for (int64_t r = 0; r < kLanes; ++r) {
+      const auto at = static_cast<size_t>(c * kLanes + r);
+      const size_t in_row = static_cast<size_t>(first * kLanes) + at;
+      unit[at] = scale[r] > 0 ? (weight_[in_row] - error_[in_row]) / scale[r] : 0.0F;
+    }
+  }
+  multiply_tile(unit.data(), gram_.h.data() + first * gram_.columns + first, count, count,
+                gram_.columns, 0.0F, moved.data());
+  for (int64_t c = 0; c < count; ++c) {
+    for (size_t r = 0; r < kLanes; ++r) {
+      const size_t at = static_cast<size_t>(c * kLanes) + r;
+      along[r] += unit[at] * gradient[at];
+      curvature[r] += unit[at] * moved[at];
+    }
+  }
+  LaneValues step;
+  for (size_t r = 0; r < kLanes; ++r) {
+    const float best = curvature[r] > 0 ? scale[r] + along[r] / curvature[r] : scale[r];
+    const float rounded = best > 0 ? bf16_value(best) : scale[r];
+    step[r] = rounded - scale[r];
+    // Rounding the scale may have taken the gain away.
+    if (step[r] * (step[r] * curvature[r] - 2 * along[r]) >= 0) step[r] = 0;
+    scale[r] += step[r];
+  }
+  for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
+  }
+  for (int64_t c = 0; c < count; ++c) {
+    set_error(first + c);
+    for (size_t r = 0; r < kLanes; ++r) {
+      const size_t at = static_cast<size_t>(c * kLanes) + r;
+      gradient[at] -= step[r] * moved[at];
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::compress
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_

@@ -1,0 +1,106 @@
+#include "compress/sizes/measured_losses.h"
+
+#include <cmath>
+
+#include "base/freed_memory.h"
+#include "base/interrupt.h"
+#include "compress/sizes/measured_file.h"
+#include "compress/sizes/shape_search.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path measured_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("measured-{:05}.safetensors", layer);
+}
+
+// Layers that are to be measured and have not been.
+std::vector<int64_t> unmeasured_layers(const MeasureRequest& request, const fs::path& work) {
+  std::vector<int64_t> layers;
+  for (int64_t layer = 0; layer < std::ssize(request.shapes); ++layer) {
+    if (request.shapes[static_cast<size_t>(layer)] == io::MlpShape{}) continue;
+    if (!read_measured(measured_path(work, layer))) layers.push_back(layer);
+  }
+  return layers;
+}
+
+Error stopped(int64_t layer, const MeasureRequest& request, const fs::path& work) {
+  return interrupted_error(
+      fmt::format("losses of {} of {} layers are measured and kept in {}; run the same command "
+                  "again to go on",
+                  layer, request.shapes.size(), work.parent_path().string()));
+}
+
+Status measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
+                     const fs::path& work, const DenseReference& reference, int64_t layer) {
+  double measured = 0.0;
+  NMM_TRY(request.narrowed(
+      layer, [&](const ops::MlpWeight& mlp) { measured = reference.divergence_with(layer, mlp); }));
+  if (!std::isfinite(measured)) {
+    return fail("{}: the model makes NaN or infinity of the calibration text",
+                inputs.checkpoint.folder().string());
+  }
+  return save_measured(measured_path(work, layer), measured);
+}
+
+Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& request,
+                      const fs::path& work, const std::vector<int64_t>& layers) {
+  const int64_t all = std::ssize(request.shapes);
+  NMM_TRY(request.narrow());
+  return_freed_memory();
+  NMM_ASSIGN(const auto reference, DenseReference::run(inputs, inputs.text->held_out));
+  inputs.progress.start("measuring losses", all);
+  for (const int64_t layer : layers) {
+    if (interrupted()) return stopped(layer, request, work);
+    NMM_TRY(measure_layer(inputs, request, work, reference, layer));
+    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
+  }
+  inputs.progress.finish();
+  return {};
+}
+
+// 0 where there is none: a loss that is predicted or measured to be nothing tells of no other size.
+double factor_of(double predicted, double measured) {
+  return predicted > 0.0 && measured > 0.0 ? measured / predicted : 0.0;
+}
+
+}  // namespace
+
+Result<std::vector<double>> measure_losses(const CompressionInputs& inputs,
+                                           const MeasureRequest& request, const fs::path& work) {
+  const std::vector<int64_t> layers = unmeasured_layers(request, work);
+  if (!layers.empty()) NMM_TRY(measure_layers(inputs, request, work, layers));
+  std::vector<double> measured(request.shapes.size());
+  for (size_t layer = 0; layer < measured.size(); ++layer) {
+    if (request.shapes[layer] == io::MlpShape{}) continue;
+    const fs::path path = measured_path(work, static_cast<int64_t>(layer));
+    const auto saved = read_measured(path);
+    if (!saved) return fail("{}: cannot be read", path.string());
+    measured[layer] = *saved;
+  }
+  return measured;
+}
+
+void correct_losses(const std::vector<io::MlpShape>& shapes, const std::vector<double>& measured,
+                    std::vector<PredictedLosses>& losses) {
+  std::vector<double> factors;
+  double sum = 0.0, count = 0.0;
+  for (size_t layer = 0; layer < losses.size(); ++layer) {
+    factors.push_back(factor_of(loss_of(losses[layer], shapes[layer]), measured[layer]));
+    if (factors.back() == 0.0) continue;
+    sum += std::log(factors.back());
+    ++count;
+  }
+  const double mean = count > 0.0 ? std::exp(sum / count) : 1.0;
+  for (size_t layer = 0; layer < losses.size(); ++layer) {
+    const double factor = factors[layer] > 0.0 ? factors[layer] : mean;
+    PredictedLosses& curves = losses[layer];
+    for (auto* curve : {&curves.gate, &curves.up, &curves.input, &curves.output, &curves.neurons}) {
+      for (double& value : *curve) value *= factor;
+    }
+  }
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,98 @@
+#include "compress/sizes/predicted_loss.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/parallel.h"
+#include "compress/factors/fewer_neurons.h"
+#include "compress/factors/neuron_order.h"
+#include "compress/factors/pivoting.h"
+
+namespace neuronmm::compress {
+namespace {
+
+double squares(const double* values, int64_t count) {
+  return std::inner_product(values, values + count, values, 0.0);
+}
+
+// With C = L·Lᵀ in the order of the neurons, column k of weighted·L is what neuron k adds to the
+// first k.
+std::vector<double> neuron_losses(const DoubleMatrix& added) {
+  std::vector<double> loss(static_cast<size_t>(added.columns()) + 1);
+  for (int64_t k = added.columns(); k-- > 0;) {
+    loss[static_cast<size_t>(k)] =
+        loss[static_cast<size_t>(k) + 1] + 0.5 * squares(added.column(k), added.rows());
+  }
+  return loss;
+}
+
+// weighted·C·weightedᵀ, from weighted·L·Lᵀ·weightedᵀ, which has C with the ridge.
+DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weighted,
+                             double ridge) {
+  DoubleMatrix energies = product_with_transposed(weighted, weighted);
+  for (int64_t j = 0; j < energies.columns(); ++j) energies.scale_column(j, -ridge);
+  add(product_with_transposed(added, added), energies);
+  return energies;
+}
+
+// An eigendecomposition runs on one thread: several of them run side by side.
+Status side_by_side(const std::vector<std::function<Status()>>& tasks) {
+  std::vector<Status> done(tasks.size());
+  parallel_for(std::ssize(tasks),
+               [&](int64_t i) { done[static_cast<size_t>(i)] = tasks[static_cast<size_t>(i)](); });
+  for (const Status& status : done) NMM_TRY(status);
+  return {};
+}
+
+std::function<Status()> root_of(const DoubleMatrix& gram, DoubleMatrix& root) {
+  return [&gram, &root]() -> Status {
+    NMM_ASSIGN(root, whitening_root(gram));
+    return {};
+  };
+}
+
+std::function<Status()> losses_of(const DoubleMatrix& square, const DoubleMatrix& root,
+                                  std::vector<double>& losses) {
+  return [&square, &root, &losses]() -> Status {
+    NMM_ASSIGN(losses, input_losses(square, root));
+    return {};
+  };
+}
+
+Status predict_inputs(const DenseMlp& mlp, const MlpMetric& metric, const DoubleMatrix& root,
+                      PredictedLosses& losses) {
+  const DoubleMatrix gate = weighted_square({{&mlp.gate_t, metric.gate}});
+  const DoubleMatrix up = weighted_square({{&mlp.up_t, metric.up}});
+  DoubleMatrix both = gate;
+  add(up, both);
+  return side_by_side({losses_of(gate, root, losses.gate), losses_of(up, root, losses.up),
+                       losses_of(both, root, losses.input)});
+}
+
+}  // namespace
+
+Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
+                                       const MlpMetric& metric) {
+  PredictedLosses losses;
+  DoubleMatrix root, metric_root;
+  NMM_TRY(side_by_side({root_of(statistics.in, root), root_of(metric.out, metric_root)}));
+  NMM_TRY(predict_inputs(mlp, metric, root, losses));
+  DoubleMatrix weighted = multiply(metric_root, Transpose::kYes, mlp.down_t, Transpose::kNo);
+  const double ridge = neuron_ridge(statistics.neurons);
+  {
+    DoubleMatrix gram = statistics.neurons;
+    add_to_diagonal(ridge, gram);
+    NMM_ASSIGN(losses.order, neuron_order(weighted, std::move(gram)));
+  }
+  DoubleMatrix gram = statistics.neurons.at(losses.order, losses.order);
+  add_to_diagonal(ridge, gram);
+  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
+  weighted = weighted.columns_at(losses.order);
+  const DoubleMatrix added = multiply_lower(weighted, factor);
+  losses.neurons = neuron_losses(added);
+  NMM_ASSIGN(losses.output, losses_of_ranks(output_energies(added, weighted, ridge)));
+  return losses;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,262 @@
+#include "compress/statistics/layerwise_pass.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/freed_memory.h"
+#include "compress/statistics/data_parallel.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "model/rope.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHiddenName = "hidden";
+std::string sum_name(size_t which) { return fmt::format("sum_{}", which); }
+std::string group_sum_name(size_t which) { return fmt::format("group_sum_{}", which); }
+
+template <typename Owner>
+std::span<const std::byte> bytes_of(const Owner& matrix, int64_t size) {
+  return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(size)));
+}
+
+// A tensor of the saved state, if it is exactly what this run would have saved.
+bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
+         const Shape& shape) {
+  const auto found = file.tensors().find(name);
+  return found != file.tensors().end() && found->second.dtype == dtype &&
+         found->second.shape == shape;
+}
+
+}  // namespace
+
+Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const fs::path& work,
+                                          const Settings& settings) {
+  keep_freed_memory();
+  const io::ModelConfig& config = inputs.config;
+  LayerwisePass pass(inputs);
+  pass.work_ = work;
+  pass.settings_ = settings;
+  pass.held_ = std::make_unique<Held>();
+  pass.held_->rotary = model::rotary_embedding(config);
+  pass.held_->cache = inputs.backend.make_kv_cache(
+      {1, config.num_key_value_heads, config.head_dim, inputs.text->longest()});
+  pass.num_layers_ = config.num_hidden_layers;
+  pass.hidden_size_ = config.hidden_size;
+  if (settings.sums.empty()) {
+    pass.settings_.sums.assign(2, {config.hidden_size, config.hidden_size});
+  }
+  pass.groups_ = sequence_groups(pass.sequences());
+  pass.first_row_ = {0};
+  for (const auto& sequence : pass.sequences()) {
+    pass.first_row_.push_back(pass.first_row_.back() + std::ssize(sequence));
+  }
+  // The hidden states of all of the text stay in memory, so that each layer's weights are read
+  // once.
+  pass.hidden_ = Matrix(pass.first_row_.back(), config.hidden_size);
+  if (!pass.load()) NMM_TRY(pass.embed());
+  inputs.progress.start(settings.label, pass.num_layers_ * std::ssize(pass.sequences()));
+  return pass;
+}
+
+Status LayerwisePass::embed() {
+  const io::Checkpoint& checkpoint = inputs_.checkpoint;
+  NMM_ASSIGN(const TensorView table,
+             checkpoint.require(model::tensor_prefix(checkpoint) + "embed_tokens.weight",
+                                {inputs_.config.vocab_size, hidden_size_}));
+  for (size_t s = 0; s < sequences().size(); ++s) model::embed(table, sequences()[s], hidden(s));
+  embedded_ = true;
+  return {};
+}
+
+fs::path LayerwisePass::state_path(const fs::path& work, const std::string& name) {
+  return work / (name + ".safetensors");
+}
+
+MutableMatrixView LayerwisePass::hidden(size_t sequence) {
+  const int64_t first = first_row_.at(sequence);
+  return hidden_.view().row_range(first, first_row_.at(sequence + 1) - first);
+}
+
+// This process alone finishes a layer that was broken off between two sequences.
+Status LayerwisePass::visit(const LayerVisit& layer_visit) {
+  const VisitContext context = {inputs_.checkpoint, inputs_.config, inputs_.backend, held_->rotary,
+                                *held_->cache};
+  const auto visit = make_visit(context, layer_visit);
+  if (inputs_.others != nullptr && sequence_ == 0) return visit_with_others(layer_visit, visit);
+  if (!visit.ok()) return visit.error();
+  for (const SequenceGroup& group : groups_) {
+    while (sequence_ < group.end) {
+      if (interrupted()) return stop();
+      if (group_sums_.empty()) group_sums_ = zero_sums();
+      visit_next(**visit);
+      if (sequence_ == group.end) close_group();
+    }
+  }
+  return interrupted() ? stop() : Status();
+}
+
+Status LayerwisePass::visit_with_others(const LayerVisit& layer_visit,
+                                        const Result<std::unique_ptr<SequenceVisit>>& visit) {
+  DataParallel& others = *inputs_.others;
+  if (!others_have_) {
+    others.open_pass({&sequences(), embedded_ ? nullptr : &hidden_, settings_.sums});
+    others_have_ = true;
+  }
+  NMM_TRY(others.begin_visit(layer_visit, visit.ok() ? Status() : Status(visit.error())));
+  embedded_ = false;
+  const auto processes = static_cast<size_t>(others.processes());
+  for (size_t group = 0; group < groups_.size(); group += processes) {
+    others.begin_round(!interrupted());
+    if (interrupted()) return stopped();
+    if (group_sums_.empty()) group_sums_ = zero_sums();
+    for (sequence_ = groups_[group].first; sequence_ < groups_[group].end;) visit_next(**visit);
+    close_group();
+    others.add_sums(group, groups_.size(), sums_);
+  }
+  group_sums_.clear();
+  sequence_ = sequences().size();
+  report();
+  return {};
+}
+
+void LayerwisePass::visit_next(SequenceVisit& visit) {
+  visit.visit({hidden(sequence_), group_sums_});
+  ++sequence_;
+  report();
+}
+
+// The first group's sums are the whole's so far. What the last one has left is let go.
+void LayerwisePass::close_group() {
+  if (sums_.empty()) {
+    sums_ = std::move(group_sums_);
+    group_sums_.clear();
+    return;
+  }
+  for (size_t i = 0; i < sums_.size(); ++i) add(group_sums_[i], sums_[i]);
+  if (sequence_ == sequences().size()) {
+    group_sums_.clear();
+  } else {
+    for (DoubleMatrix& sum : group_sums_) std::fill_n(sum.data(), sum.size(), 0.0);
+  }
+}
+
+// A layer is the unit that an interruption costs at most: its state is saved here, and between two
+// sequences when interrupted.
+Status LayerwisePass::next_layer() {
+  inputs_.checkpoint.release_pages();  // else all that was read counts as memory in use
+  ++layer_;
+  sequence_ = 0;
+  clear_sums();
+  report();
+  if (!done()) {
+    if (others_have_) inputs_.others->collect_hidden(first_row_, hidden_);
+    return save();
+  }
+  inputs_.progress.finish();
+  std::error_code ignored;
+  fs::remove(state_path(work_, settings_.name), ignored);
+  return {};
+}
+
+// The state is written before the message says that it is kept.
+Status LayerwisePass::stop() const {
+  NMM_TRY(save());
+  return stopped();
+}
+
+Error LayerwisePass::stopped() const {
+  return interrupted_error(fmt::format(
+      "calibration has done {} of {} layers, which are kept in {}; run the same command "
+      "again to go on",
+      layer_, num_layers_, work_.parent_path().string()));
+}
+
+void LayerwisePass::report() {
+  inputs_.progress.update(layer_ * std::ssize(sequences()) + static_cast<int64_t>(sequence_),
+                          fmt::format("layer {}", std::min(layer_, num_layers_ - 1)));
+}
+
+void LayerwisePass::clear_sums() {
+  sums_.clear();
+  group_sums_.clear();
+}
+
+std::vector<DoubleMatrix> LayerwisePass::zero_sums() const {
+  std::vector<DoubleMatrix> sums;
+  for (const Shape& shape : settings_.sums) sums.emplace_back(shape.at(0), shape.at(1));
+  return sums;
+}
+
+// fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
+Status LayerwisePass::save() const {
+  std::vector<io::TensorSpec> specs;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    specs.push_back({sum_name(i), DType::kF64, settings_.sums[i]});
+  }
+  for (size_t i = 0; i < group_sums_.size(); ++i) {
+    specs.push_back({group_sum_name(i), DType::kF64, settings_.sums[i]});
+  }
+  specs.push_back({kHiddenName, DType::kF32, {first_row_.back(), hidden_size_}});
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              state_path(work_, settings_.name), specs,
+                              {{"layer", std::to_string(layer_)},
+                               {"sequence", std::to_string(sequence_)},
+                               {"sums", std::to_string(sums_.size())},
+                               {"group_sums", std::to_string(group_sums_.size())}}));
+  for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
+  for (const DoubleMatrix& sum : group_sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
+  NMM_TRY(writer.append(bytes_of(hidden_, hidden_.rows() * hidden_.columns())));
+  return writer.finish();
+}
+
+// Whether the state was loaded. False means that there is none, or none of this run: shapes and
+// positions must fit. That the run's settings are the same was compared before.
+bool LayerwisePass::load() {
+  const fs::path path = state_path(work_, settings_.name);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return false;
+  const auto file = io::SafetensorsFile::open_checked(path);
+  if (!file.ok()) return false;
+  const auto number = [&](const char* key) {
+    const auto found = file->metadata().find(key);
+    return found == file->metadata().end() ? -1 : std::atoll(found->second.c_str());
+  };
+  const int64_t layer = number("layer"), sequence = number("sequence");
+  const int64_t count = std::ssize(settings_.sums);
+  const auto all_or_none = [count](int64_t sums) { return sums == 0 || sums == count; };
+  const bool ours = layer >= 0 && layer < num_layers_ && sequence >= 0 &&
+                    sequence <= std::ssize(sequences()) && all_or_none(number("sums")) &&
+                    all_or_none(number("group_sums")) &&
+                    has(*file, kHiddenName, DType::kF32, {first_row_.back(), hidden_size_});
+  if (!ours) return false;
+  std::vector<DoubleMatrix> sums, group_sums;
+  if (!load_sums(*file, sum_name, number("sums"), sums) ||
+      !load_sums(*file, group_sum_name, number("group_sums"), group_sums)) {
+    return false;
+  }
+  sums_ = std::move(sums);
+  group_sums_ = std::move(group_sums);
+  to_floats(file->tensors().at(kHiddenName), 0, first_row_.back() * hidden_size_, hidden_.data());
+  layer_ = layer;
+  sequence_ = static_cast<size_t>(sequence);
+  return true;
+}
+
+// As many as were saved. False: the file has others.
+bool LayerwisePass::load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t),
+                              int64_t count, std::vector<DoubleMatrix>& sums) const {
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const Shape& shape = settings_.sums[i];
+    if (!has(file, name(i), DType::kF64, shape)) return false;
+    DoubleMatrix& sum = sums.emplace_back(shape.at(0), shape.at(1));
+    to_doubles(file.tensors().at(name(i)), 0, sum.size(), sum.data());
+  }
+  return true;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,28 @@
+#include "compress/statistics/mlp_half.h"
+
+namespace neuronmm::compress {
+
+// The gains of the norm are copied as fp32; the MLP is the backend's.
+MlpHalf::MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
+                 const ops::Backend& backend)
+    : eps_(static_cast<float>(config.rms_norm_eps)),
+      norm_(static_cast<size_t>(norm.size())),
+      backend_(backend),
+      mlp_(backend.make_mlp(mlp)) {
+  to_floats(norm, 0, norm.size(), norm_.data());
+}
+
+// What the MLP reads: the whole half without the MLP itself.
+Matrix MlpHalf::input(ConstMatrixView residual) const {
+  Matrix normed(residual.rows, residual.columns);
+  backend_.rms_norm(residual, norm_, eps_, normed.view());
+  return normed;
+}
+
+Matrix MlpHalf::output(ConstMatrixView residual) const {
+  Matrix out(residual.rows, residual.columns);
+  mlp_->apply(input(residual).view(), out.view());
+  return out;
+}
+
+}  // namespace neuronmm::compress

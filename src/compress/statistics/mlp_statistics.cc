@@ -1,0 +1,294 @@
+#include "compress/statistics/mlp_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+
+#include "base/parallel.h"
+#include "compress/linear_algebra/gram.h"
+#include "compress/statistics/attention_recorder.h"
+#include "compress/statistics/layerwise_pass.h"
+#include "compress/statistics/means_file.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStatisticsPass = "statistics";
+
+enum Sum { kIn, kNeurons, kGateSlope, kUpSlope, kResidual, kMlpSums };
+enum LinearSum { kAttention = kMlpSums, kMixed, kHeads, kHead };
+
+std::vector<Mean> mlp_means(const io::ModelConfig& config) {
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  return {{"in", {hidden, hidden}, true},
+          {"neurons", {inner, inner}, true},
+          {"gate_slope", {1, inner}},
+          {"up_slope", {1, inner}},
+          {"residual", {1, 1}}};
+}
+
+std::vector<Mean> attention_means(const io::ModelConfig& config) {
+  const int64_t heads = config.num_attention_heads * config.head_dim;
+  const int64_t hidden = config.hidden_size;
+  return {{"in", {hidden, hidden}, true},
+          {"mixed", {hidden, hidden}, true},
+          {"heads", {heads, heads}, true}};
+}
+
+std::vector<Mean> head_means(const io::ModelConfig& config) {
+  return {{"in", {config.hidden_size, config.hidden_size}, true}};
+}
+
+// In the order of the two enumerations.
+std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
+  std::vector<Mean> means = mlp_means(config);
+  if (what == Gathered::kAllLinears) {
+    for (const Mean& mean : attention_means(config)) means.push_back(mean);
+    for (const Mean& mean : head_means(config)) means.push_back(mean);
+  }
+  std::vector<Shape> shapes;
+  for (const Mean& mean : means) shapes.push_back(mean.shape);
+  return shapes;
+}
+
+// The second half of a layer in single steps, because no backend gives away what happens between
+// gate and down.
+class OpenMlpHalf {
+ public:
+  OpenMlpHalf(const io::ModelConfig& config, const model::LayerWeights& weights,
+              const ops::Backend& backend)
+      : backend_(backend),
+        eps_(static_cast<float>(config.rms_norm_eps)),
+        norm_(static_cast<size_t>(weights.post_attention_norm.size())),
+        neurons_(weights.mlp.neurons()),
+        gate_(backend.make_linear(alone(weights.mlp.gate, weights.mlp))),
+        up_(backend.make_linear(alone(weights.mlp.up, weights.mlp))),
+        down_(backend.make_linear(weights.mlp.down)) {
+    to_floats(weights.post_attention_norm, 0, weights.post_attention_norm.size(), norm_.data());
+  }
+
+  void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) {
+    const int64_t inner = sums[kNeurons].rows();
+    Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
+    // Beyond the neurons that a narrower layer has, all is 0.
+    const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
+    backend_.rms_norm(hidden, norm_, eps_, input.view());
+    gate_->apply(input.view(), neurons);
+    up_->apply(input.view(), {up.data(), up.rows(), neurons_, inner});
+    activate(gate, up, sums);
+    add_gram(input.view(), sums[kIn]);
+    add_gram(gate.view(), sums[kNeurons]);
+    down_->apply(neurons, input.view());
+    backend_.add(input.view(), hidden);
+  }
+
+ private:
+  // A matrix with the pivots that gate and up share as its own.
+  static ops::LinearWeight alone(ops::LinearWeight matrix, const ops::MlpWeight& mlp) {
+    if (!mlp.in.empty()) matrix.in = mlp.in;
+    return matrix;
+  }
+
+  // gate = silu(gate) * up. A range of neurons belongs to one thread, so that the sums are the same
+  // with any number.
+  static void activate(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) {
+    double* const gate_slope = sums[kGateSlope].data();
+    double* const up_slope = sums[kUpSlope].data();
+    parallel_ranges(gate.columns(), [&](int64_t first, int64_t last) {
+      for (int64_t i = 0; i < gate.rows(); ++i) {
+        float* const h = gate.row(i);
+        const float* const u = up.row(i);
+        for (int64_t j = first; j < last; ++j) {
+          const float g = h[j], sigmoid = 1.0f / (1.0f + std::exp(-g)), silu = g * sigmoid;
+          const double of_gate = u[j] * sigmoid * (1.0f + g * (1.0f - sigmoid));
+          gate_slope[j] += of_gate * of_gate;
+          up_slope[j] += double{silu} * silu;
+          h[j] = silu * u[j];
+        }
+      }
+    });
+  }
+
+  const ops::Backend& backend_;
+  float eps_;
+  std::vector<float> norm_;
+  int64_t neurons_;
+  std::unique_ptr<ops::Linear> gate_, up_, down_;
+};
+
+double mean_squares(ConstMatrixView rows) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
+  }
+  return sum / static_cast<double>(rows.columns);
+}
+
+// Of the pass's sums as many as there are means, from the `first` on.
+Status write_sums(LayerwisePass& pass, const fs::path& path, const std::vector<Mean>& means,
+                  size_t first, int64_t tokens, const std::string& source) {
+  std::vector<DoubleMatrix*> sums;
+  for (size_t i = 0; i < means.size(); ++i) sums.push_back(&pass.sum(first + i));
+  return write_means(path, means, sums, tokens, source);
+}
+
+// What the LM head reads, once the last layer is through.
+class HeadInput {
+ public:
+  static Result<HeadInput> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+    NMM_ASSIGN(
+        const TensorView norm,
+        checkpoint.require(model::tensor_prefix(checkpoint) + "norm.weight", {config.hidden_size}));
+    HeadInput input;
+    input.norm_.resize(static_cast<size_t>(norm.size()));
+    to_floats(norm, 0, norm.size(), input.norm_.data());
+    input.eps_ = static_cast<float>(config.rms_norm_eps);
+    return input;
+  }
+  void add_to(DoubleMatrix& sum, const ops::Backend& backend, ConstMatrixView hidden) const {
+    Matrix normed(hidden.rows, hidden.columns);
+    backend.rms_norm(hidden, norm_, eps_, normed.view());
+    add_gram(normed.view(), sum);
+  }
+
+ private:
+  std::vector<float> norm_;
+  float eps_ = 0;
+};
+
+bool all_gathered(const io::ModelConfig& config, const fs::path& work, Gathered what) {
+  std::error_code ignored;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!check_statistics(work, layer, config).ok()) return false;
+  }
+  if (what == Gathered::kAllLinears && !check_linear_statistics(work, config).ok()) return false;
+  return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
+}
+
+class StatisticsVisit : public SequenceVisit {
+ public:
+  StatisticsVisit(const VisitContext& context, int64_t layer, Gathered what,
+                  const model::LayerWeights& weights, HeadInput head)
+      : context_(context),
+        all_(what == Gathered::kAllLinears),
+        last_(layer == context.config.num_hidden_layers - 1),
+        recorder_(context.backend, {adding_to(kAttention), adding_to(kMixed), adding_to(kHeads)}),
+        layer_(context.config, 0, weights, all_ ? recorder_ : context.backend),
+        mlp_(context.config, weights, context.backend),
+        head_(std::move(head)) {}
+
+  void visit(const SequenceState& state) override {
+    sums_ = state.sums;
+    const MutableMatrixView hidden = state.hidden;
+    const ops::SequenceRows rows = {&context_.cache, hidden.rows};
+    layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
+    mlp_.apply(hidden, sums_);
+    sums_[kResidual](0, 0) += mean_squares(hidden);
+    if (all_ && last_) head_.add_to(sums_[kHead], context_.backend, hidden);
+  }
+
+ private:
+  AttentionRecorder::Seen adding_to(size_t sum) {
+    return [this, sum](ConstMatrixView rows) { add_gram(rows, sums_[sum]); };
+  }
+
+  VisitContext context_;
+  bool all_, last_;
+  AttentionRecorder recorder_;
+  model::DecoderLayer layer_;
+  OpenMlpHalf mlp_;
+  HeadInput head_;
+  std::span<DoubleMatrix> sums_;  // of the visit that runs
+};
+
+LayerVisit statistics_visit(int64_t layer, Gathered what) {
+  MessageWriter arguments;
+  arguments.put(what);
+  return {.kind = VisitKind::kStatistics, .layer = layer, .arguments = arguments.take()};
+}
+
+// What the pass has gathered of its layer.
+Status write_layer(const CompressionInputs& inputs, LayerwisePass& pass, const fs::path& work,
+                   Gathered what) {
+  const io::ModelConfig& config = inputs.config;
+  const int64_t layer = pass.layer(), tokens = inputs.text->origin.tokens;
+  const std::string folder = inputs.checkpoint.folder().string();
+  NMM_TRY(write_sums(pass, statistics_path(work, layer), mlp_means(config), kIn, tokens,
+                     fmt::format("{}: the MLP of layer {}", folder, layer)));
+  if (what != Gathered::kAllLinears) return {};
+  NMM_TRY(write_sums(pass, attention_path(work, layer), attention_means(config), kAttention, tokens,
+                     fmt::format("{}: attention of layer {}", folder, layer)));
+  if (layer + 1 < config.num_hidden_layers) return {};
+  return write_sums(pass, head_path(work), head_means(config), kHead, tokens,
+                    fmt::format("{}: the last layer", folder));
+}
+
+}  // namespace
+
+fs::path statistics_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("mlp-{:05}.safetensors", layer);
+}
+
+fs::path attention_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("attention-{:05}.safetensors", layer);
+}
+
+fs::path head_path(const fs::path& work) { return work / "head.safetensors"; }
+
+Result<MlpStatistics> read_statistics(const fs::path& work, int64_t layer,
+                                      const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means, read_means(statistics_path(work, layer), mlp_means(config)));
+  return MlpStatistics{std::move(means[kIn]), std::move(means[kNeurons]),
+                       std::move(means[kGateSlope]), std::move(means[kUpSlope]),
+                       std::move(means[kResidual])};
+}
+
+Result<AttentionStatistics> read_attention_statistics(const fs::path& work, int64_t layer,
+                                                      const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means, read_means(attention_path(work, layer), attention_means(config)));
+  return AttentionStatistics{std::move(means[0]), std::move(means[1]), std::move(means[2])};
+}
+
+Result<DoubleMatrix> read_head_statistics(const fs::path& work, const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means, read_means(head_path(work), head_means(config)));
+  return std::move(means[0]);
+}
+
+Status check_statistics(const fs::path& work, int64_t layer, const io::ModelConfig& config) {
+  return check_means(statistics_path(work, layer), mlp_means(config));
+}
+
+Status check_linear_statistics(const fs::path& work, const io::ModelConfig& config) {
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_TRY(check_means(attention_path(work, layer), attention_means(config)));
+  }
+  return check_means(head_path(work), head_means(config));
+}
+
+VisitResult make_statistics_visit(const VisitContext& context, const LayerVisit& visit) {
+  MessageReader arguments(visit.arguments);
+  const auto what = arguments.value<Gathered>();
+  NMM_ASSIGN(const auto weights,
+             model::layer_weights(context.checkpoint, context.config, visit.layer));
+  NMM_ASSIGN(HeadInput head, HeadInput::load(context.checkpoint, context.config));
+  return VisitResult(
+      std::make_unique<StatisticsVisit>(context, visit.layer, what, weights, std::move(head)));
+}
+
+Status gather_statistics(const CompressionInputs& inputs, const fs::path& work, Gathered what) {
+  if (all_gathered(inputs.config, work, what)) return {};
+  const LayerwisePass::Settings settings = {
+      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(inputs.config, what)};
+  NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, settings));
+  while (!pass.done()) {
+    NMM_TRY(pass.visit(statistics_visit(pass.layer(), what)));
+    NMM_TRY(write_layer(inputs, pass, work, what));
+    NMM_TRY(pass.next_layer());
+  }
+  return {};
+}
+
+}  // namespace neuronmm::compress

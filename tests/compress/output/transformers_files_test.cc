@@ -1,0 +1,95 @@
+// What lies beside the weights so that transformers opens the folder. That it does is tested with
+// transformers, by tests/slow/transformers.sh.
+
+#include <nlohmann/json.hpp>
+
+#include "compress/compress_test.h"
+#include "compress/output/transformers_code.h"
+#include "compress/quantize.h"
+#include "io/text_file.h"
+#include "places.h"
+
+namespace neuronmm::compress {
+namespace {
+
+std::string content(const fs::path& path) {
+  auto text = io::read_text_file(path, io::kMaxConfigBytes);
+  return text.ok() ? *text : text.error().message;
+}
+
+class TransformersFiles : public CompressTest {
+ protected:
+  nlohmann::json config(const std::string& out) const {
+    return nlohmann::json::parse(bytes(out, "config.json"));
+  }
+  // Writes the input as a model of `architecture`.
+  void write(io::Architecture architecture) {
+    config_ = model::tiny_config(architecture);
+    config_.hidden_size = kHidden;
+    config_.intermediate_size = kInner;
+    tensors_ = model::random_tensors(config_, 5);
+    write_model(input_, tensors_);
+  }
+  void expect_files(const std::string& out, const std::string& stem) {
+    EXPECT_EQ(config(out)["architectures"], nlohmann::json({"Neuronmm" + stem + "ForCausalLM"}));
+    EXPECT_EQ(bytes(out, "configuration_neuronmm.py"), configuration_code());
+    EXPECT_EQ(bytes(out, "modeling_neuronmm.py"), modeling_code());
+    EXPECT_EQ(bytes(out, "neuronmm_mlp.py"), mlp_code());
+    const auto transformer = model::Transformer::load(path(out), backend_);
+    EXPECT_TRUE(transformer.ok()) << transformer.error().message;
+  }
+};
+
+TEST_F(TransformersFiles, TheProgramCarriesTheSources) {
+  const fs::path sources = source_dir() / "python/transformers";
+  EXPECT_EQ(configuration_code(), content(sources / "configuration_neuronmm.py"));
+  EXPECT_EQ(modeling_code(), content(sources / "modeling_neuronmm.py"));
+  EXPECT_EQ(mlp_code(), content(sources / "neuronmm_mlp.py"));
+}
+
+TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
+  for (const io::Architecture architecture : {io::Architecture::kLlama, io::Architecture::kMistral,
+                                              io::Architecture::kQwen2, io::Architecture::kQwen3}) {
+    write(architecture);
+    const std::string name(io::architecture_name(architecture));
+    const std::string stem = name.substr(0, name.find("ForCausalLM"));
+    CompressRequest wanted = request("low-rank", Method::kSvd);
+    wanted.force = true;
+    run_well(wanted);
+    expect_files("low-rank", stem);
+    EXPECT_FALSE(config("low-rank").contains("neuronmm_quantization"));
+    // A folder whose config names our classes is replaced and read like any other.
+    ASSERT_TRUE(
+        quantize({.model = path("low-rank"), .out = path("both"), .force = true}, backend_, silent_)
+            .ok());
+    expect_files("both", stem);
+    EXPECT_EQ(config("both")["neuronmm_compression"], config("low-rank")["neuronmm_compression"]);
+    ASSERT_TRUE(
+        quantize({.model = input_.path(), .out = path("int8"), .force = true}, backend_, silent_)
+            .ok());
+    expect_files("int8", stem);
+    EXPECT_TRUE(config("int8").contains("neuronmm_quantization"));
+    EXPECT_FALSE(config("int8").contains("neuronmm_compression"));
+  }
+}
+
+// As the reference system publishes them: factors, and a config that does not say so.
+TEST_F(TransformersFiles, RanksThatNobodyRecordedAreFound) {
+  CompressRequest wanted = request("small", Method::kSvd);
+  wanted.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
+  run_well(wanted);
+  const nlohmann::json recorded = config("small")["neuronmm_compression"]["ranks"];
+  fs::copy_file(input_.path() / "config.json", path("small") / "config.json",
+                fs::copy_options::overwrite_existing);
+  ASSERT_TRUE(
+      quantize({.model = path("small"), .out = path("out"), .force = true}, backend_, silent_)
+          .ok());
+  const nlohmann::json found = config("out")["neuronmm_compression"];
+  EXPECT_EQ(found["ranks"], recorded);
+  EXPECT_EQ(found["method"], "unknown");
+  EXPECT_NEAR(found["ratio"].get<double>(), 0.25, 1e-12);  // rank 16 of 32 x 64
+  expect_files("out", "Llama");
+}
+
+}  // namespace
+}  // namespace neuronmm::compress
