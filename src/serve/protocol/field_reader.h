@@ -1,7 +1,6 @@
 #pragma once
-// Reads the fields of one JSON object of a request by their types. All readers of requests use it.
-// The first wrong field is recorded in a RequestProblem, for the client. Reading then continues
-// with default values, so that the readers need no code for errors.
+// The fields of one JSON object of a request, read by type. The first that is wrong is what the
+// client is told; reading goes on with defaults, so that the readers have no paths for errors.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +14,7 @@
 
 namespace neuronmm::serve {
 
-// The first error that was found in a request, if there is one.
+// What is wrong with a request: the first error that was found in it.
 class RequestProblem {
  public:
   void add(ApiError error) {
@@ -28,43 +27,41 @@ class RequestProblem {
   std::optional<ApiError> error_;
 };
 
-// Returns whether `value` is an object. If it is not, the error `path: expected an object with
-// WITH, found ...` is recorded.
+// False where `value` is none, which is recorded: `path: expected an object with WITH, found ...`.
 bool expect_object(const Json& value, const std::string& path, std::string_view with,
                    RequestProblem& problem);
 
-// The reader of one object. A field that is absent or null reads as nullopt.
+// A field that is absent or null reads as nullopt.
 class FieldReader {
  public:
-  // `object` and `problem` must outlive the reader. `path` is the beginning of the field names in
-  // errors, for example "messages[0]."; it is empty for the body.
+  // `object` and `problem` must outlive this. `path` begins the names of fields: "messages[0].";
+  // empty for the body.
   FieldReader(const Json& object, std::string path, RequestProblem& problem);
 
-  const Json* find(const std::string& key);  // nullptr if absent or null
+  const Json* find(const std::string& key);  // nullptr: absent or null
   std::optional<bool> boolean(const std::string& key);
   std::optional<int64_t> integer(const std::string& key, int64_t lowest, int64_t highest);
   std::optional<double> number(const std::string& key, double lowest, double highest);
   std::optional<std::string> string(const std::string& key);
-  // Reads a string. An absent string is recorded as an error.
+  // Recorded as wrong where it is absent.
   std::string required_string(const std::string& key);
-  // Reads an array of integers from 0 to `highest`.
+  // Integers of [0, highest].
   std::vector<int64_t> integers(const std::string& key, int64_t highest);
-  const Json* object(const std::string& key);  // nullptr if absent, null or wrong
+  const Json* object(const std::string& key);  // nullptr: absent, null or wrong
   const Json* array(const std::string& key);
 
-  // Records the field as not supported, unless its value means the same as its absence.
+  // The field is there and is not what a request without it means: recorded as not supported.
   void refuse(const std::string& key, std::string_view reason);
-  void ignore(
-      std::initializer_list<const char*> keys);  // marks fields as known that have no effect
+  void ignore(std::initializer_list<const char*> keys);  // known, and changing nothing
 
-  // Records the error `path: expected ..., found ...`.
+  // `path: expected ..., found ...`
   void wrong(const std::string& key, std::string_view expected);
   void fail(const std::string& key, const std::string& message);
   std::string path(const std::string& key) const { return path_ + key; }
   RequestProblem& problem() { return problem_; }
 
   const std::set<std::string, std::less<>>& asked() const { return asked_; }
-  // Returns the keys of the object that no function has read.
+  // Keys that nobody asked for.
   std::vector<std::string> unknown() const;
 
  private:
@@ -74,7 +71,7 @@ class FieldReader {
   std::set<std::string, std::less<>> asked_;
 };
 
-// Parses `body` and returns read(FieldReader of the object), or the first error of the request.
+// What `read` makes of the object that `body` is, or the first thing that is wrong with it.
 template <typename Read>
 auto read_body(std::string_view body, const Read& read)
     -> ApiResult<std::invoke_result_t<Read, FieldReader&>> {
