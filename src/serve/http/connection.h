@@ -593,7 +593,7 @@ class HttpConnection : public Connection,
   Stream stream_;
   ServerState& state_;
   WorkPool& pool_;
-  // These timers never expire: cancelling one wakes the coroutine that waits for it. woken_ wakes
+  // Timers that never expire: cancelling one wakes the coroutine that waits for it. woken_ wakes
   // the one that answers, room_ the one that reads when input_ has space again.
   asio::steady_timer woken_, room_;
   bool signalled_ = false;

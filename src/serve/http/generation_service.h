@@ -69,7 +69,7 @@ class GenerationService {
   StructuredOutputCompiler structured_output_compiler_;
 };
 
-// One answer, which can be abandoned at any time, for example because its client leaves.
+// An answer, which can be abandoned at any time, for example because its client leaves.
 class RunningGeneration {
  public:
   explicit RunningGeneration(std::shared_ptr<GenerationService> service)

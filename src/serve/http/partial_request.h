@@ -8,8 +8,8 @@
 
 namespace neuronmm::serve {
 
-// Both functions below return the fault as text for people, or an empty text if the lines are good
-// so far. Lines must end with CR LF (RFC 9112, 2.2). A line that continues on the next one
+// The two functions below return the fault as text for people, or an empty text if the lines are
+// good so far. Lines must end with CR LF (RFC 9112, 2.2). A line that continues on the next one
 // (obsolete folding, 5.2) is refused, because other servers read it differently.
 //
 // Checks a head as far as it has arrived. `with_request_line` says whether `text` begins with the

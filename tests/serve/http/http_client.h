@@ -22,7 +22,7 @@ struct HttpResponse {
   }
 };
 
-// One connection to a server on this machine.
+// A connection to a server on this machine.
 class HttpClient {
  public:
   explicit HttpClient(int port, int receive_buffer_bytes = 0);

@@ -54,7 +54,7 @@ TEST(HttpText, EqualPathsAreRecognizedInAllSpellings) {
   }
   for (const char* target : {"/", "//", "///?x", "http://host", "http://host?x=/y", "http://host/"})
     EXPECT_EQ(path_of(target), "/") << target;
-  // These paths are not other spellings of a known path and stay unchanged.
+  // The following paths are not other spellings of a known path and stay unchanged.
   for (const char* target :
        {"/v1%2Fmodels", "/v1/%zz", "/v1/%", "/v1/%4", "/v1/../models", "*", ""})
     EXPECT_EQ(path_of(target), target);

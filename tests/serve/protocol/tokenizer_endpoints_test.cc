@@ -34,7 +34,7 @@ TEST(TokenRequests, TokenizeInLlamaCppsFormat) {
   EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"content": "ab", "with_pieces": true})")),
             R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
             R"({"id":98,"piece":"b"}],"token_strs":null})");
-  // This tokenizer begins texts with a special token.
+  // The tokenizer of this folder begins texts with a special token.
   const ServedFolder demo = ServedFolder::published(source_dir() / "models/demo");
   const auto tokenized = [&](const char* body) {
     return text_of(tokenize_response(demo.model, body));
