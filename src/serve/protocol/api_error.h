@@ -28,7 +28,7 @@ struct ApiError {
 template <typename T>
 using ApiResult = Result<T, ApiError>;
 
-// The functions below return the error of one situation. The numbers are the HTTP statuses.
+// Each of the functions below is for one kind of error. The numbers are the HTTP statuses.
 // `param` names the field of the request that is wrong, empty if there is none.
 ApiError invalid_request(std::string param, std::string message);          // 400
 ApiError context_length_exceeded(std::string param, std::string message);  // 400
