@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `neuronmm serve` over TLS and with a key, under many requests at once: the client and the server's metrics count the same requests
-# and tokens. Without the key, or without trust in the certificate, the client is refused.
+# Tests `neuronmm serve` with TLS and an API key under many parallel requests. The client and the
+# server's metrics must count the same requests and tokens. A client without the key, or without
+# trust in the certificate, must be refused.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} work=build/serve_load

@@ -9,7 +9,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// A chat of which only the prompt is wanted: also without tool_choice and the like.
+// Returns the prompt of a chat. Fields that only concern the answer, such as tool_choice, are not
+// required.
 ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader& fields,
                                            bool add_special_tokens) {
   const ToolFields tools = read_tool_fields(fields, ToolSpelling::kNested);
@@ -18,7 +19,8 @@ ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader
   return chat_prompt(model, conversation, add_special_tokens);
 }
 
-// llama.cpp's "content", without special tokens unless "add_special" says so, or vLLM's "prompt".
+// Returns the tokens of llama.cpp's field "content" or of vLLM's field "prompt". For "content",
+// special tokens are added only if "add_special" is true.
 ApiResult<std::vector<TokenId>> tokens_of_text(const ServedModel& model, FieldReader& fields,
                                                std::optional<bool> add_special_tokens,
                                                bool add_special) {
@@ -80,13 +82,14 @@ ApiResult<std::string> detokenize_response(const ServedModel& model, std::string
   }
   if (problem.found()) return problem.error();
   const std::string text = model.tokenizer->decode(ids);
-  return dump_json({{"prompt", text}, {"content", text}});  // vLLM's name and llama.cpp's
+  return dump_json(
+      {{"prompt", text}, {"content", text}});  // vLLM's name of the field and llama.cpp's
 }
 
 std::string tokenizer_info_json(const ServedModel& model) {
   const text::TokenizerConfig& config = model.tokenizer->config();
-  // Files of models say which class of Hugging Face's reads them; this one reads all
-  // tokenizer.json.
+  // Model folders name the class of Hugging Face that reads their tokenizer. This is the class that
+  // reads every tokenizer.json.
   Json info = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                {"model_max_length", model.context_tokens}};
   for (const auto& [name, token] : config.special_tokens) info[name] = token;

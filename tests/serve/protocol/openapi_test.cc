@@ -1,5 +1,6 @@
-// The OpenAPI description against the code that reads requests and writes answers: the same fields,
-// and the same verdict on values of every kind in every place, by another reading of JSON Schema.
+// Tests that the OpenAPI description agrees with the code that reads requests and writes answers.
+// Both must have the same fields. Values of every kind in every place must be valid for both or for
+// neither, as an independent validator of JSON schemas decides.
 
 #include "serve/protocol/openapi.h"
 
@@ -24,7 +25,7 @@ const Json& schema_of(const std::string& name) {
   return description()["components"]["schemas"].at(name);
 }
 
-// The schemas that `schema` is put together of, itself included.
+// Returns the schemas that `schema` consists of, including itself.
 std::vector<const Json*> parts_of(const Json& schema) {
   std::vector<const Json*> parts = {&schema};
   const auto add = [&](const Json& part) {
@@ -59,7 +60,7 @@ Names asked_by(Read read) {
   return fields.asked();
 }
 
-TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
+TEST(OpenApi, DescribesExactlyTheFieldsThatAreRead) {
   EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
   EXPECT_EQ(asked_by(read_text_completion_request), properties_of("CompletionRequest"));
   EXPECT_EQ(asked_by(read_responses_api_request), properties_of("ResponseRequest"));
@@ -123,7 +124,7 @@ std::vector<Json> values() {
   return list;
 }
 
-// Bodies that differ from `example` in one place.
+// Returns bodies that differ from `example` in one place.
 std::vector<Json> variations(const Json& example, const Names& names) {
   std::vector<Json> bodies = {example};
   const auto put = [&](const Json::json_pointer& place) {
@@ -147,7 +148,7 @@ std::vector<Json> variations(const Json& example, const Names& names) {
   return bodies;
 }
 
-// What the description says in words alone.
+// Returns whether an error is about a rule that the description states only in words.
 bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
@@ -201,7 +202,7 @@ Json chat_with_a_shape() {
     "modalities": ["text"]})");
 }
 
-// Other ways to say what the first two say.
+// Returns chats that express the same as the first two examples in other forms.
 std::vector<Json> other_chats() {
   Json allowed = chat_with_tools();
   allowed["tool_choice"] =
@@ -265,7 +266,7 @@ std::vector<Json> other_messages() {
   return {any, shaped};
 }
 
-TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
+TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
   expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
@@ -290,7 +291,7 @@ TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
 }
 
-// Every key of `value` is described.
+// Expects that every key of `value` is described.
 void expect_described(const std::vector<const Json*>& schemas, const Json& value) {
   std::vector<const Json*> parts;
   for (const Json* schema : schemas) {
@@ -326,7 +327,7 @@ void expect_answers(const std::string& name, Json body, const std::string& text)
   for (const Json& chunk : chunks) expect_answer(name + "Chunk", chunk);
 }
 
-TEST(OpenApi, AnswersAreAsItDescribesThem) {
+TEST(OpenApi, AnswersMatchTheDescription) {
   Json chat = chat_with_tools();
   chat["tool_choice"] = "auto";
   chat["return_token_ids"] = true;

@@ -1,4 +1,4 @@
-"""What the published Anthropic client gets of `neuronmm serve` on the demo model."""
+"""Tests of `neuronmm serve` on the demo model with the published Anthropic client."""
 
 import asyncio
 import json

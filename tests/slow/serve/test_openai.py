@@ -1,4 +1,4 @@
-"""What the published OpenAI client gets of `neuronmm serve` on the demo model, which is given a chat template."""
+"""Tests of `neuronmm serve` on the demo model with a chat template and the published OpenAI client."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Keyboard, screen readers, dark mode, narrow screens."""
+"""Tests the page with the keyboard alone, with screen readers, in dark mode and on narrow screens."""
 import pathlib
 
 import axe_playwright_python
@@ -50,7 +50,7 @@ class Access(PageTest):
         self.keys("one", Keys.SHIFT + Keys.ENTER + Keys.NULL, "line", Keys.ENTER)
         self.wait(lambda: self.all(".answer") and self.idle(), "the answer")
         self.assertEqual("one\nline", self.server.bodies[-1]["messages"][0]["content"])
-        self.keys(Keys.ARROW_UP)  # edits
+        self.keys(Keys.ARROW_UP)  # edits the last message
         self.keys("s", Keys.ENTER)
         self.wait(lambda: self.idle() and self.answer() == "You said: one\nlines", "the edited one")
         self.chord(Keys.CONTROL, Keys.SHIFT, "o")
@@ -60,7 +60,7 @@ class Access(PageTest):
         self.keys("lines", Keys.TAB, Keys.NULL)
         self.keys(Keys.ENTER)
         self.assertEqual(2, len(self.all(".message")))
-        self.assertIn("one", self.driver.switch_to.active_element.text)  # it stays where it was, in a list that was made anew
+        self.assertIn("one", self.driver.switch_to.active_element.text)  # the focus stays, although the list was rebuilt
         self.chord(Keys.CONTROL, "/")
         self.assertTrue(self.one("#help-dialog").is_displayed())
         self.keys(Keys.ESCAPE)

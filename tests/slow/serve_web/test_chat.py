@@ -1,4 +1,4 @@
-"""Conversations: sending, streaming, stopping, editing, what goes wrong."""
+"""Tests conversations: sending, streaming, stopping, editing, and faults."""
 import time
 
 from selenium.webdriver.common.keys import Keys
@@ -18,7 +18,7 @@ class Chat(PageTest):
         self.assertGreater(len(lengths), 5)
         self.assertRegex(self.text(".answer .stats"), r"^101 tokens · [\d.]+ tokens/s · first after [\d.]+ ms · prompt 30 tokens, 16 of them")
         rate = float(self.text(".answer .stats").split(" · ")[1].split()[0])
-        self.assertTrue(40 < rate < 110, rate)  # 10 ms for each
+        self.assertTrue(40 < rate < 110, rate)  # the stand-in sends a token every 10 ms
         self.assertEqual("131 of 4,096 tokens of the context are used.", self.text("#context"))
 
     def test_markdown_becomes_elements(self):
@@ -166,7 +166,7 @@ class Chat(PageTest):
         self.wait(lambda: copied() == SCRIPTS["markdown"].text.split("```")[1].removeprefix("python\n").rstrip("\n"), "the code")
         self.named("Copy", ".foot").click()
         self.wait(lambda: copied() == SCRIPTS["markdown"].text, "the answer")
-        # Over plain HTTP from another machine there is no such clipboard.
+        # Browsers offer no clipboard to pages that come over plain HTTP from another machine.
         self.driver.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
         self.named("Copy", ".user").click()
         self.driver.execute_script("document.getElementById('text').focus()")

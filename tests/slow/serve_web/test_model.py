@@ -1,4 +1,4 @@
-"""The tab that shows the model and what the server does."""
+"""Tests the tab that shows the model and the activity of the server."""
 import time
 
 from browser import PageTest
@@ -59,9 +59,10 @@ class Model(PageTest):
         self.assertEqual("running 0", self.all("#plots .legend span")[0].text)
         self.assertEqual("waiting 3", self.all("#plots .legend span")[1].text)
         generated, prompts = [float(node.text.split()[-1]) for node in self.all("#plots .legend span")[2:4]]
-        self.assertAlmostEqual(25, generated, delta=2)  # 50 a poll, of 2 s
+        self.assertAlmostEqual(25, generated, delta=2)  # 50 tokens per poll, and a poll every 2 s
         self.assertAlmostEqual(3 * generated, prompts, delta=1)
-        # The stand-in has a fifth of all in each bucket behind the first: the median is in the middle of the one up to 0.5.
+        # The stand-in has a fifth of all requests in each bucket except the first. The median is in
+        # the middle of the bucket up to 0.5 s.
         self.assertEqual("median 300 ms", self.all("#plots .legend span")[4].text, legends)
         self.assertEqual("95 % 4 s", self.all("#plots .legend span")[5].text)
         self.assertEqual("in use 25 %", self.all("#plots .legend span")[8].text)

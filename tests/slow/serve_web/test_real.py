@@ -1,4 +1,4 @@
-"""The page in the program: `neuronmm serve` with the bundled model, which is given a chat template."""
+"""Tests the page as `neuronmm serve` serves it, with the bundled model and a chat template."""
 import json
 import os
 import pathlib
@@ -77,7 +77,7 @@ class Real(PageTest):
         self.picture("real")
 
     def test_stop(self):
-        # The model is done in a tenth of a second; over a slow line there is time to stop it.
+        # The model finishes in a tenth of a second. A slow line leaves time to stop it.
         slow = {"offline": False, "latency": 0, "downloadThroughput": 4000, "uploadThroughput": -1}
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
         self.addCleanup(self.driver.execute_cdp_cmd, "Network.emulateNetworkConditions", slow | {"downloadThroughput": -1})

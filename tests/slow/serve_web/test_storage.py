@@ -1,4 +1,5 @@
-"""What is kept: reloads, the list, files; and what comes in files and answers is never run."""
+"""Tests what the page stores: reloads, the list of conversations, and files. Code in files and
+answers must never run."""
 import json
 import pathlib
 import tempfile
