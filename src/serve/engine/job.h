@@ -20,7 +20,7 @@ namespace neuronmm::serve {
 
 struct Job;
 
-// One answer of a request: its tokens and its keys and values.
+// An answer of a request, with its tokens and its keys and values.
 struct Sequence {
   Sequence(Job& of, int64_t number, model::Continuation made)
       : job(of), choice(number), continuation(std::move(made)) {}

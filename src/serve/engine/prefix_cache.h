@@ -56,7 +56,7 @@ class PrefixCache {
   static Key key_of(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens);
 
   std::unordered_map<Key, Entry, KeyHash> entries_;
-  // Each entry is in one of the lists. `unused_` begins with the entry released first.
+  // Every entry is in one of the lists. `unused_` begins with the entry released first.
   std::list<Entry*> used_, unused_;
   uint64_t last_number_ = 0;
 };

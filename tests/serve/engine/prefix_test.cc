@@ -93,8 +93,9 @@ TEST(PrefixesTogether, RequestsThatArriveTogetherComputeTheirPrefixOnce) {
   backend.release();
   for (const auto& recorder : told) recorder->wait();
   expect_all_blocks_back(engine);
-  // One whole prompt, seven times the tokens after its last whole block, and one decoded token per
-  // answer. Some chunks may be computed twice, since the requests start at the same time.
+  // The steps compute one whole prompt, seven times the tokens after its last whole block, and one
+  // decoded token per answer. Some chunks may be computed twice, since the requests start at the
+  // same time.
   EXPECT_LE(engine.statistics().step_tokens_sum, 800 + 7 * (800 - 768) + 8 + 512);
 }
 

@@ -73,12 +73,12 @@ TEST(CountedStrings, ALanguageOfOneLoopIsCountedExactly) {
 TEST(CountedStrings, CanBeCountedIfTheStatesSuffice) {
   EXPECT_TRUE(can_count(language("^a*$"), StringLanguage::kMaxStates - 1));
   EXPECT_FALSE(can_count(language("^a*$"), StringLanguage::kMaxStates));
-  // Each length reaches only one of the two states.
+  // A length reaches only one of the two states.
   EXPECT_TRUE(can_count(language("^(?:ab)*$"), StringLanguage::kMaxStates - 1));
   EXPECT_FALSE(can_count(language("^(?:a|bb)*$"), StringLanguage::kMaxStates / 2 + 1));
 }
 
-// These are the schemas that pydantic writes for HttpUrl and for EmailStr with a max_length.
+// The schemas are those that pydantic writes for HttpUrl and for EmailStr with a max_length.
 TEST(CountedStrings, ContainUsualAddresses) {
   Compiled url(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})");
   EXPECT_TRUE(url.accepts("\"https://user@example.com:8080/articles/a%20b/c.html?q=1&r=2#top\""));
