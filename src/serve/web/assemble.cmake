@@ -14,12 +14,13 @@ function(read_all folder extension names result)
 endfunction()
 
 # Sets `result` to the SHA-256 hash of `text` in the form that a policy needs. The hash must be in
-# base64, which CMake cannot write.
+# base64, which CMake cannot write. A group of three bytes becomes four letters, and the last group
+# has only two bytes.
 function(policy_hash text result)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(SHA256 digits "${text}")
   set(letters "")
-  foreach(begin RANGE 0 60 6)  # three bytes become four letters; the last group has only two bytes
+  foreach(begin RANGE 0 60 6)  # three bytes are four letters; of the last group there are two
     string(SUBSTRING "${digits}00" ${begin} 6 group)
     foreach(shift 18 12 6 0)
       math(EXPR index "(0x${group} >> ${shift}) & 63")
