@@ -47,6 +47,9 @@ enum class ToolSpelling { kNested, kFlat };
 
 // A function's name, description and strict, and under `schema_key` what its arguments are.
 Tool read_function(FieldReader& function, const char* schema_key);
+// The fields that read_tool_fields reads. The schemas of tools and tool_choice depend on the
+// spelling.
+std::vector<RequestField> tool_fields(ToolSpelling spelling);
 // tools, tool_choice and parallel_tool_calls.
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling);
 

@@ -3,6 +3,7 @@
 // response_format, vLLM's structured_outputs and guided_*, llama.cpp's json_schema.
 
 #include <string>
+#include <vector>
 
 #include "serve/protocol/field_reader.h"
 
@@ -21,6 +22,8 @@ struct ResponseFormat {
   std::string param = {};  // the field that asked for it
 };
 
+// The fields that read_response_format reads.
+std::vector<RequestField> response_format_fields();
 // At most one field may ask for a shape.
 ResponseFormat read_response_format(FieldReader& fields);
 // Of these OpenAI's: an object whose "type" is text, json_object or json_schema.

@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "serve/protocol/api_error.h"
+#include "serve/protocol/request_table.h"
 #include "serve/protocol/served_model.h"
 
 namespace neuronmm::serve {
+
+// The fields of /tokenize and /detokenize; a chat has those of chat_prompt_table(), too.
+const RequestTable& tokenize_table();
+const RequestTable& detokenize_table();
 
 // {"prompt": text} or {"messages": [...]} with what chat templates take; add_special_tokens and
 // return_token_strs. Gives {"count", "max_model_len", "tokens", "token_strs"}.
