@@ -247,12 +247,24 @@ void read_choice(FieldReader& fields, ToolSpelling spelling, ToolFields& tools) 
 
 }  // namespace
 
+std::vector<RequestField> tool_fields(ToolSpelling spelling) {
+  using Field = RequestField;
+  const bool flat = spelling == ToolSpelling::kFlat;
+  const Json tool = component_schema(flat ? "ResponseTool" : "Tool");
+  return {
+      Field::other("tools", nullable_schema(array_schema(tool, {}, kMostTools)),
+                   "Functions that the model may call"),
+      Field::other("tool_choice", component_schema(flat ? "ResponseToolChoice" : "ToolChoice")),
+      Field::boolean("parallel_tool_calls", "An answer may have several calls").by_default(true),
+      Field::not_supported("functions", "expected tools instead"),
+      Field::not_supported("function_call", "expected tool_choice instead"),
+  };
+}
+
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling) {
   ToolFields read = read_tools(fields, spelling);
   read_choice(fields, spelling, read);
-  read.parallel = fields.boolean("parallel_tool_calls").value_or(true);
-  fields.refuse("functions", "expected tools instead");
-  fields.refuse("function_call", "expected tool_choice instead");
+  read.parallel = fields.boolean_or_default("parallel_tool_calls");
   return read;
 }
 

@@ -95,22 +95,45 @@ class OnlyFormat {
 
 // Reads vLLM's field structured_outputs, which replaced guided_* in 2025.
 ResponseFormat read_structured_outputs(FieldReader& fields) {
-  const Json* object = fields.object("structured_outputs");
-  if (object == nullptr) return {};
-  FieldReader reader(*object, "structured_outputs.", fields.problem());
+  auto inner = fields.inner("structured_outputs");
+  if (!inner) return {};
+  FieldReader& reader = *inner;
   OnlyFormat format(reader);
   format.add("json", read_schema(reader, "json"));
   format.add("regex", read_pattern(reader, "regex"));
   format.add("choice", read_choice(reader, "choice"));
-  if (reader.boolean("json_object").value_or(false))
+  if (reader.boolean_or_default("json_object"))
     format.add("json_object",
                {.kind = Kind::kJsonObject, .param = "structured_outputs.json_object"});
-  for (const char* key : {"grammar", "structural_tag"})
-    reader.refuse(key, "expected json, regex or choice instead");
   return format.take();
 }
 
 }  // namespace
+
+std::vector<RequestField> response_format_fields() {
+  using Field = RequestField;
+  const Json format = component_schema("ResponseFormat"), schema = component_schema("SchemaOrText"),
+             choice = component_schema("Choice");
+  std::vector<Field> fields = {
+      Field::other("response_format", format),
+      Field::object(
+          "structured_outputs",
+          {Field::other("json", schema), Field::string("regex", ""), Field::other("choice", choice),
+           Field::boolean("json_object", "Any JSON object").by_default(false),
+           Field::not_supported("grammar", "expected json, regex or choice instead"),
+           Field::not_supported("structural_tag", "expected json, regex or choice instead")},
+          "vLLM's, since 2025"),
+      Field::other("guided_json", schema),
+      Field::string("guided_regex", "The answer matches it from end to end"),
+      Field::string("regex", "The same as guided_regex"),
+      Field::other("guided_choice", choice),
+      Field::other("json_schema", schema),
+  };
+  for (const char* name : {"guided_grammar", "grammar", "ebnf"})
+    fields.push_back(
+        Field::not_supported(name, "expected response_format or structured_outputs instead"));
+  return fields;
+}
 
 ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
   const Json* object = fields.object(key);
@@ -136,8 +159,6 @@ ResponseFormat read_response_format(FieldReader& fields) {
   for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));
   format.add("guided_choice", read_choice(fields, "guided_choice"));
   format.add("json_schema", read_schema(fields, "json_schema"));
-  for (const char* key : {"guided_grammar", "grammar", "ebnf"})
-    fields.refuse(key, "expected response_format or structured_outputs instead");
   return format.take();
 }
 

@@ -4,6 +4,7 @@
 // requests use it. Errors are recorded in the RequestProblem of the request.
 
 #include <string>
+#include <vector>
 
 #include "serve/protocol/field_reader.h"
 
@@ -23,6 +24,8 @@ struct ResponseFormat {
   std::string param = {};  // the field that demands the format, for errors
 };
 
+// Returns the fields that read_response_format reads.
+std::vector<RequestField> response_format_fields();
 // Reads all fields that can demand a format. At most one of them may.
 ResponseFormat read_response_format(FieldReader& fields);
 // Reads OpenAI's form from the field `key`: an object whose "type" is text, json_object or

@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "serve/protocol/api_error.h"
+#include "serve/protocol/request_table.h"
 #include "serve/protocol/served_model.h"
 
 namespace neuronmm::serve {
+
+// Return the fields of /tokenize and /detokenize. A chat has those of chat_prompt_table(), too.
+const RequestTable& tokenize_table();
+const RequestTable& detokenize_table();
 
 // Reads {"prompt": text}, or {"messages": [...]} with everything that chat templates take;
 // add_special_tokens and return_token_strs are optional. Returns {"count", "max_model_len",

@@ -4,6 +4,9 @@
 
 #include "serve/protocol/openapi.h"
 
+#include <cmath>
+#include <functional>
+#include <optional>
 #include <set>
 
 #include "serve/grammar/schema_validator.h"
@@ -49,31 +52,6 @@ Names properties_of(const std::string& name) {
     for (const auto& item : part->at("properties").items()) names.insert(item.key());
   }
   return names;
-}
-
-template <typename Read>
-Names asked_by(Read read) {
-  const Json nothing = Json::object();
-  RequestProblem problem;
-  FieldReader fields(nothing, "", problem);
-  read(fields);
-  return fields.asked();
-}
-
-TEST(OpenApi, DescribesExactlyTheFieldsThatAreRead) {
-  EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
-  EXPECT_EQ(asked_by(read_text_completion_request), properties_of("CompletionRequest"));
-  EXPECT_EQ(asked_by(read_responses_api_request), properties_of("ResponseRequest"));
-  EXPECT_EQ(asked_by(read_anthropic_request), properties_of("MessagesRequest"));
-  EXPECT_EQ(asked_by(read_anthropic_prompt), properties_of("CountTokensRequest"));
-  Names prompt = asked_by([](FieldReader& fields) {
-    (void)read_conversation(fields, read_tool_fields(fields, ToolSpelling::kNested));
-  });
-  prompt.insert("model");
-  EXPECT_EQ(prompt, properties_of("ApplyTemplateRequest"));
-  prompt.insert({"prompt", "content", "add_special_tokens", "add_special", "return_token_strs",
-                 "with_pieces"});
-  EXPECT_EQ(prompt, properties_of("TokenizeRequest"));
 }
 
 std::vector<Json> values() {
@@ -289,6 +267,105 @@ TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
   expect_same_verdicts("DetokenizeRequest", {Json::parse(R"({"tokens": [1, 2]})")},
                        by(detokenize_response));
   expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
+}
+
+// A request of the description, its reader's table, a body to begin with, and who parses bodies.
+struct DescribedRequest {
+  std::string name;
+  const RequestTable& table;
+  Json example;
+  std::function<std::optional<ApiError>(const std::string&)> error_of;
+};
+
+template <typename Parse>
+DescribedRequest described(std::string name, const RequestTable& table, const char* example,
+                           Parse parse) {
+  return {std::move(name), table, Json::parse(example),
+          [parse](const std::string& body) -> std::optional<ApiError> {
+            const auto parsed = parse(body);
+            return parsed.ok() ? std::nullopt : std::optional(parsed.error());
+          }};
+}
+
+std::vector<DescribedRequest> described_requests(const ServedModel& model) {
+  const auto by = [&model](auto respond) {
+    return [&model, respond](const std::string& body) { return respond(model, body); };
+  };
+  const char* chat = R"({"messages": [{"role": "user", "content": "x"}], "logprobs": true})";
+  const char* prompt = R"({"messages": [{"role": "user", "content": "x"}]})";
+  return {
+      described("ChatCompletionRequest", chat_completion_table(), chat, parse_chat_request),
+      described("ResponseRequest", responses_api_table(), R"({"input": "x"})",
+                parse_responses_api_request),
+      described("MessagesRequest", anthropic_table(), prompt, parse_anthropic_request),
+      described("CountTokensRequest", anthropic_prompt_table(), prompt, by(count_tokens_response)),
+      described("CompletionRequest", text_completion_table(), R"({"prompt": "x"})",
+                parse_text_completion_request),
+      described("TokenizeRequest", tokenize_table(), R"({"prompt": "x"})", by(tokenize_response)),
+      described("DetokenizeRequest", detokenize_table(), R"({"tokens": [1]})",
+                by(detokenize_response)),
+      described("ApplyTemplateRequest", chat_prompt_table(), prompt, by(apply_template_response)),
+  };
+}
+
+TEST(OpenApi, ListsExactlyTheFieldsOfTheReadersTables) {
+  const ServedFolder folder;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    SCOPED_TRACE(request.name);
+    Names names;
+    for (const RequestField& field : request.table.fields()) names.insert(field.name);
+    Names listed;
+    for (const auto& item : schema_of(request.name)["properties"].items())
+      listed.insert(item.key());
+    EXPECT_EQ(listed, names);
+  }
+}
+
+TEST(OpenApi, EveryListedFieldIsRead) {
+  const ServedFolder folder;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    for (const RequestField& field : request.table.fields()) {
+      using Type = RequestField::Type;
+      const bool counts = field.type == Type::kInteger || field.type == Type::kNumber;
+      Json body = request.example;
+      body[field.name] = counts ? Json("x") : Json(5);
+      EXPECT_EQ(request.error_of(body.dump()).has_value(), field.type != Type::kIgnored)
+          << request.name << " " << body;
+    }
+  }
+}
+
+// Values around both ends of a field's range, as far as 64 bits hold them.
+std::vector<Json> around_range(const RequestField& field) {
+  if (field.type == RequestField::Type::kNumber)
+    return {field.least, std::nextafter(field.least, -1e9), field.most,
+            std::nextafter(field.most, 1e9)};
+  std::vector<Json> values = {field.lowest, field.highest};
+  if (field.lowest != INT64_MIN) values.push_back(field.lowest - 1);
+  if (field.highest != INT64_MAX) values.push_back(field.highest + 1);
+  return values;
+}
+
+TEST(OpenApi, RangesAreThoseThatReadersEnforce) {
+  const ServedFolder folder;
+  int taken = 0, refused = 0;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    for (const RequestField& field : request.table.fields()) {
+      using Type = RequestField::Type;
+      if (field.type != Type::kInteger && field.type != Type::kNumber) continue;
+      for (const Json& value : around_range(field)) {
+        Json body = request.example;
+        body[field.name] = value;
+        const auto error = request.error_of(body.dump());
+        if (error && is_said_in_words(error->message)) continue;
+        EXPECT_EQ(!error, grammar::validates(schema_of(request.name), body, description()))
+            << request.name << " " << body << " " << (error ? error->message : "");
+        ++(error ? refused : taken);
+      }
+    }
+  }
+  EXPECT_GT(taken, 50);
+  EXPECT_GT(refused, 50);
 }
 
 // Expects that every key of `value` is described.

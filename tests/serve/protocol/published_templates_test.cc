@@ -38,7 +38,7 @@ std::string prompt_of(const ServedModel& model, const Json& body) {
 ToolList read_tools() {
   const Json body = {{"tools", Json::parse(kTools)}};
   RequestProblem problem;
-  FieldReader fields(body, "", problem);
+  FieldReader fields(body, "", problem, &chat_prompt_table());
   return std::make_shared<const std::vector<Tool>>(
       read_tool_fields(fields, ToolSpelling::kNested).tools);
 }

@@ -12,7 +12,8 @@ namespace {
 ResponseFormat read(const char* body) {
   const Json root = Json::parse(body);
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  const RequestTable table = {response_format_fields()};
+  FieldReader fields(root, "", problem, &table);
   ResponseFormat format = read_response_format(fields);
   EXPECT_FALSE(problem.found()) << problem.error().message;
   return format;
