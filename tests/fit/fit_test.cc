@@ -136,12 +136,12 @@ TEST_F(Fit, LosesNoMoreThanSingleFormats) {
     request.plan_only = true;
     return run_well(request);
   }();
-  ASSERT_GE(plan.singles.size(), 4u);
-  EXPECT_LT(plan.singles[0].predicted[kLoss], plan.singles[1].predicted[kLoss]);
-  EXPECT_LT(plan.singles[1].predicted[kLoss], plan.singles[2].predicted[kLoss]);
-  EXPECT_GT(plan.singles[0].predicted[kBytes], plan.singles[1].predicted[kBytes]);
+  ASSERT_GE(plan.uniform_models.size(), 4u);
+  EXPECT_LT(plan.uniform_models[0].predicted[kLoss], plan.uniform_models[1].predicted[kLoss]);
+  EXPECT_LT(plan.uniform_models[1].predicted[kLoss], plan.uniform_models[2].predicted[kLoss]);
+  EXPECT_GT(plan.uniform_models[0].predicted[kBytes], plan.uniform_models[1].predicted[kBytes]);
   EXPECT_FALSE(fs::exists(path("") / "config.json"));
-  for (const Candidate& single : plan.singles) {
+  for (const Candidate& single : plan.uniform_models) {
     if (single.predicted[kBytes] >= plan.dense[kBytes]) continue;
     FitRequest request = this->request("", at_most(single.predicted[kBytes]));
     request.plan_only = true;
