@@ -117,7 +117,7 @@ TEST(Knapsack, MinimizesTheRequestedQuantity) {
   }
 }
 
-TEST(Knapsack, SaysWhenNothingFits) {
+TEST(Knapsack, FindsNothingIfNoSelectionIsWithinTheLimits) {
   const Items items = {{{0.0, 5.0, 1.0, 1.0}, {1.0, 3.0, 1.0, 1.0}}, {{0.0, 4.0, 1.0, 1.0}}};
   Goal goal;
   goal.limits[kBytes] = 6.9;
