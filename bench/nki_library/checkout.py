@@ -87,7 +87,7 @@ def _shaped_or(function):
     return make
 
 
-class Shape(launch.Shaped):
+class Shape(launch.ArgumentSpec):
     """A tensor with only a type and a shape."""
 
     def __init__(self, dtype, shape):

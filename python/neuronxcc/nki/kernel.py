@@ -72,7 +72,7 @@ def entry(function, grid: tuple = ()):
     return run_kernel
 
 
-def adopt(kernel):
+def function_to_trace(kernel):
     """Returns the function that the tracer runs for a kernel of a file in this dialect, decorated
     or not.
     """

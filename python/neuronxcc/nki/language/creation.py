@@ -76,7 +76,7 @@ def _in_hbm(run, shape, dtype, buffer, value, name):
         # compiler drops a value that nobody reads.
         if run.values:
             run.write(made.tensor, np.full(shape, value))
-        run.writes(made.tensor)
+        run.note_write(made.tensor)
     if shared is not None:
         shared["made"].append(made)
     return made
