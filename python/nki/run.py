@@ -1,9 +1,11 @@
-"""Traces a kernel of a file: `python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace
-OUT`.
+"""Runs an NKI kernel of a Python file and records its instructions in a trace file.
 
-The exit status is 0 on success, 1 if the kernel is wrong (it raises, breaks a rule or computes
-something else), and 2 if the command line is wrong. Standard error then has one line that says what
-is wrong. If the kernel raised, the user's lines of the traceback follow.
+    python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace OUT
+
+The exit status is 0 on success and 2 if the command line is wrong. It is 1 if the kernel raises an
+exception, breaks a rule of the hardware, or does not compute the expected result. Standard error
+then has one line that says what is wrong. If the kernel raised an exception, the lines of the
+traceback that belong to the user's files follow.
 """
 
 from __future__ import annotations
@@ -57,23 +59,29 @@ class KernelFailed(Exception):
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog="python -m nki.run", description="Runs an NKI kernel and records its instructions."
+        prog="python -m nki.run", description="Runs an NKI kernel of a Python file and records its instructions."
     )
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL[N] launches it on N cores")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run; KERNEL[N] launches it on N cores")
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow"
+        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
+        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers"
     )
-    parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument")
-    parser.add_argument("--device", default="trn2", help="trn1, trn2 or trn3")
-    parser.add_argument("--trace", metavar="OUT", help="the trace file to write")
-    parser.add_argument("--values", action="store_true", help="compute the numbers too")
-    parser.add_argument("--ref", metavar="MODULE:FN|EXPR", help="the expected result; computes the numbers")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tolerance", type=float, help="allowed relative error")
-    parser.add_argument("--json", metavar="F", help="a report; - for standard output")
-    parser.add_argument("--quiet", action="store_true", help="without the report as text")
-    parser.add_argument("--max-instructions", type=int, default=20_000_000)
-    parser.add_argument("--max-seconds", type=float, default=600.0)
+    parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
+                        help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
+    parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
+    parser.add_argument("--trace", metavar="OUT", help="trace file to write (default: none)")
+    parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
+    parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
+                        help="function or NumPy expression of the expected result; implies --values")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers in tensors (default 0)")
+    parser.add_argument("--tolerance", type=float,
+                        help="largest allowed relative error (default: computed from the types, at least 1e-5)")  # fmt: skip
+    parser.add_argument("--json", metavar="F", help="JSON file to write the report to; - is standard output")
+    parser.add_argument("--quiet", action="store_true", help="print no report")
+    parser.add_argument("--max-instructions", type=int, default=20_000_000,
+                        help="largest number of instructions to execute (default 20,000,000)")  # fmt: skip
+    parser.add_argument("--max-seconds", type=float, default=600.0,
+                        help="largest time that the kernel may run, in seconds (default 600)")  # fmt: skip
     return parser
 
 
