@@ -19,7 +19,7 @@ port=$(grep -oE '127\.0\.0\.1:[0-9]+' $work/serve.log | head -1 | cut -d: -f2)
 readonly port
 
 bench() { "$neuronmm" bench --url "https://localhost:$port" --tokenizer models/demo --prompt-tokens 24 --new-tokens 16 "$@" 2>&1; }
-fails_with() {  # WORDS ARGUMENT...
+fails_with() {  # arguments: WORDS ARGUMENT...
   local words=$1 said
   shift
   if said=$(bench "$@"); then echo "expected an error with \"$words\"" >&2; exit 1; fi
