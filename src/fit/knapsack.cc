@@ -6,8 +6,8 @@
 namespace neuronmm::fit {
 namespace {
 
-// The number of bisection steps per price, and of rounds over all prices. Both are large enough that
-// the last ones change nothing.
+// The number of bisection steps per price, and of rounds over all prices. Both are large enough
+// that the last ones change nothing.
 constexpr int kBisections = 60, kPriceRounds = 12;
 // At any higher price the sum of a quantity would be the smallest possible one, whatever it costs
 // otherwise.
