@@ -17,9 +17,10 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int kPollMs = 50;  // until an interrupt is passed on
+constexpr int kPollMs = 50;  // the longest delay before an interrupt is passed on
 
-// What is named anew replaces what this process has.
+// Returns the variables of the child as NAME=VALUE strings. A variable that `child` names replaces
+// the variable of this process.
 std::vector<std::string> environment_of(const ChildProgram& child) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : child.environment) {
@@ -43,14 +44,14 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns the error number of the system.
-int start(const ChildProgram& child, int stream_end, pid_t& id) {
+// Starts the program with `pipe_end` as its stream. Returns 0 or the errno value of the failure.
+int start(const ChildProgram& child, int pipe_end, pid_t& id) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (child.stream == STDERR_FILENO) {
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   }
-  posix_spawn_file_actions_adddup2(&actions, stream_end, child.stream);
+  posix_spawn_file_actions_adddup2(&actions, pipe_end, child.stream);
   std::vector<std::string> arguments = {child.program}, variables = environment_of(child);
   arguments.insert(arguments.end(), child.arguments.begin(), child.arguments.end());
   const int error = posix_spawnp(&id, child.program.c_str(), &actions, nullptr,
@@ -59,15 +60,15 @@ int start(const ChildProgram& child, int stream_end, pid_t& id) {
   return error;
 }
 
-std::string read_all(int stream_end, pid_t id) {
+std::string read_all(int pipe_end, pid_t id) {
   std::string output;
   bool passed_on = false;
   while (true) {
     if (interrupted() && !passed_on) passed_on = kill(id, SIGTERM) == 0;
-    pollfd waiting = {.fd = stream_end, .events = POLLIN, .revents = 0};
+    pollfd waiting = {.fd = pipe_end, .events = POLLIN, .revents = 0};
     if (poll(&waiting, 1, kPollMs) <= 0) continue;
     std::array<char, 4096> buffer;
-    const ssize_t n = ::read(stream_end, buffer.data(), buffer.size());
+    const ssize_t n = ::read(pipe_end, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return output;
     output.append(buffer.data(), static_cast<size_t>(n));
@@ -76,24 +77,24 @@ std::string read_all(int stream_end, pid_t id) {
 
 }  // namespace
 
-Result<ChildEnd> run_child(const ChildProgram& child) {
+Result<ChildResult> run_child(const ChildProgram& child) {
   std::array<int, 2> ends;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail("pipe: {}", strerror(errno));
   pid_t id = 0;
   const int error = start(child, ends[1], id);
   close(ends[1]);
-  ChildEnd end;
+  ChildResult result;
   if (error != 0) {
     close(ends[0]);
-    end.missing = error == ENOENT;
-    if (end.missing) return end;
+    result.missing = error == ENOENT;
+    if (result.missing) return result;
     return fail("{}: cannot be run: {}", child.program, strerror(error));
   }
-  end.output = read_all(ends[0], id);
+  result.output = read_all(ends[0], id);
   close(ends[0]);
-  while (waitpid(id, &end.status, 0) < 0 && errno == EINTR) {
+  while (waitpid(id, &result.status, 0) < 0 && errno == EINTR) {
   }
-  return end;
+  return result;
 }
 
 }  // namespace neuronmm::apps

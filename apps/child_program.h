@@ -1,5 +1,7 @@
 #pragma once
-// Another program that does a part of a command's work: started, read and waited for.
+// Runs another program that does a part of a command's work, reads what it prints, and waits for
+// its end. metric_program.h and the kernel commands use it to start neuronmm-finetune and Python.
+// A program that is missing, cannot be run or fails is reported to the caller, never thrown.
 
 #include <string>
 #include <utility>
@@ -9,22 +11,27 @@
 
 namespace neuronmm::apps {
 
+// A program to start.
 struct ChildProgram {
-  std::string program;  // looked for in PATH unless it has a slash
+  // The path of the program, or a name without a slash, which is looked up in PATH.
+  std::string program;
   std::vector<std::string> arguments;
-  std::vector<std::pair<std::string, std::string>> environment = {};  // beside this process's
-  int stream = 1;  // which is read here: 1 standard output, 2 standard error
+  // Variables that are added to the environment of this process or replace variables there.
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  int stream = 1;  // the stream that this process reads: 1 standard output, 2 standard error
 };
 
-struct ChildEnd {
-  bool missing = false;  // there is no such program
-  int status = 0;        // as waitpid() tells it
-  std::string output;    // all that came by the stream
+// How a child program ended.
+struct ChildResult {
+  bool missing = false;  // true if the program does not exist
+  int status = 0;        // the status that waitpid() reports
+  std::string output;    // everything that the program wrote to the stream
 };
 
-// Until it ends. An interrupt of this process is passed on as SIGTERM. Where standard error is
-// read, what the program prints on standard output goes to this process's standard error, as its
-// own standard output is for its report.
-Result<ChildEnd> run_child(const ChildProgram& child);
+// Starts the program and returns when it has ended. If this process is interrupted, the child gets
+// SIGTERM. If the child's standard error is read, its standard output goes to the standard error of
+// this process, because the standard output of this process is reserved for the report. Returns an
+// Error if no pipe can be made or if the program exists but cannot be run.
+Result<ChildResult> run_child(const ChildProgram& child);
 
 }  // namespace neuronmm::apps

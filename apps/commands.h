@@ -1,6 +1,7 @@
 #pragma once
-// How a subcommand joins the program: one file per subcommand, each with one add_ function declared
-// here.
+// How a subcommand joins the program. Each subcommand has a .cc file of its own, which defines one
+// of the add_ functions declared here; main.cc calls all of them. The file also declares the
+// options that select a device, which most commands share.
 
 #include <functional>
 #include <memory>
@@ -15,74 +16,92 @@
 
 namespace neuronmm::apps {
 
-// What a subcommand does after its flags are parsed. The value is the exit code (0; `check` also
-// has 1); an Error is printed to stderr as "neuronmm COMMAND: message" and becomes exit code 1, or
-// 130 when it is an interrupt.
+// The work of a subcommand, called after its flags are parsed. The value is the exit code. It is 0
+// on success; `check` returns 1 if the check fails. An Error is printed to stderr as "neuronmm
+// COMMAND: message" and becomes exit code 1, or 130 if it is an interrupt.
 using Run = std::function<Result<int>()>;
 
-// What a command does when a launcher (mpirun) has started the program several times. kAlone: it is
-// refused. kLeads: process 0 runs it, the others compute with it whatever models it opens
-// (tensor_parallel/follow.h). kEach: all run it, and it sees to what each does
-// (model/data_processes.h).
-enum class Processes { kAlone, kLeads, kEach };
+// How a command runs when a launcher (mpirun) has started the program several times.
+enum class ProcessMode {
+  // The command runs as one process only; with several it is refused.
+  kOneProcess,
+  // Process 0 runs the command. The other processes compute their parts of the models that it opens
+  // (tensor_parallel/follow.h).
+  kTensorParallel,
+  // Every process runs the command, and the command itself divides the calibration text
+  // (model/data_processes.h).
+  kDataParallel
+};
 
-inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
+// The exit code of an interrupted command: 128 + SIGINT, as shells report it.
+inline constexpr int kInterruptedExit = 130;
 
-// Where a subcommand stands in the help.
+// The section of the help text that lists a subcommand.
 enum class CommandGroup { kModels, kKernels, kPaper };
 
-struct TogetherCommand {
+// The command of this run. run_on_processes() (processes.h) checks that its arguments are the same
+// in all processes.
+struct LaunchedCommand {
   std::string name;
   std::vector<std::string> arguments;
-  Processes processes;
+  ProcessMode mode;
 };
-// What a program does where it may be one of several processes (processes.h).
-struct Together {
+// The functions that a program needs to run as one of several processes (processes.h). Both are
+// null in a program that always runs as one process.
+struct ProcessHooks {
   void (*add_options)(CLI::App* command);
-  int (*run)(const TogetherCommand& command, const std::function<int()>& alone);
+  int (*run)(const LaunchedCommand& command, const std::function<int()>& run_command);
 };
 
+// The command line program: it holds the subcommands, parses the arguments and runs one subcommand.
 class Program {
  public:
   Program();
-  // Before any command is added.
-  void set_together(const Together& together) { together_ = together; }
-  // The new subcommand; put its flags on the returned CLI::App and its work into set_run.
+  // Lets the commands run on several processes. Call it before the first command is added.
+  void set_process_hooks(const ProcessHooks& hooks) { process_hooks_ = hooks; }
+  // Adds a subcommand and returns it. The caller adds the flags to the returned CLI::App and passes
+  // the work to set_run().
   CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
-  void set_run(CLI::App* command, Run run, Processes processes = Processes::kAlone);
+  void set_run(CLI::App* command, Run run, ProcessMode mode = ProcessMode::kOneProcess);
+  // Parses the arguments and runs the subcommand that they name. Returns the exit code, which is 2
+  // for wrong usage.
   int run(int argc, char** argv);
-  // What followed the program's name.
+  // Returns the arguments that followed the program's name.
   const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
   struct Entry {
     CLI::App* command;
     Run run;
-    Processes processes;
+    ProcessMode mode;
   };
   void add_describe();
-  int explain(const CLI::ParseError& error);
+  int report_parse_error(const CLI::ParseError& error);
   int run(const Entry& entry);
 
   CLI::App cli_;
-  Together together_ = {};
-  std::vector<Entry> runs_;
+  ProcessHooks process_hooks_ = {};
+  std::vector<Entry> entries_;
   std::vector<std::string> arguments_;
 };
 
-// --device, --threads and --activations, shared by every command that runs a model. Some run it on
-// simulated NeuronCores, too.
+// The values of --device, --threads and --activations, which all commands share that run a model.
 struct DeviceOptions {
   std::string device = "cpu";
-  int threads = 0;  // 0: all cores
+  int threads = 0;  // the number of threads; 0 means all cores
   std::string activations = "auto";
+  // Returns whether the device is a simulated NeuronCore.
   bool simulated() const { return device.starts_with("trn"); }
 };
+// The devices that --device accepts: the CPU, or also the simulated NeuronCores.
 enum class Devices { kHost, kHostAndSimulated };
 void add_device_options(CLI::App* command, DeviceOptions& options,
                         Devices devices = Devices::kHost);
+// Makes the backend that the options ask for. Under a launcher the backend computes on all
+// processes.
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options);
-// For latencies alone: a simulated device computes no values.
+// Makes a backend for measuring latencies. A simulated device then predicts times but computes no
+// values.
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options);
 
 void add_bench(Program& program);

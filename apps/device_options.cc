@@ -1,4 +1,4 @@
-// Which backend computes: the only place that chooses one.
+// The options that select a device, and the backend they select. No other file chooses a backend.
 
 #include "base/parallel.h"
 #include "commands.h"
@@ -13,7 +13,7 @@ namespace neuronmm::apps {
 
 void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
   std::vector<std::string> names = {"cpu", "reference"};
-  std::string help = "what computes: cpu (SIMD), reference (slow, the oracle)";
+  std::string help = "device that computes: cpu (SIMD), reference (slow, for checks)";
   if (devices == Devices::kHostAndSimulated) {
     for (const auto& device : simulator::devices()) names.emplace_back(device.name);
     help += ", trn1, trn2, trn3 (a simulated NeuronCore: its values in the MLPs, predicted times)";
@@ -21,21 +21,21 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
   command->add_option("--device", options.device, help)
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "threads; 0 = all cores")
+  command->add_option("--threads", options.threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
       ->add_option(
           "--activations", options.activations,
-          "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 fast "
-          "(Intel's AMX, AMD's AVX512-BF16, ARM's BF16), for up to three times the speed of "
-          "prefill; auto: bf16 with AMX, else fp32")
+          "format of activations: fp32, or bf16 in products with bf16 weights on CPUs that "
+          "multiply bf16 fast (Intel's AMX, AMD's AVX512-BF16, ARM's BF16), for up to three times "
+          "the speed of prefill; auto: bf16 with AMX, else fp32")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
       ->capture_default_str();
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? share_backend(options) : make_own_backend(options);
+  return all_processes().processes() > 1 ? make_shared_backend(options) : make_own_backend(options);
 }
 
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
@@ -50,8 +50,8 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
   return device::make_backend(device, tuned_tilings(device), std::move(host));
 }
 
-// Times need no values. A simulated device then computes nothing, so that a model of any size can
-// be timed in seconds.
+// A simulated device computes no values here, because times do not depend on them. Models of any
+// size are therefore timed in seconds.
 Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptions& options) {
   if (!options.simulated()) return make_own_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptio
 }
 
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? share_backend(options)
+  return all_processes().processes() > 1 ? make_shared_backend(options)
                                          : make_own_latency_backend(options);
 }
 

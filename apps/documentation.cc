@@ -8,7 +8,7 @@
 namespace neuronmm::apps {
 namespace {
 
-// What has no group is hidden from --help.
+// Returns the commands that --help shows. A command or an option without a group is hidden.
 std::vector<const CLI::App*> visible_commands(const CLI::App& program) {
   return program.get_subcommands(
       [](const CLI::App* command) { return !command->get_group().empty(); });
@@ -28,8 +28,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
-// Text that troff prints as it is.
-std::string troff(const std::string& text) {
+// Escapes text so that troff prints it unchanged.
+std::string escape_troff(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\')
@@ -38,7 +38,7 @@ std::string troff(const std::string& text) {
       out += "\\-";
     else
       out += c;
-    if (c == '\n') out += "\\&";  // a dot or a quote at the begin of a line is a request
+    if (c == '\n') out += "\\&";  // otherwise a dot or quote that begins a line is a request
   }
   return "\\&" + out;
 }
@@ -49,7 +49,8 @@ std::string man_options(const CLI::App& command) {
     std::string text = option->get_description();
     if (!option->get_default_str().empty())
       text += fmt::format(" (default: {})", option->get_default_str());
-    page += fmt::format(".TP\n.B {}\n{}\n", troff(option->get_name(true, true)), troff(text));
+    page += fmt::format(".TP\n.B {}\n{}\n", escape_troff(option->get_name(true, true)),
+                        escape_troff(text));
   }
   return page;
 }
@@ -57,10 +58,10 @@ std::string man_options(const CLI::App& command) {
 }  // namespace
 
 std::string bash_completion(const CLI::App& program) {
-  std::vector<std::string> first = flags_of(program);
+  std::vector<std::string> first_words = flags_of(program);
   std::string cases;
   for (const CLI::App* command : visible_commands(program)) {
-    first.push_back(command->get_name());
+    first_words.push_back(command->get_name());
     cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
                          fmt::join(flags_of(*command), " "));
   }
@@ -78,7 +79,7 @@ _{0}() {{
 }}
 complete -o default -F _{0} {0}
 )",
-      program.get_name(), cases, fmt::join(first, " "));
+      program.get_name(), cases, fmt::join(first_words, " "));
 }
 
 std::string man_page(const CLI::App& program, const std::string& version) {
@@ -88,10 +89,11 @@ std::string man_page(const CLI::App& program, const std::string& version) {
       "large "
       "language models\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION\n{}\n"
       ".SH OPTIONS\n{}.SH COMMANDS\n",
-      name, name, version, name, name, troff(program.get_description()), man_options(program));
+      name, name, version, name, name, escape_troff(program.get_description()),
+      man_options(program));
   for (const CLI::App* command : visible_commands(program)) {
-    page += fmt::format(".SS {}\n{}\n{}", troff(command->get_name()),
-                        troff(command->get_description()), man_options(*command));
+    page += fmt::format(".SS {}\n{}\n{}", escape_troff(command->get_name()),
+                        escape_troff(command->get_description()), man_options(*command));
   }
   page +=
       ".SH EXIT STATUS\n0: done. 1: an error, told on standard error. 2: wrong usage. 130: "

@@ -1,6 +1,7 @@
 #pragma once
-// The program's own description in the forms that a system installs. Both walk the tree of commands
-// and flags, so that they say what `--help` says.
+// The description of the program in the formats that are installed with it: a completion script for
+// bash and a man page. The build writes both files with the hidden command `neuronmm describe`.
+// Both functions read the commands and flags from CLI11, so the files say the same as `--help`.
 
 #include <string>
 
@@ -8,10 +9,10 @@
 
 namespace neuronmm::apps {
 
-// A script for /usr/share/bash-completion/completions: commands, then the flags of the command,
-// then file names.
+// Returns a script for /usr/share/bash-completion/completions. It completes the command first, then
+// the flags of that command, and file names elsewhere.
 std::string bash_completion(const CLI::App& program);
-// A page for man, section 1.
+// Returns a man page for section 1 in troff format.
 std::string man_page(const CLI::App& program, const std::string& version);
 
 }  // namespace neuronmm::apps

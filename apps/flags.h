@@ -1,5 +1,6 @@
 #pragma once
-// Flags that several commands have, under one name and with one meaning each.
+// Flags and validators that several commands share, so that a flag has the same name and meaning in
+// each of them. A value that a validator refuses is a usage error (exit code 2).
 
 #include <algorithm>
 #include <charconv>
@@ -12,13 +13,19 @@
 
 namespace neuronmm::apps {
 
-// -o,--output. `--out`, its older name, is understood too; the help does not show it.
+// Adds -o,--output. The flag is also understood as `--out`, which the help does not show.
 template <typename Path>
 CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string& help) {
   return command->add_option("-o,--output,--out", path, help)->type_name("PATH");
 }
 
-// For unsigned values: CLI11 itself takes -1 for the largest of them.
+// The help text of --statistics, for the commands that calibrate.
+inline constexpr const char* kStatisticsHelp =
+    "folder of what a text says of the model, for other settings: it is used as it is, and with a "
+    "calibration text it is made if it is not there, and gets what it lacks";
+
+// Returns a validator for unsigned values. It is needed because CLI11 reads -1 as the largest
+// unsigned number.
 inline CLI::Validator whole_number() {
   const auto check = [](const std::string& text) {
     uint64_t value = 0;
@@ -30,13 +37,14 @@ inline CLI::Validator whole_number() {
   return {check, "WHOLE"};
 }
 
-// Standard input has one text.
+// Refuses a list of texts that names standard input ("-") twice, since it can be read only once.
 inline void require_one_stdin(const char* flag, const std::vector<std::string>& texts) {
   if (std::ranges::count(texts, "-") < 2) return;
   throw CLI::ValidationError(flag, "- is standard input, which can be read once, found it twice");
 }
 
-// Both ends included, like CLI::Range, which however lets NaN through.
+// Returns a validator for real numbers from `lowest` to `highest`, both included. Unlike CLI::Range
+// it refuses NaN.
 inline CLI::Validator real_range(double lowest, double highest) {
   const auto check = [lowest, highest](const std::string& text) {
     double value = 0.0;

@@ -1,4 +1,4 @@
-// neuronmm: the one program. Subcommands live in files of their own name.
+// The program neuronmm. Each subcommand is defined in the file of the same name.
 
 #include "commands.h"
 #include "process.h"
@@ -8,7 +8,7 @@ namespace {
 
 int run(int argc, char** argv) {
   neuronmm::apps::Program program;
-  program.set_together({neuronmm::apps::add_link_options, neuronmm::apps::run_together});
+  program.set_process_hooks({neuronmm::apps::add_link_options, neuronmm::apps::run_on_processes});
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_finetune(program);
   neuronmm::apps::add_fit(program);

@@ -1,6 +1,7 @@
 #pragma once
-// What a command says beside its report, on standard error. A message that cannot be written there
-// is no reason to end the work.
+// Messages that a command prints on standard error: notes, errors and progress that are not part of
+// its report. A message that cannot be written is dropped, because that is no reason to end the
+// work.
 
 #include <cstdio>
 #include <string>
@@ -10,6 +11,7 @@
 
 namespace neuronmm::apps {
 
+// Formats a message and writes it to standard error. The caller ends it with a newline.
 template <typename... Args>
 void print_message(fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);

@@ -1,6 +1,6 @@
 #pragma once
-// A file that a command writes at its end, opened at its begin: a path that cannot be written is an
-// error before any work is done. "-" is standard output.
+// A file that a command opens when it starts and writes when it ends. A path that cannot be written
+// is therefore an error before any work is done. The path "-" means standard output.
 
 #include <cstdio>
 #include <optional>
@@ -13,9 +13,10 @@
 
 namespace neuronmm::apps {
 
+// The output of a flag such as --json or --html, or no output if the flag was not given.
 class OutputFile {
  public:
-  // An empty path: no file, and write() does nothing.
+  // Opens the file. With an empty path there is no file, and write() does nothing.
   static Result<OutputFile> open(const std::string& path) {
     OutputFile output;
     output.to_stdout_ = path == "-";
@@ -23,15 +24,18 @@ class OutputFile {
     NMM_ASSIGN(output.file_, io::AtomicFile::create(path));
     return output;
   }
+  // Writes the whole content and closes the file. Call it once.
   Status write(std::string_view text) {
-    if (to_stdout_) std::fwrite(text.data(), 1, text.size(), stdout);  // checked at the end
+    // run_guarded() (process.h) reports a failure to write to standard output.
+    if (to_stdout_) std::fwrite(text.data(), 1, text.size(), stdout);
     if (!file_) return {};
-    std::fflush(stdout);  // the path may lead there, too
+    std::fflush(stdout);  // the path may name the same file as standard output
     NMM_TRY(file_->append(std::as_bytes(std::span(text))));
     return file_->finish();
   }
+  // Returns whether there is a file or standard output to write to.
   bool wanted() const { return to_stdout_ || file_.has_value(); }
-  // Whether standard output is for the file's content alone.
+  // Returns whether the content goes to standard output, which then may hold nothing else.
   bool to_stdout() const { return to_stdout_; }
 
  private:

@@ -20,25 +20,29 @@
 namespace neuronmm::apps {
 namespace {
 
-// Without this the first file that is opened would get the number of a closed stream, and what is
-// printed would go into it. Opened for reading only: printing there fails and is noticed.
+// Opens /dev/null in place of each standard stream that is closed. Otherwise the first file that
+// the program opens gets the number of the closed stream, and printed text goes into that file. The
+// stream is opened for reading only, so that printing to it fails and is reported.
 void reopen_closed_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
-    const int null = ::open("/dev/null", O_RDONLY);  // the lowest free number: this one
+    const int null = ::open("/dev/null", O_RDONLY);  // open() takes the lowest free number
     if (null != descriptor && null >= 0) close(null);
   }
 }
 
 void prepare() {
   reopen_closed_streams();
-  std::signal(SIGPIPE, SIG_IGN);  // writing fails with an error instead, which we report
-  std::signal(SIGXFSZ, SIG_IGN);  // the same for `ulimit -f`
+  // With these signals ignored, writing fails with an error, which the program reports. SIGPIPE is
+  // for closed pipes, SIGXFSZ for the file size limit (`ulimit -f`).
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   io::guard_mapped_reads();
   install_interrupt_handler();
 }
 
-// To standard error, where a failure cannot be told to anybody.
+// Prints the message on standard error and returns exit code 1. A failure to print is ignored,
+// because no stream is left to report it on.
 int report(const std::string& message) {
   const std::string line = "neuronmm: " + printable(message) + "\n";
   [[maybe_unused]] const size_t ignored = std::fwrite(line.data(), 1, line.size(), stderr);
@@ -47,8 +51,8 @@ int report(const std::string& message) {
 
 }  // namespace
 
-// The last place where an exception can become a message. By kind: each has its own advice.
-int run_caught(const std::function<int()>& program) {
+// Each kind of exception has its own message, because each needs different advice.
+int catch_exceptions(const std::function<int()>& program) {
   try {
     return program();
   } catch (const std::bad_alloc&) {
@@ -64,11 +68,11 @@ int run_caught(const std::function<int()>& program) {
   }
 }
 
-// Output that cannot be written is an error of a command that has succeeded otherwise: a full disk
-// must not look like success.
+// A command that succeeded still fails here if its output could not be written, so that a full disk
+// does not look like success.
 int run_guarded(const std::function<int()>& program) {
   prepare();
-  const int code = run_caught(program);
+  const int code = catch_exceptions(program);
   std::cout.flush();
   const bool failed = !std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!failed || code != 0) return code;

@@ -1,17 +1,20 @@
 #pragma once
-// What stands between the program and the operating system, the same for every command.
+// Runs the work of a whole program: prepares the process, turns exceptions into messages, and
+// checks at the end that all output was written. The main functions of both programs call it
+// (main.cc and model/finetune_main.cc).
 
 #include <functional>
 
 namespace neuronmm::apps {
 
-// Runs `program` (its value is the exit code) so that nothing the system does goes unnoticed or
-// ends it without a message: closed standard streams, full disks, files that shrink while they are
-// read, file size limits, memory and threads that are not to be had, interrupts. Output that could
-// not be written to the end turns exit code 0 into 1.
+// Runs `program` and returns its exit code. Failures of the system end the program with a message
+// and never silently. This covers closed standard streams, full disks, file size limits, files that
+// shrink while they are read, too little memory, threads that cannot be started, and interrupts. If
+// standard output could not be written completely, exit code 0 becomes 1.
 int run_guarded(const std::function<int()>& program);
 
-// A program's work with its exceptions as messages; the exit code.
-int run_caught(const std::function<int()>& program);
+// Runs `program` and returns its exit code. An exception becomes a message on standard error and
+// exit code 1.
+int catch_exceptions(const std::function<int()>& program);
 
 }  // namespace neuronmm::apps

@@ -28,9 +28,9 @@ using tensor_parallel::Order;
 
 struct LinkFlags {
   parallel::LinkOptions link;
-  std::string through = "auto", values = "fp32";
+  std::string transport = "auto", value_format = "fp32";
 };
-// Of the one command that runs.
+// The flags of the one command that runs.
 LinkFlags& link_flags() {
   static LinkFlags flags;
   return flags;
@@ -41,8 +41,9 @@ std::unique_ptr<parallel::Communicator>& communicator() {
   return processes;
 }
 
-// The cores are shared out among the processes of a host, unless the launcher has done so by
-// binding them or the user by OMP_NUM_THREADS; --threads goes before all of that.
+// Gives each process of a host an equal share of the cores. The number of threads stays as it is if
+// the launcher has bound the process to some cores or if the user has set OMP_NUM_THREADS.
+// --threads is applied later and overrides both.
 void share_cores(int processes_of_host) {
   const int cores = num_threads();
   const bool bound = cores < static_cast<int>(std::thread::hardware_concurrency());
@@ -50,8 +51,8 @@ void share_cores(int processes_of_host) {
   set_num_threads(std::max(1, cores / processes_of_host));
 }
 
-Status meet(const TogetherCommand& command) {
-  link_flags().link.shared_memory = link_flags().through == "auto";
+Status connect_processes(const LaunchedCommand& command) {
+  link_flags().link.shared_memory = link_flags().transport == "auto";
   link_flags().link.tell = [name = command.name](const std::string& message) {
     print_message("neuronmm {}: {}\n", name, printable(message));
   };
@@ -63,28 +64,30 @@ Status meet(const TogetherCommand& command) {
       {"the command line", fmt::format("{}", fmt::join(command.arguments, " "))},
       {"the number of threads", std::to_string(num_threads())}};
   NMM_TRY(parallel::agree(all, facts));
-  if (command.processes != Processes::kAlone) return {};
+  if (command.mode != ProcessMode::kOneProcess) return {};
   return fail("this command runs as one process, found {} of them", all.processes());
 }
 
-std::unique_ptr<ops::Backend> share(std::unique_ptr<ops::Backend> own) {
+std::unique_ptr<ops::Backend> make_tensor_parallel_backend(std::unique_ptr<ops::Backend> own) {
   parallel::Communicator& all = *communicator();
-  const auto wire = link_flags().values == "bf16" ? parallel::Wire::kBF16 : parallel::Wire::kFp32;
+  const auto wire =
+      link_flags().value_format == "bf16" ? parallel::Wire::kBF16 : parallel::Wire::kFp32;
   const tensor_parallel::Machine machine = tensor_parallel::measure_machine(all, *own);
   return tensor_parallel::make_backend(all, std::move(own), {wire, machine});
 }
 
-// What another process makes its backend by, in one line.
-std::string line_of(const DeviceOptions& options) {
+// Encode the options as one line of text, which process 0 sends to the others, and decode it.
+std::string encode_options(const DeviceOptions& options) {
   return fmt::format("{} {} {}", options.device, options.threads, options.activations);
 }
-DeviceOptions options_of(const std::string& line) {
+DeviceOptions decode_options(const std::string& line) {
   DeviceOptions options;
   std::istringstream(line) >> options.device >> options.threads >> options.activations;
   return options;
 }
 
-// An error where a process is lost has said so.
+// Runs the command in process 0 and then ends the other processes in an orderly way. If a process
+// was lost, its loss is the error that `run` has reported, and all processes end at once.
 int lead(const std::function<int()>& run) {
   const int code = run();
   if (code != 0 && !communicator()->lost().empty()) communicator()->end_all(code);
@@ -92,13 +95,16 @@ int lead(const std::function<int()>& run) {
   return code;
 }
 
-// A launcher's signal goes to all processes: process 0 obeys it, perhaps in its own time, and then
-// ends the others. One that is left alone notices.
+// Computes for process 0 until it sends kEnd. A launcher sends signals to all processes, but only
+// process 0 acts on one, possibly after finishing its work, and then ends the others. OrderlyEnd
+// keeps the launcher's signal from ending this process. If process 0 dies, the communicator
+// notices.
 int follow() {
   const OrderlyEnd ending;
   tensor_parallel::follow(
-      *communicator(), [](const std::string& line) { return make_own_backend(options_of(line)); },
-      share);
+      *communicator(),
+      [](const std::string& line) { return make_own_backend(decode_options(line)); },
+      make_tensor_parallel_backend);
   return 0;
 }
 
@@ -116,51 +122,53 @@ void add_link_options(CLI::App* command) {
       ->capture_default_str()
       ->group(kGroup);
   command
-      ->add_option("--link", flags.through,
-                   "auto (memory that the processes of one host share), or messages")
+      ->add_option("--link", flags.transport,
+                   "link between processes: auto (shared memory within a host) or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
       ->capture_default_str()
       ->group(kGroup);
   command
-      ->add_option("--link-values", flags.values,
-                   "fp32, or bf16: what sums are sent as; half the bytes, and rounded")
+      ->add_option(
+          "--link-values", flags.value_format,
+          "format in which sums are sent: fp32, or bf16, which halves the bytes and rounds")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str()
       ->group(kGroup);
 }
 
-// Where work was broken off, the others wait in vain and are ended.
-int run_together(const TogetherCommand& command, const std::function<int()>& alone) {
-  if (parallel::launched_processes() == 1) return alone();
-  if (const Status met = meet(command); !met.ok()) {
+// If an exception breaks off the command, all processes are ended, because the others would wait
+// for this one forever.
+int run_on_processes(const LaunchedCommand& command, const std::function<int()>& run_command) {
+  if (parallel::launched_processes() == 1) return run_command();
+  if (const Status connected = connect_processes(command); !connected.ok()) {
     if (all_processes().is_first()) {
-      print_message("neuronmm {}: {}\n", command.name, printable(met.error().message));
+      print_message("neuronmm {}: {}\n", command.name, printable(connected.error().message));
     }
     communicator() = parallel::make_single();
     return 1;
   }
-  bool is_whole = false;
-  const int code = run_caught([&] {
-    const int result = command.processes == Processes::kEach ? alone()
-                       : all_processes().is_first()          ? lead(alone)
-                                                             : follow();
-    is_whole = true;
+  bool completed = false;
+  const int code = catch_exceptions([&] {
+    const int result = command.mode == ProcessMode::kDataParallel ? run_command()
+                       : all_processes().is_first()               ? lead(run_command)
+                                                                  : follow();
+    completed = true;
     return result;
   });
-  if (!is_whole) all_processes().end_all(code);
+  if (!completed) all_processes().end_all(code);
   communicator() = parallel::make_single();
   return code;
 }
 
-Result<std::unique_ptr<ops::Backend>> share_backend(const DeviceOptions& options) {
+Result<std::unique_ptr<ops::Backend>> make_shared_backend(const DeviceOptions& options) {
   parallel::Communicator& all = *communicator();
   if (options.device != "cpu") {
     return fail("several processes compute with --device cpu alone, found {}", options.device);
   }
-  tensor_parallel::send(all, {.kind = Order::Kind::kBackend, .text = line_of(options)});
+  tensor_parallel::send(all, {.kind = Order::Kind::kBackend, .text = encode_options(options)});
   auto own = make_own_backend(options);
   NMM_TRY(parallel::agree(all, own.ok() ? Status() : own.error()));
-  return share(std::move(own).value());
+  return make_tensor_parallel_backend(std::move(own).value());
 }
 
 }  // namespace neuronmm::apps

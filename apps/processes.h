@@ -1,6 +1,8 @@
 #pragma once
-// The program started several times by a launcher of MPI: who the others are, and how a command
-// runs on all of them.
+// Runs a command on several processes that an MPI launcher (mpirun) has started. Process 0 leads
+// and prints the report. program.cc calls run_on_processes() for each command, and
+// device_options.cc calls make_shared_backend(). A process that is lost ends the others with an
+// error.
 
 #include <functional>
 #include <memory>
@@ -12,19 +14,24 @@
 
 namespace neuronmm::apps {
 
-// All processes of this run; a single one without a launcher.
+// Returns the communicator of all processes of this run. Without a launcher it has one process.
 parallel::Communicator& all_processes();
 
-// --link-timeout, --link, --link-values.
+// Adds --link-timeout, --link and --link-values.
 void add_link_options(CLI::App* command);
 
-// Meets the other processes, refuses what differs between them, and runs the command as it is said
-// to: `alone` in process 0, or in each. Without a launcher that is all. The exit code.
-int run_together(const TogetherCommand& command, const std::function<int()>& alone);
+// Runs a command and returns its exit code. Without a launcher this only calls `run_command`.
+// Otherwise the function connects the processes and refuses to run if their version, arguments or
+// number of threads differ. It then calls `run_command` in process 0 or in every process, depending
+// on command.mode.
+int run_on_processes(const LaunchedCommand& command, const std::function<int()>& run_command);
 
-// A backend of all processes: process 0 has those that follow it make theirs by the same options.
-Result<std::unique_ptr<ops::Backend>> share_backend(const DeviceOptions& options);
-// One process's own; device_options.cc has it.
+// Makes a backend that computes on all processes. Only process 0 calls this function; it sends the
+// options to the other processes, which make their backends from them. Error: a device other than
+// the CPU.
+Result<std::unique_ptr<ops::Backend>> make_shared_backend(const DeviceOptions& options);
+// Makes the backend of this process alone, for all values or only for latencies. The definitions
+// are in device_options.cc.
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options);
 Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptions& options);
 

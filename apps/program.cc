@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "documentation.h"
 #include "message.h"
+#include "removed_options.h"
 #include "suggestion.h"
 #include "version.h"
 
@@ -13,13 +14,13 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// Shows one name of every option; older names are understood but not shown.
+// Prints help texts without the older name --out, which the parser still understands.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string names = CLI::Formatter::make_option_name(option, is_positional);
-    constexpr std::string_view kOlder = ",--out";
-    if (names.ends_with(kOlder)) names.resize(names.size() - kOlder.size());
+    constexpr std::string_view kOlderName = ",--out";
+    if (names.ends_with(kOlderName)) names.resize(names.size() - kOlderName.size());
     return names;
   }
 };
@@ -36,7 +37,8 @@ const char* title_of(CommandGroup group) {
   return "The paper";
 }
 
-// The flags that would help: libraries, which serve other programs too, do not name them.
+// Returns advice about flags to append to an error message. The libraries do not name flags
+// themselves, because other programs use them too.
 std::string_view hint_of(Error::Kind kind) {
   switch (kind) {
     case Error::Kind::kExists:
@@ -64,7 +66,7 @@ std::vector<std::string> commands_of(const CLI::App& program) {
   return names;
 }
 
-// The message about the first argument that `command` has no place for.
+// Returns the error message for an argument that `command` does not accept.
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const bool is_flag = argument.size() > 1 && argument.starts_with('-');
   const bool is_command = !is_flag && command.get_parent() == nullptr;
@@ -92,7 +94,7 @@ Program::Program()
   add_describe();
 }
 
-// For the build: not in --help.
+// Adds the command `describe`, which the build runs. An empty group hides it from --help.
 void Program::add_describe() {
   CLI::App* command =
       cli_.add_subcommand("describe", "the program's description in the forms that are installed");
@@ -112,25 +114,27 @@ CLI::App* Program::add(CommandGroup group, const std::string& name,
   return cli_.add_subcommand(name, description)->group(title_of(group));
 }
 
-void Program::set_run(CLI::App* command, Run run, Processes processes) {
-  if (processes != Processes::kAlone) together_.add_options(command);
-  runs_.push_back({command, std::move(run), processes});
+void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
+  if (mode != ProcessMode::kOneProcess) process_hooks_.add_options(command);
+  entries_.push_back({command, std::move(run), mode});
 }
 
-// A typo often makes other arguments seem wrong or missing, too: it is what the message is about.
-int Program::explain(const CLI::ParseError& error) {
+// An unknown argument is reported before any other error, because a typo often makes other
+// arguments seem wrong or missing, too.
+int Program::report_parse_error(const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
   const CLI::App* command = &cli_;
   if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
   const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
-  if (unknown.empty()) {
+  const auto removed = removed_option_message(command->get_name(), arguments_);
+  if (unknown.empty() && !removed) {
     cli_.exit(error);
     return kUsageError;
   }
   const bool in_command = command != &cli_;
   const std::string name = in_command ? "neuronmm " + command->get_name() : "neuronmm";
   print_message("{}: {}\n{} --help shows what there is\n", name,
-                unknown_argument(*command, unknown.front()), name);
+                removed ? *removed : unknown_argument(*command, unknown.front()), name);
   return kUsageError;
 }
 
@@ -139,18 +143,18 @@ int Program::run(int argc, char** argv) {
   try {
     cli_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return explain(error);
+    return report_parse_error(error);
   }
-  for (const Entry& entry : runs_) {
+  for (const Entry& entry : entries_) {
     if (!entry.command->parsed()) continue;
-    if (together_.run == nullptr) return run(entry);
-    return together_.run({entry.command->get_name(), arguments_, entry.processes},
-                         [&] { return run(entry); });
+    if (process_hooks_.run == nullptr) return run(entry);
+    return process_hooks_.run({entry.command->get_name(), arguments_, entry.mode},
+                              [&] { return run(entry); });
   }
   return kUsageError;
 }
 
-// Flags whose meaning is worked out with the work itself are wrong usage there, too.
+// Some commands check flags only while they run; a ParseError thrown there is also a usage error.
 int Program::run(const Entry& entry) try {
   const Result<int> result = entry.run();
   if (result.ok()) return result.value();
@@ -159,7 +163,7 @@ int Program::run(const Entry& entry) try {
                 hint_of(error.kind));
   return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
 } catch (const CLI::ParseError& error) {
-  return explain(error);
+  return report_parse_error(error);
 }
 
 }  // namespace neuronmm::apps

@@ -20,7 +20,7 @@ Result<ReportWriter> ReportWriter::open(const std::string& json) {
 Status ReportWriter::write_json_text(std::string_view json) { return json_.write(json); }
 
 Status ReportWriter::write_json(const nlohmann::ordered_json& json) {
-  // Names that are not UTF-8 are still names of files: they are shown as well as JSON can.
+  // File names need not be UTF-8. Bytes that JSON cannot hold are replaced instead of refused.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   return write_json_text(json.dump(2, ' ', false, kReplace) + "\n");
 }

@@ -1,5 +1,7 @@
 #pragma once
-// What a command reports: text for people and, with --json, the same as JSON.
+// The report of a command: text for people and, with --json, the same facts as JSON. Nearly every
+// command writes its results with it. A JSON file that cannot be written is an error before any
+// work is done.
 
 #include <cstdio>
 #include <string>
@@ -17,25 +19,28 @@ class App;
 
 namespace neuronmm::apps {
 
-constexpr double kMiB = 1024.0 * 1024.0;  // bytes, as the tables print them
+constexpr double kMiB = 1024.0 * 1024.0;  // bytes per MiB, the unit of memory in the tables
 
-// --json FILE; "-" is standard output. `what` completes "also write ... to this file".
+// Adds --json FILE; the file "-" is standard output. `what` completes the help text "also write ...
+// to this file".
 void add_json_option(CLI::App* command, std::string& json, const std::string& what = "the report");
 
+// Writes the report of one command.
 class ReportWriter {
  public:
-  // Before the work, so that a file that cannot be written costs nothing. `json` is the flag's
-  // value; empty without the flag.
+  // Opens the JSON file. Call it before the work, so that an error costs no time. `json` is the
+  // value of the flag, which is empty if the flag was not given.
   static Result<ReportWriter> open(const std::string& json);
 
-  // Text for people: on standard output, or on standard error when the JSON goes to the former.
+  // Prints text for people on standard output, or on standard error if the JSON goes to standard
+  // output.
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) const {
     fmt::print(text(), format, std::forward<Args>(args)...);
   }
   std::FILE* text() const { return json_on_stdout_ ? stderr : stdout; }
   bool wants_json() const { return json_.wanted(); }
-  // Both do nothing without the flag.
+  // Write the JSON file. Both functions do nothing if --json was not given.
   Status write_json_text(std::string_view json);
   Status write_json(const nlohmann::ordered_json& json);
 

@@ -5,7 +5,7 @@
 namespace neuronmm::apps {
 
 int64_t edit_distance(std::string_view a, std::string_view b) {
-  // distance[i][j]: of the first i letters of a and the first j of b.
+  // distance[i][j] is the edit distance between the first i letters of a and the first j of b.
   std::vector<std::vector<int64_t>> distance(a.size() + 1, std::vector<int64_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) distance[i][0] = static_cast<int64_t>(i);
   for (size_t j = 0; j <= b.size(); ++j) distance[0][j] = static_cast<int64_t>(j);
@@ -23,16 +23,16 @@ int64_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest_name(std::string_view typed,
                                         const std::vector<std::string>& names) {
-  constexpr size_t kLongestTyped = 64;  // nobody mistypes a name into a page of text
-  if (typed.size() > kLongestTyped) return std::nullopt;
+  constexpr size_t kMaxTypedLength = 64;  // letters; a longer text is no mistyped name. Assumed.
+  if (typed.size() > kMaxTypedLength) return std::nullopt;
   std::optional<std::string> nearest;
-  int64_t least = 0;
+  int64_t nearest_distance = 0;
   for (const std::string& name : names) {
     const int64_t distance = edit_distance(typed, name);
-    const auto most = std::max<int64_t>(1, static_cast<int64_t>(name.size()) / 3);
-    if (distance > most || (nearest && distance >= least)) continue;
+    const auto max_distance = std::max<int64_t>(1, static_cast<int64_t>(name.size()) / 3);
+    if (distance > max_distance || (nearest && distance >= nearest_distance)) continue;
     nearest = name;
-    least = distance;
+    nearest_distance = distance;
   }
   return nearest;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What somebody who mistyped a name may have meant.
+// Finds the name that somebody meant who mistyped it. program.cc uses it for unknown commands and
+// flags ("did you mean ...?").
 
 #include <cstdint>
 #include <optional>
@@ -9,11 +10,12 @@
 
 namespace neuronmm::apps {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+// Returns the smallest number of insertions, deletions, replacements and swaps of neighbouring
+// letters that turn `a` into `b`.
 int64_t edit_distance(std::string_view a, std::string_view b);
 
-// The name nearest to `typed`, if it is near enough to be a typing error: at most a third of its
-// letters away.
+// Returns the name with the smallest edit distance to `typed`. Names are left out if the distance
+// is more than a third of their letters, though one letter is always allowed.
 std::optional<std::string> nearest_name(std::string_view typed,
                                         const std::vector<std::string>& names);
 

@@ -10,7 +10,7 @@ there are fewer cores). With --hosts the processes have a host each, with a thre
 rate between them (tools/network_hosts.sh, as root); the base is one process of one thread. A line per run; the
 first is the base. Each run of p processes also reads memory from p processes at once, which decoding cannot
 outdo: the ratio of reading is what the ratio of decoding has to be compared with. With --serve the processes are a
-server, which so many requests at once ask for --new-tokens each, four times as many in all; the client is on the first host.
+server, and tools/load_completions.py on the first host asks it: as many requests at once as --serve says, four times as many in all.
 """
 import argparse
 import json
@@ -22,7 +22,8 @@ import subprocess
 import tempfile
 import time
 
-NETWORK = str(pathlib.Path(__file__).resolve().parents[1] / "tools/network_hosts.sh")
+TOOLS = pathlib.Path(__file__).resolve().parents[1] / "tools"
+NETWORK = str(TOOLS / "network_hosts.sh")
 READ_BYTES = 256 << 20
 READ_SECONDS = 0.5
 PORT = 18417  # of the server, on a host that is otherwise empty
@@ -90,10 +91,9 @@ def served(processes, arguments):
     """Tokens per second of answers, the mean time to first token."""
     command = command_of(processes, arguments, "serve", "--port", str(PORT), "--kv-cache-memory", "2G")
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        load = [*launcher(1, arguments), arguments.program, "bench", "--url", f"http://127.0.0.1:{PORT}", "--tokenizer",
-                arguments.tokenizer or arguments.model, "--concurrency", str(arguments.serve), "--num-prompts",
-                str(4 * arguments.serve), "--prompt-tokens", str(arguments.prompt_tokens), "--new-tokens",
-                str(arguments.new_tokens), "--json", report.name]
+        load = [*launcher(1, arguments), str(TOOLS / "load_completions.py"), f"http://127.0.0.1:{PORT}", "--concurrency",
+                str(arguments.serve), "--requests", str(4 * arguments.serve), "--prompt-tokens", str(arguments.prompt_tokens),
+                "--new-tokens", str(arguments.new_tokens), "--json", report.name]
         output = subprocess.DEVNULL if arguments.quiet else None
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
         try:
@@ -145,7 +145,6 @@ def main():
     parser.add_argument("--link", default="auto")
     parser.add_argument("--link-values", default="fp32")
     parser.add_argument("--serve", type=int, metavar="CONCURRENT", help="measure a server that so many requests at once ask")
-    parser.add_argument("--tokenizer", metavar="DIR", help="of --serve; MODEL_DIR unless it is said")
     parser.add_argument("--quiet", action="store_true", help="without the programs' progress")
     parser.add_argument("--turns", type=int, default=1, help="of all numbers of processes; then also the ratios' medians")
     parser.add_argument("--runs", type=int, default=3)

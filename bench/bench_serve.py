@@ -1,199 +1,121 @@
 #!/usr/bin/env python3
-"""`neuronmm serve` under load, beside llama.cpp's server on the same model: the same load generator, in turns.
+"""Loads one or two running servers of OpenAI's API with guidellm or vLLM's benchmark, and prints their figures.
 
-    bench/bench_serve.py MODEL_DIR                                        ours alone
-    bench/bench_serve.py MODEL_DIR --peer llama-server --gguf MODEL.gguf  and the peer
+    bench/bench_serve.py --tokenizer MODEL_DIR http://127.0.0.1:8000
+    bench/bench_serve.py --tokenizer MODEL_DIR http://127.0.0.1:8000 http://127.0.0.1:8080    ours, then a peer's
 
-MODEL_DIR is what `neuronmm import MODEL.gguf` makes, perhaps quantized: each side may bring its best type. For every number of
-concurrent requests (16 and 64), 128 random tokens in and 128 out, each round starts one server after the other, so that the
-noise of a shared machine hits both; printed are medians over the rounds. Both have room for the keys and values of all requests
-at once: the peer by -c, ours by --kv-cache-memory, whose default is for fewer. The overhead is what a server's throughput lacks of
-`neuronmm bench --batch` at the same batch, where nobody is served. Then a prompt with a prefix of 2,000 tokens is asked
-twice, with ends of their own: the second one's time to first token should be a tenth of the first's. Needs Python 3 alone.
+The caller starts the servers. With two URLs each round loads one server after the other, so that the noise of a shared
+machine hits both. The table has the medians over the rounds and the ratio of the first server to the second.
+Every request has a random prompt of --input tokens, and every answer has --output tokens ("ignore_eos"). Both servers
+need enough key-value memory for all requests at once: `neuronmm serve --kv-cache-memory 2G`, `llama-server -np 16 -c 4608`.
+
+The tools come from PyPI. Each needs a virtual environment of its own, whose program --program names:
+
+    python3 -m venv build/guidellm && build/guidellm/bin/pip install guidellm==0.8.1
+    python3 -m venv build/vllm && build/vllm/bin/pip install "vllm[bench]==0.33.0"      several GB; then --tool vllm
 """
 
 import argparse
 import json
-import os
 import pathlib
 import shlex
-import socket
 import statistics
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FIGURES = [
-    ("output tokens/s", "output_throughput"),
-    ("mean TTFT ms", "mean_ttft_ms"),
-    ("p99 TTFT ms", "p99_ttft_ms"),
-    ("mean TPOT ms", "mean_tpot_ms"),
-    ("p99 ITL ms", "p99_itl_ms"),
-    ("p99 E2EL ms", "p99_e2el_ms"),
-]
+# The table's rows. TPOT is the mean time of one answer's tokens after the first; only vLLM's tool tells ITL, the time between two chunks.
+FIGURES = ["output tokens/s", "mean TTFT ms", "p99 TTFT ms", "mean TPOT ms", "p99 TPOT ms", "p99 ITL ms", "p99 E2EL ms"]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """A server that runs until the end of a `with`, and is ready at its begin."""
-
-    def __init__(self, command, log):
-        self.port = free_port()
-        self.command = [*command, "--port", str(self.port)]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.log = log
-
-    def __enter__(self):
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-        deadline = time.monotonic() + 300
-        while not self.ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
-                sys.exit(f"{shlex.join(self.command)} does not serve: see {self.log}")
-            time.sleep(0.05)
-        return self
-
-    def ready(self):
-        try:
-            with urllib.request.urlopen(self.url + "/v1/models", timeout=10) as answer:
-                return bool(json.load(answer).get("data"))
-        except (urllib.error.URLError, OSError, ValueError):
-            return False
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def run_json(command, path):
-    """What `neuronmm bench` with these arguments writes as JSON."""
-    result = subprocess.run([*command, "--json", str(path)], capture_output=True, text=True)
+def run(command):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if result.returncode != 0:
-        sys.exit(f"{shlex.join(command)}: {result.stderr or result.stdout}")
-    report = json.loads(path.read_text())
-    if report.get("failed"):
-        print(f"  {report['failed']} requests failed: {report['errors']}", file=sys.stderr)
-    return report
+        sys.exit(f"{shlex.join(map(str, command))} ended with {result.returncode}:\n{(result.stdout + result.stderr)[-4000:]}")
 
 
-def load(options, server, *flags):
-    command = [options.neuronmm, "bench", "--url", server.url, "--tokenizer", options.tokenizer, *map(str, flags)]
-    return run_json(command, options.work / "load.json")
+def guidellm(options, url, seed):
+    """Returns the figures of one run of guidellm, which calls an answer's TPOT "inter-token latency"."""
+    report = options.work / "guidellm.json"
+    run([options.program, "run", "--disable-console", "--output", f"kind=json,path={report}",
+         "--backend", f"kind=openai_http,target={url},request_format=/v1/completions",
+         "--tokenizer", f"kind=huggingface_auto,model={options.tokenizer}",
+         "--data", f"kind=synthetic_text,prompt_tokens={options.input},output_tokens={options.output}",
+         "--profile", f"kind=concurrent,streams={options.concurrency}",
+         "--constraint", f"kind=max_requests,count={options.requests}", "--seed", f"kind=static,value={seed}"])
+    measured = json.loads(report.read_text())["benchmarks"][0]
+    metrics = measured["metrics"]
+    check_completed(options, url, metrics["request_totals"]["successful"])
+    answers, of = measured["requests"]["successful"], lambda name: metrics[name]["successful"]
+    seconds = max(one["request_end_time"] for one in answers) - min(one["request_start_time"] for one in answers)
+    return {"output tokens/s": sum(one["output_tokens"] for one in answers) / seconds,
+            "mean TTFT ms": of("time_to_first_token_ms")["mean"],
+            "p99 TTFT ms": of("time_to_first_token_ms")["percentiles"]["p99"],
+            "mean TPOT ms": of("inter_token_latency_ms")["mean"],
+            "p99 TPOT ms": of("inter_token_latency_ms")["percentiles"]["p99"],
+            "p99 E2EL ms": 1e3 * of("request_latency")["percentiles"]["p99"]}
 
 
-def servers(options, concurrent):
-    """The command lines by name; the peer is told how many requests there will be, and how long."""
-    threads = ["--threads", str(options.threads)] if options.threads else []
-    found = {"neuronmm": [options.neuronmm, "serve", options.model, *threads, *shlex.split(options.serve_flags)]}
-    if options.peer:
-        context = concurrent * max(options.input + options.output + 32, options.prefix + 64 if concurrent == 1 else 0)
-        found["llama.cpp"] = [options.peer, "-m", options.gguf, "-np", str(concurrent), "-c", str(context), *threads,
-                              *shlex.split(options.peer_flags)]
-    for name in options.without:
-        found.pop(name)
-    return found
+def vllm(options, url, seed):
+    """Returns the figures of one run of `vllm bench serve`."""
+    report = options.work / "vllm.json"
+    run([options.program, "bench", "serve", "--backend", "openai", "--base-url", url, "--dataset-name", "random",
+         "--tokenizer", options.tokenizer, "--random-input-len", options.input, "--random-output-len", options.output,
+         "--num-prompts", options.requests, "--max-concurrency", options.concurrency, "--ignore-eos", "--seed", seed,
+         "--temperature", 0, "--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", 99, "--disable-tqdm",
+         "--save-result", "--result-dir", report.parent, "--result-filename", report.name])
+    figures = json.loads(report.read_text())
+    check_completed(options, url, figures["completed"])
+    keys = {"output tokens/s": "output_throughput"} | {row: "_".join(row.lower().split()) for row in FIGURES[1:]}
+    return {row: figures[key] for row, key in keys.items()}
 
 
-def row(label, values, unit_format):
-    cells = "".join(f"{format(value, unit_format):>14}" for value in values)
-    ratio = f"{values[0] / values[1]:>10.2f}x" if len(values) == 2 and values[1] else ""
-    print(f"  {label:<18}{cells}{ratio}")
-
-
-def median_of(reports, key):
-    return statistics.median(report[key] for report in reports)
-
-
-def saturation(options, concurrent, report):
-    found = {name: [] for name in servers(options, concurrent)}
-    for round_number in range(options.rounds):
-        for name, command in servers(options, concurrent).items():
-            with Server(command, options.work / f"{name}.log") as server:
-                found[name].append(
-                    load(options, server, "--concurrency", concurrent, "--num-prompts", concurrent * options.requests,
-                         "--prompt-tokens", options.input, "--new-tokens", options.output, "--seed", round_number))
-    print(f"\n{concurrent} concurrent, {options.input} in, {options.output} out, {concurrent * options.requests} requests"
-          f" x {options.rounds}")
-    print(f"  {'':<18}" + "".join(f"{name:>14}" for name in found) + ("      ratio" if len(found) == 2 else ""))
-    for label, key in FIGURES:
-        row(label, [median_of(reports, key) for reports in found.values()], ".1f")
-    report[str(concurrent)] = {name: {key: median_of(reports, key) for _, key in FIGURES}
-                               for name, reports in found.items()}
-    if "neuronmm" in found and not options.no_overhead:
-        threads = ["--threads", str(options.threads)] if options.threads else []
-        local = run_json([options.neuronmm, "bench", options.model, "--batch", str(concurrent), "--prompt-tokens",
-                          str(options.input), "--new-tokens", str(options.output), "--runs", str(options.rounds), *threads],
-                         options.work / "local.json")["generated_tokens_per_s"]
-        served = median_of(found["neuronmm"], "output_throughput")
-        print(f"  neuronmm bench --batch {concurrent}: {local:.1f} tokens/s; serving lacks {100 * (1 - served / local):.1f} % of it")
-        report[str(concurrent)]["batch_tokens_per_s"] = local
-
-
-def prefix(options, report):
-    times = {}
-    for name, command in servers(options, 1).items():
-        with Server(command, options.work / f"{name}.log") as server:
-            load(options, server, "--num-prompts", 1, "--prompt-tokens", 32, "--new-tokens", 2, "--seed", 99)  # all is loaded
-            asked = load(options, server, "--num-prompts", 2, "--concurrency", 1, "--warmup", 0, "--prefix-tokens",
-                         options.prefix, "--prompt-tokens", 16, "--new-tokens", 2)["requests"]
-            times[name] = [request["ttft_ms"] for request in asked]
-    print(f"\na prefix of {options.prefix} tokens, asked twice")
-    for name, (first, second) in times.items():
-        print(f"  {name:<12} TTFT {first:9.1f} ms, then {second:8.1f} ms: {100 * second / first:.1f} %")
-    report["prefix"] = times
+def check_completed(options, url, completed):
+    if completed != options.requests:
+        sys.exit(f"{url}: expected {options.requests} whole answers, found {completed}")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", metavar="MODEL_DIR")
-    parser.add_argument("--peer", metavar="PROGRAM", help="llama-server")
-    parser.add_argument("--gguf", metavar="FILE", help="the model that the peer serves")
-    parser.add_argument("--peer-flags", default="", help="more flags of the peer, as one string")
-    parser.add_argument("--serve-flags", default="--kv-cache-memory 2G",
-                        help="more flags of `neuronmm serve`, as one string (%(default)s: the room that all requests take)")
-    parser.add_argument("--without", action="append", default=[], choices=["neuronmm", "llama.cpp"])
-    parser.add_argument("--tokenizer", metavar="DIR", help="MODEL_DIR unless it is said")
-    parser.add_argument("--neuronmm", default=os.environ.get("NEURONMM", str(ROOT / "build/release/neuronmm")))
-    parser.add_argument("--concurrency", default="16,64")
-    parser.add_argument("--requests", type=int, default=4, help="for each of those that are concurrent")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--input", type=int, default=128)
-    parser.add_argument("--output", type=int, default=128)
-    parser.add_argument("--prefix", type=int, default=2000, help="tokens; 0: not measured")
-    parser.add_argument("--threads", type=int, default=0, help="of each server; 0: what it chooses")
-    parser.add_argument("--no-overhead", action="store_true", help="without `neuronmm bench --batch`")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench_serve")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures to this file")
+    parser.add_argument("urls", metavar="URL", nargs="+", help="a server's address without /v1; at most two")
+    parser.add_argument("--tool", choices=["guidellm", "vllm"], default="guidellm")
+    parser.add_argument("--program", help="the tool's program (default build/TOOL/bin/TOOL)")
+    parser.add_argument("--tokenizer", metavar="DIR", required=True, help="the model folder whose tokenizer makes the prompts")
+    parser.add_argument("--concurrency", type=int, default=16, help="requests at once (default %(default)s)")
+    parser.add_argument("--requests", type=int, default=64, help="requests of each run (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs against each server (default %(default)s)")
+    parser.add_argument("--input", type=int, default=128, help="tokens of each prompt (default %(default)s)")
+    parser.add_argument("--output", type=int, default=128, help="tokens of each answer (default %(default)s)")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench_serve", help="where the tool's report goes")
+    parser.add_argument("--json", metavar="FILE", help="also write the medians to this file")
     options = parser.parse_args()
-    if bool(options.peer) != bool(options.gguf):
-        parser.error("--peer and --gguf go together")
-    options.tokenizer = options.tokenizer or options.model
+    if len(options.urls) > 2:
+        parser.error(f"expected at most two URLs, found {len(options.urls)}")
+    options.program = options.program or str(ROOT / f"build/{options.tool}/bin/{options.tool}")
+    if not pathlib.Path(options.program).is_file():
+        parser.error(f"--program: {options.program} does not exist; bench/bench_serve.py --help says how to install it")
+    options.work.mkdir(parents=True, exist_ok=True)
     return options
 
 
 def main():
     options = parse()
-    options.work.mkdir(parents=True, exist_ok=True)
-    report = {}
-    for concurrent in map(int, options.concurrency.split(",")):
-        saturation(options, concurrent, report)
-    if options.prefix:
-        prefix(options, report)
+    measure = {"guidellm": guidellm, "vllm": vllm}[options.tool]
+    rounds = {url: [] for url in options.urls}
+    for number in range(options.rounds):
+        for url, runs in rounds.items():
+            runs.append(measure(options, url, number))
+    medians = {url: {row: statistics.median(run[row] for run in runs) for row in FIGURES if row in runs[0]}
+               for url, runs in rounds.items()}
+    print(f"{options.concurrency} requests at once, {options.input} tokens in, {options.output} out: medians of {options.rounds}"
+          f" rounds of {options.requests} requests, {options.tool}")
+    print(f"{'':16}" + "".join(f"{url:>26}" for url in medians) + ("     ratio" if len(medians) == 2 else ""))
+    for row in next(iter(medians.values())):
+        values = [figures[row] for figures in medians.values()]
+        ratio = f"{values[0] / values[1]:>9.2f}x" if len(values) == 2 and values[1] else ""
+        print(f"{row:16}" + "".join(f"{value:26.1f}" for value in values) + ratio)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
+        pathlib.Path(options.json).write_text(json.dumps(medians, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,7 @@ SHARE_TOLERANCE = .002  # shares that differ by less count as equal
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
-    """Returns the flags of `neuronmm compress` by the name of the row,
-    FORM-METHOD-SIZES[-aware][-int8|-int4].
-    """
+    """Returns the flags of `neuronmm compress` by the name of the row, FORM-METHOD-SIZES[-int8|-int4]."""
     rows = {
         "paper": ["--paper"],
         "uv-svd-uniform": ["--form", "uv", "--method", "svd"],
@@ -45,13 +43,7 @@ def rows_of(kept: str) -> dict[str, list[str]]:
     for form in FORMS:
         for method in METHODS:
             for sizes in ("uniform", "predicted"):
-                for aware in ("", "-aware"):
-                    # Error-aware factors have the whitened objective if all ranks are equal, so
-                    # that this row would be a duplicate.
-                    if form == "uv" and sizes == "uniform" and method == "two-sided" and aware:
-                        continue
-                    flags = ["--form", form, "--method", method, "--allocate", sizes]
-                    rows[f"{form}-{method}-{sizes}{aware}"] = flags + (["--error-aware", "on"] if aware else [])
+                rows[f"{form}-{method}-{sizes}"] = ["--form", form, "--method", method, "--allocate", sizes]
     for form in FORMS:
         rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
         for weights in ("int8", "int4"):
@@ -86,13 +78,7 @@ class Bench:
         tokens = ["--calibration-tokens", self.flags.calibration_tokens]
         if "svd" in row_flags:
             return []
-        classic = "--paper" in row_flags or ("uv" in row_flags and "uniform" in row_flags and "whitened" in row_flags)
-        # The method factors single matrices and gathers its own statistics.
-        if classic:
-            return texts + tokens
-        statistics = self.work / "statistics"
-        reuse = "--statistics" if statistics.exists() else "--save-statistics"
-        return [*texts, *tokens, reuse, statistics]
+        return [*texts, *tokens, "--statistics", self.work / "statistics"]
 
     def measure(self, model: pathlib.Path) -> dict:
         result: dict = {"texts": {}}

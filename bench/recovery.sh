@@ -72,7 +72,7 @@ measured() { grep -qE "^$1 +$2 tokens" points.txt; }
 for form in $forms; do
   if [ ! -d "$form" ]; then
     case $form in
-      uv) choice="--method error-aware --allocate uniform" ;;
+      uv) choice="--method whitened --allocate uniform" ;;
       neurons) choice="--allocate uniform" ;;
       *) choice="" ;;
     esac

@@ -15,12 +15,27 @@ if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
 endif()
 
-set(libraries base parallel ops cpu io jinja text model tensor_parallel gguf compress eval serve_engine serve_grammar serve_protocol serve_web serve_http tile kernels nki simulator trace tuner device validation)
+# C++ programs load and run models with these libraries. docs/cpp_api.md promises the first list of headers; the second
+# list has the headers that they include.
+set(libraries base ops cpu io jinja text model gguf)
+set(promised_headers
+    base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h
+    io/checkpoint.h io/model_config.h model/forward_pass.h model/generate.h model/model_host.h model/sampler.h
+    model/transformer.h ops/attention.h ops/backend.h ops/forwarding_backend.h ops/kv_cache.h ops/reference.h
+    ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h text/tokenizer.h)
+set(included_headers
+    base/low_bit_format.h io/calibration_source.h io/generation_config.h io/json_file.h io/mapped_file.h
+    io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h model/candidates.h
+    model/continuation.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
+    model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/added_tokens.h
+    text/byte_range.h text/decoder.h text/jinja/budget.h text/token_id.h text/tokenizer_config.h text/utf8_stream.h)
 foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()
-install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neuronmm COMPONENT development
-        FILES_MATCHING PATTERN "*.h" PATTERN finetune EXCLUDE PATTERN load EXCLUDE)
+foreach(header ${promised_headers} ${included_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neuronmm/${folder} COMPONENT development)
+endforeach()
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/neuronmm)
 install(EXPORT neuronmm NAMESPACE neuronmm:: FILE neuronmm-targets.cmake DESTINATION ${package} COMPONENT development)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake COMPATIBILITY SameMinorVersion)
@@ -45,8 +60,5 @@ set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libxxhash-dev, libopenblas0-openmp, liblapacke, libpcre2-dev, libutf8proc-dev, libssl-dev, prometheus-cpp-dev, libboost1.81-dev")
-if(NEURONMM_HAS_MPI)
-  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libopenmpi-dev")
-endif()
+    "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libxxhash-dev, libpcre2-dev, libutf8proc-dev")
 include(CPack)

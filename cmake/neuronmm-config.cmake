@@ -1,15 +1,12 @@
-# find_package(neuronmm): the libraries as neuronmm::base, neuronmm::text, neuronmm::model, ... Headers are included by
-# their folder, as #include "text/tokenizer.h". Components are names of libraries that have to be there.
+# find_package(neuronmm) makes the libraries neuronmm::base, ops, cpu, io, jinja, text, model and gguf. Headers are
+# included by their folder, as #include "text/tokenizer.h" (docs/cpp_api.md). Components are names of libraries that have
+# to be there.
 
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(PkgConfig)
 find_dependency(fmt)
 find_dependency(nlohmann_json)
-find_dependency(OpenSSL)
-find_dependency(prometheus-cpp)
-find_dependency(Boost)
-find_package(MPI QUIET COMPONENTS CXX)  # of builds that have it
 foreach(library HWY=libhwy PCRE2=libpcre2-8 UTF8PROC=libutf8proc XXHASH=libxxhash)
   string(REPLACE "=" ";" library ${library})
   list(GET library 0 name)

@@ -16,9 +16,9 @@
 // CMakeLists.txt names each target's function after the target.
 extern "C" {
 using FuzzFunction = int(const uint8_t*, size_t);
-FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_event_stream,
-    fuzz_generation_config, fuzz_gguf, fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors,
-    fuzz_task_item, fuzz_tokenizer, fuzz_tool_calls, fuzz_training_records, fuzz_tuner_cache;
+FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_generation_config, fuzz_gguf,
+    fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors, fuzz_task_item, fuzz_tokenizer,
+    fuzz_tool_calls, fuzz_training_records, fuzz_tuner_cache;
 }
 
 namespace neuronmm {
@@ -33,7 +33,6 @@ struct FuzzTarget {
 const std::vector<FuzzTarget> kTargets = {{"chat_request", fuzz_chat_request},
                                           {"chat_template", fuzz_chat_template},
                                           {"config", fuzz_config},
-                                          {"event_stream", fuzz_event_stream},
                                           {"generation_config", fuzz_generation_config},
                                           {"gguf", fuzz_gguf},
                                           {"json_schema", fuzz_json_schema},

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "serve/protocol/anthropic_request.h"
 #include "serve/protocol/chat_request.h"
-#include "serve/protocol/completion_request.h"
-#include "serve/protocol/items_request.h"
-#include "serve/protocol/messages_request.h"
+#include "serve/protocol/responses_api_request.h"
+#include "serve/protocol/text_completion_request.h"
 
 namespace {
 
@@ -17,10 +17,10 @@ using namespace neuronmm::serve;
 
 void check_error(const ApiError& error) {
   NMM_CHECK(error.status == 400 && !error.message.empty());
-  NMM_CHECK(Json::accept(error_json(error)) && Json::accept(message_error_json(error)));
+  NMM_CHECK(Json::accept(openai_error_json(error)) && Json::accept(anthropic_error_json(error)));
 }
 
-void check_answer(const AnswerFields& answer) {
+void check_answer(const GenerationParameters& answer) {
   NMM_CHECK(answer.n >= 1 && answer.n <= kMostChoices);
   NMM_CHECK(answer.stop.size() <= kMostStopStrings);
   for (const std::string& stop : answer.stop) NMM_CHECK(!stop.empty());
@@ -28,13 +28,13 @@ void check_answer(const AnswerFields& answer) {
 }
 
 void check_chat(const ChatRequest& request) {
-  check_answer(request.answer);
+  check_answer(request.parameters);
   NMM_CHECK(!request.conversation.messages.empty());
   NMM_CHECK(!request.tools.choice.forced() || !request.tools.tools.empty());
 }
 
-void check_completion(const CompletionRequest& request) {
-  check_answer(request.answer);
+void check_completion(const TextCompletionRequest& request) {
+  check_answer(request.parameters);
   NMM_CHECK(!request.prompts.empty() && request.prompts.size() <= kMostPrompts);
 }
 
@@ -54,14 +54,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       check(parse_chat_request(body), check_chat);
       break;
     case 1:
-      check(parse_completion_request(body), check_completion);
+      check(parse_text_completion_request(body), check_completion);
       break;
     case 2:
-      check(parse_items_request(body),
-            [](const ItemsRequest& request) { check_chat(request.chat); });
+      check(parse_responses_api_request(body),
+            [](const ResponsesApiRequest& request) { check_chat(request.chat); });
       break;
     default:
-      check(parse_messages_request(body), check_chat);
+      check(parse_anthropic_request(body), check_chat);
   }
   return 0;
 }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "serve/protocol/answer_parser.h"
 #include "serve/protocol/json_scanner.h"
+#include "serve/protocol/output_parser.h"
 
 namespace {
 
@@ -22,23 +22,23 @@ ToolList tools() {
   return list;
 }
 
-std::vector<AnswerDelta> parse(uint8_t how, std::string_view text, size_t piece) {
-  AnswerParser parser(static_cast<Thinking>(how / 7 % 3),
+std::vector<OutputDelta> parse(uint8_t how, std::string_view text, size_t piece) {
+  OutputParser parser(static_cast<Thinking>(how / 7 % 3),
                       make_tool_call_parser(static_cast<ToolSyntax>(how % 7), tools()));
-  AnswerDeltas all;
-  const auto add = [&](const std::vector<AnswerDelta>& deltas) {
-    for (const AnswerDelta& delta : deltas) {
+  OutputDeltas all;
+  const auto add = [&](const std::vector<OutputDelta>& deltas) {
+    for (const OutputDelta& delta : deltas) {
       switch (delta.kind) {
-        case AnswerDelta::Kind::kReasoning:
+        case OutputDelta::Kind::kReasoning:
           all.reasoning(delta.text);
           break;
-        case AnswerDelta::Kind::kContent:
+        case OutputDelta::Kind::kContent:
           all.content(delta.text);
           break;
-        case AnswerDelta::Kind::kCall:
+        case OutputDelta::Kind::kCall:
           all.call(delta.text, delta.call);
           break;
-        case AnswerDelta::Kind::kArguments:
+        case OutputDelta::Kind::kArguments:
           all.arguments(delta.text, delta.call);
           break;
       }
@@ -68,8 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   NMM_CHECK(parse(data[0], text, 1) == whole);
   int64_t calls = 0;
   for (size_t i = 0; i < whole.size(); ++i) {
-    if (whole[i].kind == AnswerDelta::Kind::kCall) NMM_CHECK(whole[i].call == calls++);
-    if (whole[i].kind != AnswerDelta::Kind::kArguments) continue;
+    if (whole[i].kind == OutputDelta::Kind::kCall) NMM_CHECK(whole[i].call == calls++);
+    if (whole[i].kind != OutputDelta::Kind::kArguments) continue;
     NMM_CHECK(whole[i].call == calls - 1);
     NMM_CHECK(whole[i].text.starts_with("{") && begins_json(whole[i].text));
   }

@@ -90,11 +90,11 @@ Status read_report(const fs::path& path, TracerReport& report) {
 // Returns the first python3 that has NumPy: the one on the path, or the system's.
 Result<std::string> find_python() {
   for (const char* const python : {"python3", "/usr/bin/python3"}) {
-    NMM_ASSIGN(const ChildEnd end, run_child({.program = python,
-                                              .arguments = {"-c", "import numpy"},
-                                              .environment = {},
-                                              .stream = STDERR_FILENO}));
-    if (!end.missing && end.status == 0) return std::string(python);
+    NMM_ASSIGN(const ChildResult result, run_child({.program = python,
+                                                    .arguments = {"-c", "import numpy"},
+                                                    .environment = {},
+                                                    .stream = STDERR_FILENO}));
+    if (!result.missing && result.status == 0) return std::string(python);
   }
   return fail("expected a python3 with NumPy, found none: apt-get install python3-numpy");
 }
@@ -116,19 +116,19 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   NMM_ASSIGN(const fs::path package, package_folder());
   NMM_ASSIGN(const std::string python, find_python());
   const fs::path report_file = trace.string() + ".json";
-  NMM_ASSIGN(ChildEnd end, run_child({.program = python,
-                                      .arguments = command_line(call, trace, report_file),
-                                      .environment = {{kPythonPath, python_path(package)},
-                                                      {"PYTHONDONTWRITEBYTECODE", "1"}},
-                                      .stream = STDERR_FILENO}));
+  NMM_ASSIGN(ChildResult result, run_child({.program = python,
+                                            .arguments = command_line(call, trace, report_file),
+                                            .environment = {{kPythonPath, python_path(package)},
+                                                            {"PYTHONDONTWRITEBYTECODE", "1"}},
+                                            .stream = STDERR_FILENO}));
   if (interrupted()) return interrupted_error("the kernel was not run to its end");
   TracerReport report;
-  if (WIFSIGNALED(end.status)) {
-    return fail("{}: Python was ended by signal {} ({})", call.kernel, WTERMSIG(end.status),
-                strsignal(WTERMSIG(end.status)));
+  if (WIFSIGNALED(result.status)) {
+    return fail("{}: Python was ended by signal {} ({})", call.kernel, WTERMSIG(result.status),
+                strsignal(WTERMSIG(result.status)));
   }
-  report.exit_code = WEXITSTATUS(end.status);
-  report.message = message_of(std::move(end.output));
+  report.exit_code = WEXITSTATUS(result.status);
+  report.message = message_of(std::move(result.output));
   // An error before the kernel's end leaves no report. A wrong result leaves a report and exit code
   // 1.
   const bool reported = fs::exists(report_file);

@@ -14,17 +14,17 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 30;
+constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
 Result<model::LogitBias> parse_bias(const std::string& text) {
   const size_t equals = text.find('=');
   const char* const id_end = text.data() + std::min(equals, text.size());
   model::LogitBias bias;
   const auto [end, error] = std::from_chars(text.data(), id_end, bias.id);
-  const bool good = equals != std::string::npos && error == std::errc() && end == id_end &&
-                    bias.id >= 0 && CLI::detail::lexical_cast(text.substr(equals + 1), bias.bias) &&
-                    std::isfinite(bias.bias);
-  if (!good) return fail("expected ID=BIAS, a token id and a number, found \"{}\"", text);
+  const bool valid =
+      equals != std::string::npos && error == std::errc() && end == id_end && bias.id >= 0 &&
+      CLI::detail::lexical_cast(text.substr(equals + 1), bias.bias) && std::isfinite(bias.bias);
+  if (!valid) return fail("expected ID=BIAS, a token id and a number, found \"{}\"", text);
   return bias;
 }
 
@@ -41,12 +41,13 @@ std::string check_stop(const std::string& text) {
 void add_end_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--max-new-tokens", flags.settings.max_new_tokens,
-                   "tokens to make at most; 128 unless the model's generation_config.json says "
-                   "another number")
-      ->check(CLI::Range(int64_t{1}, kMostTokens));
+                   "generate at most this number of tokens (default: max_new_tokens of the model's "
+                   "generation_config.json, else 128)")
+      ->check(CLI::Range(int64_t{1}, kMaxTokens));
   command
-      ->add_option("--stop", flags.stop,
-                   "end before this text; repeatable. Special tokens are no text")
+      ->add_option(
+          "--stop", flags.stop,
+          "end the answer before this text; repeatable. Special tokens do not count as text")
       ->check(check_stop)
       ->allow_extra_args(false);
   command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
@@ -58,42 +59,46 @@ void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
       command
           ->add_option(
               "--temperature", settings.temperature,
-              "0: always the most likely token. Where this and the next four flags are "
-              "not given, the model's generation_config.json decides, else nothing is drawn")
+              "temperature of the random draws; 0: always the most likely token. Defaults of "
+              "this flag and the next four: the model's generation_config.json, else no draws")
           ->check(real_range(0.0, 100.0));
   command->add_option("--top-k", settings.top_k, "draw among the K most likely tokens; 0: all")
-      ->check(CLI::Range(int64_t{0}, kMostTokens));
+      ->check(CLI::Range(int64_t{0}, kMaxTokens));
   command
       ->add_option("--top-p", settings.top_p,
                    "draw among the most likely tokens that reach this probability; 1: all")
       ->check(real_range(0.0, 1.0));
   command
       ->add_option("--min-p", settings.min_p,
-                   "draw among tokens at least so many times as likely as the likeliest; 0: all")
+                   "draw among tokens with at least this share of the likeliest one's probability; "
+                   "0: all")
       ->check(real_range(0.0, 1.0));
   command
-      ->add_option("--repetition-penalty", settings.repetition_penalty,
-                   "above 1: tokens of prompt and answer become less likely; 1: off")
+      ->add_option(
+          "--repetition-penalty", settings.repetition_penalty,
+          "penalty on tokens of prompt and answer; above 1 they become less likely, 1: off")
       ->check(real_range(0.01, 100.0));
   command->add_flag("--greedy", flags.greedy, "the same as --temperature 0")->excludes(temperature);
-  command->add_option("--seed", flags.seed, "of the random draws; one at random is printed")
+  command
+      ->add_option("--seed", flags.seed,
+                   "seed of the random draws (default: a random one, which is printed)")
       ->check(whole_number());
 }
 
 void add_logit_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--frequency-penalty", flags.frequency_penalty,
-                   "taken from a token's logit for each time that it was generated")
+                   "subtract this from a token's logit for each time that it was generated")
       ->check(real_range(-2.0, 2.0))
       ->capture_default_str();
   command
       ->add_option("--presence-penalty", flags.presence_penalty,
-                   "taken from a token's logit once it was generated")
+                   "subtract this from a token's logit if it was generated")
       ->check(real_range(-2.0, 2.0))
       ->capture_default_str();
   command
       ->add_option("--logit-bias", flags.logit_bias,
-                   "ID=BIAS is added to that token's logit; repeatable")
+                   "add BIAS to the logit of the token ID; repeatable")
       ->check(check_bias)
       ->type_name("ID=BIAS")
       ->allow_extra_args(false);
@@ -117,8 +122,8 @@ Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,
   return options;
 }
 
-// "temperature 0.6, top_p 0.9": what `options` have from the file and not from a flag, as far as it
-// changes anything.
+// Returns the settings in `options` that come from the file and not from a flag, for example
+// "temperature 0.6, top_p 0.9". Settings that have no effect are left out.
 std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfig& file,
                              const model::GenerateOptions& options) {
   const io::GenerationConfig& given = flags.settings;
@@ -128,11 +133,11 @@ std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfi
                        auto value) {
     if (changes && from_file && !from_flag) settings.push_back(fmt::format("{} {}", name, value));
   };
-  const bool draws = used.temperature > 0.0;
-  add(draws, "temperature", given.temperature, file.do_sample, used.temperature);
-  add(draws && used.top_k > 0, "top_k", given.top_k, file.top_k, used.top_k);
-  add(draws && used.top_p < 1.0, "top_p", given.top_p, file.top_p, used.top_p);
-  add(draws && used.min_p > 0.0, "min_p", given.min_p, file.min_p, used.min_p);
+  const bool samples = used.temperature > 0.0;
+  add(samples, "temperature", given.temperature, file.do_sample, used.temperature);
+  add(samples && used.top_k > 0, "top_k", given.top_k, file.top_k, used.top_k);
+  add(samples && used.top_p < 1.0, "top_p", given.top_p, file.top_p, used.top_p);
+  add(samples && used.min_p > 0.0, "min_p", given.min_p, file.min_p, used.min_p);
   add(used.repetition_penalty != 1.0, "repetition_penalty", given.repetition_penalty,
       file.repetition_penalty, used.repetition_penalty);
   add(true, "max_new_tokens", given.max_new_tokens, file.max_new_tokens, options.max_new_tokens);
@@ -159,10 +164,11 @@ Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::To
   if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
   if (random_seed && options.sampling.temperature > 0.0)
     print_message("--seed {} makes this text again\n", *flags.seed);
-  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
+  // With --ignore-eos the end-of-text token does not stop the answer, and the text after it is
+  // shown.
   if (!flags.ignore_eos) {
     options.stop_tokens = model::stop_tokens_of(file, config);
-    // A base model's config may name only the end of a text, not the end of a chat turn.
+    // The config of a base model may name the end-of-text token but not the token that ends a turn.
     if (chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
   }
   return options;

@@ -1,6 +1,6 @@
 #pragma once
-// How `generate` and `chat` make their answers: by their flags, and by the model folder where these
-// are silent.
+// The flags of `generate` and `chat` that decide how an answer is made: sampling, penalties, stop
+// texts and the device. For a flag that is not given, the model's generation_config.json decides.
 
 #include <cstdint>
 #include <optional>
@@ -16,11 +16,12 @@
 
 namespace neuronmm::apps {
 
+// The values of these flags.
 struct AnswerFlags {
   std::string model_dir;
-  io::GenerationConfig settings;  // what the flags say of generation_config.json's fields
+  io::GenerationConfig settings;  // the fields of generation_config.json that flags have set
   double frequency_penalty = 0.0, presence_penalty = 0.0;
-  std::vector<std::string> logit_bias;  // ID=BIAS
+  std::vector<std::string> logit_bias;  // texts of the form ID=BIAS
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;
   bool greedy = false, ignore_eos = false;
@@ -29,9 +30,12 @@ struct AnswerFlags {
 
 void add_answer_flags(CLI::App* command, AnswerFlags& flags);
 
-// The flags, over what the model's generation_config.json says, over `options`; with the stop
-// tokens, in a chat also the end of a turn. Says on standard error what the file decides, and the
-// seed if it is a random one (and puts it into `flags`): so a run that is killed can be repeated.
+// Returns the options of an answer. A flag goes before a field of the model's
+// generation_config.json, which goes before `options`. The result includes the stop tokens; in a
+// chat they include the token that ends a turn. The function prints on standard error which
+// settings come from the file. If the seed is a random one, it also prints the seed and stores it
+// in `flags`, so that a run that was killed can be repeated. Errors: a generation_config.json that
+// cannot be read.
 Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::Tokenizer& tokenizer,
                                               const io::ModelConfig& config, bool chat,
                                               model::GenerateOptions options = {});

@@ -1,4 +1,4 @@
-// neuronmm bench: the latency report of one model, or of two side by side; of a server with --url.
+// neuronmm bench: the latency report of one model, or of two side by side.
 
 #include <filesystem>
 #include <optional>
@@ -10,7 +10,6 @@
 #include "commands.h"
 #include "eval/latency_report.h"
 #include "io/shards.h"
-#include "model/bench_url.h"
 #include "model/tensor_specs.h"
 #include "report_writer.h"
 
@@ -21,16 +20,14 @@ using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
   std::string model_dir, against_dir, json;
-  eval::LatencySettings settings;  // but for these, which may be lists
+  eval::LatencySettings settings;  // the three lists below replace its fields of the same names
   std::vector<int64_t> prompt_tokens = {settings.prompt_tokens};
   std::vector<int64_t> new_tokens = {settings.new_tokens};
   std::vector<int64_t> batch = {settings.batch};
   DeviceOptions device;
-  ServerBenchFlags server;
 };
 
-// What concerns a model alone does not go with --url.
-void add_model_flags(CLI::App* command, BenchFlags& flags) {
+void add_flags(CLI::App* command, BenchFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   const auto list = [&](const char* name, std::vector<int64_t>& values, const char* help,
                         const CLI::Range& range) {
@@ -41,51 +38,27 @@ void add_model_flags(CLI::App* command, BenchFlags& flags) {
         ->type_name("N,...")
         ->capture_default_str();
   };
-  command->add_option(
-      "MODEL_DIR", flags.model_dir,
-      "a Hugging Face model folder; for a simulated device a config.json is enough");
+  command
+      ->add_option("MODEL_DIR", flags.model_dir,
+                   "a Hugging Face model folder; for a simulated device a config.json is enough")
+      ->required();
   command->add_option("--against", flags.against_dir,
                       "a second model, run in turns with the first; speed-up = the latency of "
                       "MODEL_DIR over the latency of this one");
-  list("--prompt-tokens", flags.prompt_tokens, "random tokens to prefill; several: one run each",
-       count);
-  list("--new-tokens", flags.new_tokens, "tokens to make, 2 or more",
+  list("--prompt-tokens", flags.prompt_tokens,
+       "random tokens to prefill; a list gives one report for each number", count);
+  list("--new-tokens", flags.new_tokens, "tokens to generate, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch,
-       "sequences decoded together; latencies are the batch's, throughputs its sum", count);
+  list("--batch", flags.batch, "sequences decoded together; throughputs are sums over the batch",
+       count);
   command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
-}
-
-// The lengths go with both, but only a model is measured at several.
-void check_lengths(const BenchFlags& flags) {
-  const auto check = [](const char* name, const std::vector<int64_t>& values) {
-    if (values.size() > 1) throw CLI::ValidationError(name, "expected one number beside --url");
-  };
-  check("--prompt-tokens", flags.prompt_tokens);
-  check("--new-tokens", flags.new_tokens);
-}
-
-void add_flags(CLI::App* command, BenchFlags& flags) {
-  add_model_flags(command, flags);
-  CLI::Option* const url = add_server_bench_flags(command, flags.server);
-  for (const char* const name :
-       {"MODEL_DIR", "--against", "--batch", "--runs", "--device", "--threads", "--activations"})
-    command->get_option(name)->excludes(url);
   add_json_option(command, flags.json);
-  command->parse_complete_callback([&flags] {
-    if (flags.server.url.empty()) {
-      if (flags.model_dir.empty()) throw CLI::RequiredError("MODEL_DIR (or --url)");
-      return;
-    }
-    if (flags.server.tokenizer.empty()) throw CLI::RequiredError("--tokenizer");
-    check_lengths(flags);
-  });
 }
 
-// Every combination of the lists, in their order.
+// Returns every combination of the lists, in the order of the lists.
 std::vector<eval::LatencySettings> all_settings(const BenchFlags& flags) {
   std::vector<eval::LatencySettings> all;
   eval::LatencySettings settings = flags.settings;
@@ -108,7 +81,7 @@ struct Row {
   double value;
 };
 
-// The statistics of the reference system's report, under its names.
+// Appends the statistics under the names that the reference system's report gives them.
 void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector<Row>& rows) {
   rows.insert(rows.end(), {{what, "p50 ms", s.p50},
                            {"", "p90 ms", s.p90},
@@ -119,7 +92,7 @@ void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector
                            {"", "tokens/s", s.throughput}});
 }
 
-// Rows in the order of the table; the speed-up is a column of the same rows.
+// Returns the rows in the order of the table. The speed-ups are a column with the same rows.
 std::vector<Row> table_rows(const eval::LatencyReport& report) {
   const eval::LatencyStatistics &ttft = report.context_encoding,
                                 &tpot = report.time_per_output_token;
@@ -185,7 +158,8 @@ void print_report(const ReportWriter& writer, const BenchFlags& flags,
   print_table(writer, reports);
 }
 
-// A simulated device computes no values, so that it needs none: shapes are in the config.
+// Loads the model. A simulated device computes no values, so a config.json, which has the shapes,
+// is enough for it.
 Result<model::Transformer> load_model(const std::string& model_dir, const BenchFlags& flags,
                                       const ops::Backend& backend) {
   namespace fs = std::filesystem;
@@ -207,7 +181,8 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
   return model::Transformer::load(std::move(config), std::move(zeros), backend);
 }
 
-// One combination of the lists, printed and appended to `runs`.
+// Measures and prints one combination of the lists and appends it to `runs`. Returns whether an
+// interrupt ended the measurement.
 Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& context,
                           const std::vector<const model::Transformer*>& models,
                           const ReportWriter& writer, Json& runs) {
@@ -225,7 +200,7 @@ Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& c
 }
 
 // Both models are loaded before either is timed: loading would disturb the other's runs.
-Result<int> run_model_bench(const BenchFlags& flags) {
+Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
   NMM_ASSIGN(const auto transformer, load_model(flags.model_dir, flags, *backend));
@@ -247,24 +222,15 @@ Result<int> run_model_bench(const BenchFlags& flags) {
   return stopped ? kInterruptedExit : 0;
 }
 
-Result<int> run_bench(const BenchFlags& flags) {
-  if (flags.server.url.empty()) return run_model_bench(flags);
-  ServerBenchFlags server = flags.server;
-  server.prompt.prompt_tokens = flags.prompt_tokens.front();
-  server.prompt.new_tokens = flags.new_tokens.front();
-  return run_server_bench(std::move(server), flags.json);
-}
-
 }  // namespace
 
 void add_bench(Program& program) {
-  CLI::App* command =
-      program.add(CommandGroup::kModels, "bench",
-                  "Latency and throughput of a model, of two side by side, or of a server");
+  CLI::App* command = program.add(CommandGroup::kModels, "bench",
+                                  "Latency and throughput of a model, or of two side by side");
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_bench(*flags); }, Processes::kLeads);
+      command, [flags] { return run_bench(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

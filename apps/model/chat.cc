@@ -1,4 +1,4 @@
-// neuronmm chat: a conversation with a model, on a terminal or through pipes.
+// The command neuronmm chat: a conversation with a model, on a terminal or through pipes.
 
 #include <filesystem>
 #include <limits>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two spaces between a command and what it does, as --help has them.
+// The help text of the chat's commands, with two spaces in front as in --help.
 constexpr const char* kHelp = R"(  /regenerate    another answer to the last message
   /system TEXT   a new system message; without a text, none
   /clear         a new conversation with the same system message
@@ -32,7 +32,7 @@ constexpr const char* kHelp = R"(  /regenerate    another answer to the last mes
   """            begins and ends a message of several lines
 A message that begins with / has a space before it.
 )";
-constexpr std::string_view kQuotes = "\"\"\"";
+constexpr std::string_view kMultilineQuotes = "\"\"\"";
 
 struct ChatFlags {
   AnswerFlags answer;
@@ -58,7 +58,7 @@ Result<text::Conversation> first_conversation(const ChatFlags& flags) {
   return conversation;
 }
 
-// A file that holds something else than a conversation is not overwritten.
+// Saves the conversation. A file that holds anything but a conversation is not overwritten.
 Status save(const text::Conversation& conversation, const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
@@ -69,16 +69,17 @@ Status save(const text::Conversation& conversation, const std::string& path) {
   return {};
 }
 
-// What a person types: messages, and commands that begin with a slash.
-class Dialogue {
+// Reads messages, and commands that begin with a slash, and carries them out.
+class ChatLoop {
  public:
-  explicit Dialogue(ChatSession& session) : session_(session) {}
+  explicit ChatLoop(ChatSession& session) : session_(session) {}
 
-  // Errors end the chat; what only a message or a command has wrong is printed, and it goes on.
+  // Returns the exit code. An error of a message or a command is printed, and the chat goes on. An
+  // interrupt while the chat reads from a pipe, and SIGTERM, end the chat with an error.
   Result<int> run() {
     if (lines_.on_terminal()) print_message("/help lists the commands; Ctrl-D ends the chat\n");
     if (session_.unanswered()) report(session_.regenerate());
-    while (!over_) {
+    while (!ended_) {
       const auto line = next_message();
       if (interrupted()) {
         if (!lines_.on_terminal() || !take_back_interrupt())
@@ -87,7 +88,7 @@ class Dialogue {
       } else if (!line) {
         break;
       } else {
-        report(obey(*line));
+        report(handle_line(*line));
         if (interrupted() && !take_back_interrupt())  // SIGTERM
           return interrupted_error("the conversation is not saved");
       }
@@ -96,37 +97,37 @@ class Dialogue {
   }
 
  private:
-  // A line, or what stands between two lots of quotes.
+  // Returns a line, or the text between two """ if the line begins with them.
   std::optional<std::string> next_message() {
     auto line = lines_.read(">>> ");
-    if (!line || !line->starts_with(kQuotes)) return line;
-    std::string text = line->substr(kQuotes.size());
-    while (!text.ends_with(kQuotes)) {
+    if (!line || !line->starts_with(kMultilineQuotes)) return line;
+    std::string text = line->substr(kMultilineQuotes.size());
+    while (!text.ends_with(kMultilineQuotes)) {
       line = lines_.read("... ");
       if (!line) return std::nullopt;
       text += "\n" + *line;
     }
-    text.resize(text.size() - kQuotes.size());
-    return " " + text;  // never a command
+    text.resize(text.size() - kMultilineQuotes.size());
+    return " " + text;  // the space keeps handle_line() from reading it as a command
   }
 
-  Status obey(const std::string& line) {
+  Status handle_line(const std::string& line) {
     if (text::valid_utf8_length(line) != std::ssize(line))
       return fail("expected UTF-8: the message is not sent");
     if (!line.starts_with('/')) {
       const size_t begin = line.find_first_not_of(" \t\r\n");
-      if (begin == std::string::npos) return {};  // nothing said
-      return session_.say(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
+      if (begin == std::string::npos) return {};  // an empty line is no message
+      return session_.send(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
     }
     const size_t space = std::min(line.find(' '), line.size());
     const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
     const size_t end = line.find_last_not_of(" \r") + 1;
-    return obey(line.substr(0, space), begin < end ? line.substr(begin, end - begin) : "");
+    return run_command(line.substr(0, space), begin < end ? line.substr(begin, end - begin) : "");
   }
 
-  Status obey(const std::string& command, const std::string& argument) {
+  Status run_command(const std::string& command, const std::string& argument) {
     if (command == "/exit" || command == "/quit") {
-      over_ = true;
+      ended_ = true;
     } else if (command == "/help") {
       print_message("{}", kHelp);
     } else if (command == "/regenerate") {
@@ -156,7 +157,7 @@ class Dialogue {
 
   ChatSession& session_;
   LineReader lines_;
-  bool over_ = false, failed_ = false;
+  bool ended_ = false, failed_ = false;
 };
 
 Result<int> run_chat(ChatFlags& flags) {
@@ -168,13 +169,14 @@ Result<int> run_chat(ChatFlags& flags) {
   NMM_ASSIGN(auto conversation, first_conversation(flags));
   NMM_ASSIGN(const auto backend, make_backend(answer.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
-  // An answer may take all the room that the context has.
+  // An answer may fill the whole context.
   NMM_ASSIGN(auto options,
              answer_options(answer, tokenizer, transformer.config(), true,
                             {.max_new_tokens = transformer.config().max_position_embeddings}));
-  // What was said is in memory alone; a first Ctrl-C never ends the program.
-  const UnsavedWork conversation_is_here;
-  const StoppableLoops at_once(interrupt_request());  // a long message takes seconds to read
+  // The conversation is only in memory, so the first Ctrl-C must never end the program.
+  const UnsavedWork unsaved;
+  // The prefill of a long message takes seconds, and an interrupt has to end it at once.
+  const StoppableLoops stoppable(interrupt_request());
   ChatSession session({.tokenizer = tokenizer,
                        .transformer = transformer,
                        .options = std::move(options),
@@ -182,7 +184,7 @@ Result<int> run_chat(ChatFlags& flags) {
                        .device = answer.device,
                        .timings = flags.timings},
                       std::move(conversation));
-  return Dialogue(session).run();
+  return ChatLoop(session).run();
 }
 
 }  // namespace
@@ -198,14 +200,15 @@ void add_chat(Program& program) {
                    "a JSON file with the conversation so far (also what /save wrote); if its last "
                    "message is the user's, it is answered")
       ->excludes(system);
-  command->add_option("--chat-template-kwargs", flags->template_kwargs,
-                      "more variables of the chat template: '{\"enable_thinking\": false}'");
-  command->add_flag("--timings", flags->timings, "after each answer, how fast it was");
+  command->add_option(
+      "--chat-template-kwargs", flags->template_kwargs,
+      "more variables of the chat template as JSON, such as '{\"enable_thinking\": false}'");
+  command->add_flag("--timings", flags->timings, "print the speed of each answer after it");
   add_answer_flags(command, flags->answer);
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
   program.set_run(
-      command, [flags] { return run_chat(*flags); }, Processes::kLeads);
+      command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

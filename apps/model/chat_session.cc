@@ -13,7 +13,7 @@ bool has_role(const Json& message, const char* role) {
 
 }  // namespace
 
-Status ChatSession::say(const std::string& message) {
+Status ChatSession::send(const std::string& message) {
   const Json before = conversation_.messages;
   if (unanswered()) conversation_.messages.erase(conversation_.messages.size() - 1);
   conversation_.say("user", message);
@@ -48,11 +48,11 @@ void ChatSession::set_system(const std::string& text) {
 
 void ChatSession::clear() {
   Json& messages = conversation_.messages;
-  const bool keeps = !messages.empty() && has_role(messages.front(), "system");
-  messages.erase(messages.begin() + (keeps ? 1 : 0), messages.end());
+  const bool keeps_system = !messages.empty() && has_role(messages.front(), "system");
+  messages.erase(messages.begin() + (keeps_system ? 1 : 0), messages.end());
 }
 
-// Each answer draws with another seed: a second one to the same message may differ.
+// Every answer uses another seed, so that a second answer to the same message may differ.
 Status ChatSession::answer() {
   conversation_.add_generation_prompt = true;
   conversation_.continue_field.clear();
@@ -60,7 +60,7 @@ Status ChatSession::answer() {
   NMM_ASSIGN(const auto tokens, model_.tokenizer.encode(prompt.text, {.add_special_tokens = false,
                                                                       .literal = prompt.said}));
   model::GenerateOptions options = model_.options;
-  options.sampling.seed += answers_++;
+  options.sampling.seed += answer_count_++;
   NMM_ASSIGN(const auto answered, stream_answer(model_.transformer, model_.tokenizer, tokens,
                                                 options, {.stop = model_.stop, .cache = &cache_}));
   const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;

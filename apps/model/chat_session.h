@@ -1,6 +1,6 @@
 #pragma once
-// A conversation with a model: what was said, and the keys and values of it, so that a turn costs
-// only its own tokens.
+// A conversation with a model, as `neuronmm chat` holds it. A session keeps the messages and their
+// keys and values, so that a turn only computes its own tokens.
 
 #include <string>
 
@@ -12,15 +12,17 @@
 
 namespace neuronmm::apps {
 
+// The model of a chat and how it answers.
 struct ChatModel {
   const text::Tokenizer& tokenizer;
   const model::Transformer& transformer;
   model::GenerateOptions options;
   std::vector<std::string> stop;
   const DeviceOptions& device;
-  bool timings = false;  // a line of them after each answer
+  bool timings = false;  // whether a line with timings follows each answer
 };
 
+// The messages of one conversation and the cache that belongs to them.
 class ChatSession {
  public:
   ChatSession(ChatModel model, text::Conversation conversation)
@@ -28,18 +30,21 @@ class ChatSession {
         conversation_(std::move(conversation)),
         cache_(model_.transformer) {}
 
-  // Says it as the user and writes the answer as it is made. After an error (a template that
-  // refuses it, a context that is full) the conversation is as it was before. An interrupt ends the
-  // answer; what was made of it stays part of the conversation.
-  Status say(const std::string& message);
-  // Another answer to the last message; errors: nobody has said anything.
+  // Adds a message of the user, and writes the answer to standard output while it is made. If the
+  // last message has no answer, the new message replaces it. After an error the conversation is as
+  // before the call; errors are a template that refuses the message and a context that is full. An
+  // interrupt ends the answer, and the part that was written stays in the conversation.
+  Status send(const std::string& message);
+  // Answers the last message of the user again and drops the earlier answer. Error: the user has
+  // not said anything.
   Status regenerate();
-  // Whether the last word is the user's, as after an interrupt that came before the first token.
+  // Returns whether the last message is the user's. This is so in a conversation that was loaded,
+  // or after an interrupt that came before the first token.
   bool unanswered() const;
 
-  // A new system message; empty: none.
+  // Replaces the system message. An empty text removes it.
   void set_system(const std::string& text);
-  // All is forgotten but the system message.
+  // Forgets all messages except the system message.
   void clear();
   void replace(text::Conversation conversation) { conversation_ = std::move(conversation); }
   const text::Conversation& conversation() const { return conversation_; }
@@ -50,7 +55,7 @@ class ChatSession {
   ChatModel model_;
   text::Conversation conversation_;
   model::PromptCache cache_;
-  uint64_t answers_ = 0;
+  uint64_t answer_count_ = 0;
 };
 
 }  // namespace neuronmm::apps

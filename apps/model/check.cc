@@ -1,4 +1,4 @@
-// neuronmm check: does a model give the logits, or the tokens, of a reference?
+// The command neuronmm check: compares the logits or the greedy tokens of a model with a reference.
 
 #include <optional>
 #include <vector>
@@ -43,25 +43,26 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
       ->capture_default_str();
   command
       ->add_option("--divergence-tol", flags.divergence_tol,
-                   "how far the two logits may be apart (absolute) where the tokens differ; "
-                   "without --tol-map also how far any logit may be off")
+                   "largest absolute difference of the two logits where the tokens differ; without "
+                   "--tol-map also of any other logit")
       ->check(real_range(0.0, 1e30))
       ->capture_default_str();
   command
-      ->add_option("--tol-map", flags.tolerance_map,
-                   "{k: (absolute, relative)} for the k largest logits, None: all; the reference "
-                   "system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
-                   "(1e-5, 0.01)}\"")
+      ->add_option(
+          "--tol-map", flags.tolerance_map,
+          "tolerances {k: (absolute, relative)} of the k largest logits, None: of all; the "
+          "reference system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
+          "(1e-5, 0.01)}\"")
       ->check([](const std::string& text) {
         const auto parsed = eval::parse_tolerance_map(text);
         return parsed ? "" : parsed.error().message;
       });
   command
       ->add_option("--prompt", flags.prompts,
-                   "what the reference folder continues; repeatable; default: two short texts, or "
-                   "random tokens where it has no tokenizer.json")
+                   "text that the reference model continues; repeatable (default: two short texts, "
+                   "or random tokens if its folder has no tokenizer.json)")
       ->allow_extra_args(false);
-  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation; default: 32")
+  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation (default: 32)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command
       ->add_option("--save-reference", flags.save_reference,
@@ -76,12 +77,13 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   add_device_options(command, flags.device);
 }
 
-// The reference model is dropped before the other one is loaded.
+// Returns the logits of the reference, computed or read from a file. The reference model is freed
+// before the model under test is loaded.
 Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
                                                const ops::Backend& backend, Progress& progress) {
   std::error_code ignored;
-  // A folder is a model that computes its logits now; anything else is a recording.
+  // A folder is a model whose logits are computed here; anything else is a file of recorded logits.
   if (!fs::is_directory(flags.reference, ignored)) {
     if (!flags.prompts.empty() || flags.new_tokens) {
       return fail(
@@ -141,7 +143,7 @@ Json to_json(const eval::AccuracyReport& report) {
   return json;
 }
 
-// Exit code 1 when the check does not pass, so that scripts see it.
+// Returns exit code 1 if the check does not pass, so that scripts can test for it.
 Result<int> run_check(const CheckFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   eval::AccuracyOptions options;
@@ -174,7 +176,7 @@ void add_check(Program& program) {
   auto flags = std::make_shared<CheckFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_check(*flags); }, Processes::kLeads);
+      command, [flags] { return run_check(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -1,4 +1,5 @@
-// neuronmm compare: what compressed models lose and gain against the dense one, in one table.
+// The command neuronmm compare: size, quality and speed of compressed models against the dense
+// model, in one table.
 
 #include <filesystem>
 #include <vector>
@@ -33,13 +34,18 @@ struct CompareFlags {
 void add_flags(CLI::App* command, CompareFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   command->add_option("DENSE_DIR", flags.dense_dir, "the model before compression")->required();
-  command->add_option("COMPRESSED_DIR", flags.compressed_dirs, "one or more models made of it")
+  command
+      ->add_option("COMPRESSED_DIR", flags.compressed_dirs,
+                   "one or more compressed versions of that model")
       ->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--prompt-tokens", flags.latency.prompt_tokens, "of the timed generations")
+  command
+      ->add_option("--prompt-tokens", flags.latency.prompt_tokens,
+                   "tokens to prefill in each timed run")
       ->check(count)
       ->capture_default_str();
-  command->add_option("--new-tokens", flags.latency.new_tokens, "of the timed generations")
+  command
+      ->add_option("--new-tokens", flags.latency.new_tokens, "tokens to generate in each timed run")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
       ->capture_default_str();
   command->add_option("--runs", flags.latency.runs, "timed runs of each model, after one warm-up")
@@ -71,7 +77,8 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
       "be the paper's from its published pairs");
 }
 
-// What can be wrong with a model, found before the first one computes for hours.
+// Checks that a model can be compared with the dense one. The checks come before the first model
+// computes, which may take hours.
 Status check_model(const std::string& folder, const CompareFlags& flags) {
   NMM_ASSIGN(const auto config,
              io::ModelConfig::load(std::filesystem::path(folder) / "config.json"));
@@ -89,20 +96,21 @@ Status check_model(const std::string& folder, const CompareFlags& flags) {
               config.max_position_embeddings);
 }
 
-// The last part of the path, which is what tells columns apart.
+// Returns the last part of the path, which is the name of the model's column.
 std::string short_name(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// What every model is evaluated on, and how.
+// The tasks that every model is evaluated on, and the settings.
 struct Evaluator {
   const std::vector<eval::TaskData>& data;
   eval::EvaluationSettings settings;
   Progress& progress;
 };
 
-// An interrupted evaluation has fewer tasks than the dense model's: the model gets no column.
+// Returns the column of a model without its speed-up. If the evaluation is interrupted, the result
+// is an error and the model gets no column, because it has fewer results than the dense model.
 Result<ComparedModel> evaluate_model(const std::string& folder,
                                      const model::Transformer& transformer,
                                      const text::Tokenizer& tokenizer, const Evaluator& evaluator,
@@ -121,13 +129,15 @@ Result<ComparedModel> evaluate_model(const std::string& folder,
   return column;
 }
 
-// A simulated device predicts times; the quality is computed by the host.
-DeviceOptions host(DeviceOptions device) {
+// Returns the options for computing the quality. A simulated device only predicts times, so the CPU
+// computes the quality.
+DeviceOptions quality_device(DeviceOptions device) {
   if (device.simulated()) device.device = "cpu";
   return device;
 }
 
-// Both models take turns, so that what disturbs the machine disturbs both.
+// Returns the mean latency of the dense model over that of the other model. The models run in
+// turns, so that a disturbance of the machine affects both.
 Result<double> measure_speedup(const model::Transformer& dense, const model::Transformer& other,
                                const eval::LatencySettings& settings, Progress& progress) {
   NMM_ASSIGN(const auto measured, eval::measure_latency({{&dense, &other}}, settings, progress));
@@ -138,7 +148,7 @@ Result<double> measure_speedup(const model::Transformer& dense, const model::Tra
   return average(0) / average(1);
 }
 
-// From shapes alone: no value is computed.
+// Returns the speed-up that the simulator predicts from the shapes; it computes no values.
 Result<double> predict_speedup(const std::string& folder, const CompareFlags& flags,
                                Progress& progress) {
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
@@ -147,7 +157,8 @@ Result<double> predict_speedup(const std::string& folder, const CompareFlags& fl
   return measure_speedup(dense, compressed, flags.latency, progress);
 }
 
-// The dense model stays loaded, as the one that the others are compared with and timed against.
+// Returns the column of a compressed model. The dense model stays loaded, because each other model
+// is compared with it and timed against it.
 Result<ComparedModel> compare_model(const std::string& folder, const eval::Reference& dense,
                                     const Evaluator& evaluator, const CompareFlags& flags) {
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder));
@@ -178,7 +189,7 @@ std::string speedup_name(const CompareFlags& flags) {
   return flags.device.simulated() ? "speed-up, " + flags.device.device + " simulated" : "speed-up";
 }
 
-// What stands above the plots of the page.
+// Returns the paragraphs above the plots of the page.
 std::vector<std::string> page_notes(const std::vector<ComparedModel>& columns,
                                     const CompareFlags& flags) {
   std::vector<std::string> notes = {fmt::format(
@@ -198,7 +209,7 @@ std::vector<std::string> page_notes(const std::vector<ComparedModel>& columns,
   return notes;
 }
 
-// Where the results go, opened before the work.
+// The files of the results, opened before the work begins.
 struct Outputs {
   ReportWriter report;
   OutputFile html;
@@ -207,7 +218,7 @@ struct Outputs {
 Status write_results(Outputs& outputs, const std::vector<ComparedModel>& columns,
                      const CompareFlags& flags) {
   const ComparisonTable table = comparison_table(columns, speedup_name(flags));
-  // The page alone goes to standard output where it was asked for there.
+  // With `--html -` standard output holds only the page, so the table goes to standard error.
   if (outputs.html.to_stdout()) {
     print_message("{}", table_text(table));
   } else {
@@ -219,7 +230,8 @@ Status write_results(Outputs& outputs, const std::vector<ComparedModel>& columns
       compare_page(columns, table, speedup_name(flags), page_notes(columns, flags)));
 }
 
-// All folders and data sets are checked before the first model computes.
+// All folders and data sets are checked before the first model computes. After an interrupt the
+// finished columns are written, and the exit code is 130.
 Result<int> run_compare(const CompareFlags& flags) {
   if (flags.html == "-" && flags.json == "-") {
     return fail("--html and --json: only one of them can go to standard output");
@@ -232,7 +244,7 @@ Result<int> run_compare(const CompareFlags& flags) {
   const auto settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto tasks, tasks_with_files(flags.evaluation));
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
-  NMM_ASSIGN(const auto backend, make_backend(host(flags.device)));
+  NMM_ASSIGN(const auto backend, make_backend(quality_device(flags.device)));
 
   Progress progress(stderr);
   const Evaluator evaluator = {data, settings, progress};
@@ -268,7 +280,7 @@ void add_compare(Program& program) {
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_compare(*flags); }, Processes::kLeads);
+      command, [flags] { return run_compare(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

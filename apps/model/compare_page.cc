@@ -16,34 +16,37 @@ namespace {
 
 using Models = std::vector<ComparedModel>;
 
-// Okabe and Ito's colours, which people who see fewer colours tell apart, on white and on black.
+// Returns the colour of a model: grey for the dense one, then the colours of Okabe and Ito, adapted
+// to white and black pages. Colour-blind people can tell these colours apart.
 std::string colour_of(size_t model) {
   constexpr const char* kColours[] = {"#8c8c8c", "#0f82c8", "#e08e0b", "#00a078",
                                       "#cc79a7", "#d55e00", "#56b4e9", "#b8a900"};
   return kColours[model % std::size(kColours)];
 }
 
-std::string cell(const char* tag, const std::string& text) {
+std::string html_element(const char* tag, const std::string& text) {
   return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
 }
 
 std::string html_row(const char* tag, const std::string& name,
                      const std::vector<std::string>& cells) {
-  std::string row = "<tr>" + cell("th", name);
-  for (const std::string& text : cells) row += cell(tag, text);
+  std::string row = "<tr>" + html_element("th", name);
+  for (const std::string& text : cells) row += html_element(tag, text);
   return row + "</tr>\n";
 }
 
-// What scrolls in itself where the page is narrower.
-std::string wide(const std::string& html) { return "<div class=\"wide\">\n" + html + "</div>\n"; }
+// Wraps an element that may be wider than the page, so that it scrolls by itself.
+std::string scrollable(const std::string& html) {
+  return "<div class=\"wide\">\n" + html + "</div>\n";
+}
 
 std::string html_table(const ComparisonTable& table) {
   std::string html = "<table>\n" + html_row("th", "", table.models);
   for (const ComparisonTable::Row& row : table.rows) html += html_row("td", row.name, row.cells);
-  return wide(html + "</table>\n");
+  return scrollable(html + "</table>\n");
 }
 
-// What the horizontal axis of the scatter charts shows.
+// A quantity for the horizontal axis of the scatter charts.
 struct Cost {
   const char* name;
   std::function<double(const ComparedModel&)> of;
@@ -58,7 +61,8 @@ const std::vector<Cost>& costs() {
   return all;
 }
 
-// The dense model is what KL is measured from: it has none.
+// Returns charts of the KL divergence of a text task. The dense model has no point, because the
+// divergence is measured from it.
 std::string divergence_plots(const Models& models, size_t task) {
   const std::string_view name = models.front().evaluation.results[task].task->name;
   std::string html;
@@ -76,8 +80,8 @@ std::string divergence_plots(const Models& models, size_t task) {
   return html;
 }
 
-// Of the dense model the mean itself; of the others it less what they lost, whose interval is the
-// paired one and not that of an accuracy.
+// Returns charts of the mean accuracy. The dense model has no interval. The other models have the
+// interval of the accuracy they lost, which is paired by items, not that of their own accuracy.
 std::string accuracy_plots(const Models& models) {
   const ComparedModel& dense = models.front();
   std::string html;
@@ -119,7 +123,7 @@ std::string speed_plot(const Models& models, const std::string& speedup_name) {
     series.values[i] = models[i].speedup;
   }
   chart.one_per_group = true;
-  return "<h2>Speed</h2>\n" + wide(bar_figure(chart));
+  return "<h2>Speed</h2>\n" + scrollable(bar_figure(chart));
 }
 
 std::string layers_plot(const Models& models) {
@@ -141,12 +145,12 @@ std::string layers_plot(const Models& models) {
                                   : NAN);
     }
   }
-  return dense.empty() || chart.series.empty() ? "" : wide(bar_figure(chart));
+  return dense.empty() || chart.series.empty() ? "" : scrollable(bar_figure(chart));
 }
 
 std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
 
-// A column per layer, a row per matrix.
+// Returns a table of the ranks with a column per layer and a row per matrix.
 std::string ranks_table(const ComparedModel& model) {
   std::string html = fmt::format("<h3>{}</h3>\n<p>method {}, ratio {}, allocation {}</p>\n",
                                  escape_xml(model.name), escape_xml(model.record->method),
@@ -158,9 +162,9 @@ std::string ranks_table(const ComparedModel& model) {
     up.push_back(rank_text(ranks.up));
     down.push_back(rank_text(ranks.down));
   }
-  return html +
-         wide("<table>\n" + html_row("th", "rank of layer", layers) + html_row("td", "gate", gate) +
-              html_row("td", "up", up) + html_row("td", "down", down) + "</table>\n");
+  return html + scrollable("<table>\n" + html_row("th", "rank of layer", layers) +
+                           html_row("td", "gate", gate) + html_row("td", "up", up) +
+                           html_row("td", "down", down) + "</table>\n");
 }
 
 std::string layers_section(const Models& models) {
@@ -176,7 +180,7 @@ std::string layers_section(const Models& models) {
 std::string compare_page(const Models& models, const ComparisonTable& table,
                          const std::string& speedup_name, const std::vector<std::string>& notes) {
   std::string page = page_head("neuronmm compare");
-  for (const std::string& note : notes) page += cell("p", note) + "\n";
+  for (const std::string& note : notes) page += html_element("p", note) + "\n";
   page += html_table(table) + quality_plots(models) + speed_plot(models, speedup_name) +
           layers_section(models);
   return page + "</body>\n</html>\n";

@@ -1,6 +1,7 @@
 #pragma once
-// What `neuronmm compare` found, as one page of HTML that needs nothing beside it: plots as inline
-// SVG, no script, no font, no link; light or dark as the reader's browser asks for.
+// Writes the results of `neuronmm compare` as one page of HTML (--html). The page needs no other
+// file: its plots are inline SVG, and it has no script, font or link. Its colours are light or dark
+// as the reader's browser prefers.
 
 #include <string>
 #include <vector>
@@ -9,7 +10,8 @@
 
 namespace neuronmm::apps {
 
-// `notes` stand above the plots, a paragraph each.
+// Returns the page. The first of `models` is the dense one, and `table` is the comparison_table()
+// of them. Each of `notes` becomes a paragraph above the plots.
 std::string compare_page(const std::vector<ComparedModel>& models, const ComparisonTable& table,
                          const std::string& speedup_name, const std::vector<std::string>& notes);
 

@@ -17,19 +17,20 @@ using Json = nlohmann::ordered_json;
 using Models = std::vector<ComparedModel>;
 using Cell = std::function<std::string(const ComparedModel&)>;
 
+// Collects the rows of the table. A row is added as a function that writes one model's cell.
 class TableBuilder {
  public:
   explicit TableBuilder(const Models& models) : models_(models) {
     for (const ComparedModel& model : models) table_.models.push_back(model.name);
   }
-  void row(std::string name, const Cell& cell) {
+  void add_row(std::string name, const Cell& cell) {
     ComparisonTable::Row& row = table_.rows.emplace_back();
     row.name = std::move(name);
     for (const ComparedModel& model : models_) row.cells.push_back(cell(model));
   }
-  // Of every model but the dense one, which it is against.
-  void against_row(std::string name, const Cell& cell) {
-    row(std::move(name), [&](const ComparedModel& model) {
+  // Adds a row that compares each model with the dense one, whose own cell is "-".
+  void add_row_against_dense(std::string name, const Cell& cell) {
+    add_row(std::move(name), [&](const ComparedModel& model) {
       return &model == models_.data() ? std::string("-") : cell(model);
     });
   }
@@ -45,7 +46,7 @@ void add_text_rows(TableBuilder& builder, const eval::TaskResult& dense, size_t 
   const auto result = [task](const ComparedModel& model) -> const eval::TaskResult& {
     return model.evaluation.results[task];
   };
-  builder.row(
+  builder.add_row(
       fmt::format("{} perplexity, {} tokens", dense.task->name, dense.perplexity->scored_tokens),
       [&](const ComparedModel& model) {
         const eval::PerplexityReport& report = *result(model).perplexity;
@@ -54,53 +55,53 @@ void add_text_rows(TableBuilder& builder, const eval::TaskResult& dense, size_t 
   const auto divergence = [&](const ComparedModel& model) -> const eval::DivergenceSummary& {
     return *result(model).divergence;
   };
-  builder.against_row(name("KL, nats per token"), [&](const ComparedModel& model) {
+  builder.add_row_against_dense(name("KL, nats per token"), [&](const ComparedModel& model) {
     return divergence_text(divergence(model).divergence);
   });
-  builder.against_row(name("top-1 agreement"), [&](const ComparedModel& model) {
+  builder.add_row_against_dense(name("top-1 agreement"), [&](const ComparedModel& model) {
     return with_interval(divergence(model).agreement);
   });
-  builder.against_row(name("loss added, nats per token"), [&](const ComparedModel& model) {
-    return with_interval(divergence(model).added_loss);
-  });
+  builder.add_row_against_dense(
+      name("loss added, nats per token"),
+      [&](const ComparedModel& model) { return with_interval(divergence(model).added_loss); });
 }
 
 void add_choice_rows(TableBuilder& builder, const eval::TaskResult& dense, size_t task) {
-  builder.row(fmt::format("{} acc, {} items", dense.task->name, dense.items.size()),
-              [&](const ComparedModel& model) {
-                const eval::Accuracy& acc = model.evaluation.results[task].score->acc;
-                return with_interval(acc.value, eval::kInterval * acc.standard_error);
-              });
+  builder.add_row(fmt::format("{} acc, {} items", dense.task->name, dense.items.size()),
+                  [&](const ComparedModel& model) {
+                    const eval::Accuracy& acc = model.evaluation.results[task].score->acc;
+                    return with_interval(acc.value, eval::kInterval * acc.standard_error);
+                  });
   const auto paired = [&](const ComparedModel& model) {
     return eval::paired_accuracy(dense, model.evaluation.results[task]);
   };
-  builder.against_row(
+  builder.add_row_against_dense(
       fmt::format("{} acc lost", dense.task->name),
       [&](const ComparedModel& model) { return with_interval(paired(model).lost); });
-  builder.against_row(
+  builder.add_row_against_dense(
       fmt::format("{} same choice", dense.task->name),
       [&](const ComparedModel& model) { return with_interval(paired(model).agreement); });
 }
 
 void add_trade_off_rows(TableBuilder& builder, const ComparedModel& dense) {
-  builder.against_row("mAcc lost", [&](const ComparedModel& model) {
+  builder.add_row_against_dense("mAcc lost", [&](const ComparedModel& model) {
     const auto loss = accuracy_lost(dense, model);
     return with_interval(loss->value, eval::kInterval * loss->standard_error);
   });
-  builder.against_row("gamma", [&](const ComparedModel& model) {
+  builder.add_row_against_dense("gamma", [&](const ComparedModel& model) {
     const auto value = gamma_of(dense, model);
     return value ? fmt::format("{:.2f} %", 100.0 * *value) : std::string("-");
   });
 }
 
-// Code points: what a terminal shows of "±" is one column.
-size_t columns_of(const std::string& text) {
+// Returns the number of code points, because "±" has two bytes but one column on a terminal.
+size_t display_width(const std::string& text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 std::string padded(const std::string& text, size_t width) {
-  return std::string(width - std::min(width, columns_of(text)), ' ') + text;
+  return std::string(width - std::min(width, display_width(text)), ' ') + text;
 }
 
 }  // namespace
@@ -119,10 +120,10 @@ std::optional<double> gamma_of(const ComparedModel& dense, const ComparedModel& 
 ComparisonTable comparison_table(const Models& models, const std::string& speedup_name) {
   TableBuilder builder(models);
   const ComparedModel& dense = models.front();
-  builder.row("size, MB", [](const ComparedModel& model) {
+  builder.add_row("size, MB", [](const ComparedModel& model) {
     return fmt::format("{:.2f}", static_cast<double>(model.size_bytes) / 1e6);
   });
-  builder.row("MLP, MFLOP per token", [](const ComparedModel& model) {
+  builder.add_row("MLP, MFLOP per token", [](const ComparedModel& model) {
     return fmt::format("{:.3f}", static_cast<double>(model.mlp.flops_per_token()) / 1e6);
   });
   const std::vector<eval::TaskResult>& tasks = dense.evaluation.results;
@@ -132,12 +133,12 @@ ComparisonTable comparison_table(const Models& models, const std::string& speedu
   }
   const auto mean = eval::mean_accuracy(tasks);
   if (mean) {
-    builder.row(fmt::format("mAcc, {} tasks", mean->tasks), [](const ComparedModel& model) {
+    builder.add_row(fmt::format("mAcc, {} tasks", mean->tasks), [](const ComparedModel& model) {
       return fmt::format("{:.4f}", model.mean_accuracy());
     });
   }
-  builder.row(speedup_name,
-              [](const ComparedModel& model) { return fmt::format("{:.3f}x", model.speedup); });
+  builder.add_row(speedup_name,
+                  [](const ComparedModel& model) { return fmt::format("{:.3f}x", model.speedup); });
   if (mean) add_trade_off_rows(builder, dense);
   return builder.take();
 }
@@ -146,17 +147,17 @@ std::string table_text(const ComparisonTable& table) {
   size_t name_width = 32;
   std::vector<size_t> widths;
   for (const std::string& model : table.models) {
-    widths.push_back(std::max<size_t>(16, columns_of(model)));
+    widths.push_back(std::max<size_t>(16, display_width(model)));
   }
   for (const ComparisonTable::Row& row : table.rows) {
-    name_width = std::max(name_width, columns_of(row.name));
+    name_width = std::max(name_width, display_width(row.name));
     for (size_t i = 0; i < row.cells.size(); ++i) {
-      widths[i] = std::max(widths[i], columns_of(row.cells[i]));
+      widths[i] = std::max(widths[i], display_width(row.cells[i]));
     }
   }
   std::string text;
   const auto add_line = [&](const std::string& name, const std::vector<std::string>& cells) {
-    text += name + std::string(name_width - std::min(name_width, columns_of(name)), ' ');
+    text += name + std::string(name_width - std::min(name_width, display_width(name)), ' ');
     for (size_t i = 0; i < cells.size(); ++i) text += " " + padded(cells[i], widths[i]);
     text += "\n";
   };

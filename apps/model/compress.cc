@@ -78,14 +78,14 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
     NMM_TRY(dry_run_shapes(request, config, writer));
     return 0;
   }
-  NMM_ASSIGN(const auto plan, compress::make_plan(config, request.rule, request.only,
-                                                  request.weights, request.model.string()));
+  NMM_ASSIGN(const auto plan,
+             compress::make_plan(config, request.rule, request.weights, request.model.string()));
   print_plan(writer, plan);
   warn_of_share(request, plan);
-  if (request.allocate == compress::Allocate::kSensitivity) {
+  if (request.allocate == compress::Allocate::kMeasured) {
     NMM_TRY(compress::check_allocation(plan, request.rule.block, request.model.string()));
     writer.print(
-        "--allocate sensitivity measures which matrices get more and which get less; the total "
+        "--allocate measured says which matrices get more and which get less; the total "
         "above is not exceeded\n");
   }
   NMM_TRY(writer.write_json(plan_json(request, plan)));
@@ -138,7 +138,7 @@ void require_meaning(const CompressFlags& flags, compress::CompressRequest reque
   if (request.out.empty() && !flags.dry_run) {
     throw CLI::ValidationError("--output", "is needed (only --dry-run needs none)");
   }
-  const bool saved = !request.gram.empty() || !request.statistics.empty();
+  const bool saved = !request.statistics.empty();
   if (!flags.calibration.empty() || flags.self_generated > 0 || (flags.dry_run && !saved)) {
     request.calibration.emplace();
   }
@@ -158,10 +158,10 @@ Result<int> run(const CompressFlags& flags) {
   const auto on_model = [&](const fs::path& model) {
     compress::CompressRequest of_model = request;
     of_model.model = model;
-    return run_by_data(model, flags.device,
-                       [&](const ops::Backend& backend, compress::DataParallel* others) {
-                         return compress_with(flags, of_model, backend, others);
-                       });
+    return run_data_parallel(model, flags.device,
+                             [&](const ops::Backend& backend, compress::DataParallel* others) {
+                               return compress_with(flags, of_model, backend, others);
+                             });
   };
   return run_on_floats(request.model, request.out,
                        {.dequantize = flags.dequantize, .force = request.force}, on_model);
@@ -175,7 +175,7 @@ void add_compress(Program& program) {
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run(*flags); }, Processes::kEach);
+      command, [flags] { return run(*flags); }, ProcessMode::kDataParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -28,16 +28,7 @@ std::string check_ratio(const std::string& text) {
   return fmt::format("expected a number between 0 and 1, found \"{}\"", text);
 }
 
-std::string check_only(const std::string& text) {
-  const auto set = compress::parse_matrix_set(text);
-  return set.ok() ? std::string() : set.error().message;
-}
-
-bool only_of_uv(const CompressFlags& flags) {
-  return flags.paper || flags.method == "svd" || flags.allocate == "sensitivity" ||
-         !flags.request.gram.empty() || !flags.request.save_gram.empty() ||
-         flags.only != "gate,up,down";
-}
+bool only_of_uv(const CompressFlags& flags) { return flags.paper || flags.method == "svd"; }
 
 // The flags that were left out.
 std::string form_of(const CompressFlags& flags) {
@@ -71,24 +62,23 @@ bool can_be_two_sided(const CompressFlags& flags) {
 // What the library would refuse too, here by the names of the flags.
 void require_text(const CompressFlags& flags) {
   if (!flags.calibration.empty() || flags.self_generated > 0 || flags.dry_run) return;
-  if (flags.allocate == "sensitivity" || flags.allocate == "measured") {
+  if (flags.allocate == "measured") {
     throw CLI::ValidationError("--allocate " + flags.allocate,
                                "needs --calibration TEXT, on which it measures what every matrix "
                                "is worth");
   }
   const std::string method = method_of(flags), form = form_of(flags);
   if (method == "svd") return;
-  if (method == "whitened" && form == "uv" && !flags.request.gram.empty()) return;
   if (!flags.request.statistics.empty()) return;
   if (form != "uv") {
     throw CLI::ValidationError("--form " + form,
                                "needs --calibration TEXT, --self-generated N or --statistics DIR; "
                                "--form uv --method svd needs none of them");
   }
-  throw CLI::ValidationError("--method " + method,
-                             method == "whitened"
-                                 ? "needs --calibration TEXT or --gram FILE; svd needs neither"
-                                 : "needs --calibration TEXT; svd needs none");
+  throw CLI::ValidationError(
+      "--method " + method,
+      "needs --calibration TEXT, --self-generated N or --statistics DIR; svd "
+      "needs none of them");
 }
 
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
@@ -105,18 +95,11 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
       ->add_option("--method", flags.method,
                    "two-sided: least change of the model's predictions, from one backward pass "
                    "(default, but for uv); whitened: least output error; svd: least weight error "
-                   "(uv, no text needed); error-aware: whitened with --error-aware on")
-      ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}));
-  command
-      ->add_option("--error-aware", flags.error_aware,
-                   "on: every layer makes up for what those before it lost; auto: both ways are "
-                   "tried, and it is kept if it is better on text that nothing was fitted to, "
-                   "which takes twice as long")
-      ->check(CLI::IsMember({"off", "on", "auto"}))
-      ->capture_default_str();
+                   "(uv, no text needed)")
+      ->check(CLI::IsMember({"whitened", "two-sided", "svd"}));
   const auto paper = command->add_flag(
       "--paper", flags.paper, "the paper's setting: uv, whitened, uniform, ranks in blocks of 128");
-  for (const std::string other : {"--form", "--method", "--error-aware"}) {
+  for (const std::string other : {"--form", "--method"}) {
     paper->excludes(command->get_option(other));
   }
   add_weights_flags(
@@ -150,20 +133,7 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text; "
                     "both are in memory for it");
-  command->add_option("--gram", flags.request.gram,
-                      "Gram matrices that --save-gram wrote, in place of --calibration");
-  command->add_option("--save-gram", flags.request.save_gram,
-                      "also save the Gram matrices of the calibration text to this file");
-  const auto statistics = command->add_option(
-      "--statistics", flags.request.statistics,
-      "folder that --save-statistics wrote, in place of --calibration or with the text that it is "
-      "of, which then only runs through the narrowed layers; for all but plain uv");
-  command
-      ->add_option(
-          "--save-statistics", flags.request.save_statistics,
-          "also save in this folder what the text says of the model; it does not depend on "
-          "form, ratio and block. What is there already is used")
-      ->excludes(statistics);
+  command->add_option("--statistics", flags.request.statistics, kStatisticsHelp);
 }
 
 void add_rank_flags(CLI::App* command, CompressFlags& flags) {
@@ -174,29 +144,24 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
       ->check(check_ratio, "", "between 0 and 1");
   command
       ->add_option("--block", flags.block,
-                   "sizes are multiples of this; 128, the tile of a NeuronCore, with --paper, else "
+                   "sizes are the nearest multiples of this; 128, the tile of a NeuronCore, with "
+                   "--paper, else "
                    "32, the panel of the CPU's kernels")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_option("--align", flags.align, "to which multiple: nearest, floor or ceil")
-      ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
-      ->capture_default_str();
   command
       ->add_option(
           "--allocate", flags.allocate,
           "uniform: the same sizes for all layers; predicted: those with the least "
           "predicted loss at the same parameters; measured: the same after running the model with "
           "one layer at a time narrowed, if that makes the whole model better than predicted sizes "
-          "(default with a text, but for uv); sensitivity, as measured is "
-          "called for uv: at the same parameters, more for the matrices whose truncation, measured "
-          "on the calibration text, hurts more, "
-          "and less for others, down to three quarters; the most sensitive stay dense")
-      ->check(CLI::IsMember({"uniform", "predicted", "measured", "sensitivity"}));
+          "(default with a text, but for uv); measured, of uv: at the same parameters, more for "
+          "the "
+          "matrices whose truncation, measured on the calibration text, hurts more, and less for "
+          "others, down to three quarters; the most sensitive stay dense")
+      ->check(CLI::IsMember({"uniform", "predicted", "measured"}));
   command->add_flag("--pad", flags.request.pad,
                     "form neurons: all layers get neurons of zeros up to the widest, so that any "
                     "program loads the folder; saves what the widest layer saves");
-  command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
-      ->check(check_only, "", "gate,up,down")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -228,31 +193,10 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
 Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   compress::CompressRequest request = flags.request;
   request.rule.block = block_of(flags);
-  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.form, compress::parse_form(form_of(flags)));
   NMM_ASSIGN(request.method, compress::parse_method(method_of(flags)));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(allocate_of(flags)));
-  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   request.weights = weight_formats(flags.weights);
-  const bool alias = request.method == compress::Method::kErrorAware;
-  request.error_aware_if_better = flags.error_aware == "auto";
-  const bool aware = alias || flags.error_aware != "off";
-  if (request.form == compress::Form::kUv && request.method != compress::Method::kTwoSided &&
-      request.allocate == compress::Allocate::kMeasured) {
-    request.allocate = compress::Allocate::kSensitivity;
-  }
-  if (!compress::narrows_mlps(request)) {
-    if (!aware) return request;
-    if (!alias && request.method != compress::Method::kWhitened) {
-      throw CLI::ValidationError("--error-aware " + flags.error_aware,
-                                 fmt::format("--form uv has it with --method whitened, found {}",
-                                             compress::method_name(request.method)));
-    }
-    request.method = compress::Method::kErrorAware;
-    return request;
-  }
-  request.error_aware = aware && !request.error_aware_if_better;
-  if (alias) request.method = compress::Method::kWhitened;
   if (request.method == compress::Method::kTwoSided && !can_be_two_sided(flags)) {
     print_message(
         "note: --method two-sided needs the program neuronmm-finetune, which is not there; "

@@ -18,7 +18,6 @@ struct CompressFlags {
   // Empty, and a block of 0: what fits the other flags (compress_request()).
   std::string form, method, allocate;
   int64_t block = 0;
-  std::string align = "nearest", only = "gate,up,down", error_aware = "off";
   WeightsFlags weights;
   bool paper = false;
   std::vector<std::string> calibration;
@@ -33,7 +32,7 @@ struct CompressFlags {
 void add_compress_flags(CLI::App* command, CompressFlags& flags);
 
 // Completes flags.request but for the calibration text. Without --form it is auto, or uv where a
-// flag is given that only uv has (svd, --gram, --save-gram, --only, sensitivity). --paper is uv,
+// flag is given that only uv has (svd). --paper is uv,
 // whitened, uniform, in blocks of 128. Errors name the flags.
 Result<compress::CompressRequest> compress_request(const CompressFlags& flags);
 

@@ -64,15 +64,6 @@ void print_matrices(const ReportWriter& writer, const compress::CompressSummary&
   }
 }
 
-void print_error_aware(const ReportWriter& writer, const compress::ErrorAwareChoice& choice) {
-  if (choice.tokens == 0) {
-    writer.print("error-aware: not tried, the calibration text has no tokens to spare for it\n");
-    return;
-  }
-  writer.print("error-aware: {}; KL {:.4f} with it, {:.4f} without, on {} held-out tokens\n",
-               choice.taken() ? "taken" : "not taken", choice.with, choice.without, choice.tokens);
-}
-
 // Warnings go to standard error, also where the report is JSON.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
@@ -84,15 +75,14 @@ constexpr double kShareTolerance = 0.02;
 
 void warn_of_rank_share(const compress::CompressRequest& request, const compress::Plan& plan) {
   const compress::RankRule& rule = request.rule;
-  const double kept = compress::kept_share(plan, rule, request.only);
+  const double kept = compress::kept_share(plan, rule);
   if (std::abs(kept - (1.0 - rule.ratio)) <= kShareTolerance) return;
-  const auto block = compress::finer_block(plan, rule, request.only, kShareTolerance);
+  const auto block = compress::finer_block(plan, rule, kShareTolerance);
   std::string remedy = "and no finer block would come nearer";
   if (block) {
     compress::RankRule finer = rule;
     finer.block = *block;
-    remedy = fmt::format("--block {} would keep {:.4f}", *block,
-                         compress::kept_share(plan, finer, request.only));
+    remedy = fmt::format("--block {} would keep {:.4f}", *block, compress::kept_share(plan, finer));
   }
   warn(
       "the compressed matrices keep {:.4f} of their parameters, asked was {:.4f}: ranks are "
@@ -107,13 +97,6 @@ Json loss_json(const std::optional<compress::MeasuredLoss>& loss) {
           {"kl", loss->divergence},
           {"dense_perplexity", loss->dense_perplexity},
           {"perplexity", loss->perplexity}};
-}
-
-Json error_aware_json(const compress::ErrorAwareChoice& choice) {
-  return {{"taken", choice.taken()},
-          {"tokens", choice.tokens},
-          {"kl_with", choice.with},
-          {"kl_without", choice.without}};
 }
 
 Json form_json(const compress::FormChoice& choice) {
@@ -188,7 +171,6 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
     writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
   }
   if (summary.sizes) writer.print("sizes: {}\n", compress::size_choice_text(*summary.sizes));
-  if (summary.error_aware) print_error_aware(writer, *summary.error_aware);
   if (summary.calibration_tokens > 0) {
     writer.print("calibration: {} tokens\n", summary.calibration_tokens);
   }
@@ -219,7 +201,6 @@ Json request_json(const compress::CompressRequest& request) {
           {"method", compress::method_name(request.method)},
           {"ratio", request.rule.ratio},
           {"block", request.rule.block},
-          {"align", compress::align_name(request.rule.align)},
           {"allocate", compress::allocate_name(request.allocate)},
           {"pad", request.pad},
           {"weights", compress::weights_text(request.weights)}};
@@ -245,7 +226,6 @@ Json summary_json(const compress::CompressRequest& request,
   json["measured"] = loss_json(summary.loss);
   if (summary.form) json["form_choice"] = form_json(*summary.form);
   if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
-  if (summary.error_aware) json["error_aware"] = error_aware_json(*summary.error_aware);
   if (!summary.layers.empty()) {
     json["layers"] = layers_json(summary);
     return json;

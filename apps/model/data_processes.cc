@@ -1,12 +1,13 @@
 #include "model/data_processes.h"
 
+#include "compress/helper_process.h"
 #include "processes.h"
 
 namespace neuronmm::apps {
 
-// Process 0 tells what is wrong.
-Result<int> run_by_data(const std::filesystem::path& model, const DeviceOptions& device,
-                        const DataCommand& command) {
+// The other processes return 1 without a message, because process 0 reports the error.
+Result<int> run_data_parallel(const std::filesystem::path& model, const DeviceOptions& device,
+                              const DataCommand& command) {
   parallel::Communicator& all = all_processes();
   NMM_ASSIGN(const auto backend, make_own_backend(device));
   if (all.processes() == 1) return command(*backend, nullptr);

@@ -1,6 +1,7 @@
 #pragma once
-// Commands that a launcher of MPI has started several times and that share out what they gather
-// from a text: process 0 runs the command, the others help it.
+// Runs a command that gathers statistics from a text (compress, quantize, fit) on the processes
+// that an MPI launcher has started. Process 0 runs the command and divides the text; the others
+// compute their parts (compress/data_parallel.h).
 
 #include <filesystem>
 #include <functional>
@@ -11,11 +12,13 @@
 
 namespace neuronmm::apps {
 
-// Gets a backend and the other processes; null: there are none.
+// The command itself. Its second argument is process 0's view of the other processes, or null if
+// there are none.
 using DataCommand = std::function<Result<int>(const ops::Backend&, compress::DataParallel*)>;
 
-// `model`: the folder that every process has.
-Result<int> run_by_data(const std::filesystem::path& model, const DeviceOptions& device,
-                        const DataCommand& command);
+// Calls `command` in process 0 and helps it in the others. Returns the exit code; in the other
+// processes it is 1 if they could not help. Every process must be able to read the folder `model`.
+Result<int> run_data_parallel(const std::filesystem::path& model, const DeviceOptions& device,
+                              const DataCommand& command);
 
 }  // namespace neuronmm::apps

@@ -1,4 +1,4 @@
-// neuronmm eval: perplexities and zero-shot accuracies of a model.
+// The command neuronmm eval: perplexities and zero-shot accuracies of a model.
 
 #include <algorithm>
 #include <optional>
@@ -27,10 +27,11 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it and "
-                      "the paired difference of losses (texts), the accuracy lost item by item and "
-                      "the share of equal choices (tasks). Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. Texts also get the KL divergence from it "
+      "and the paired difference of losses; tasks get the accuracy lost item by item "
+      "and the share of equal choices. Both models are in memory");
   add_json_option(command, flags.json, "the results");
   command->add_option("--log-samples", flags.log_samples,
                       "also write every item of the multiple-choice tasks to this file: prompts, "
@@ -38,7 +39,7 @@ void add_flags(CLI::App* command, EvalFlags& flags) {
   add_device_options(command, flags.device);
 }
 
-std::string with_error(const eval::Accuracy& accuracy) {
+std::string with_standard_error(const eval::Accuracy& accuracy) {
   return fmt::format("{:.4f} ± {:.4f}", accuracy.value, accuracy.standard_error);
 }
 
@@ -51,8 +52,9 @@ void print_text(const ReportWriter& writer, const eval::TaskResult& result) {
 
 void print_accuracy(const ReportWriter& writer, const eval::TaskResult& result) {
   const auto items = std::ssize(result.items);
-  writer.print("{:14} {:>15}   {:>15}   {:>6}", result.task->name, with_error(result.score->acc),
-               result.score->acc_norm ? with_error(*result.score->acc_norm) : "-", items);
+  writer.print("{:14} {:>15}   {:>15}   {:>6}", result.task->name,
+               with_standard_error(result.score->acc),
+               result.score->acc_norm ? with_standard_error(*result.score->acc_norm) : "-", items);
   if (items != result.task->published_items) writer.print(" of {}", result.task->published_items);
   if (result.truncated > 0) {
     writer.print(", {} too long: the begin of their contexts is cut off", result.truncated);
@@ -62,9 +64,9 @@ void print_accuracy(const ReportWriter& writer, const eval::TaskResult& result) 
 
 using Results = std::vector<eval::TaskResult>;
 
-// Of each task what lies between the two models; intervals are 95 %.
-void print_against(const ReportWriter& writer, const Results& results,
-                   const eval::ReferenceResults& reference) {
+// Prints how the model differs from the reference on each task, with 95 % intervals.
+void print_differences(const ReportWriter& writer, const Results& results,
+                       const eval::ReferenceResults& reference) {
   writer.print("\nagainst {}, ± half of a 95 % interval\n", reference.name);
   for (const eval::TaskResult& result : results) {
     if (result.divergence) {
@@ -87,7 +89,8 @@ void note_calibration(const std::string& model, const Results& results) {
   }
 }
 
-// What the requests would be, run one by one, beside what was computed.
+// Prints the number of tokens in all requests and the number of tokens that were computed. The
+// second number is smaller because prefixes that requests share are computed once.
 void print_speed(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
   int64_t tokens = 0, computed = 0;
   double seconds = 0.0;
@@ -102,15 +105,15 @@ void print_speed(const ReportWriter& writer, const std::vector<eval::TaskResult>
 }
 
 void print_results(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
-  const auto any = [&](bool text) {
+  const auto any_task = [&](bool text) {
     return std::ranges::any_of(
         results, [&](const eval::TaskResult& result) { return result.task->is_text() == text; });
   };
-  if (any(true)) writer.print("{:14} {:>14}\n", "", "perplexity");
+  if (any_task(true)) writer.print("{:14} {:>14}\n", "", "perplexity");
   for (const eval::TaskResult& result : results) {
     if (result.perplexity) print_text(writer, result);
   }
-  if (!any(false)) return;
+  if (!any_task(false)) return;
   writer.print("{:14} {:>15}   {:>15}   {:>6}\n", "", "acc ± s.e.", "acc_norm ± s.e.", "items");
   for (const eval::TaskResult& result : results) {
     if (result.score) print_accuracy(writer, result);
@@ -121,7 +124,8 @@ void print_results(const ReportWriter& writer, const std::vector<eval::TaskResul
   print_speed(writer, results);
 }
 
-// The reference answers the multiple-choice tasks first; of texts it runs beside the model.
+// Evaluates the reference on the multiple-choice tasks. On texts the reference runs later, together
+// with the model.
 Result<eval::Evaluation> evaluate_reference(const eval::Reference& reference,
                                             std::vector<eval::TaskData> data,
                                             const eval::EvaluationSettings& settings,
@@ -156,8 +160,8 @@ Result<EvaluatedPair> evaluate_model(const EvalFlags& flags,
       eval::check_same_tokens(dense_tokenizer, flags.reference, tokenizer, flags.model_dir, ""));
   NMM_ASSIGN(const auto dense, model::Transformer::load(flags.reference, backend));
   const eval::Reference reference = {dense, dense_tokenizer, flags.reference};
-  NMM_ASSIGN(auto answers, evaluate_reference(reference, data, settings, progress));
-  pair.reference = {flags.reference, std::move(answers.results)};
+  NMM_ASSIGN(auto evaluated, evaluate_reference(reference, data, settings, progress));
+  pair.reference = {flags.reference, std::move(evaluated.results)};
   NMM_ASSIGN(pair.evaluation,
              eval::evaluate(transformer, tokenizer, data, settings, progress, &reference));
   return pair;
@@ -176,7 +180,7 @@ Result<int> run_eval(const EvalFlags& flags) {
   note_calibration(flags.model_dir, evaluation.results);
   writer.print("model  {}, {}\n", flags.model_dir, backend->name());
   print_results(writer, evaluation.results);
-  if (reference != nullptr) print_against(writer, evaluation.results, *reference);
+  if (reference != nullptr) print_differences(writer, evaluation.results, *reference);
   NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir, reference)));
   if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
   if (evaluation.stopped.empty()) return 0;
@@ -194,7 +198,7 @@ void add_eval(Program& program) {
   auto flags = std::make_shared<EvalFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_eval(*flags); }, Processes::kLeads);
+      command, [flags] { return run_eval(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,5 @@
 #pragma once
-// --tasks, --data, --limit and --no-bos, shared by eval and compare.
+// The flags --tasks, --data, --limit and --no-bos, which `eval` and `compare` share.
 
 #include <string>
 
@@ -11,6 +11,7 @@
 
 namespace neuronmm::apps {
 
+// The values of these flags.
 struct EvaluationFlags {
   std::string tasks =
       "wikitext2,ptb,c4,openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge";
@@ -21,7 +22,8 @@ struct EvaluationFlags {
   eval::EvaluationSettings settings() const { return {data, limit, !no_bos}; }
 };
 
-// The tasks to run; those without files are named on standard error and left out.
+// Returns the tasks to run. A task whose files are missing is left out and named on standard error.
+// Error: an unknown task, or no task that has its files.
 inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationFlags& flags) {
   NMM_ASSIGN(const auto wanted, eval::parse_tasks(flags.tasks));
   NMM_ASSIGN(const auto available, eval::available_tasks(wanted, flags.data));
@@ -32,7 +34,7 @@ inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationF
 }
 
 inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
-  command->add_option("--tasks", flags.tasks, "data sets, with commas between them")
+  command->add_option("--tasks", flags.tasks, "data sets to run, with commas between them")
       ->check([](const std::string& names) {
         const auto tasks = eval::parse_tasks(names);
         return tasks.ok() ? std::string() : tasks.error().message;
@@ -45,10 +47,10 @@ inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
       ->required();
   command
       ->add_option("--limit", flags.limit,
-                   "only the first N items of each task and chunks of each text")
+                   "use only the first N items of each task and chunks of each text (default: all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_flag("--no-bos", flags.no_bos,
-                    "tasks without the special tokens that the tokenizer adds, as "
+                    "score tasks without the special tokens that the tokenizer adds, as "
                     "lm-evaluation-harness did by default up to 0.4.9.1");
 }
 

@@ -1,4 +1,5 @@
-// neuronmm export: a folder that runs a compressed model on a Trainium, and checks that it does.
+// The command neuronmm export: makes a folder that runs a compressed model on a Trainium, with a
+// script that checks it there.
 
 #include <filesystem>
 
@@ -22,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Positions of each golden sequence: the accuracy on a device takes one prefill for each of them.
+// The number of positions whose logits are recorded for each prompt. Checking the accuracy on a
+// device takes one prefill per position. Assumed.
 constexpr int64_t kGoldenTokens = 16;
 
 struct ExportFlags {
@@ -39,19 +41,20 @@ exports::Prediction prediction_of(const eval::LatencyReport& report) {
           .request_ms = report.end_to_end.average};
 }
 
-// Shapes alone decide how long a simulated device takes.
-Result<model::Transformer> of_zeros(const io::ModelConfig& config, const ExportFlags& flags,
-                                    const ops::Backend& backend) {
+// Makes a model of this shape whose weights are zeros. Its latency on a simulated device is the
+// same as with any other weights.
+Result<model::Transformer> model_of_zeros(const io::ModelConfig& config, const ExportFlags& flags,
+                                          const ops::Backend& backend) {
   NMM_ASSIGN(auto zeros, io::Checkpoint::zeros(flags.model, model::tensor_specs(config)));
   return model::Transformer::load(config, std::move(zeros), backend);
 }
 
-Status predict(const ExportFlags& flags, exports::Manifest& manifest) {
+Status predict_latencies(const ExportFlags& flags, exports::Manifest& manifest) {
   NMM_ASSIGN(const auto backend, make_latency_backend({.device = manifest.choice.device}));
   io::ModelConfig dense = manifest.config;
   dense.compression.reset();
-  NMM_ASSIGN(const auto dense_model, of_zeros(dense, flags, *backend));
-  NMM_ASSIGN(const auto factored_model, of_zeros(manifest.config, flags, *backend));
+  NMM_ASSIGN(const auto dense_model, model_of_zeros(dense, flags, *backend));
+  NMM_ASSIGN(const auto factored_model, model_of_zeros(manifest.config, flags, *backend));
   const model::Transformer* const models[] = {&dense_model, &factored_model};
   const eval::LatencySettings settings = {
       .prompt_tokens = flags.prompt_tokens, .new_tokens = flags.new_tokens, .runs = 1};
@@ -62,7 +65,7 @@ Status predict(const ExportFlags& flags, exports::Manifest& manifest) {
   return {};
 }
 
-// A prompt and what follows it are one prefill on the device.
+// Checks that each prompt and its continuation fit into the device's prefill.
 Status check_lengths(const std::vector<PromptTokens>& prompts, const ExportFlags& flags) {
   for (const PromptTokens& prompt : prompts) {
     if (std::ssize(prompt) + kGoldenTokens > flags.prompt_tokens) {
@@ -73,15 +76,16 @@ Status check_lengths(const std::vector<PromptTokens>& prompts, const ExportFlags
   return {};
 }
 
-// The model there has positions for what it is timed on.
+// Checks that the model has enough positions for the sequences that it is timed with on the target.
 Status check_positions(const ExportFlags& flags, const exports::Manifest& manifest) {
   const int64_t length = exports::sequence_length(manifest);
-  const int64_t most = manifest.config.max_position_embeddings;
-  if (length <= most) return {};
+  const int64_t max_length = manifest.config.max_position_embeddings;
+  if (length <= max_length) return {};
   return fail(
       "--prompt-tokens, --new-tokens: {} of {} need a sequence of {} in {}, found "
       "\"max_position_embeddings\" {}",
-      flags.prompt_tokens + flags.new_tokens, flags.model.string(), length, flags.target, most);
+      flags.prompt_tokens + flags.new_tokens, flags.model.string(), length, flags.target,
+      max_length);
 }
 
 Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags,
@@ -106,7 +110,7 @@ void print_summary(const ReportWriter& report, const ExportFlags& flags,
       manifest.choice.release.sdk, "ORIGINAL");
 }
 
-// What a folder or a flag can get wrong is found before latencies are simulated, which may take
+// Errors of the folder and of the flags are found before latencies are simulated, which may take
 // minutes.
 Result<int> run_export(const ExportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
@@ -126,7 +130,7 @@ Result<int> run_export(const ExportFlags& flags) {
   manifest.use = exports::kernel_use(manifest.config, manifest.target);
   NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
                                               flags.prompt_tokens, manifest.use));
-  NMM_TRY(predict(flags, manifest));
+  NMM_TRY(predict_latencies(flags, manifest));
   NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
   print_summary(report, flags, manifest);
   NMM_TRY(report.write_json_text(exports::export_json(manifest)));
@@ -143,28 +147,31 @@ void add_export(Program& program) {
       ->required();
   command
       ->add_option("--target", flags->target,
-                   "what runs it there: the vLLM Neuron plugin (trn2, trn3) or NxD Inference "
-                   "(trn1, trn2)")
+                   "software that runs the model on the Trainium: vllm-neuron (the vLLM Neuron "
+                   "plugin, for trn2 and trn3) or nxdi (NxD Inference, for trn1 and trn2)")
       ->check(CLI::IsMember(exports::target_names()))
       ->required();
   add_output_option(command, flags->out, "the folder to make")->required();
-  command->add_option("--device", flags->device, "trn1, trn2 or trn3; without: trn2, of nxdi trn1");
-  command->add_option("--sdk", flags->sdk,
-                      "release of the Neuron SDK, as 2.32; without: the newest that the target "
-                      "was written for");
+  command->add_option("--device", flags->device,
+                      "device: trn1, trn2 or trn3 (default: trn1 for nxdi, else trn2)");
+  command->add_option(
+      "--sdk", flags->sdk,
+      "release of the Neuron SDK, such as 2.32 (default: the newest that the target was "
+      "written for)");
   command
       ->add_option("--prompt", flags->prompts,
-                   "what the recorded logits continue; repeatable; default: two short texts")
+                   "text whose continuation is recorded; repeatable (default: two short texts)")
       ->allow_extra_args(false);
   command
-      ->add_option("--prompt-tokens", flags->prompt_tokens,
-                   "tokens of a prefill there: its bucket, the kernels' rows, the predicted time")
+      ->add_option(
+          "--prompt-tokens", flags->prompt_tokens,
+          "tokens of a prefill on the Trainium, for its bucket, kernels and predicted time")
       ->check(CLI::Range(int64_t{32}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--new-tokens", flags->new_tokens, "tokens of a timed request")
+  command->add_option("--new-tokens", flags->new_tokens, "tokens to generate in a timed request")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "threads; 0 = all cores")
+  command->add_option("--threads", flags->threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   add_json_option(command, flags->json, "what was exported");

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kKernel = "mlp";
 
-// Small enough for nki.simulate, which runs in Python; ragged along every dimension.
+// The shape of the small kernel. It is small because nki.simulate runs in Python, and no dimension
+// is a multiple of the tile, so that ragged tiles are tested. Assumed.
 constexpr int64_t kSmallRows = 160, kSmallHidden = 192, kSmallRank = 96, kSmallInner = 320;
 
 Result<KernelSettings> settings_of(const exports::ExportedKernel& kernel,

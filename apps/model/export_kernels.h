@@ -1,5 +1,5 @@
 #pragma once
-// The fused kernels of an export: NKI source for the MLPs that one kernel can compute.
+// The fused kernels of `neuronmm export`: NKI source for the MLPs that one kernel can compute.
 
 #include <vector>
 
@@ -8,8 +8,9 @@
 
 namespace neuronmm::apps {
 
-// One for every rank of `use`, for prefills of `rows` tokens, and a small one for nki.simulate.
-// What SBUF cannot hold is left out, with a note in `use`.
+// Returns one kernel for every rank in `use`, for prefills of `rows` tokens, and a small kernel for
+// nki.simulate. A kernel that does not fit into SBUF is left out, and a note in `use` says so. If
+// all are left out, the result is empty.
 Result<std::vector<exports::ExportedKernel>> export_kernels(const io::ModelConfig& config,
                                                             const std::string& device, int64_t rows,
                                                             exports::KernelUse& use);

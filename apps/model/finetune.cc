@@ -1,6 +1,6 @@
-// neuronmm finetune, as the one program sees it: training needs libtorch, a library so large that
-// loading it takes longer than most other commands run. It lives in a program of its own beside
-// this one, and this command becomes that program.
+// The command neuronmm finetune, which replaces this process by the program neuronmm-finetune.
+// Training needs libtorch, and loading that library takes longer than most other commands run.
+// Therefore it is linked to a program of its own.
 
 #include <cerrno>
 #include <cstdlib>
@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// exec, so that there is one process: signals and the exit code are those of the trainer.
+// Replaces this process by the trainer. With one process, signals reach the trainer directly and
+// its exit code is the exit code of the command.
 Result<int> run_trainer(std::vector<std::string> arguments) {
   NMM_ASSIGN(const fs::path trainer, trainer_path());
   arguments.insert(arguments.begin(), trainer.string());
@@ -26,10 +27,10 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  setenv(kWaitPolicy, kSleepingThreads, /*overwrite=*/0);
-  setenv(kAllocator, kMemoryIsKept, /*overwrite=*/0);
+  setenv(kWaitPolicyVariable, kPassiveWait, /*overwrite=*/0);
+  setenv(kAllocatorVariable, kKeepFreedMemory, /*overwrite=*/0);
   execv(trainer.c_str(), argv.data());
-  if (errno == ENOENT) return trainer_is_missing(trainer);
+  if (errno == ENOENT) return missing_trainer_error(trainer);
   return fail("{}: cannot be run: {}", trainer.string(), strerror(errno));
 }
 
@@ -37,7 +38,8 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
 
 void add_finetune(Program& program) {
   CLI::App* command = program.add(CommandGroup::kModels, "finetune", kFinetuneDescription);
-  const auto flags = std::make_shared<FinetuneFlags>();  // checked here, read by the other program
+  // This program only checks the flags; the trainer parses them again.
+  const auto flags = std::make_shared<FinetuneFlags>();
   add_finetune_flags(command, *flags);
   program.set_run(command, [flags, &program] { return run_trainer(program.arguments()); });
 }

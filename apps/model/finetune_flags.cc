@@ -13,7 +13,7 @@ std::string check_which(const std::string& text) {
   return parts.ok() ? std::string() : parts.error().message;
 }
 
-// CLI11's Range lets NaN through.
+// Refuses everything but positive numbers. CLI::Range would accept NaN.
 std::string check_positive(const std::string& text) {
   double value = 0.0;
   if (CLI::detail::lexical_cast(text, value) && value > 0.0 && value < 1e30) return {};
@@ -23,59 +23,64 @@ std::string check_positive(const std::string& text) {
 void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::Recipe& recipe = flags.request.recipe;
   const auto count = [&](const char* name, int64_t& value, const char* help,
-                         int64_t most = int64_t{1} << 24) {
+                         int64_t max = int64_t{1} << 24) {
     command->add_option(name, value, help)
-        ->check(CLI::Range(int64_t{1}, most))
+        ->check(CLI::Range(int64_t{1}, max))
         ->capture_default_str();
   };
   command
-      ->add_option("--which", flags.which,
-                   "what is trained, one phase after the other: adapters on u (the factor applied "
-                   "first, v_proj in the files), on v (u_proj there), on both at once; or the "
-                   "factors themselves, or all matrices of the decoder layers")
+      ->add_option(
+          "--which", flags.which,
+          "parts to train, one phase after the other: adapters on u (the factor applied "
+          "first, v_proj in the files), on v (u_proj in the files), on both at once; or the "
+          "factors themselves, or all matrices of the decoder layers")
       ->check(check_which, "", "u,v|both|factors|all")
       ->capture_default_str();
-  count("--rank", recipe.rank, "of the adapters", 4096);
-  command->add_option("--alpha", recipe.alpha, "adapters count alpha / rank times")
+  count("--rank", recipe.rank, "rank of the adapters", 4096);
+  command
+      ->add_option("--alpha", recipe.alpha,
+                   "scale of the adapters, which are multiplied by alpha / rank")
       ->check(check_positive, "", "positive")
       ->capture_default_str();
   command->add_option("--lr", recipe.learning_rate, "the largest learning rate")
       ->check(check_positive, "", "positive")
       ->capture_default_str();
-  count("--epochs", recipe.epochs, "of every phase");
+  count("--epochs", recipe.epochs, "passes over the data in every phase");
   command
       ->add_option("--steps", recipe.steps,
-                   "optimizer steps of every phase at most, after which the learning rate is 0; "
-                   "0: as many as the epochs have")
+                   "end every phase after this number of optimizer steps, when the learning rate "
+                   "reaches 0; 0: as many as the epochs have")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
-  count("--batch", recipe.batch, "sequences of a step");
-  count("--micro-batch", recipe.micro_batch, "sequences computed together: memory against speed");
-  count("--cutoff", recipe.cutoff, "tokens of a sequence at most");
+  count("--batch", recipe.batch, "sequences of an optimizer step");
+  count("--micro-batch", recipe.micro_batch,
+        "sequences computed together; more are faster and take more memory");
+  count("--cutoff", recipe.cutoff, "largest number of tokens of a sequence");
   command
       ->add_option("--warmup", recipe.warmup,
-                   "steps until the largest learning rate; at most a tenth of all")
+                   "steps until the learning rate is at its largest; at most a tenth of all steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
   command
       ->add_option("--seed", recipe.seed,
-                   "of the adapters, the order of the data and what the teacher writes")
+                   "seed of the adapters, of the order of the data and of what the teacher writes")
       ->check(whole_number())
       ->capture_default_str();
 }
 
 void add_validation_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::Recipe& recipe = flags.request.recipe;
-  CLI::Option* const validation =
-      command->add_option("--validation", flags.request.validation,
-                          "held-out data, as --data: the loss on it is measured again and again, "
-                          "and every phase ends with the state that was the best on it");
+  CLI::Option* const validation = command->add_option(
+      "--validation", flags.request.validation,
+      "held-out data in a format of --data. Its loss is measured every "
+      "--validate-every steps, and every phase ends with the state that was the "
+      "best on it");
   command->add_option("--validate-every", recipe.validate_every, "steps between two measurements")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
       ->capture_default_str();
   command
       ->add_option("--patience", recipe.patience,
-                   "measurements without a new best that end a phase; 0: none does")
+                   "end a phase after this number of measurements without a new best; 0: never")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str()
       ->needs(validation);
@@ -90,15 +95,16 @@ void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
       command
           ->add_option(
               "--refine-blocks", recipe.block_epochs,
-              "first train each decoder layer by itself to do what the teacher's does, with so "
-              "many passes; 0: no")
+              "passes that first train each decoder layer by itself to do what the teacher's "
+              "layer does; 0: none")
           ->check(CLI::Range(int64_t{0}, int64_t{1024}))
           ->capture_default_str()
           ->needs(teacher);
   command
-      ->add_option("--refine-tokens", recipe.block_tokens,
-                   "how much of the training text --refine-blocks takes at most; both models' "
-                   "hidden states of it are in memory, 8 bytes per token and hidden feature")
+      ->add_option(
+          "--refine-tokens", recipe.block_tokens,
+          "largest number of training tokens that --refine-blocks takes; both models' hidden "
+          "states of them are in memory, 8 bytes per token and hidden feature")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
       ->capture_default_str()
       ->needs(blocks);
@@ -111,7 +117,7 @@ void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
   command
       ->add_option("--self-generated", recipe.self_generated,
                    "tokens of training text that the teacher writes itself, sampled at temperature "
-                   "1, beside --data or instead of it")
+                   "1, in addition to --data or instead of it")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 32))
       ->capture_default_str()
       ->needs(teacher);
@@ -123,28 +129,31 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::FinetuneRequest& request = flags.request;
   command->add_option("MODEL_DIR", request.model, "a folder that compress wrote")->required();
   add_output_option(command, request.out, "the new model folder")->required();
-  command->add_option("--data", request.data,
-                      "NAME.json or NAME.jsonl: records with instruction and output, messages, or "
-                      "text; the loss is "
-                      "on the responses, for text on all. Any other file: text");
+  command->add_option(
+      "--data", request.data,
+      "training data: NAME.json or NAME.jsonl has records with instruction and output, "
+      "with messages, or with text; any other file is a text. The loss is on the "
+      "responses, or on all of a text");
   add_teacher_flags(command, flags);
   add_validation_flags(command, flags);
   add_recipe_flags(command, flags);
-  command->add_option("--device", request.device, "where torch computes")
+  command->add_option("--device", request.device, "device on which torch computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command
-      ->add_option("--products", flags.products,
-                   "what products with weights compute with; trained weights, their moments and "
-                   "sums are fp32. bf16 rounds what is multiplied; auto: bf16 where the CPU has "
-                   "instructions for it")
+      ->add_option(
+          "--products", flags.products,
+          "format of products with weights: fp32, or bf16, which rounds what is multiplied; "
+          "auto: bf16 where the CPU has instructions for it. Trained weights, their moments "
+          "and sums are fp32")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str();
-  add_weights_flags(command, flags.weights,
-                    "original (the folder's), or int8, int6, int4: train what such weights, and "
-                    "activations of int8, compute, and write them; folders that have few bits "
-                    "always are trained like this");
-  command->add_option("--threads", flags.threads, "threads; 0 = all cores")
+  add_weights_flags(
+      command, flags.weights,
+      "format to train and write: original (the folder's), or int8, int6 or int4, which "
+      "compute with activations of int8; a folder that has such weights keeps their "
+      "format");
+  command->add_option("--threads", flags.threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_flag("--resume", request.resume, "go on with an interrupted run");

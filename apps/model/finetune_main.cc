@@ -1,4 +1,4 @@
-// neuronmm-finetune: what `neuronmm finetune` becomes. The only program that loads libtorch.
+// The program neuronmm-finetune, which `neuronmm finetune` starts. No other program loads libtorch.
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summar
           {"phases", phases}};
 }
 
-// The first, the best and the last on the validation text.
+// Prints the validation loss before training, the best loss with its step, and the number of steps.
 void print_validations(const ReportWriter& report, const finetune::PhaseSummary& phase) {
   const auto best = std::ranges::min_element(phase.validations, {}, &finetune::Validation::loss);
   if (best == phase.validations.end()) return;
@@ -87,7 +87,8 @@ void print_summary(const ReportWriter& report, const FinetuneFlags& flags,
   }
 }
 
-// Where it has none, bf16 would be slower than fp32.
+// Returns whether the CPU has instructions for bf16 products. Without them bf16 is slower than
+// fp32.
 bool cpu_multiplies_bf16() {
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512bf16") != 0;

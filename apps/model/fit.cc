@@ -132,10 +132,10 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
 Result<int> run_fit(const FitFlags& flags) {
   DeviceOptions host = flags.device;
   if (host.simulated()) host.device = "cpu";
-  return run_by_data(flags.request.model, host,
-                     [&](const ops::Backend& backend, compress::DataParallel* others) {
-                       return fit_with(flags, backend, others);
-                     });
+  return run_data_parallel(flags.request.model, host,
+                           [&](const ops::Backend& backend, compress::DataParallel* others) {
+                             return fit_with(flags, backend, others);
+                           });
 }
 
 void add_budget(CLI::App* command, FitFlags& flags) {
@@ -195,7 +195,7 @@ void add_fit(Program& program) {
       "--sensitivities take as long as it takes to write the model and to measure it.");
   command->parse_complete_callback([flags] { fit_request(*flags); });
   program.set_run(
-      command, [flags] { return run_fit(*flags); }, Processes::kEach);
+      command, [flags] { return run_fit(*flags); }, ProcessMode::kDataParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// "some/model/" is called model, too.
+// Returns the absolute path without a trailing slash, so that "some/model/" has the name "model".
 fs::path named_folder(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
@@ -29,40 +29,41 @@ fs::path named_folder(const fs::path& path) {
 FloatFolder::FloatFolder(const fs::path& out, const fs::path& name)
     : out_(out),
       parent_(named_folder(out).string() + ".floats"),
-      mark_(parent_ / "neuronmm-floats"),
-      model_(mark_ / name) {}
+      marker_(parent_ / "neuronmm-floats"),
+      model_(marker_ / name) {}
 
 FloatFolder::~FloatFolder() {
   std::error_code ignored;
-  if (ours_) fs::remove_all(parent_, ignored);
+  if (owned_) fs::remove_all(parent_, ignored);
 }
 
 Status FloatFolder::create(bool force) {
   std::error_code error;
-  if (fs::exists(parent_, error) && !fs::exists(mark_, error) && !fs::is_empty(parent_, error)) {
+  if (fs::exists(parent_, error) && !fs::exists(marker_, error) && !fs::is_empty(parent_, error)) {
     return fail("{}: is in the way; the weights go there as floats", parent_.string());
   }
-  fs::create_directories(mark_, error);
+  fs::create_directories(marker_, error);
   if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());
-  ours_ = true;
+  owned_ = true;
   if (force || !fs::exists(out_, error)) return {};
-  // Removes what a killed run left of its own, and refuses all else.
+  // FolderWriter::create() removes the remains of a killed run and refuses any other existing
+  // output.
   const auto output = io::FolderWriter::create(out_, io::FolderWriter::IfExists::kRefuse, model_);
   return output.ok() ? Status() : Status(output.error());
 }
 
-Status FloatFolder::dequantize(const fs::path& rounded, Progress& progress) {
-  const fs::path origin = mark_ / "origin.json";
-  NMM_ASSIGN(const auto identity, io::folder_identity(rounded));
+Status FloatFolder::dequantize(const fs::path& quantized, Progress& progress) {
+  const fs::path origin = marker_ / "origin.json";
+  NMM_ASSIGN(const auto identity, io::folder_identity(quantized));
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   const std::string text = identity.dump(2, ' ', false, kReplace) + "\n";
   std::error_code ignored;
   if (fs::exists(origin, ignored) && fs::exists(model_, ignored)) {
-    const auto left = io::read_text_file(origin, io::kMaxConfigBytes);
-    if (left.ok() && *left == text) return {};
+    const auto saved = io::read_text_file(origin, io::kMaxConfigBytes);
+    if (saved.ok() && *saved == text) return {};
   }
   fs::remove(origin, ignored);
-  NMM_TRY(compress::dequantize(rounded, model_, progress));
+  NMM_TRY(compress::dequantize(quantized, model_, progress));
   return io::write_text_file(origin, text);
 }
 
@@ -71,16 +72,16 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
   if (!options.dequantize) return command(model);
   FloatFolder floats(out, named_folder(model).filename());
   parallel::Communicator& all = all_processes();
-  Status made;
+  Status created;
   if (all.is_first()) {
     Progress progress(stderr);
-    made = io::check_apart(out, model);
-    if (made.ok()) made = floats.create(options.force);
-    if (made.ok()) made = floats.dequantize(model, progress);
+    created = io::check_apart(out, model);
+    if (created.ok()) created = floats.create(options.force);
+    if (created.ok()) created = floats.dequantize(model, progress);
   }
-  // Process 0 tells what is wrong.
-  if (!parallel::agree(all, made).ok()) {
-    if (all.is_first()) return made.error();
+  // Process 0 returns the error; the others return 1 without a message.
+  if (!parallel::agree(all, created).ok()) {
+    if (all.is_first()) return created.error();
     return 1;
   }
   Result<int> done = command(floats.model());

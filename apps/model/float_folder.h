@@ -1,6 +1,8 @@
 #pragma once
-// A folder of floats beside the output, from which that is made: of a GGUF file before it is
-// rounded, or of a folder of few bits before it is compressed or rounded anew.
+// A temporary model folder with fp32 weights, in the same folder as the output that is made from
+// it. The command `import --bits` writes the floats of a GGUF file there. The commands `compress`
+// and `quantize` need it if their model has weights of few bits (--dequantize). Errors: a foreign
+// folder of the same name, an output that exists, and a disk that is full.
 
 #include <filesystem>
 #include <functional>
@@ -11,41 +13,46 @@
 
 namespace neuronmm::apps {
 
-// "OUT.floats", which goes away with the object. What a killed run left is used again; a folder of
-// this name that somebody else made is not touched.
+// The folder "OUT.floats", which the destructor removes. If a killed run left the folder behind, it
+// is used again. A folder of this name that somebody else made is not touched; create() then fails.
 class FloatFolder {
  public:
-  // The model in it has `name`, which the card of what is made of it gives.
+  // Decides on the paths but creates nothing. `name` becomes the last part of model(), which the
+  // model card of the output then names as its source.
   FloatFolder(const std::filesystem::path& out, const std::filesystem::path& name);
   FloatFolder(const FloatFolder&) = delete;
   FloatFolder& operator=(const FloatFolder&) = delete;
   ~FloatFolder();
 
-  // Refuses, before minutes of work, an `out` that is there, unless `force`.
+  // Creates the folder. If `out` exists and `force` is not set, this is an error before minutes of
+  // work are spent.
   Status create(bool force);
+  // Returns the path of the model folder with the floats.
   const std::filesystem::path& model() const { return model_; }
-  // Has the folder hold the floats of `rounded` (compress/dequantize.h), unless an earlier run has
-  // left just those.
-  Status dequantize(const std::filesystem::path& rounded, Progress& progress);
-  // For the same command to go on with.
-  void keep() { ours_ = false; }
+  // Writes the floats of the model `quantized` to the folder (compress/dequantize.h). Nothing is
+  // written if an earlier run has left the same floats there.
+  Status dequantize(const std::filesystem::path& quantized, Progress& progress);
+  // Keeps the folder after the destructor, so that the same command can go on with it.
+  void keep() { owned_ = false; }
 
  private:
-  std::filesystem::path out_, parent_, mark_, model_;
-  bool ours_ = false;
+  std::filesystem::path out_, parent_, marker_, model_;
+  bool owned_ = false;
 };
 
+// The flags --dequantize and --force.
 struct FloatOptions {
   bool dequantize = false;
-  bool force = false;  // `out` may be there
+  bool force = false;  // whether an existing output is replaced
 };
 inline constexpr const char* kDequantizeHelp =
     "take a model of 8, 6 or 4 bits for its floats, which are written beside the output (4 bytes "
     "per weight) and removed at the end. What was lost stays lost: better use the original";
 
-// Runs `command` on `model`, or on its floats if it is to be dequantized; they are kept if it is
-// interrupted. Of several processes, which all call it, process 0 writes them where all others must
-// see them, too.
+// Runs `command` on `model`, or on a folder with its floats if options.dequantize is set. The
+// floats are removed afterwards, but kept if the command is interrupted. Under a launcher all
+// processes call this function. Process 0 writes the floats to a file system that all processes
+// must share.
 Result<int> run_on_floats(
     const std::filesystem::path& model, const std::filesystem::path& out,
     const FloatOptions& options,

@@ -1,4 +1,4 @@
-// neuronmm generate: text from a prompt, streamed as it is made.
+// The command neuronmm generate: continues a prompt and writes the text while it is made.
 
 #include "model/generate.h"
 
@@ -24,14 +24,16 @@ struct GenerateFlags {
 
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
   auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
-                                     "what to continue; - reads standard input");
-  command->add_option("--prompt-file", flags.prompt_file, "the file that holds what to continue")
+                                     "text to continue; - reads standard input");
+  command->add_option("--prompt-file", flags.prompt_file, "file with the text to continue")
       ->excludes(prompt);
-  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
+  auto* chat = command->add_flag("--chat", flags.chat,
+                                 "treat the prompt as a user's message to a chat model");
   command
-      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
-                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
-                 "text; in a chat they are always plain text")
+      ->add_flag(
+          "--parse-special,!--no-parse-special", flags.parse_special,
+          "read special tokens in the prompt, such as <|eot_id|>, as tokens (the default) or "
+          "as plain text; in a chat they are always plain text")
       ->excludes(chat);
   command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
   command->parse_complete_callback([prompt, &flags] {
@@ -45,14 +47,15 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   std::string text = flags.prompt;
   if (in_file || text == "-") {
     NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
-    if (text.ends_with('\n')) text.pop_back();  // the one that `echo` and editors add
+    if (text.ends_with('\n')) text.pop_back();  // the newline that `echo` and editors add
   }
   if (text.empty())
     return fail("{} is empty: nothing to continue", in_file ? flags.prompt_file : "--prompt");
   return text;
 }
 
-// In a chat the template brings the special tokens along; elsewhere the tokenizer adds its own.
+// Returns the token ids of the prompt. In a chat the template contains the special tokens;
+// otherwise the tokenizer adds them.
 Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
@@ -64,7 +67,7 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 
-// One line per token: its text, its logarithm, and the most likely ones.
+// Prints a line per token with its text, its log-probability and the most likely tokens.
 void print_logprobs(const text::Tokenizer& tokenizer, const model::Generation& generation) {
   const auto shown = [&](const model::TokenLogprob& token) {
     return fmt::format("{:?} ({}) {:.4f}", tokenizer.decode_inside(token.id), token.id,
@@ -108,10 +111,10 @@ void add_generate(Program& program) {
   add_answer_flags(command, flags->answer);
   command
       ->add_option("--logprobs", flags->logprobs,
-                   "print each token's log-probability and those of the N likeliest ones")
+                   "print the log-probability of each token and of the N most likely ones")
       ->check(CLI::Range(0, 1000));
   program.set_run(
-      command, [flags] { return run_generate(*flags); }, Processes::kLeads);
+      command, [flags] { return run_generate(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

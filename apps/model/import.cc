@@ -1,4 +1,4 @@
-// neuronmm import: a model folder from a GGUF file.
+// The command neuronmm import: makes a model folder from a GGUF file.
 
 #include "gguf/import.h"
 
@@ -27,7 +27,7 @@ struct ImportFlags {
   bool force = false;
 };
 
-// Of the weights in the folder.
+// Returns the name of the format of the weights in the folder.
 std::string format_of(const ImportFlags& flags) {
   if (!flags.bits) return flags.dtype;
   return io::format_text(compress::quantized_formats(*flags.bits).linear);
@@ -50,8 +50,9 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
   report.print("written to {}\n", flags.out);
 }
 
-// By way of fp32, which holds what every format of a GGUF file says.
-Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& progress) {
+// Imports the weights as fp32 and quantizes them afterwards. fp32 represents every GGUF format
+// exactly.
+Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));
   NMM_ASSIGN(auto summary,
@@ -63,20 +64,20 @@ Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& p
                                              .force = flags.force};
   const auto backend = make_backend({});
   if (!backend.ok()) return backend.error();
-  NMM_ASSIGN(const auto rounded, compress::quantize(request, **backend, progress));
-  summary.bytes_after = rounded.bytes_after;
+  NMM_ASSIGN(const auto quantized, compress::quantize(request, **backend, progress));
+  summary.bytes_after = quantized.bytes_after;
   return summary;
 }
 
-Result<gguf::ImportSummary> import_as_asked(const ImportFlags& flags, Progress& progress) {
-  if (flags.bits) return import_rounded(flags, progress);
+Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress) {
+  if (flags.bits) return import_quantized(flags, progress);
   return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
 }
 
 Result<int> run_import(const ImportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, import_as_asked(flags, progress));
+  NMM_ASSIGN(const auto summary, import_file(flags, progress));
   print_summary(report, summary, flags);
   NMM_TRY(report.write_json(Json{{"files", summary.files},
                                  {"output", flags.out},
@@ -97,11 +98,12 @@ void add_import(Program& program) {
   auto flags = std::make_shared<ImportFlags>();
   CLI::App* command = program.add(CommandGroup::kModels, "import",
                                   "Make a model folder of a GGUF file (llama, qwen2, qwen3)");
-  command->add_option("FILE", flags->file, "a GGUF file; of a split one, any part")->required();
+  command->add_option("FILE", flags->file, "a GGUF file, or any part of a split one")->required();
   add_output_option(command, flags->out, "the new model folder")->required();
-  const auto dtype = command->add_option("--dtype", flags->dtype, "of the weights in the folder")
-                         ->check(CLI::IsMember({"bf16", "f16", "f32"}))
-                         ->capture_default_str();
+  const auto dtype =
+      command->add_option("--dtype", flags->dtype, "format of the weights in the folder")
+          ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+          ->capture_default_str();
   command
       ->add_option("--bits", flags->bits,
                    "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize "

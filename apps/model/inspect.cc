@@ -1,4 +1,5 @@
-// neuronmm inspect: what a model folder holds, and what compression did to each MLP matrix.
+// The command neuronmm inspect: shows the content of a model folder and how each MLP matrix was
+// compressed.
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -21,12 +22,12 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   std::string folder, json;
   bool tensors = false;
-  int processes = 0;  // 0: no plan for several
+  int processes = 0;  // the number of processes to plan for; 0 means no plan
 };
 
-// 10^6 bytes, as disks and downloads count.
+// Returns the size in units of 10^6 bytes, as for disks and downloads.
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
-// 0 of a model without parameters, which is no division.
+// Returns the percentage, or 0 for a model without parameters.
 double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -84,9 +85,9 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
-  writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
-               "compression", record.form, record.method, record.ratio, record.block, record.align,
-               record.allocate);
+  writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}{}, allocate {}\n",
+               "compression", record.form, record.method, record.ratio, record.block,
+               record.align.empty() ? "" : ", align " + record.align, record.allocate);
   print_calibration(writer, record.calibration);
 }
 
@@ -97,7 +98,7 @@ void print_row(const ReportWriter& writer, std::string_view range, std::string_v
                kept_share(row, config), megabytes(row.bytes));
 }
 
-// One group of rows per run of layers that are alike.
+// Prints one group of rows for each run of adjacent layers with equal rows.
 void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers,
                   const io::ModelConfig& config) {
   writer.print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
@@ -121,7 +122,7 @@ void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& laye
 void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint) {
   writer.print("\n{:<56}{:<6}{:<20}{:>14}\n", "tensor", "dtype", "shape", "bytes");
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    // Debug format escapes what a hostile name could do to a terminal; its quotes are not wanted.
+    // The debug format escapes control characters in a hostile name. Its quotes are removed.
     const std::string quoted = fmt::format("{:?}", name);
     writer.print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
                  dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
@@ -168,9 +169,9 @@ void add_inspect(Program& program) {
   command->add_flag("--tensors", options->tensors, "also list every tensor");
   command
       ->add_option("--processes", options->processes,
-                   "also how so many processes under mpirun would share it")
+                   "also show how this number of processes under mpirun would share the model")
       ->check(CLI::Range(2, 1024));
-  add_json_option(command, options->json, "this");
+  add_json_option(command, options->json, "the description");
   program.set_run(command, [options] { return run_inspect(*options); });
 }
 

@@ -14,9 +14,10 @@
 namespace neuronmm::apps {
 namespace {
 
-constexpr int kRememberedLines = 1000;
+constexpr int kHistoryLines = 1000;
 
-// libedit's own reads again after a signal, and a Ctrl-C would be seen only with the next key.
+// Reads one key for libedit. Returns 1, or 0 at the end of the input, or -1 after an interrupt. The
+// function of libedit itself reads again after a signal, and a Ctrl-C would wait for the next key.
 int read_key(EditLine*, wchar_t* key) {
   std::mbstate_t state = {};
   while (true) {
@@ -25,15 +26,15 @@ int read_key(EditLine*, wchar_t* key) {
     if (n == 0) return 0;
     if (n < 0) {
       if (errno == EINTR && !interrupted())
-        continue;  // another signal: the window changed its size
+        continue;  // a signal other than an interrupt, such as a changed window size
       return -1;
     }
     const size_t used = std::mbrtowc(key, &byte, 1, &state);
-    if (used == static_cast<size_t>(-1)) {  // no UTF-8
+    if (used == static_cast<size_t>(-1)) {  // the byte is not UTF-8
       *key = L'\uFFFD';
       return 1;
     }
-    if (used != static_cast<size_t>(-2)) return 1;  // else a character of several bytes goes on
+    if (used != static_cast<size_t>(-2)) return 1;  // -2: the character needs more bytes
   }
 }
 
@@ -44,7 +45,7 @@ class LineReader::Editor {
   Editor() : editor_(el_init("neuronmm", stdin, stderr, stderr)), history_(history_init()) {
     std::setlocale(LC_CTYPE, "C.UTF-8");
     HistEvent event;
-    history(history_, &event, H_SETSIZE, kRememberedLines);
+    history(history_, &event, H_SETSIZE, kHistoryLines);
     history(history_, &event, H_SETUNIQUE, 1);
     el_set(editor_, EL_CLIENTDATA, this);
     el_set(
@@ -53,7 +54,7 @@ class LineReader::Editor {
           el_get(editor, EL_CLIENTDATA, &self);
           return self->prompt_.data();
         });
-    el_set(editor_, EL_SIGNAL, 0);  // signals are the program's (base/interrupt.h)
+    el_set(editor_, EL_SIGNAL, 0);  // the program handles signals itself (base/interrupt.h)
     el_set(editor_, EL_EDITOR, "emacs");
     el_set(editor_, EL_HIST, history, history_);
     el_set(editor_, EL_GETCFN, &read_key);
@@ -70,7 +71,7 @@ class LineReader::Editor {
     int length = 0;
     const char* line = el_gets(editor_, &length);
     if (line == nullptr || length <= 0) {
-      std::fputc('\n', stderr);  // what comes next begins a line
+      std::fputc('\n', stderr);  // the next message begins on a new line
       return std::nullopt;
     }
     std::string text(line, static_cast<size_t>(length));

@@ -1,6 +1,7 @@
 #pragma once
-// Lines that a person types or a pipe brings. On a terminal they can be edited, and earlier ones
-// come back with the arrow keys (libedit); a terminal's own line editing ends at 4,096 bytes.
+// Reads the lines of a chat from a terminal or a pipe. On a terminal, libedit lets the user edit
+// the line and get earlier lines back with the arrow keys. The line editing of the terminal itself
+// would cut lines at 4,096 bytes.
 
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 namespace neuronmm::apps {
 
+// Reads lines from standard input.
 class LineReader {
  public:
   LineReader();
@@ -15,9 +17,11 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
+  // Returns whether standard input and standard error are terminals.
   bool on_terminal() const { return editor_ != nullptr; }
-  // The next line without its end. `prompt` is shown on standard error, on terminals only. Nothing
-  // at the end of input, and at once when a signal comes: interrupted() tells which.
+  // Returns the next line without its newline. `prompt` is shown on standard error, and only on a
+  // terminal. There is no value at the end of the input or after a signal; interrupted() tells
+  // which.
   std::optional<std::string> read(const std::string& prompt);
 
  private:

@@ -18,7 +18,7 @@ struct MetricFlags {
   bool silent = false;
 };
 
-// A list of lists of token ids.
+// Reads a JSON file with a list of lists of token ids.
 Result<std::vector<std::vector<text::TokenId>>> read_sequences(const std::string& path) {
   NMM_ASSIGN(const auto content, io::read_text_file(path, io::kMaxTextBytes));
   NMM_ASSIGN(const auto json, io::parse_json(content, path));

@@ -1,6 +1,7 @@
 #pragma once
-// `neuronmm-finetune metric`: what metric_program.h starts. Not for people: nothing shows it in a
-// help, and its errors go to standard output, where the program that started it reads them.
+// The command `neuronmm-finetune metric`, which only run_metric_program() (metric_program.h)
+// starts. The help does not show it. Its errors go to standard output, where the program reads them
+// that started it.
 
 #include "commands.h"
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The tokens for the other program, as long as it runs.
+// The temporary file with the tokens for the other program; the destructor removes it.
 class TokenFile {
  public:
   explicit TokenFile(const fs::path& out) : path_(out.string() + ".tokens") {}
@@ -40,15 +40,16 @@ class TokenFile {
   std::string path_;
 };
 
-// Threads that sleep, unless this process's environment says otherwise. Memory that is kept, as
-// training has it, makes this no faster (SmolLM2: 33 to 36 s with and without it) and nearly
-// doubles what it takes of a model of 1.2 billion parameters (8.1 GB instead of 4.6).
+// Returns the environment of the other program: its threads sleep between loops, unless the
+// environment of this process says otherwise. kKeepFreedMemory is not set, although training sets
+// it. Measured: the metric of SmolLM2 is no faster with it, and a model of 1.2 billion parameters
+// needs nearly twice the memory (8.1 GB).
 std::vector<std::pair<std::string, std::string>> trainer_environment() {
-  if (std::getenv(kWaitPolicy) != nullptr) return {};
-  return {{kWaitPolicy, kSleepingThreads}};
+  if (std::getenv(kWaitPolicyVariable) != nullptr) return {};
+  return {{kWaitPolicyVariable, kPassiveWait}};
 }
 
-Status outcome_of(const fs::path& program, int status, std::string message) {
+Status check_exit(const fs::path& program, int status, std::string message) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   if (interrupted() || (WIFEXITED(status) && WEXITSTATUS(status) == kInterruptedExit)) {
     return interrupted_error("the output metric is not kept");
@@ -83,10 +84,10 @@ Status run_metric_program(const MetricCall& call, const fs::path& program) {
       "metric",    call.model.string(),          tokens.path(), call.out.string(),
       "--threads", std::to_string(call.threads), "--seed",      std::to_string(call.seed)};
   if (call.silent) arguments.emplace_back("--silent");
-  NMM_ASSIGN(ChildEnd end,
+  NMM_ASSIGN(ChildResult result,
              run_child({program.string(), std::move(arguments), trainer_environment()}));
-  if (end.missing) return trainer_is_missing(program);
-  return outcome_of(program, end.status, std::move(end.output));
+  if (result.missing) return missing_trainer_error(program);
+  return check_exit(program, result.status, std::move(result.output));
 }
 
 }  // namespace neuronmm::apps

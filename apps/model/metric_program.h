@@ -1,6 +1,7 @@
 #pragma once
-// The metric of a two-sided compression objective (finetune/output_metric.h), computed by the
-// program that links libtorch.
+// Computes the metric of a two-sided compression objective (finetune/output_metric.h) by starting
+// neuronmm-finetune, the only program that links libtorch. The commands `compress` and `fit` call
+// it.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,21 +13,22 @@
 
 namespace neuronmm::apps {
 
+// The arguments of one computation.
 struct MetricCall {
-  std::filesystem::path model;  // of float weights
+  std::filesystem::path model;  // a folder with float weights
   std::vector<std::vector<text::TokenId>> sequences;
-  std::filesystem::path out;  // the metric's file; OUT.tokens lies beside it meanwhile
-  int threads = 0;            // 0: all cores
-  uint64_t seed = 0;          // of the labels that are drawn
-  bool silent = false;        // without progress
+  std::filesystem::path out;  // the file of the metric; OUT.tokens exists while the program runs
+  int threads = 0;            // the number of threads; 0 means all cores
+  uint64_t seed = 0;          // the seed of the labels that are drawn
+  bool silent = false;        // whether no progress is shown
 };
 
-// Whether neuronmm-finetune lies beside this program.
+// Returns whether neuronmm-finetune is in the folder of this program and may be run.
 bool metric_program_available();
 
-// Waits for the program, which shows its own progress on standard error. Its errors are this
-// function's; an interrupt is passed on and comes back as one. Also an error: a program that is not
-// there, that cannot be run, or that a signal has ended.
+// Runs the program and waits for its end. The program shows its own progress on standard error. An
+// interrupt is passed on to it and returned as an interrupt. Errors: the errors of the program, and
+// a program that is missing, cannot be run, or was ended by a signal.
 Status run_metric_program(const MetricCall& call);
 Status run_metric_program(const MetricCall& call, const std::filesystem::path& program);
 

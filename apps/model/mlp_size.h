@@ -1,5 +1,6 @@
 #pragma once
-// How large the MLPs of a model are, whatever form they have.
+// Counts the parameters of a model's MLPs, dense or compressed to any form. `compare` uses the
+// counts for its tables and plots.
 
 #include <cstdint>
 #include <vector>
@@ -9,15 +10,18 @@
 
 namespace neuronmm::apps {
 
-// Counted in the matrices of two dimensions under "layers.N.mlp.", scales and groups of rounded
-// weights left out: of every form that a layer may have, each of them is multiplied with each token
-// once.
+// The sizes of the MLPs. All matrices of two dimensions under "layers.N.mlp." count, but the scales
+// and groups of rounded weights do not. In every form of a layer, each parameter is multiplied once
+// for each token.
 struct MlpSize {
-  std::vector<int64_t> layers;  // parameters
+  std::vector<int64_t> layers;  // the number of parameters of each layer
 
+  // Returns the sum over all layers.
   int64_t parameters() const;
-  int64_t flops_per_token() const { return 2 * parameters(); }  // a product and a sum each
+  // Returns one multiplication and one addition per parameter.
+  int64_t flops_per_token() const { return 2 * parameters(); }
 };
+// Counts the parameters in a checkpoint without reading their values.
 MlpSize mlp_size(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
 }  // namespace neuronmm::apps

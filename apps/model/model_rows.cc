@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ops::LinearWeight;
 
-// The bytes as stored: int8 with its scales.
+// Returns the row of a matrix. Its bytes are the stored ones, including scales.
 MatrixRow matrix_row(const LinearWeight& weight) {
   return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(),
           weight.stored_bytes()};
@@ -77,7 +77,8 @@ double bits_per_weight(int64_t bytes, int64_t parameters) {
 
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers) {
-  constexpr double kBf16 = 2.0;  // of a model that was rounded: what it was made from
+  // Bytes per weight. Assumed: a quantized model was made from bf16.
+  constexpr double kBf16 = 2.0;
   int64_t bytes = 0;
   for (const LayerRows& layer : layers) bytes += layer.total().bytes;
   int64_t parameters = 0;
@@ -122,13 +123,11 @@ Json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
       {"layers", layers_json(layers, config)}};
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
-    json["compression"] = {{"form", record.form},
-                           {"method", record.method},
-                           {"ratio", record.ratio},
-                           {"block", record.block},
-                           {"align", record.align},
-                           {"allocate", record.allocate},
-                           {"calibration", io::calibration_json(record.calibration)}};
+    json["compression"] = {
+        {"form", record.form},         {"method", record.method},
+        {"ratio", record.ratio},       {"block", record.block},
+        {"allocate", record.allocate}, {"calibration", io::calibration_json(record.calibration)}};
+    if (!record.align.empty()) json["compression"]["align"] = record.align;
   }
   return json;
 }

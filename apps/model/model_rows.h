@@ -1,5 +1,6 @@
 #pragma once
-// What a model folder holds, matrix by matrix, for those who show it.
+// Describes a model folder matrix by matrix: shapes, ranks, parameters and bytes. `inspect` prints
+// these rows, and `serve` reports sizes with them.
 
 #include <array>
 #include <cstdint>
@@ -13,22 +14,24 @@
 
 namespace neuronmm::apps {
 
-// One MLP matrix W[K, N], dense (r = 0) or of rank r: of two factors, or with r pivots. The map of
-// its own pivots is part of it.
+// One MLP matrix W[K, N]. It is dense (r = 0) or has rank r, which means two factors or r pivots.
+// The counts include the map of the matrix's own pivots.
 struct MatrixRow {
-  int64_t in = 0, rank = 0, out = 0;  // K, r, N
+  int64_t in = 0, rank = 0, out = 0;  // K, r and N
   int64_t parameters = 0, bytes = 0;
 
   bool operator==(const MatrixRow&) const = default;
 };
 inline constexpr std::array kMatrixNames = {"gate", "up", "down"};
 
+// The matrices of one layer's MLP.
 struct LayerRows {
   std::array<MatrixRow, 3> matrices;  // gate, up, down
-  MatrixRow input;                    // the map of pivots that gate and up share, or nothing
-  int64_t neurons = 0;
+  MatrixRow input;                    // the map of pivots that gate and up share; rank 0 if none
+  int64_t neurons = 0;                // the width between gate and down
 
   bool operator==(const LayerRows&) const = default;
+  // Returns the sums of parameters and bytes.
   MatrixRow total() const {
     MatrixRow sum = {.parameters = input.parameters, .bytes = input.bytes};
     for (const MatrixRow& matrix : matrices) {
@@ -39,21 +42,23 @@ struct LayerRows {
   }
 };
 
-// Reads the weights' names and shapes as loading would, so that what is shown is what runs.
+// Returns the rows of each layer. Names and shapes are read by the function that loads a model, so
+// the rows show the model that would run. Errors: weights that cannot be loaded.
 Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
                                            const io::ModelConfig& config);
 
-// Of `matrices` dense ones of the config: the share that the ratio asked for only approximates.
+// Returns the share of the parameters that compression kept, relative to `matrices` dense matrices
+// of the config. The ratio that a user asks for only approximates it.
 double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1);
-// 0 of a model without parameters.
+// Returns the bits per parameter, or 0 if there are no parameters.
 double bits_per_weight(int64_t bytes, int64_t parameters);
-// What the folder would have with the config's dense MLPs: at the bytes per weight of its own, or
-// of bf16 where these are rounded.
+// Returns the bytes that the folder would have with dense MLPs of the shape in the config. A dense
+// weight counts the bytes per weight of the folder's MLPs, or 2 (bf16) if those are quantized.
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers);
-// "BF16", or all dtypes when they differ.
+// Returns the dtypes of the tensors, such as "BF16" or "BF16, F32".
 std::string dtypes_of(const io::Checkpoint& checkpoint);
-// Field names are those of config.json.
+// Returns the description as JSON. The fields of the config have the same names as in config.json.
 nlohmann::ordered_json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                                   const std::vector<LayerRows>& layers);
 

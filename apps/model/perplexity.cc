@@ -1,4 +1,5 @@
-// neuronmm perplexity: how well a model predicts a text, and how that differs from another model.
+// The command neuronmm perplexity: measures how well a model predicts a text, and how its
+// predictions differ from those of a reference model.
 
 #include "eval/perplexity.h"
 
@@ -24,8 +25,8 @@ namespace {
 
 struct PerplexityFlags {
   std::string model_dir, text, reference, json;
-  int64_t context = 0;  // 0: the default of the model
-  int64_t limit = 0;    // 0: all chunks
+  int64_t context = 0;  // tokens per chunk; 0 means the default of the model
+  int64_t limit = 0;    // the number of chunks; 0 means all
   bool documents = false;
   DeviceOptions device;
 };
@@ -33,19 +34,21 @@ struct PerplexityFlags {
 void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   command->add_option("TEXT", flags.text, "a text file; - reads standard input")->required();
-  command->add_option("--reference", flags.reference,
-                      "the model before compression, a folder: also the KL divergence from it, how "
-                      "often both choose the same token, and the paired difference of the losses. "
-                      "Both models are in memory");
+  command->add_option(
+      "--reference", flags.reference,
+      "folder of the model before compression. The report also has the KL divergence "
+      "from it, how often both choose the same token, and the paired difference of "
+      "the losses. Both models are in memory");
   command
       ->add_option("--context", flags.context,
-                   "tokens per chunk; default: 2048, or the model's maximum if less")
+                   "tokens per chunk (default: 2048, or the model's maximum if less)")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
-  command->add_option("--limit", flags.limit, "only the first N chunks")
+  command->add_option("--limit", flags.limit, "use only the first N chunks (default: all)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_flag("--documents", flags.documents,
-                    "TEXT is JSON lines, the \"text\" of each a document, as C4 is published: each "
-                    "begins with the tokenizer's BOS or, where it adds none, behind a blank line");
+  command->add_flag(
+      "--documents", flags.documents,
+      "read TEXT as JSON lines whose \"text\" is a document, as C4 is published. Each begins "
+      "with the tokenizer's BOS or, if it adds none, after a blank line");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
@@ -63,8 +66,9 @@ Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
   return text::encode_documents(tokenizer, documents);
 }
 
-// Fewer chunks than were asked for would pass for as many.
-Status cut(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
+// Keeps the first `limit` chunks. A text with fewer chunks is an error, because the report would
+// look as if there were as many as the user asked for.
+Status keep_first_chunks(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
   if (limit == 0) return {};
   const int64_t chunks = std::ssize(tokens) / context;
   if (chunks < limit) {
@@ -98,19 +102,20 @@ void print_divergence(const ReportWriter& writer, const std::string& reference,
   writer.print("ratio          {}\n", ratio_text(summary.added_loss));
 }
 
-// The model, and with --reference the other one beside it.
-struct Measured {
+// The perplexity of the model and, with --reference, its divergence from the reference.
+struct PerplexityResult {
   eval::PerplexityReport report;
   std::optional<eval::DivergenceSummary> divergence;
 };
 
-Result<Measured> measure(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                         const std::string& text, std::span<const text::TokenId> tokens,
-                         int64_t context, const PerplexityFlags& flags) {
+Result<PerplexityResult> measure(const model::Transformer& transformer,
+                                 const text::Tokenizer& tokenizer, const std::string& text,
+                                 std::span<const text::TokenId> tokens, int64_t context,
+                                 const PerplexityFlags& flags) {
   Progress progress(stderr);
   if (flags.reference.empty()) {
     NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress));
-    return Measured{std::move(report), {}};
+    return PerplexityResult{std::move(report), {}};
   }
   NMM_ASSIGN(const auto reference_tokenizer, text::Tokenizer::load(flags.reference));
   NMM_TRY(eval::check_same_tokens(reference_tokenizer, flags.reference, tokenizer, flags.model_dir,
@@ -119,11 +124,11 @@ Result<Measured> measure(const model::Transformer& transformer, const text::Toke
              model::Transformer::load(flags.reference, transformer.backend()));
   NMM_ASSIGN(auto paired,
              eval::paired_perplexity(reference, transformer, tokens, context, progress));
-  return Measured{std::move(paired.report), paired.divergence};
+  return PerplexityResult{std::move(paired.report), paired.divergence};
 }
 
-Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Measured& measured,
-                  bool calibrated_on) {
+Status write_json(ReportWriter& writer, const PerplexityFlags& flags,
+                  const PerplexityResult& measured, bool calibrated_on) {
   nlohmann::ordered_json json = {{"model", flags.model_dir}, {"text", flags.text}};
   json.update(eval::perplexity_json(measured.report));
   json["calibrated_on_text"] = calibrated_on;
@@ -134,7 +139,8 @@ Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Meas
   return writer.write_json(json);
 }
 
-// The text may be standard input: it is read before the model, which takes longer to load.
+// The text, which may be standard input, is read before the model, because loading the model takes
+// longer.
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
@@ -149,7 +155,7 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
     return fail("{}: expected at least the {} tokens of one chunk (--context), found {}",
                 flags.text == "-" ? "standard input" : flags.text, context, tokens.size());
   }
-  NMM_TRY(cut(tokens, context, flags.limit));
+  NMM_TRY(keep_first_chunks(tokens, context, flags.limit));
   const bool calibrated_on = io::calibrated_on(transformer.config(), io::checksum(text));
   if (calibrated_on) note_calibrated_on(flags.model_dir, flags.text);
   NMM_ASSIGN(const auto measured, measure(transformer, tokenizer, text, tokens, context, flags));
@@ -172,7 +178,7 @@ void add_perplexity(Program& program) {
   auto flags = std::make_shared<PerplexityFlags>();
   add_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_perplexity(*flags); }, Processes::kLeads);
+      command, [flags] { return run_perplexity(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -17,24 +17,27 @@ using parallel::Wire;
 using tensor_parallel::LayoutCost;
 using tensor_parallel::Machine;
 
-// Assumed, and said so in the report; a run measures its own. Reading and computing are those of
-// two cores of 2024.
-constexpr double kReading = 1.2e10, kComputing = 1.0e11;
+// Bytes read from memory per second and operations per second of one process. Assumed: they are
+// typical of two cores of 2024. The report says that they are assumed; a run under mpirun measures
+// its own values.
+constexpr double kMemoryBandwidth = 1.2e10, kOperationsPerSecond = 1.0e11;
+// A link between processes whose times the report predicts. Assumed.
 struct Link {
   const char* name;
   Machine machine;
 };
 const Link kLinks[] = {
-    {"memory of one host, 5 us, 4 GB/s", {5e-6, 4e9, kReading, kComputing}},
-    {"10 Gbit/s, 60 us", {6e-5, 1.15e9, kReading, kComputing}},
-    {"1 Gbit/s, 200 us", {2e-4, 1.15e8, kReading, kComputing}},
+    {"memory of one host, 5 us, 4 GB/s", {5e-6, 4e9, kMemoryBandwidth, kOperationsPerSecond}},
+    {"10 Gbit/s, 60 us", {6e-5, 1.15e9, kMemoryBandwidth, kOperationsPerSecond}},
+    {"1 Gbit/s, 200 us", {2e-4, 1.15e8, kMemoryBandwidth, kOperationsPerSecond}},
 };
 
-struct Layer {
-  std::vector<LayoutCost> costs;
-  std::vector<tensor_parallel::MlpLayout> chosen;  // per link
+// The plan of one layer.
+struct LayerPlan {
+  std::vector<LayoutCost> costs;                   // one per layout that the MLP's form allows
+  std::vector<tensor_parallel::MlpLayout> chosen;  // one per link
   int64_t attention_bytes = 0;
-  bool operator==(const Layer& other) const {
+  bool operator==(const LayerPlan& other) const {
     return chosen == other.chosen && costs.size() == other.costs.size() &&
            costs.back().weight_bytes == other.costs.back().weight_bytes &&
            costs.back().values_per_token == other.costs.back().values_per_token;
@@ -45,7 +48,7 @@ int64_t share_of_bytes(const ops::LinearWeight& weight, int64_t part, int64_t wh
   return weight.stored_bytes() * part / whole;
 }
 
-// Of process 0, which has as many heads as any.
+// Returns the bytes of attention weights in process 0. No process has more heads than process 0.
 int64_t attention_bytes(const model::LayerWeights& weights, const ops::AttentionShape& whole,
                         bool quantized, int processes) {
   const auto heads = tensor_parallel::heads_of(whole, quantized, 0, processes);
@@ -60,9 +63,9 @@ void print_heads(const ReportWriter& writer, const ops::AttentionShape& whole, b
                  int processes) {
   std::vector<int64_t> heads, kv_heads;
   for (int i = 0; i < processes; ++i) {
-    const auto mine = tensor_parallel::heads_of(whole, quantized, i, processes);
-    heads.push_back(mine.count);
-    kv_heads.push_back(tensor_parallel::kv_heads_of(whole, mine).count);
+    const auto range = tensor_parallel::heads_of(whole, quantized, i, processes);
+    heads.push_back(range.count);
+    kv_heads.push_back(tensor_parallel::kv_heads_of(whole, range).count);
   }
   writer.print("\n{} processes\n  {:<24}{} of {}; kv heads {} of {}\n", processes, "heads",
                fmt::join(heads, " + "), whole.num_attention_heads, fmt::join(kv_heads, " + "),
@@ -76,7 +79,7 @@ void print_heads(const ReportWriter& writer, const ops::AttentionShape& whole, b
                "", fmt::join(even, ", "));
 }
 
-void print_layer(const ReportWriter& writer, const std::string& range, const Layer& layer,
+void print_layer(const ReportWriter& writer, const std::string& range, const LayerPlan& layer,
                  int processes) {
   for (const LayoutCost& cost : layer.costs) {
     std::vector<std::string> times;
@@ -92,12 +95,12 @@ void print_layer(const ReportWriter& writer, const std::string& range, const Lay
   }
 }
 
-Result<std::vector<Layer>> read(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                                int processes) {
-  std::vector<Layer> layers;
+Result<std::vector<LayerPlan>> read_plans(const io::Checkpoint& checkpoint,
+                                          const io::ModelConfig& config, int processes) {
+  std::vector<LayerPlan> layers;
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, i));
-    Layer layer = {tensor_parallel::layout_costs(weights.mlp, 0, processes), {}, 0};
+    LayerPlan layer = {tensor_parallel::layout_costs(weights.mlp, 0, processes), {}, 0};
     for (const Link& link : kLinks) {
       layer.chosen.push_back(
           tensor_parallel::choose_layout(layer.costs, link.machine, processes, Wire::kFp32).layout);
@@ -109,14 +112,14 @@ Result<std::vector<Layer>> read(const io::Checkpoint& checkpoint, const io::Mode
   return layers;
 }
 
-const LayoutCost& chosen_cost(const Layer& layer, size_t link) {
+const LayoutCost& chosen_cost(const LayerPlan& layer, size_t link) {
   for (const LayoutCost& cost : layer.costs) {
     if (cost.layout == layer.chosen[link]) return cost;
   }
   return layer.costs.front();
 }
 
-void print_sums(const ReportWriter& writer, const std::vector<Layer>& layers,
+void print_sums(const ReportWriter& writer, const std::vector<LayerPlan>& layers,
                 const io::Checkpoint& checkpoint, const io::ModelConfig& config, int processes) {
   const double ring = static_cast<double>(processes - 1) / processes * bytes_of(Wire::kFp32);
   const std::string head = config.tie_word_embeddings
@@ -127,7 +130,7 @@ void print_sums(const ReportWriter& writer, const std::vector<Layer>& layers,
   for (size_t link = 0; link < std::size(kLinks); ++link) {
     double mlps = 0;
     int64_t memory = head_bytes / processes;
-    for (const Layer& layer : layers) {
+    for (const LayerPlan& layer : layers) {
       mlps += chosen_cost(layer, link).bytes_per_token(processes, Wire::kFp32);
       memory += chosen_cost(layer, link).weight_bytes + layer.attention_bytes;
     }
@@ -152,7 +155,7 @@ Status print_processes(const ReportWriter& writer, const io::Checkpoint& checkpo
   const ops::AttentionShape whole = model::attention_shape(config);
   const bool quantized = config.quantization.has_value();
   NMM_TRY(tensor_parallel::check_heads(whole, quantized, processes));
-  NMM_ASSIGN(const auto layers, read(checkpoint, config, processes));
+  NMM_ASSIGN(const auto layers, read_plans(checkpoint, config, processes));
   print_heads(writer, whole, quantized, processes);
   writer.print("\n{:<8}{:<15}{:>3}{:>12}{:>12}   {}\n", "layers", "MLP layout", "n", "B/token",
                "MB each", "us per MLP when decoding, * chosen, with links that are assumed:");

@@ -1,5 +1,6 @@
 #pragma once
-// `inspect --processes P`: how several processes would share a model.
+// The report of `inspect --processes P`, which says how P processes under mpirun would share a
+// model.
 
 #include "base/result.h"
 #include "io/checkpoint.h"
@@ -8,8 +9,9 @@
 
 namespace neuronmm::apps {
 
-// Prints heads, layouts with what decides between them, bytes on the wire per token, and memory per
-// process. Errors: of the weights; more processes than there are heads for.
+// Prints the heads of each process, the layouts of each layer's MLP and their predicted times, the
+// bytes sent per token, and the memory of process 0. Errors: weights that cannot be loaded, and
+// more processes than there are heads for.
 Status print_processes(const ReportWriter& writer, const io::Checkpoint& checkpoint,
                        const io::ModelConfig& config, int processes);
 

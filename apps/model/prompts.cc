@@ -9,9 +9,9 @@ namespace {
 // The prompts of the reference system's example run.
 const std::vector<std::string> kPrompts = {"I believe the meaning of life is",
                                            "The color of the sky is"};
-constexpr int64_t kRandomPromptTokens = 8;  // about as many as those have
+constexpr int64_t kRandomPromptTokens = 8;  // about as many tokens as kPrompts have
 
-// A model without a tokenizer can be checked too: the same ids in every run.
+// Returns prompts for a model without a tokenizer. The ids are the same in every run.
 std::vector<PromptTokens> random_prompts(int64_t vocab_size) {
   std::mt19937_64 random(0);
   std::vector<PromptTokens> prompts(kPrompts.size(), PromptTokens(kRandomPromptTokens));

@@ -58,9 +58,6 @@ compress::QuantizeRequest quantize_request(const QuantizeFlags& flags) {
   };
   if (gptq && !text) needs_text("--rounding gptq");
   if (request.smooth && !text) needs_text("--smoothing on");
-  if (!request.save_statistics.empty() && flags.calibration.empty()) {
-    throw CLI::ValidationError("--save-statistics", "needs --calibration TEXT");
-  }
   if (text && !gptq && !request.smooth) {
     throw CLI::ValidationError("--calibration",
                                "has no use beside --rounding nearest and --smoothing off");
@@ -128,14 +125,7 @@ void add_text_flags(CLI::App* command, QuantizeFlags& flags) {
                    "tokens to use in all, as many of each text, evenly spread over it")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  const auto statistics = command->add_option(
-      "--statistics", flags.request.statistics,
-      "folder that --save-statistics of this command or of compress wrote, in place of a text");
-  command
-      ->add_option("--save-statistics", flags.request.save_statistics,
-                   "also save in this folder what the text says of the model, for other bits. What "
-                   "is there already is used")
-      ->excludes(statistics);
+  command->add_option("--statistics", flags.request.statistics, kStatisticsHelp);
   command
       ->add_option("--rounding", flags.rounding,
                    "gptq: the codes with the least change of what a layer makes of the text "
@@ -189,13 +179,14 @@ void add_quantize(Program& program) {
             flags->request.model, flags->request.out,
             {.dequantize = flags->dequantize, .force = flags->request.force},
             [&](const std::filesystem::path& model) {
-              return run_by_data(model, flags->device,
-                                 [&](const ops::Backend& backend, compress::DataParallel* others) {
-                                   return quantize_with(*flags, model, backend, others);
-                                 });
+              return run_data_parallel(
+                  model, flags->device,
+                  [&](const ops::Backend& backend, compress::DataParallel* others) {
+                    return quantize_with(*flags, model, backend, others);
+                  });
             });
       },
-      Processes::kEach);
+      ProcessMode::kDataParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -51,8 +51,8 @@ std::string default_name(const std::string& folder) {
 // Of prompt and answer together. Says where that is less than what was asked for.
 Result<int64_t> context_tokens(const serve::EngineOptions& options,
                                const model::Transformer& transformer) {
-  const serve::SequenceRoom room = serve::sequence_room(transformer, options);
-  if (room.kv_cache == 0)
+  const serve::SequenceCapacity capacity = serve::sequence_capacity(transformer, options);
+  if (capacity.kv_cache == 0)
     return fail("--kv-cache-memory: expected at least {} bytes, which {} tokens take, found {}",
                 transformer.make_cache(1)->block_bytes(), ops::kKvBlock, options.kv_cache_bytes);
   const int64_t of_model = transformer.config().max_position_embeddings;
@@ -60,10 +60,10 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options,
     print_message(
         "--context-length {}: the context is {} tokens, as the model's config.json says\n",
         options.context_tokens, of_model);
-  if (room.kv_cache < room.context)
+  if (capacity.kv_cache < capacity.context)
     print_message("--kv-cache-memory {}: the context is {} tokens, not {}, since no more fit\n",
-                  options.kv_cache_bytes, room.kv_cache, room.context);
-  return room.tokens();
+                  options.kv_cache_bytes, capacity.kv_cache, capacity.context);
+  return capacity.tokens();
 }
 
 Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& loaded) {
@@ -98,7 +98,7 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Loaded& loaded) {
+Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, Loaded& loaded) {
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.model_dir));
   loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
   NMM_ASSIGN(loaded.backend, make_backend(flags.device));
@@ -114,7 +114,7 @@ Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Load
     parts.device = flags.device.device;
     parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };
   }
-  return std::make_shared<serve::AnswerService>(std::move(parts));
+  return std::make_shared<serve::GenerationService>(std::move(parts));
 }
 
 // Until all answers are sent, time is over, or a second signal comes. Where a process is lost they
@@ -171,7 +171,7 @@ void add_serve(Program& program) {
                                   "Serve a model over HTTP, with OpenAI's and Anthropic's APIs");
   add_serve_flags(command, *flags);
   program.set_run(
-      command, [flags] { return run_serve(*flags); }, Processes::kLeads);
+      command, [flags] { return run_serve(*flags); }, ProcessMode::kTensorParallel);
 }
 
 }  // namespace neuronmm::apps

@@ -14,8 +14,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// Also where stdout is a pipe.
-void write_now(const std::string& text) {
+// Writes the text and flushes standard output, which is buffered if it is a pipe.
+void write_and_flush(const std::string& text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
 }
@@ -26,14 +26,14 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      const text::Tokenizer& tokenizer,
                                      std::span<const text::TokenId> prompt,
                                      const model::GenerateOptions& options,
-                                     const AnswerStream& how) {
+                                     const StreamOptions& stream_options) {
   text::StreamDecoder decoder(tokenizer);
-  if (how.continues_prompt) decoder.continue_after(prompt);
-  text::StopStrings stops(how.stop);
+  if (stream_options.continues_prompt) decoder.continue_after(prompt);
+  text::StopStrings stops(stream_options.stop);
   StreamedAnswer answer;
   const auto show = [&](const std::string& text) {
     answer.text += text;
-    write_now(text);
+    write_and_flush(text);
   };
   const auto on_token = [&](text::TokenId id) {
     show(stops.push(decoder.push(id)));
@@ -41,13 +41,13 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
   };
   try {
     NMM_ASSIGN(answer.generation,
-               model::generate(transformer, prompt, options, on_token, how.cache));
+               model::generate(transformer, prompt, options, on_token, stream_options.cache));
   } catch (const LoopsStopped&) {
     answer.generation.stop = model::Generation::Stop::kInterrupted;
   }
   const std::string rest = stops.push(decoder.finish());
   show(rest + stops.finish());
-  write_now("\n");
+  write_and_flush("\n");
   return answer;
 }
 

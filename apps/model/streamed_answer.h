@@ -1,5 +1,6 @@
 #pragma once
-// An answer on standard output as it is made, and what is said of it beside.
+// Writes an answer to standard output while the model makes it, and its timings to standard error.
+// `generate` and `chat` use it.
 
 #include <span>
 #include <string>
@@ -11,27 +12,31 @@
 
 namespace neuronmm::apps {
 
+// An answer that was written.
 struct StreamedAnswer {
-  std::string text;  // as it was written, without the line's end
+  std::string text;  // the text as it was written, without the final newline
   model::Generation generation;
 };
 
-struct AnswerStream {
-  std::vector<std::string> stop;        // the text ends before the first of these
-  bool continues_prompt = false;        // else the answer is a text of its own, as in a chat
-  model::PromptCache* cache = nullptr;  // of a conversation
+// How an answer is written.
+struct StreamOptions {
+  std::vector<std::string> stop;  // the text ends before the first of these strings
+  // Whether the answer continues the text of the prompt. In a chat it is a text of its own.
+  bool continues_prompt = false;
+  model::PromptCache* cache = nullptr;  // the cache of the conversation, or null
 };
 
-// Tokens are written as they come, but never a part of a character, nor what may begin a stop.
-// Where loops are stoppable (base/parallel.h) an interrupt ends the answer at once, without
-// timings.
+// Generates an answer and writes each token as it comes. Text is held back while it is a part of a
+// character or may be the begin of a stop string. If loops are stoppable (base/parallel.h), an
+// interrupt ends the answer at once, and the result has no timings. Throws std::system_error if
+// standard output cannot be written.
 Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      const text::Tokenizer& tokenizer,
                                      std::span<const text::TokenId> prompt,
                                      const model::GenerateOptions& options,
-                                     const AnswerStream& how);
+                                     const StreamOptions& stream_options);
 
-// One line on standard error: standard output holds nothing but the text.
+// Prints one line of timings on standard error. Standard output holds only the text of the answer.
 void print_timings(size_t prompt_tokens, const model::Generation& generation,
                    const DeviceOptions& device);
 

@@ -1,4 +1,4 @@
-// neuronmm synthesize: a model folder with random weights, from nothing but a config.json.
+// The command neuronmm synthesize: makes a model folder with random weights from a config.json.
 
 #include "model/synthesize.h"
 
@@ -42,7 +42,7 @@ void add_synthesize(Program& program) {
       ->required();
   add_output_option(command, options->out, "the new model folder")->required();
   add_json_option(command, options->json);
-  command->add_option("--seed", options->seed, "of the weights")
+  command->add_option("--seed", options->seed, "seed of the random weights")
       ->check(whole_number())
       ->capture_default_str();
   command->add_flag("--force", options->force, "replace an existing model folder");

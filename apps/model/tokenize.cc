@@ -1,4 +1,4 @@
-// neuronmm tokenize: text to token ids and back.
+// The command neuronmm tokenize: converts text to token ids and back.
 
 #include <charconv>
 #include <ctime>
@@ -29,7 +29,8 @@ struct Options {
 
 bool is_separator(char c) { return c == ',' || c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Ids with spaces, newlines or commas between them, each below `vocab_size`.
+// Parses ids that are separated by spaces, newlines or commas. Error: an id that is not below
+// `vocab_size`.
 Result<std::vector<text::TokenId>> parse_ids(std::string_view list, int64_t vocab_size) {
   std::vector<text::TokenId> ids;
   while (true) {
@@ -58,8 +59,8 @@ Result<text::Conversation> read_conversation(const Options& options) {
   return conversation;
 }
 
-// What a conversation becomes. Its text needs no tokenizer, which may be of a kind that we have
-// not.
+// Prints a conversation as its chat template writes it, as text or as ids. The text is printed
+// without loading the tokenizer, which may be of a kind that the program does not support.
 Result<int> run_conversation(const Options& options, ReportWriter& report) {
   NMM_ASSIGN(const auto conversation, read_conversation(options));
   NMM_ASSIGN(const auto config, text::load_tokenizer_config(options.model_dir));
@@ -107,17 +108,18 @@ void add_tokenize(Program& program) {
   const auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->model_dir, "folder with a tokenizer.json")->required();
   auto* text =
-      command->add_option("TEXT", options->text, "the text itself (or ids); -: standard input")
+      command->add_option("TEXT", options->text, "text to tokenize (or ids); - is standard input")
           ->capture_default_str();
   auto* no_bos = command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
-  auto* decode = command->add_flag("--decode", options->decode,
-                                   "read ids (spaces or commas between them) and print their text");
+  auto* decode =
+      command->add_flag("--decode", options->decode,
+                        "read ids with spaces or commas between them and print their text");
   auto* messages =
       command
           ->add_option(
               "--messages", options->messages,
-              "instead of a text a conversation, as the model's chat template writes it: a "
-              "JSON file with a list of messages, or an object with messages, tools, "
+              "conversation to tokenize instead of a text, as the model's chat template writes "
+              "it: a JSON file with a list of messages, or an object with messages, tools, "
               "documents, add_generation_prompt, continue_final_message, "
               "chat_template_kwargs")
           ->excludes(text)
@@ -129,7 +131,7 @@ void add_tokenize(Program& program) {
       ->needs(messages);
   command
       ->add_flag("--no-generation-prompt", options->no_generation_prompt,
-                 "do not begin the answer at the end")
+                 "leave out the begin of an answer at the end")
       ->needs(messages);
   add_json_option(command, options->json, "ids and text");
   program.set_run(command, [options] { return run_tokenize(*options); });

@@ -13,7 +13,7 @@ Result<fs::path> trainer_path() {
   return self.parent_path() / "neuronmm-finetune";
 }
 
-Error trainer_is_missing(const fs::path& trainer) {
+Error missing_trainer_error(const fs::path& trainer) {
   return fail(
       "{} is missing, because libtorch was not found when neuronmm was built. Install it "
       "(tools/install_dependencies.sh finetune, or Debian's libtorch-dev, or unpack one of "

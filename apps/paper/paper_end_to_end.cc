@@ -61,7 +61,7 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   const compress::RankRule rule{.ratio = published.ratio};
   // The config holds the ranks of the plan, as it would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
-             compress::make_plan(config, rule, {}, std::nullopt, std::string(published.model)));
+             compress::make_plan(config, rule, std::nullopt, std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
   NMM_ASSIGN(row.low_rank, simulate_request(config, published.model, *backend));
   row.rank = plan.ranks().front().gate;

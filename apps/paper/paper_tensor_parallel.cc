@@ -153,7 +153,7 @@ struct Row {
 Result<io::ModelConfig> compressed(io::ModelConfig config, const PublishedRequest& published) {
   const compress::RankRule rule{.ratio = published.ratio};
   NMM_ASSIGN(const compress::Plan plan,
-             compress::make_plan(config, rule, {}, std::nullopt, std::string(published.model)));
+             compress::make_plan(config, rule, std::nullopt, std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
   return config;
 }

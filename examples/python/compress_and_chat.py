@@ -10,9 +10,7 @@ import neuronmm
 
 model, small, calibration, text = sys.argv[1:]
 
-report = neuronmm.compress(
-    model, small, ratio=0.2, block=64, method="error-aware", calibration=calibration, force=True
-)
+report = neuronmm.compress(model, small, ratio=0.2, calibration=calibration, force=True)
 print(f"{report.bytes_before / 1e6:.1f} MB -> {report.bytes_after / 1e6:.1f} MB")
 
 params = neuronmm.SamplingParams(temperature=0.8, top_p=0.95, seed=1, max_tokens=40)

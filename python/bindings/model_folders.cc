@@ -23,6 +23,7 @@
 #include "job.h"
 #include "language_model.h"
 #include "model/metric_program.h"
+#include "removed_options.h"
 
 namespace neuronmm::python {
 namespace {
@@ -35,13 +36,13 @@ struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
   int64_t block = 0;
-  std::string form, method, align, only, weights, allocate;
+  std::string form, method, weights, allocate;
   std::optional<int> group, lm_head_bits;
-  bool error_aware = false, error_aware_if_better = false, pad = false;
+  bool pad = false;
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0, self_generated = 0;
   uint64_t seed = 0;
-  std::optional<fs::path> gram, save_gram, statistics, save_statistics;
+  std::optional<fs::path> statistics;
   // The program neuronmm-finetune.
   std::optional<fs::path> metric_program;
   bool measure = true, force = false;
@@ -53,13 +54,9 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   request.out = flags.output;
   request.rule.ratio = flags.ratio;
   request.rule.block = flags.block;
-  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.form, compress::parse_form(flags.form));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
-  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(flags.allocate));
-  request.error_aware = flags.error_aware;
-  request.error_aware_if_better = flags.error_aware_if_better;
   request.pad = flags.pad;
   NMM_ASSIGN(request.weights,
              compress::parse_weights(flags.weights, flags.group, flags.lm_head_bits));
@@ -74,10 +71,7 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
           compress::NamedText::of_file(file.string(), std::move(text)));
     }
   }
-  request.gram = flags.gram.value_or("");
-  request.save_gram = flags.save_gram.value_or("");
   request.statistics = flags.statistics.value_or("");
-  request.save_statistics = flags.save_statistics.value_or("");
   request.force = flags.force;
   return request;
 }
@@ -189,7 +183,7 @@ struct QuantizeFlags {
   std::optional<int> group, lm_head_bits;
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0;
-  std::optional<fs::path> statistics, save_statistics;
+  std::optional<fs::path> statistics;
   bool gptq = false, smoothing = false, force = false;
 };
 
@@ -201,7 +195,6 @@ Result<compress::QuantizeRequest> request_of(const QuantizeFlags& flags) {
       .rounding = flags.gptq ? compress::Rounding::kGptq : compress::Rounding::kNearest,
       .smooth = flags.smoothing,
       .statistics = flags.statistics.value_or(""),
-      .save_statistics = flags.save_statistics.value_or(""),
       .force = flags.force};
   if (flags.calibration.empty()) return request;
   request.calibration = {.texts = {}, .max_tokens = flags.calibration_tokens};
@@ -258,11 +251,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("block", &CompressFlags::block)
       .def_rw("form", &CompressFlags::form)
       .def_rw("method", &CompressFlags::method)
-      .def_rw("error_aware", &CompressFlags::error_aware)
-      .def_rw("error_aware_if_better", &CompressFlags::error_aware_if_better)
       .def_rw("pad", &CompressFlags::pad)
-      .def_rw("align", &CompressFlags::align)
-      .def_rw("only", &CompressFlags::only)
       .def_rw("weights", &CompressFlags::weights)
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
@@ -272,10 +261,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("self_generated", &CompressFlags::self_generated)
       .def_rw("seed", &CompressFlags::seed)
       .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("save_statistics", &CompressFlags::save_statistics, nb::for_setter(nb::arg().none()))
       .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
-      .def_rw("gram", &CompressFlags::gram, nb::for_setter(nb::arg().none()))
-      .def_rw("save_gram", &CompressFlags::save_gram, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)
       .def_rw("force", &CompressFlags::force);
   m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
@@ -291,11 +277,11 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("calibration", &QuantizeFlags::calibration)
       .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens)
       .def_rw("statistics", &QuantizeFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("save_statistics", &QuantizeFlags::save_statistics, nb::for_setter(nb::arg().none()))
       .def_rw("gptq", &QuantizeFlags::gptq)
       .def_rw("smoothing", &QuantizeFlags::smoothing)
       .def_rw("force", &QuantizeFlags::force);
   m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);
+  m.def("removed_option_message", &apps::removed_option_message, "command"_a, "arguments"_a);
   m.def("import_gguf", &import_gguf, "file"_a, "output"_a, "dtype"_a, "force"_a, "num_threads"_a,
         "progress"_a);
 }

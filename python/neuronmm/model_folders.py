@@ -11,17 +11,16 @@ from typing import Literal, cast, get_args
 
 from . import _native
 from .arguments import number, one_of, thread_count, whole_number
+from .removed import refuses_removed
 
 _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
-Method = Literal["two-sided", "whitened", "error-aware", "svd"]
+Method = Literal["two-sided", "whitened", "svd"]
 Weights = Literal["original", "int8", "int6", "int4"]
-Align = Literal["nearest", "floor", "ceil"]
-Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
+Allocate = Literal["uniform", "predicted", "measured"]
 Rounding = Literal["nearest", "gptq"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
-_MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,7 @@ class ImportReport:
     """Notes on what was assumed or left out."""
 
 
+@refuses_removed("compress")
 def compress(
     model: _Path,
     output: _Path,
@@ -123,23 +123,17 @@ def compress(
     ratio: float,
     form: Form | None = None,
     method: Method | None = None,
-    error_aware: bool | Literal["auto"] = False,
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     self_generated: int = 0,
     seed: int = 0,
     statistics: _Path | None = None,
-    save_statistics: _Path | None = None,
     block: int = 32,
-    align: Align = "nearest",
-    only: Sequence[MatrixName] = _MATRICES,
     allocate: Allocate | None = None,
     pad: bool = False,
     weights: Weights = "original",
     group: int | None = None,
     lm_head_bits: int | None = None,
-    gram: _Path | None = None,
-    save_gram: _Path | None = None,
     measure: bool = True,
     force: bool = False,
     num_threads: int | None = None,
@@ -168,15 +162,10 @@ def compress(
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
     flags.block = whole_number("block", block, 1, 1 << 20)
-    names = [only] if isinstance(only, str) else list(only)
-    flags.only = ",".join(one_of("only", name, _MATRICES) for name in names)
-    flags.gram = None if gram is None else os.fspath(gram)
-    flags.save_gram = None if save_gram is None else os.fspath(save_gram)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
-    only_of_uv = method == "svd" or allocate == "sensitivity" or len(set(names)) < 3
+    only_of_uv = method == "svd"
     if form is None:
-        form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
+        form = "uv" if only_of_uv else "auto"
     flags.form = one_of("form", form, get_args(Form))
     files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
     flags.calibration = [os.fspath(file) for file in files]
@@ -185,11 +174,8 @@ def compress(
         by_loss: Allocate = "measured" if files or self_generated else "predicted"
         allocate = "uniform" if form == "uv" else by_loss
     flags.allocate = one_of("allocate", allocate, get_args(Allocate))
-    if error_aware not in (True, False, "auto"):
-        raise ValueError(f"error_aware: expected True, False or 'auto', found {error_aware!r}")
-    flags.error_aware_if_better, flags.pad = error_aware == "auto", bool(pad)
-    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"), bool(error_aware))
-    flags.align = one_of("align", align, get_args(Align))
+    flags.pad = bool(pad)
+    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"))
     flags.weights = one_of("weights", weights, get_args(Weights))
     flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
     if lm_head_bits is not None and weights == "original":
@@ -222,22 +208,8 @@ def _narrows_mlps(flags: _native.CompressFlags) -> bool:
     return flags.form != "uv" or flags.method == "two-sided" or flags.allocate == "predicted"
 
 
-def _set_method(flags: _native.CompressFlags, method: str, error_aware: bool) -> None:
-    """Sets the method. "error-aware" is a method of form uv only. Elsewhere it means whitened with
-    error_aware.
-    """
+def _set_method(flags: _native.CompressFlags, method: str) -> None:
     flags.method = one_of("method", method, get_args(Method))
-    alias = method == "error-aware"
-    if not _narrows_mlps(flags):
-        if flags.allocate == "measured":
-            flags.allocate = "sensitivity"  # the name of this choice in form uv
-        if error_aware and method not in ("whitened", "error-aware"):
-            raise ValueError(f"error_aware: form uv has it with method whitened, found {method}")
-        flags.method = "error-aware" if error_aware else method
-        return
-    flags.error_aware = (error_aware or alias) and not flags.error_aware_if_better
-    if alias:
-        flags.method = "whitened"
     if flags.method == "two-sided":
         flags.metric_program = _metric_program()
         saved = flags.statistics is not None and os.path.exists(os.path.join(flags.statistics, "metric.safetensors"))
@@ -256,16 +228,13 @@ def _metric_program() -> str | None:
 def _check_text(flags: _native.CompressFlags) -> None:
     if flags.calibration or flags.self_generated > 0:
         return
-    if flags.allocate == "sensitivity":
-        raise ValueError("allocate sensitivity needs a calibration text, on which it measures every matrix")
-    if _narrows_mlps(flags):
-        if flags.statistics is None:
-            raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
-    elif flags.method == "error-aware" or (flags.method == "whitened" and flags.gram is None):
-        other = "" if flags.method == "error-aware" else " or gram"
-        raise ValueError(f"method {flags.method} needs a calibration text{other}; svd needs none")
+    if flags.allocate == "measured":
+        raise ValueError("allocate measured needs a calibration text, on which it measures every matrix")
+    if flags.statistics is None and (_narrows_mlps(flags) or flags.method != "svd"):
+        raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
 
 
+@refuses_removed("quantize")
 def quantize(
     model: _Path,
     output: _Path,
@@ -276,7 +245,6 @@ def quantize(
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     statistics: _Path | None = None,
-    save_statistics: _Path | None = None,
     rounding: Rounding | None = None,
     smoothing: bool | None = None,
     force: bool = False,
@@ -301,7 +269,6 @@ def quantize(
     tokens = _native.SHAPE_CALIBRATION_TOKENS if calibration_tokens is None else calibration_tokens
     flags.calibration_tokens = whole_number("calibration_tokens", tokens, 1, 1 << 40)
     flags.statistics = None if statistics is None else os.fspath(statistics)
-    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
     text = bool(files) or statistics is not None
     rounding = one_of("rounding", rounding or ("gptq" if text else "nearest"), get_args(Rounding))
     flags.gptq, flags.smoothing = rounding == "gptq", text if smoothing is None else bool(smoothing)
@@ -309,8 +276,6 @@ def quantize(
         raise ValueError("rounding gptq and smoothing need a calibration text or statistics")
     if text and not flags.gptq and not flags.smoothing:
         raise ValueError("calibration: has no use beside rounding nearest and no smoothing")
-    if not files and flags.save_statistics is not None:
-        raise ValueError("save_statistics needs a calibration text")
     flags.force = bool(force)
     return QuantizationReport(**_native.quantize(flags, thread_count(num_threads), bool(progress)))
 

@@ -80,7 +80,7 @@ Status check_allocation(const Plan& uniform, int64_t block, const std::string& s
   for (const MatrixPlan& matrix : uniform.matrices) {
     if (matrix.rank != block) continue;
     return fail(
-        "{}: allocate sensitivity has nothing to move: at this ratio the uniform rank of layer {} "
+        "{}: allocate measured has nothing to move: at this ratio the uniform rank of layer {} "
         "{} is {}, one block, and no matrix may fall below that; use a smaller ratio, a block of "
         "at most {}, or allocate uniform",
         source, matrix.layer, matrix_name(matrix.matrix), matrix.rank,

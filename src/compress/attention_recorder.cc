@@ -25,7 +25,7 @@ class RecordedLinear : public ops::Linear {
 
 // Which of the four it is shows when it is used: only the output projection is applied alone.
 std::unique_ptr<ops::Linear> AttentionRecorder::make_linear(const ops::LinearWeight& weight) const {
-  return std::make_unique<RecordedLinear>(backend_.make_linear(weight), observers_.heads);
+  return std::make_unique<RecordedLinear>(inner().make_linear(weight), observers_.heads);
 }
 
 void AttentionRecorder::apply_together(std::span<const ops::Linear* const> linears,
@@ -38,7 +38,7 @@ void AttentionRecorder::apply_together(std::span<const ops::Linear* const> linea
   for (const ops::Linear* linear : linears) {
     behind.push_back(&static_cast<const RecordedLinear*>(linear)->behind());
   }
-  backend_.apply_together(behind, x, ys);
+  inner().apply_together(behind, x, ys);
 }
 
 // The layer's own keys and values overwrite what this leaves in the cache.
@@ -56,15 +56,15 @@ void AttentionRecorder::attention(const ops::AttentionShape& shape, int64_t laye
         std::copy_n(inputs_.row(i) + column, count, slice.row(i) + head * width);
       }
     }
-    backend_.attention(shape, layer, q.row_range(0, rows), k.row_range(0, rows), slice.view(),
-                       std::span(&first_rows, 1), of_heads.view());
+    inner().attention(shape, layer, q.row_range(0, rows), k.row_range(0, rows), slice.view(),
+                      std::span(&first_rows, 1), of_heads.view());
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t head = i % shape.num_attention_heads;
       std::copy_n(of_heads.row(i) + head * width, count, mixed.row(i) + column);
     }
   }
   observers_.mixed(mixed.view());
-  backend_.attention(shape, layer, q, k, v, batch, y);
+  inner().attention(shape, layer, q, k, v, batch, y);
 }
 
 }  // namespace neuronmm::compress

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/tensor.h"
-#include "ops/backend.h"
+#include "ops/forwarding_backend.h"
 
 namespace neuronmm::compress {
 
@@ -13,7 +13,7 @@ namespace neuronmm::compress {
 inline constexpr int64_t kMixedTokens = 512;
 
 // For one sequence at a time.
-class AttentionRecorder : public ops::Backend {
+class AttentionRecorder : public ops::ForwardingBackend {
  public:
   using Seen = std::function<void(ConstMatrixView rows)>;  // tokens
   // What q, k and v read, together; what attention mixes of it; what the output projection reads.
@@ -26,36 +26,16 @@ class AttentionRecorder : public ops::Backend {
     Seen projections, mixed, heads;
   };
   AttentionRecorder(const ops::Backend& backend, Observers observers)
-      : backend_(backend), observers_(std::move(observers)) {}
+      : ForwardingBackend(backend), observers_(std::move(observers)) {}
 
-  std::string name() const override { return backend_.name(); }
-  double clock_seconds() const override { return backend_.clock_seconds(); }
-  Status supports(const ops::MlpWeight& weight) const override { return backend_.supports(weight); }
-  Status prepare(int64_t tokens) const override { return backend_.prepare(tokens); }
   std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override;
-  std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
-    return backend_.make_mlp(weight);
-  }
-  std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
-    return backend_.make_kv_cache(shape);
-  }
   void apply_together(std::span<const ops::Linear* const> linears, ConstMatrixView x,
                       std::span<const MutableMatrixView> ys) const override;
-  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
-                MutableMatrixView y) const override {
-    backend_.rms_norm(x, weight, eps, y);
-  }
-  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            const ops::RotaryEmbedding& rotary) const override {
-    backend_.rope(x, head_dim, positions, rotary);
-  }
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
                  ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override;
-  void add(ConstMatrixView x, MutableMatrixView y) const override { backend_.add(x, y); }
 
  private:
-  const ops::Backend& backend_;
   Observers observers_;
   mutable Matrix inputs_;  // of the projections of the layer that runs
 };

@@ -52,8 +52,8 @@ Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint&
 Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
                                     const CalibratedRounding& rounding,
                                     const io::Quantization& quantization, const fs::path& work) {
-  const StatisticsRequest wanted = {.saved = rounding.saved,
-                                    .save = rounding.save_statistics,
+  const StatisticsRequest wanted = {.folder = rounding.statistics,
+                                    .saved = rounding.saved,
                                     .method = "whitened",
                                     .what = Gathered::kAllLinears};
   NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));

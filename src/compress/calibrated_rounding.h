@@ -17,10 +17,9 @@ namespace neuronmm::compress {
 struct CalibratedRounding {
   bool smooth = true;  // fold factors into the weights
   bool gptq = true;    // else they are rounded to nearest
-  // Statistics of the text that are there already, or where they are to be saved; both empty: they
-  // are gathered in the work folder.
+  // As StatisticsRequest has them.
+  std::filesystem::path statistics = {};
   const SavedStatistics* saved = nullptr;
-  std::filesystem::path save_statistics;
 };
 
 // As model_writer.h takes them.

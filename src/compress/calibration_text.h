@@ -7,7 +7,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/gram.h"
+#include "io/calibration_source.h"
 #include "io/model_config.h"
 #include "text/tokenizer.h"
 
@@ -44,6 +44,13 @@ struct CalibrationText {
 
 std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt"
 
+// Which texts statistics are of.
+struct CalibrationOrigin {
+  int64_t tokens = 0;                               // that were used of all texts
+  std::string text;                                 // names and hashes of the texts
+  std::vector<io::CalibrationSource> sources = {};  // one per text, for the record of a model
+};
+
 // Every sequence is a fresh context.
 struct CalibrationSequences {
   std::vector<std::vector<text::TokenId>> sequences;
@@ -56,7 +63,7 @@ struct CalibrationSequences {
   // have, or, where the texts have fewer to spare, pieces of the sequences.
   std::vector<std::vector<text::TokenId>> held_out;
   bool has_held_out = false;  // false: they are pieces of the sequences
-  GramOrigin origin;
+  CalibrationOrigin origin;
   bool few = false;  // fewer than ten tokens per dimension of the Gram matrix
 
   int64_t longest() const;

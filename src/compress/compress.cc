@@ -4,21 +4,18 @@
 
 #include "compress/allocate.h"
 #include "compress/blas.h"
-#include "compress/calibration.h"
-#include "compress/error_aware.h"
+#include "compress/calibration_input.h"
+#include "compress/compressed_folder.h"
 #include "compress/factorize_model.h"
 #include "compress/generated_text.h"
-#include "compress/model_writer.h"
-#include "compress/sensitivity.h"
-#include "compress/staged_work.h"
-#include "compress/transformers_code.h"
-#include "io/checksum.h"
+#include "compress/layer_grams.h"
+#include "compress/measured_ranks.h"
+#include "compress/narrow_layers.h"
+#include "compress/predicted_curves.h"
+#include "compress/work_folder.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
-#include "io/json_file.h"
-#include "io/model_files.h"
 #include "io/quantization.h"
-#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -26,25 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-// Where the Gram matrices of a run come from, checked before anything is written.
-struct GramInput {
-  std::optional<GramFile> file;
-  std::optional<SavedStatistics> statistics;
-  std::optional<CalibrationSequences> text;
-
-  // nullptr: nothing was calibrated on.
-  const GramOrigin* origin() const {
-    if (file) return &file->origin();
-    if (statistics) return &statistics->origin();
-    return text ? &text->origin : nullptr;
-  }
-  int64_t tokens() const { return origin() ? origin()->tokens : 0; }
-  std::vector<io::CalibrationSource> sources() const {
-    return origin() ? origin()->sources : std::vector<io::CalibrationSource>();
-  }
-  std::string names() const { return origin() ? origin()->text : "none"; }
-};
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
@@ -76,41 +54,21 @@ GeneratedText generated_text(const CompressRequest& request) {
   return {request.model, request.calibration->self_generated, request.calibration->seed};
 }
 
-Status check_metric(const CompressRequest& request, const SavedStatistics& statistics) {
-  if (request.method != Method::kTwoSided || statistics.has_metric() || request.calibration) {
+Status check_metric(const CompressRequest& request, const CalibrationInput& calibration) {
+  const auto& statistics = calibration.statistics;
+  if (request.method != Method::kTwoSided || request.calibration || !statistics ||
+      statistics->has_metric()) {
     return {};
   }
   return fail(
-      "{}: method two-sided needs an output metric, found none among the statistics; save them "
-      "with method two-sided, give the calibration text too, or use method whitened",
-      statistics.folder().string());
+      "{}: method two-sided needs an output metric, found none among the statistics; give the "
+      "calibration text too, or use method whitened",
+      statistics->folder().string());
 }
 
-// Opened and encoded before anything is written: a wrong path or a short text costs no work.
-Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoint& checkpoint,
-                             const io::ModelConfig& config, Progress& progress) {
-  GramInput input;
-  if (!request.gram.empty()) {
-    NMM_ASSIGN(input.file, GramFile::open(request.gram, config));
-  }
-  if (writes_text(request)) {
-    if (!request.calibration->texts.empty()) {
-      return fail("a calibration text and one that the model writes exclude each other");
-    }
-    NMM_TRY(check_generated(generated_text(request), config));
-  } else if (request.calibration) {
-    NMM_ASSIGN(input.text,
-               encoded_calibration(*request.calibration, request.model, config, progress));
-  }
-  if (!request.statistics.empty()) {
-    NMM_ASSIGN(input.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
-    if (input.text) NMM_TRY(input.statistics->check_texts(*input.text));
-    NMM_TRY(check_metric(request, *input.statistics));
-    progress.print(fmt::format(
-        "statistics: {} tokens, saved in {}{}", input.tokens(), request.statistics.string(),
-        request.calibration ? "" : "; without a text, down is fitted by them alone"));
-  }
-  return input;
+// Whether the truncation of single matrices is measured (sensitivity.h) to choose their ranks.
+bool measures_matrices(const CompressRequest& request) {
+  return !narrows_mlps(request) && request.allocate == Allocate::kMeasured;
 }
 
 ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
@@ -122,104 +80,93 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
 }
 
 // All that the factors depend on. Work that was kept under other settings is thrown away.
-std::string settings_of(const CompressRequest& request, const GramInput& grams,
+// Statistics without their text are told apart by their files; those of a text by the text.
+std::string settings_of(const CompressRequest& request, const CalibrationInput& calibration,
                         const ordered_json& model) {
-  ordered_json settings = {
-      {"form", form_name(request.form)},
-      {"error_aware", request.error_aware},
-      {"error_aware_if_better", request.error_aware_if_better},
-      {"pad", request.pad},
-      {"ratio", request.rule.ratio},
-      {"block", request.rule.block},
-      {"align", align_name(request.rule.align)},
-      {"method", method_name(request.method)},
-      {"weights", weights_text(request.weights)},
-      {"allocate", allocate_name(request.allocate)},
-      {"shapes", shapes_json(request.shapes)},
-      {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
-      {"model", model}};
-  if (grams.file) settings["gram"] = io::file_identity(request.gram);
-  if (grams.statistics) {
+  ordered_json settings = {{"form", form_name(request.form)},
+                           {"pad", request.pad},
+                           {"ratio", request.rule.ratio},
+                           {"block", request.rule.block},
+                           {"method", method_name(request.method)},
+                           {"weights", weights_text(request.weights)},
+                           {"allocate", allocate_name(request.allocate)},
+                           {"shapes", shapes_json(request.shapes)},
+                           {"model", model}};
+  if (!request.statistics.empty()) settings["statistics"] = request.statistics.string();
+  if (calibration.statistics && !request.calibration) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
   }
   if (writes_text(request)) {
     settings["self_generated"] = {{"tokens", request.calibration->self_generated},
                                   {"seed", request.calibration->seed}};
   }
-  if (grams.text) {
-    settings["calibration"] = {{"text", grams.text->origin.text},
-                               {"tokens", grams.text->origin.tokens}};
+  if (calibration.text) {
+    settings["calibration"] = {{"text", calibration.text->origin.text},
+                               {"tokens", calibration.text->origin.tokens}};
   }
-  return settings.dump(2) + "\n";
+  constexpr auto kReplace = ordered_json::error_handler_t::replace;
+  return settings.dump(2, ' ', false, kReplace) + "\n";
 }
 
-// What the new config.json says of how the model was made.
-io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan,
-                                std::vector<io::CalibrationSource> calibration) {
-  return {std::string(method_name(request.method)),
-          request.rule.ratio,
-          request.rule.block,
-          std::string(align_name(request.rule.align)),
-          plan.ranks(),
-          std::string(allocate_name(request.allocate)),
-          std::move(calibration),
-          std::string(form_name(plan.form))};
+// The ranks of single matrices, as they were given or as the rule makes them.
+Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& config) {
+  if (request.shapes.empty()) {
+    return make_plan(config, request.rule, request.weights, request.model.string());
+  }
+  NMM_CHECK(std::ssize(request.shapes) == config.num_hidden_layers);
+  std::vector<int64_t> ranks;
+  for (const io::MlpShape& shape : request.shapes) {
+    NMM_CHECK(shape.input == 0 && shape.neurons == 0);
+    ranks.insert(ranks.end(), {shape.gate, shape.up, shape.down});
+  }
+  return plan_of_ranks(config, ranks, request.weights);
 }
 
-// config_text was parsed before; other keys and their order stay.
-std::string with_intermediate_size(const std::string& config_text, int64_t size) {
-  ordered_json config = ordered_json::parse(config_text);
-  config["intermediate_size"] = size;
-  return config.dump(2) + "\n";
-}
-
-// Without the files of statistics.
-ShapeRequest shape_request(const CompressRequest& request) {
+ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files) {
   return {.form = request.form,
           .rule = request.rule,
           .uniform = request.allocate == Allocate::kUniform,
-          .shapes = request.shapes,
-          .statistics = {},
-          .metric = {},
-          .losses = {},
-          .error_aware = request.error_aware,
           .measured = request.allocate == Allocate::kMeasured,
-          .pad = request.pad};
+          .pad = request.pad,
+          .shapes = request.shapes,
+          .weights = request.weights,
+          .files = std::move(files)};
 }
 
-// What ranks.json holds: the checksum tells when the file was damaged since.
-ordered_json ranks_json(const nlohmann::json& ranks) {
-  return {{"ranks", ranks}, {"checksum", io::checksum(ranks.dump())}};
-}
-
-// The ranks that an interrupted run left; nullopt: none, or not for this plan.
-std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan& uniform) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto saved = io::read_json_object(path, io::kMaxConfigBytes);
-  if (!saved.ok() || !saved->contains("ranks")) return std::nullopt;
-  const nlohmann::json& list = saved->at("ranks");
-  if (*saved != nlohmann::json(ranks_json(list))) return std::nullopt;  // damaged
-  if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
-  std::vector<int64_t> ranks;
-  // Ranks are taken over only if each of them could have been allocated: smaller than the
-  // break-even, and 0 where the matrix is not to be compressed.
-  for (const MatrixPlan& matrix : uniform.matrices) {
-    const nlohmann::json& rank = list[ranks.size()];
-    if (!rank.is_number_unsigned()) return std::nullopt;
-    ranks.push_back(rank.get<int64_t>());
-    const bool fits = saves_parameters(matrix.in_features, matrix.out_features, ranks.back());
-    if (!fits || (matrix.rank == 0 && ranks.back() != 0)) return std::nullopt;
+// What a request asks of this model, refused before any file is written.
+Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig& config) {
+  NMM_TRY(check_uncompressed(config, request.model.string()));
+  if (narrows_mlps(request)) {
+    const Status sizes = check_sizes(config, shape_request(request, {}));
+    if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
+    return Plan();  // made when the sizes are chosen
   }
-  return ranks;
+  NMM_ASSIGN(Plan plan, matrix_plan(request, config));
+  if (measures_matrices(request)) {
+    NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
+  }
+  return plan;
 }
+
+// The shapes that a folder records: padded layers have the neurons of the widest.
+std::vector<io::MlpShape> recorded_shapes(const ShapedModel& model, const io::ModelConfig& config) {
+  if (model.padded == 0) return model.shapes();
+  const io::MlpShape padded{.neurons = model.padded == config.intermediate_size ? 0 : model.padded};
+  return std::vector<io::MlpShape>(model.layers.size(), padded);
+}
+
+// What the text says of the model, as far as the method asks for it.
+struct KnownOfText {
+  GramSource grams;       // where matrices are whitened one by one; null: svd
+  StatisticsFiles files;  // where whole MLPs are narrowed
+};
 
 // One compression with its inputs opened and checked.
 class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
               DataParallel* others, ordered_json model_identity, io::ModelConfig config,
-              io::Checkpoint checkpoint, Plan plan, GramInput grams)
+              io::Checkpoint checkpoint, Plan plan, CalibrationInput calibration)
       : request_(request),
         backend_(backend),
         progress_(progress),
@@ -227,58 +174,34 @@ class Compression {
         model_identity_(std::move(model_identity)),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
-        plan_(std::move(plan)),
-        grams_(std::move(grams)) {}
+        calibration_(std::move(calibration)) {
+    summary_.plan = std::move(plan);
+  }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure,
                               const MakeMetric& make_metric) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work,
-               StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
-    if (writes_text(request_)) NMM_TRY(write_text(work.path()));
-    if (request_.allocate == Allocate::kSensitivity) {
-      NMM_ASSIGN(plan_, plan_by_sensitivity(work));
-    }
-    NMM_ASSIGN(const auto aware, request_.error_aware_if_better ? work.subfolder("error-aware")
-                                                                : Result<StagedWork>(work));
-    CompressSummary summary;
-    if (!narrows_mlps(request_)) {
-      NMM_ASSIGN(summary.matrices, factorize(work, aware, on_matrix));
-    } else {
-      NMM_ASSIGN(summary.layers, shape(work, aware, make_metric));
-    }
-    summary.form = form_choice_;
-    summary.sizes = size_choice_;
-    summary.error_aware = error_aware_;
-    NMM_TRY(write_folder(output, error_aware_ && error_aware_->taken() ? aware : work));
-    NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
-    NMM_TRY(write_card(output, summary.loss));
-    {
-      // Sizes are counted in what was written, not in what was planned.
-      NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
-      summary.parameters_after = written.parameters();
-      summary.bytes_after = written.size_bytes();
-    }
+    const fs::path work = output.work();
+    NMM_TRY(open_work_folder(work, settings_of(request_, calibration_, model_identity_)));
+    if (writes_text(request_)) NMM_TRY(write_text(work));
+    NMM_ASSIGN(const KnownOfText known, gather(work, make_metric));
+    NMM_TRY(choose_sizes(known, work));
+    NMM_TRY(narrow(known, work, on_matrix));
+    NMM_TRY(write(output, measure));
     // A model that another program has changed meanwhile would give factors of two models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
     NMM_TRY(output.commit());
-    summary.parameters_before = checkpoint_.parameters();
-    summary.bytes_before = checkpoint_.size_bytes();
-    summary.calibration_tokens = grams_.tokens();
-    summary.plan = std::move(plan_);
-    return summary;
+    return std::move(summary_);
   }
 
  private:
   CompressionInputs inputs() const {
     return {.checkpoint = checkpoint_,
             .config = config_,
-            .plan = plan_,
-            .weights = request_.weights,
             .backend = backend_,
-            .text = grams_.text ? &*grams_.text : nullptr,
+            .text = calibration_.text ? &*calibration_.text : nullptr,
             .progress = progress_,
             .others = others_};
   }
@@ -286,222 +209,105 @@ class Compression {
   // Saved statistics are of a text whose hash is known only now.
   Status write_text(const fs::path& work) {
     const GeneratedText wanted = generated_text(request_);
-    NMM_ASSIGN(grams_.text, generated_sequences(wanted, config_, backend_, work, progress_));
-    if (grams_.statistics) NMM_TRY(grams_.statistics->check_texts(*grams_.text));
+    NMM_ASSIGN(calibration_.text, generated_sequences(wanted, config_, backend_, work, progress_));
+    if (calibration_.statistics) NMM_TRY(calibration_.statistics->check_texts(*calibration_.text));
     progress_.print(
         fmt::format("calibration: {} tokens that the model has written (seed {}; {} sequences of "
                     "at most {})",
-                    grams_.text->origin.tokens, wanted.seed, grams_.text->sequences.size(),
-                    grams_.text->longest()));
-    warn_of_few(*grams_.text, config_, progress_);
+                    calibration_.text->origin.tokens, wanted.seed,
+                    calibration_.text->sequences.size(), calibration_.text->longest()));
+    warn_of_few(*calibration_.text, config_, progress_);
     return {};
   }
 
-  // Measuring takes minutes: its result is kept beside the factors, and an interrupted run goes on
-  // with it.
-  Result<Plan> plan_by_sensitivity(const StagedWork& work) {
-    const fs::path path = work.path() / "ranks.json";
-    auto ranks = read_ranks(path, plan_);
-    if (!ranks) {
-      GramSource grams;
-      if (request_.method != Method::kSvd) {
-        NMM_ASSIGN(grams, calibrated_grams(work.path()));
-      }
-      NMM_ASSIGN(const auto sensitivities,
-                 measure_sensitivity(inputs(), request_.rule.block, grams));
-      Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
-      progress_.print(
-          fmt::format("allocated by sensitivity: {} parameters in the matrices to compress; "
-                      "uniform ranks would "
-                      "have {} ({:.2f} % more)",
-                      found.parameters, found.uniform_parameters,
-                      100.0 * static_cast<double>(found.uniform_parameters - found.parameters) /
-                          static_cast<double>(found.parameters)));
-      NMM_TRY(io::write_text_file(path, ranks_json(found.ranks).dump() + "\n"));
-      ranks = std::move(found.ranks);
+  Result<KnownOfText> gather(const fs::path& work, const MakeMetric& make_metric) const {
+    KnownOfText known;
+    const bool matrices = !narrows_mlps(request_);
+    if (matrices && request_.method == Method::kSvd) return known;
+    if (matrices && request_.statistics.empty()) {
+      NMM_ASSIGN(known.grams, gather_layer_grams(inputs(), work));
+      return known;
     }
-    return plan_of_ranks(config_, *ranks, request_.weights);
-  }
-
-  Result<std::vector<LayerReport>> shape(const StagedWork& staged, const StagedWork& aware,
-                                         const MakeMetric& make_metric) {
-    const fs::path& work = staged.path();
-    const StatisticsRequest wanted = {.saved = grams_.statistics ? &*grams_.statistics : nullptr,
-                                      .save = request_.save_statistics,
-                                      .method = method_name(request_.method)};
-    NMM_ASSIGN(const auto files, gathered_statistics(inputs(), wanted, work, make_metric));
-    ShapeRequest request = shape_request(request_);
-    request.statistics = files.statistics;
-    request.metric = files.metric;
-    request.losses = files.losses;
-    NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
-    form_choice_ = model.form_choice;
-    if (form_choice_) progress_.print("form: " + form_choice_text(*form_choice_));
-    size_choice_ = model.size_choice;
-    if (size_choice_) progress_.print("sizes: " + size_choice_text(*size_choice_));
-    std::vector<io::MlpShape> shapes;
-    for (const LayerReport& layer : model.layers) {
-      const io::MlpShape padded{.neurons =
-                                    model.padded == config_.intermediate_size ? 0 : model.padded};
-      shapes.push_back(model.padded > 0 ? padded : layer.shape);
-    }
-    plan_ = plan_of_shapes(config_, model.form, std::move(shapes), request_.weights);
-    NMM_TRY(shape_layers(inputs(), request, work, work, model));
-    if (tries_error_aware()) {
-      ShapedModel other = model;
-      request.error_aware = true;
-      NMM_TRY(shape_layers(inputs(), request, work, aware.path(), other));
-      const CompressionInputs inputs = this->inputs();
-      NMM_TRY(choose(inputs, shaped_mlps(inputs, work), shaped_mlps(inputs, aware.path())));
-      if (error_aware_->taken()) model = std::move(other);
-    }
-    return std::move(model.layers);
-  }
-
-  // Text that it was fitted to would always speak for error-aware.
-  bool tries_error_aware() {
-    if (!request_.error_aware_if_better) return false;
-    if (grams_.text->has_held_out) return true;
-    error_aware_.emplace();
-    return false;
-  }
-  Status choose(const CompressionInputs& inputs, const WithMlp& without, const WithMlp& with) {
-    NMM_ASSIGN(error_aware_, choose_error_aware(inputs, without, with));
-    return {};
-  }
-
-  // A narrower dense model has nothing that other programs do not know: only its config says so.
-  bool plain_dense() const {
-    return plan_.form == Form::kNeurons &&
-           (request_.pad || request_.allocate == Allocate::kUniform);
-  }
-
-  // With the layers' activations as the dense model's, but where error-aware is asked for.
-  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const StagedWork& aware,
-                                              const OnMatrix& on_matrix) {
-    if (request_.method == Method::kErrorAware && !request_.error_aware_if_better) {
-      return compress_error_aware(inputs(), work, on_matrix);
-    }
-    GramSource source;
-    if (request_.method != Method::kSvd) {
-      NMM_ASSIGN(source, gram_source(work.path()));
-    }
-    NMM_ASSIGN(auto reports, factorize_model(inputs(), source, work, on_matrix));
-    if (!tries_error_aware()) return reports;
-    NMM_ASSIGN(auto others, compress_error_aware(inputs(), aware, on_matrix));
-    NMM_TRY(choose(inputs(), factored_mlps(work), factored_mlps(aware)));
-    return error_aware_->taken() ? others : reports;
-  }
-
-  WithMlp factored_mlps(const StagedWork& work) const {
-    return [this, &work](int64_t layer, const auto& use) -> Status {
-      NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
-      FactoredMlp mlp(weights.mlp, request_.weights);
-      for (const MlpMatrix matrix : kMlpMatrices) {
-        if (plan_.of(layer, matrix).rank > 0) NMM_TRY(mlp.use_factors(work, layer, matrix));
-      }
-      use(mlp.weight());
-      return {};
-    };
-  }
-
-  // Calibration leaves a file per layer, which is read when the layer is factorized.
-  Result<GramSource> calibrated_grams(const fs::path& work) {
-    NMM_TRY(calibrate(pass_inputs(inputs()), work));
-    return GramSource([work, hidden = config_.hidden_size](int64_t layer) {
-      return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
-    });
-  }
-
-  Result<GramSource> gram_source(const fs::path& work) {
-    if (grams_.file) {
-      return GramSource([file = *grams_.file](int64_t layer) { return file.load(layer); });
-    }
-    NMM_ASSIGN(GramSource source, calibrated_grams(work));
-    if (!request_.save_gram.empty()) {
-      NMM_TRY(write_gram_file(request_.save_gram, config_, grams_.text->origin, 0,
-                              config_.num_hidden_layers, source));
-    }
-    return source;
-  }
-
-  // Plain SVD looks at no text, unless the ranks were allocated on it.
-  bool calibrated() const {
-    return request_.method != Method::kSvd || request_.allocate == Allocate::kSensitivity;
-  }
-
-  // A text that only measured the result is none that it was calibrated on.
-  io::CompressionRecord record() const {
-    io::CompressionRecord record = record_of(
-        request_, plan_, calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
-    if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
-    if (size_choice_ && !size_choice_->taken()) {
-      record.allocate = allocate_name(Allocate::kPredicted);
-    }
-    const bool left = error_aware_ && !error_aware_->taken();
-    if (left && request_.method == Method::kErrorAware) {
-      record.method = method_name(Method::kWhitened);
-    }
-    return record;
-  }
-
-  Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
-                                                    const Measure& measure) const {
-    if (!measure || !grams_.text || grams_.text->measured.empty())
-      return std::optional<MeasuredLoss>();
-    NMM_ASSIGN(MeasuredLoss loss, measure(folder, grams_.text->measured));
-    loss.held_out = grams_.text->measured_held_out || !calibrated();
-    return std::optional(loss);
-  }
-
-  Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    ModelCard card = model_card(output.out(), request_.model,
-                                fmt::format(", {}", form_text(form_name(plan_.form))));
-    card.plain = plain_dense() && !request_.weights;
-    card.tags = {std::string(form_tag(form_name(plan_.form)))};
-    if (request_.weights) card.tags.push_back(bits_tag(request_.weights->linear));
-    const io::CompressionRecord record = this->record();
-    card.facts = compression_facts(record, config_, weights_text(request_.weights));
-    card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
-    card.facts.emplace_back("measured against the dense model", loss_text(loss));
-    return io::write_text_file(output.staging() / "README.md", model_card_text(card));
-  }
-
-  // Without what it says of rounding.
-  Result<std::string> config_text(const fs::path& original) const {
-    NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-    io::CompressionRecord made = record();
-    if (plain_dense()) {
-      const int64_t neurons = plan_.shapes.at(0).neurons;
-      if (neurons > 0) config = with_intermediate_size(config, neurons);
-      made.ranks.assign(made.ranks.size(), {});
-    }
-    return io::with_compression_record(config, made, original.string());
-  }
-
-  Status write_folder(io::FolderWriter& output, const StagedWork& work) {
-    const fs::path original = request_.model / "config.json";
-    NMM_ASSIGN(std::string config, config_text(original));
-    NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
-    const auto quantization = quantization_of(request_.weights, written);
-    NMM_TRY(write_model({.checkpoint = checkpoint_,
-                         .config = config_,
-                         .matrices = plan_.matrices,
-                         .work = work,
-                         .whole_mlps = narrows_mlps(request_)},
-                        quantization, output.staging(), progress_));
-    if (quantization) {
-      NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
-    }
-    if (plain_dense() && !quantization) {
-      NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+    const StatisticsRequest wanted = {
+        .folder = request_.statistics,
+        .saved = calibration_.statistics ? &*calibration_.statistics : nullptr,
+        .method = method_name(request_.method)};
+    NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
+    if (matrices) {
+      known.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);
     } else {
-      NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
+      known.files = with_usable_losses(std::move(files), config_, work);
     }
-    NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
-    for (const std::string& note : left_out) progress_.print(note);
+    return known;
+  }
+
+  Status choose_sizes(const KnownOfText& known, const fs::path& work) {
+    if (!narrows_mlps(request_)) {
+      if (!measures_matrices(request_)) return {};  // the plan has the ranks of the rule
+      NMM_ASSIGN(summary_.plan, plan_by_measurement(inputs(), summary_.plan, request_.rule.block,
+                                                    request_.weights, known.grams, work));
+      return {};
+    }
+    NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, known.files), work));
+    summary_.form = shaped_.form_choice;
+    summary_.sizes = shaped_.size_choice;
+    if (summary_.form) progress_.print("form: " + form_choice_text(*summary_.form));
+    if (summary_.sizes) progress_.print("sizes: " + size_choice_text(*summary_.sizes));
+    summary_.plan =
+        plan_of_shapes(config_, shaped_.form, recorded_shapes(shaped_, config_), request_.weights);
     return {};
   }
+
+  Status narrow(const KnownOfText& known, const fs::path& work, const OnMatrix& on_matrix) {
+    if (!narrows_mlps(request_)) {
+      NMM_ASSIGN(summary_.matrices, factorize_model(inputs(), summary_.plan, request_.weights,
+                                                    known.grams, work, on_matrix));
+      return {};
+    }
+    const NarrowRequest wanted =
+        narrow_request(shape_request(request_, known.files), shaped_, config_);
+    const bool fits = calibration_.text && is_worth_a_fit(shaped_, request_.weights);
+    NMM_ASSIGN(const auto largest_maps, fits ? narrow_layers_on_text(inputs(), wanted, work)
+                                             : narrow_layers(inputs(), wanted, work, work));
+    for (size_t layer = 0; layer < largest_maps.size(); ++layer) {
+      shaped_.layers[layer].largest_map = largest_maps[layer];
+    }
+    summary_.layers = std::move(shaped_.layers);
+    return {};
+  }
+
+  Status write(const io::FolderWriter& output, const Measure& measure) {
+    const CompressedModel model = {.request = request_,
+                                   .checkpoint = checkpoint_,
+                                   .config = config_,
+                                   .plan = summary_.plan,
+                                   .form = summary_.form,
+                                   .sizes = summary_.sizes,
+                                   .calibration = calibrated() ? calibration_.origin() : nullptr};
+    NMM_TRY(write_compressed_model(model, output, progress_));
+    NMM_TRY(measure_loss(output.staging(), measure));
+    NMM_TRY(write_compressed_card(model, summary_.loss, output));
+    // Sizes are counted in what was written, not in what was planned.
+    NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
+    const CalibrationOrigin* const origin = calibration_.origin();
+    summary_.calibration_tokens = origin != nullptr ? origin->tokens : 0;
+    summary_.parameters_before = checkpoint_.parameters();
+    summary_.bytes_before = checkpoint_.size_bytes();
+    summary_.parameters_after = written.parameters();
+    summary_.bytes_after = written.size_bytes();
+    return {};
+  }
+
+  Status measure_loss(const fs::path& folder, const Measure& measure) {
+    if (!measure || !calibration_.text || calibration_.text->measured.empty()) return {};
+    NMM_ASSIGN(summary_.loss, measure(folder, calibration_.text->measured));
+    summary_.loss->held_out = calibration_.text->measured_held_out || !calibrated();
+    return {};
+  }
+
+  // Plain SVD looks at no text, unless ranks were measured on it: then the text only says what the
+  // result costs.
+  bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
 
   const CompressRequest& request_;
   const ops::Backend& backend_;
@@ -510,11 +316,9 @@ class Compression {
   ordered_json model_identity_;  // before anything of it was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
-  Plan plan_;
-  GramInput grams_;
-  std::optional<FormChoice> form_choice_;
-  std::optional<SizeChoice> size_choice_;
-  std::optional<ErrorAwareChoice> error_aware_;
+  CalibrationInput calibration_;
+  ShapedModel shaped_;  // where whole MLPs are narrowed
+  CompressSummary summary_;
 };
 
 }  // namespace
@@ -527,24 +331,15 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
-  NMM_TRY(check_uncompressed(config, request.model.string()));
-  Plan plan;  // of other forms it is made when the text has been read
-  if (narrows_mlps(request)) {
-    const Status sizes = check_sizes(config, shape_request(request));
-    if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
-  } else {
-    NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
-                               request.model.string()));
-  }
-  if (request.allocate == Allocate::kSensitivity) {
-    NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
-  }
+  NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
-  NMM_ASSIGN(auto grams, gram_input(request, checkpoint, config, progress));
+  NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,
+                                                config, progress));
+  NMM_TRY(check_metric(request, calibration));
   Compression compression(request, backend, progress, others, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
-                          std::move(grams));
+                          std::move(calibration));
   return compression.run(on_matrix, measure, make_metric);
 }
 

@@ -1,23 +1,30 @@
 #pragma once
-// Compresses a model folder: plan the ranks, gather Gram matrices, factorize, write a new folder.
+// Compresses a model folder. The steps are the same for every form of an MLP:
+//
+//   open      the model, the calibration text and its statistics; everything that can be refused
+//   gather    what the text says of the model
+//   choose    the sizes of every layer
+//   narrow    each layer, into the work folder beside the output
+//   write     the new model folder, which gets its name at the end
+//
+// Form uv of one rank per matrix, or of measured ranks, factorizes matrix by matrix
+// (factorize_model.h). All else chooses sizes for whole MLPs (shape_choice.h) and narrows them
+// (narrow_layers.h).
 
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/data_parallel.h"
-#include "compress/error_aware_choice.h"
-#include "compress/factorize_matrix.h"
-#include "compress/form_choice.h"
+#include "compress/factors_file.h"
 #include "compress/gathered_statistics.h"
 #include "compress/model_card.h"
 #include "compress/plan.h"
 #include "compress/request.h"
-#include "compress/shape_model.h"
+#include "compress/shape_choice.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
@@ -30,20 +37,19 @@ using Measure =
 
 struct CompressSummary {
   Plan plan;
-  std::vector<MatrixReport> matrices;                   // of form uv
-  std::vector<LayerReport> layers;                      // of all other forms
+  std::vector<MatrixReport> matrices;                   // where each matrix was factorized alone
+  std::vector<LayerReport> layers;                      // where whole MLPs were narrowed
   int64_t calibration_tokens = 0;                       // 0: none were needed
   std::optional<FormChoice> form;                       // of form auto
   std::optional<SizeChoice> sizes;                      // where they were measured
-  std::optional<ErrorAwareChoice> error_aware;          // where the request left it open
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
 };
 
 // `backend` runs the calibration text. An interrupted run keeps what it finished beside the output
-// (out + ".partial") and the same request goes on from there. Needs a silent Progress or a visible
-// one; prints nothing else. `others`: processes that share the work; this is process 0.
+// (out + ".partial") and the same request goes on from there. Prints nothing but through
+// `progress`. `others`: processes that share the work; this is process 0.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
                                  const Measure& measure = {}, const MakeMetric& make_metric = {},

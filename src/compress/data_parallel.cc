@@ -64,7 +64,6 @@ void DataParallel::ask(Request request, MessageWriter message) {
 
 void DataParallel::open_pass(const Pass& pass) {
   MessageWriter out;
-  out.put(pass.streams);
   out.put(std::ssize(pass.sums));
   for (const Shape& shape : pass.sums) out.put(shape);
   out.put(std::ssize(*pass.sequences));
@@ -79,25 +78,22 @@ void DataParallel::open_pass(const Pass& pass) {
     }
   }
   if (pass.hidden == nullptr) return;
-  for (const Matrix& stream : *pass.hidden) {
-    int64_t row = 0;
-    for (const auto& sequence : *pass.sequences) {
-      const auto count = static_cast<size_t>(std::ssize(sequence) * stream.columns());
-      const auto values = std::as_bytes(std::span(stream.row(row), count));
-      Bytes bytes(values.begin(), values.end());
-      communicator_.broadcast(bytes);
-      row += std::ssize(sequence);
-    }
+  int64_t row = 0;
+  for (const auto& sequence : *pass.sequences) {
+    const auto count = static_cast<size_t>(std::ssize(sequence) * pass.hidden->columns());
+    const auto values = std::as_bytes(std::span(pass.hidden->row(row), count));
+    Bytes bytes(values.begin(), values.end());
+    communicator_.broadcast(bytes);
+    row += std::ssize(sequence);
   }
 }
 
-Status DataParallel::begin_stage(const Stage& stage, const Status& own) {
+Status DataParallel::begin_visit(const LayerVisit& visit, const Status& own) {
   MessageWriter out;
-  out.put(stage.kind);
-  out.put(stage.layer);
-  out.put(stage.gathers);
-  out.put(stage.arguments);
-  ask(Request::kStage, std::move(out));
+  out.put(visit.kind);
+  out.put(visit.layer);
+  out.put(visit.arguments);
+  ask(Request::kVisit, std::move(out));
   return parallel::agree(communicator_, own);
 }
 
@@ -121,28 +117,25 @@ void DataParallel::add_sums(size_t first, size_t groups, std::vector<DoubleMatri
   }
 }
 
-void DataParallel::collect_hidden(const std::vector<int64_t>& first_row,
-                                  std::vector<Matrix>& hidden) {
+void DataParallel::collect_hidden(const std::vector<int64_t>& first_row, Matrix& hidden) {
   ask(Request::kHiddenStates, {});
   size_t longest = 0;
   for (const auto& rows : rows_of_) longest = std::max(longest, rows.size());
-  for (Matrix& stream : hidden) {
-    for (size_t i = 0; i < longest; ++i) {
-      const auto all = communicator_.gather({});
-      for (size_t process = 1; process < all.size(); ++process) {
-        if (i >= rows_of_[process].size()) continue;
-        const auto sequence = static_cast<size_t>(rows_of_[process][i]);
-        const int64_t rows = first_row[sequence + 1] - first_row[sequence];
-        NMM_CHECK(all[process].size() == static_cast<size_t>(rows * stream.columns()) * 4);
-        std::memcpy(stream.row(first_row[sequence]), all[process].data(), all[process].size());
-      }
+  for (size_t i = 0; i < longest; ++i) {
+    const auto all = communicator_.gather({});
+    for (size_t process = 1; process < all.size(); ++process) {
+      if (i >= rows_of_[process].size()) continue;
+      const auto sequence = static_cast<size_t>(rows_of_[process][i]);
+      const int64_t rows = first_row[sequence + 1] - first_row[sequence];
+      NMM_CHECK(all[process].size() == static_cast<size_t>(rows * hidden.columns()) * 4);
+      std::memcpy(hidden.row(first_row[sequence]), all[process].data(), all[process].size());
     }
   }
 }
 
 Status DataParallel::run_jobs(
-    const JobContext& context, const std::vector<LayerJob>& jobs, int64_t at_once,
-    const std::function<Status(int64_t layer, MessageReader& result)>& take) {
+    const JobContext& context, const RunJob& run, const std::vector<LayerJob>& jobs,
+    int64_t at_once, const std::function<Status(int64_t layer, MessageReader& result)>& take) {
   MessageWriter header;
   header.put(std::ssize(jobs));
   header.put(at_once);
@@ -158,13 +151,13 @@ Status DataParallel::run_jobs(
     if (i % static_cast<size_t>(processes()) == 0) own.push_back(&jobs[i]);
   }
   std::vector<Bytes> results(own.size());
-  const auto run = [&](int64_t i) {
-    results[static_cast<size_t>(i)] = job_answer(context, *own[static_cast<size_t>(i)]);
+  const auto answer = [&](int64_t i) {
+    results[static_cast<size_t>(i)] = job_answer(run, context, *own[static_cast<size_t>(i)]);
   };
   if (at_once == 1) {
-    for (int64_t i = 0; i < std::ssize(own); ++i) run(i);
+    for (int64_t i = 0; i < std::ssize(own); ++i) answer(i);
   } else {
-    run_on_threads(std::ssize(own), run);
+    run_on_threads(std::ssize(own), answer);
   }
   Status status;
   for (size_t first = 0; first < jobs.size(); first += static_cast<size_t>(processes())) {

@@ -5,7 +5,7 @@
 //
 //   passes   each process has some groups of the text's sequences (sequence_groups.h) with their
 //            hidden states; the sums of a round of groups are added in the groups' order
-//   jobs     what is done to each layer on its own (layer_jobs.h), dealt out in rounds
+//   jobs     what is done to each layer on its own (layer_job.h), dealt out in rounds
 //
 // Either result is the same bits for any number of processes of one kind of CPU. Between requests
 // the others sleep.
@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "compress/layer_jobs.h"
+#include "compress/layer_job.h"
 #include "compress/sequence_visit.h"
 #include "parallel/communicator.h"
 #include "text/token_id.h"
@@ -25,7 +25,7 @@
 namespace neuronmm::compress {
 
 // What a process is asked for next.
-enum class Request : int32_t { kEnd, kOpenPass, kStage, kHiddenStates, kJobs };
+enum class Request : int32_t { kEnd, kOpenPass, kVisit, kHiddenStates, kJobs };
 
 // A group of a round for process `process`, if there is one: round r has the groups from
 // r·processes on.
@@ -54,23 +54,24 @@ class DataParallel {
   // A pass over these sequences begins at the embedding, or where `hidden` says.
   struct Pass {
     const std::vector<std::vector<text::TokenId>>* sequences = nullptr;
-    const std::vector<Matrix>* hidden = nullptr;  // per stream [tokens, H]; null: the embedding
-    int64_t streams = 1;
+    const Matrix* hidden = nullptr;  // [tokens, H]; null: the embedding
     std::vector<Shape> sums;
   };
   void open_pass(const Pass& pass);
   // `own`: whether process 0 is ready. Error: its own, or another's.
-  Status begin_stage(const Stage& stage, const Status& own);
-  // Another round, of the group `first` and those after it; false: the stage is given up.
+  Status begin_visit(const LayerVisit& visit, const Status& own);
+  // Another round, of the group `first` and those after it; false: the layer is given up.
   void begin_round(bool go_on);
   // Adds what the others have gathered in this round.
   void add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums);
   // Fills in the rows of the others.
-  void collect_hidden(const std::vector<int64_t>& first_row, std::vector<Matrix>& hidden);
+  void collect_hidden(const std::vector<int64_t>& first_row, Matrix& hidden);
 
-  // What `take` is given, in the order of the jobs. At most `at_once` of a process run side by
-  // side; 1: one, on all threads. The first error ends it, after the round.
-  Status run_jobs(const JobContext& context, const std::vector<LayerJob>& jobs, int64_t at_once,
+  // Gives `take` the results in the order of the jobs. Process 0 runs its own jobs by `run`, the
+  // others by the kind of the job. At most `at_once` of a process run side by side; 1: one, on all
+  // threads. The first error ends it, after the round.
+  Status run_jobs(const JobContext& context, const RunJob& run, const std::vector<LayerJob>& jobs,
+                  int64_t at_once,
                   const std::function<Status(int64_t layer, MessageReader& result)>& take);
 
  private:
@@ -84,9 +85,5 @@ class DataParallel {
 // Whether all processes have the same model and compute the same bits.
 Status agree_on_model(parallel::Communicator& communicator, const std::filesystem::path& model,
                       const ops::Backend& backend);
-
-// What all other processes do until process 0 is done. Errors: those of DataParallel::start().
-Status help_first_process(parallel::Communicator& communicator, const std::filesystem::path& model,
-                          const ops::Backend& backend);
 
 }  // namespace neuronmm::compress

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "compress/mlp_half.h"
-#include "compress/sensitivity.h"
 #include "model/rope.h"
+#include "ops/divergence.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -19,6 +20,19 @@ int64_t kept_rows(int64_t rows, int64_t vocab_size, int64_t bytes) {
 }
 
 }  // namespace
+
+// Rows side by side, their sum in order: the result does not depend on the number of threads.
+double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
+  std::vector<double> rows(static_cast<size_t>(dense.rows));
+  parallel_for(dense.rows, [&](int64_t i) {
+    const auto columns = static_cast<size_t>(dense.columns);
+    rows[static_cast<size_t>(i)] =
+        ops::kl_divergence({dense.row(i), columns}, {other.row(i), columns});
+  });
+  double sum = 0;
+  for (const double row : rows) sum += row;
+  return sum / static_cast<double>(dense.rows);
+}
 
 Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
                                            const std::vector<std::vector<text::TokenId>>& sequences,

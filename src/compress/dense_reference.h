@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "compress/inputs.h"
+#include "compress/mlp_matrix.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
 
-// Hands the MLP of a layer to `use`.
-using WithMlp =
-    std::function<Status(int64_t layer, const std::function<void(const ops::MlpWeight&)>& use)>;
+// Returns the mean over rows of KL(softmax(dense) ‖ softmax(other)), in fp64; both [M, vocab_size].
+double mean_divergence(ConstMatrixView dense, ConstMatrixView other);
 
 class DenseReference {
  public:

@@ -62,20 +62,6 @@ Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const Sto
                  std::move(decomposed.values)};
 }
 
-Result<DoubleMatrix> whitening_root(DoubleMatrix gram) {
-  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram)));
-  return whitening_root(std::move(eigen));
-}
-
-// G = V Λ Vᵀ gives S = V √Λ. Rounding makes small eigenvalues slightly negative; they are 0.
-DoubleMatrix whitening_root(SymmetricEigen eigen) {
-  for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
-    const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
-    eigen.vectors.scale_column(j, std::sqrt(value));
-  }
-  return std::move(eigen.vectors);
-}
-
 Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& root, int64_t rank,
                                    const StoredFormat& stored) {
   const auto whiten = [&](const DoubleMatrix& a) {
@@ -101,35 +87,6 @@ Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_o
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
   for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
   return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
-}
-
-Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
-                                        const DoubleMatrix& root, int64_t rank,
-                                        const StoredFormat& stored) {
-  NMM_ASSIGN(Svd targets, svd(multiply(map, Transpose::kNo, root, Transpose::kNo)));
-  return project(multiply(map, Transpose::kNo, w_t, Transpose::kNo),
-                 targets.left.first_columns(rank), std::move(targets.values), stored);
-}
-
-void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
-  for (int64_t i = 0; i < v_t.columns(); ++i) {
-    double squares = 0;
-    for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
-    if (squares == 0) continue;
-    v_t.scale_column(i, 1 / std::sqrt(squares));
-    u_t.scale_row(i, std::sqrt(squares));
-  }
-}
-
-Factors fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
-  balance(v_t, u_t);
-  DoubleMatrix rounded = v_t;
-  round_to(DType::kF32, rounded);  // as the work folder holds it
-  round_to(format, rounded);
-  // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t, without the [N, K] product.
-  const Result<DoubleMatrix> change = least_squares(rounded, v_t);
-  if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
-  return Factors{std::move(v_t), std::move(u_t), {}};
 }
 
 }  // namespace neuronmm::compress

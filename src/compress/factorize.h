@@ -36,10 +36,6 @@ double energy_lost(const std::vector<double>& singular_values, int64_t rank);
 // orthonormal instead and u_t fitted to it, as below.
 Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const StoredFormat& stored);
 
-// S [n, n] with S·Sᵀ = G: eigenvectors times √eigenvalue, negative eigenvalues taken as 0.
-Result<DoubleMatrix> whitening_root(DoubleMatrix gram);
-DoubleMatrix whitening_root(SymmetricEigen gram);
-
 // Whitened by the input's Gram matrix, for matrices whose K is the small side (gate, up). v_t is
 // orthonormal before it is rounded to `stored`; u_t is then fitted to the rounded v_t, which leaves
 // the rounding of u_t as the only one that counts.
@@ -50,21 +46,5 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
 // P = the top eigenvectors of C, σ_i = √eigenvalue.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
                                     const StoredFormat& stored);
-
-// The best rank-r guess of targets from the outputs y of a matrix whose N is the small side: `map`
-// [N, N] is the best guess of any rank, map·y; `root` belongs to C = Σ y yᵀ. P = the top r left
-// singular vectors of map·root, v_t·u_t = P Pᵀ·map·w_t.
-Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
-                                        const DoubleMatrix& root, int64_t rank,
-                                        const StoredFormat& stored);
-
-// Columns of v_t of length 1, since a group of them shares a scale when they are rounded, and rows
-// of u_t that make up for it.
-void balance(DoubleMatrix& v_t, DoubleMatrix& u_t);
-
-// Existing factors as ones of few bits: v_t's columns brought to length 1, since a group of them
-// shares a scale; u_t fitted to what rounding makes of v_t (unless that loses its full column
-// rank).
-Factors fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format);
 
 }  // namespace neuronmm::compress

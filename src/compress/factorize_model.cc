@@ -8,6 +8,8 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/data_parallel.h"
+#include "compress/factor_jobs.h"
+#include "compress/layer_factorization.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -20,15 +22,16 @@ constexpr int64_t kMaxLayersAtOnce = 8;
 // Threads take the next layer when they are done with one. The first error stops them all.
 class ModelFactorization {
  public:
-  ModelFactorization(const CompressionInputs& inputs, const GramSource& grams,
-                     const StagedWork& work, const OnMatrix& on_matrix)
+  ModelFactorization(const CompressionInputs& inputs, const Plan& plan,
+                     const WeightFormats& weights, const GramSource& grams,
+                     const std::filesystem::path& work, const OnMatrix& on_matrix)
       : others_(inputs.others),
         checkpoint_(inputs.checkpoint),
         config_(inputs.config),
-        plan_(inputs.plan),
+        plan_(plan),
         grams_(grams),
         work_(work),
-        weights_(inputs.weights),
+        weights_(weights),
         progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
@@ -76,7 +79,7 @@ class ModelFactorization {
       const bool full = std::ssize(jobs) == at_once * others_->processes();
       if (!full && (jobs.empty() || layer + 1 < config_.num_hidden_layers)) continue;
       if (interrupted()) return stop();
-      NMM_TRY(others_->run_jobs({checkpoint_, config_}, jobs, at_once,
+      NMM_TRY(others_->run_jobs({checkpoint_, config_}, run_factors_job, jobs, at_once,
                                 [&](int64_t done, MessageReader& in) { return take(done, in); }));
       jobs.clear();
     }
@@ -88,8 +91,8 @@ class ModelFactorization {
     const std::vector<Factors> factors = read_factors_result(in);
     NMM_CHECK(factors.size() == matrices.size());
     for (size_t i = 0; i < matrices.size(); ++i) {
-      NMM_ASSIGN(const MatrixReport done, save_factors(plan_.of(layer, matrices[i].matrix),
-                                                       factors[i], matrices[i].stored, work_));
+      NMM_ASSIGN(const MatrixReport done, save_factors(work_, plan_.of(layer, matrices[i].matrix),
+                                                       factors[i], matrices[i].stored));
       report(done);
     }
     return {};
@@ -103,7 +106,7 @@ class ModelFactorization {
       const MatrixPlan& plan = plan_.of(layer, matrix);
       if (plan.rank == 0) continue;
       const StoredFormat stored = stored_format(weights_, weight_of(weights.mlp, matrix).w_t.dtype);
-      const auto finished = work_.finished(plan, staged_dtype(stored));
+      const auto finished = finished_factors(work_, plan, staged_dtype(stored));
       if (!finished) {
         to_do.push_back({matrix, plan.rank, stored});
       } else if (!reported) {
@@ -135,7 +138,7 @@ class ModelFactorization {
                  factorization.factors(weights.mlp, layer, matrix.matrix, matrix.rank,
                                        matrix.stored, checkpoint_.folder().string()));
       NMM_ASSIGN(const MatrixReport done,
-                 save_factors(plan_.of(layer, matrix.matrix), factors, matrix.stored, work_));
+                 save_factors(work_, plan_.of(layer, matrix.matrix), factors, matrix.stored));
       report(done);
     }
     return {};
@@ -157,7 +160,7 @@ class ModelFactorization {
     const std::lock_guard lock(mutex_);
     return interrupted_error(
         fmt::format("{} of {} matrices are kept in {}; run the same command again to go on",
-                    reports_.size(), total_, work_.path().parent_path().string()));
+                    reports_.size(), total_, work_.parent_path().string()));
   }
 
   DataParallel* others_;
@@ -165,7 +168,7 @@ class ModelFactorization {
   const io::ModelConfig& config_;
   const Plan& plan_;
   const GramSource& grams_;
-  const StagedWork& work_;
+  const std::filesystem::path& work_;
   const WeightFormats& weights_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
@@ -179,10 +182,12 @@ class ModelFactorization {
 
 }  // namespace
 
-Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs,
-                                                  const GramSource& grams, const StagedWork& work,
+Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs, const Plan& plan,
+                                                  const WeightFormats& weights,
+                                                  const GramSource& grams,
+                                                  const std::filesystem::path& work,
                                                   const OnMatrix& on_matrix) {
-  return ModelFactorization(inputs, grams, work, on_matrix).run();
+  return ModelFactorization(inputs, plan, weights, grams, work, on_matrix).run();
 }
 
 }  // namespace neuronmm::compress

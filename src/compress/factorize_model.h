@@ -7,19 +7,21 @@
 // with any number of threads.
 
 #include "base/result.h"
-#include "compress/factorize_matrix.h"
+#include "compress/factors_file.h"
 #include "compress/gram.h"
 #include "compress/inputs.h"
-#include "compress/staged_work.h"
+#include "compress/plan.h"
 
 namespace neuronmm::compress {
 
-// Leaves the factors in `work`, rounded to the dtype of their matrix or to int8, and skips those
-// that are there. Without `grams` (null): plain SVD. on_matrix is called for every matrix as it is
-// finished, from one thread at a time. Asks interrupted() between matrices. The reports are in the
-// plan's order.
-Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs,
-                                                  const GramSource& grams, const StagedWork& work,
+// Leaves the factors that `plan` asks for in the folder `work`, to be stored as `weights` says, and
+// skips those that are there. Without `grams` (null): plain SVD. on_matrix is called for every
+// matrix as it is finished, from one thread at a time. Asks interrupted() between matrices. The
+// reports are in the plan's order.
+Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs, const Plan& plan,
+                                                  const WeightFormats& weights,
+                                                  const GramSource& grams,
+                                                  const std::filesystem::path& work,
                                                   const OnMatrix& on_matrix);
 
 }  // namespace neuronmm::compress

@@ -82,17 +82,16 @@ io::MlpShape smallest_shape(Form form, const MlpSizes& sizes, int64_t block) {
 Result<io::MlpShape> uniform_shape(Form form, const MlpSizes& sizes, const RankRule& rule) {
   const double exact = exact_size(form, static_cast<double>(sizes.hidden),
                                   static_cast<double>(sizes.inner), 1.0 - rule.ratio);
-  const int64_t size = aligned(exact / static_cast<double>(rule.block), rule.align) * rule.block;
+  const int64_t size = nearest_whole(exact / static_cast<double>(rule.block)) * rule.block;
   const int64_t whole = form == Form::kNeurons ? sizes.inner : smaller_side(sizes);
   const io::MlpShape shape = shape_of_size(form, size);
   const MlpSizes counted = {sizes.hidden, sizes.inner, form == Form::kUv};
   const bool saves = size < whole && counted.parameters(shape) < counted.dense_parameters();
   if (size < 1 || !saves) {
-    return fail(
-        "ratio {} with block {} and align {} gives {} of {}, {}; use {} ratio or a smaller block",
-        rule.ratio, rule.block, align_name(rule.align), size, whole,
-        size < 1 ? "which keeps nothing" : "which saves nothing",
-        size < 1 ? "a smaller" : "a larger");
+    return fail("ratio {} with block {} gives {} of {}, {}; use {} ratio or a smaller block",
+                rule.ratio, rule.block, size, whole,
+                size < 1 ? "which keeps nothing" : "which saves nothing",
+                size < 1 ? "a smaller" : "a larger");
   }
   return shape;
 }

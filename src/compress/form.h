@@ -37,7 +37,7 @@ struct MlpSizes {
 io::MlpShape smallest_shape(Form form, const MlpSizes& sizes, int64_t block);
 
 // The sizes of every layer at `rule`: equation (5) with the parameters of the form in place of
-// r(K + N), aligned the same way. Of uv, pivoted, narrow and neurons.
+// r(K + N), rounded to whole blocks the same way. Of uv, pivoted, narrow and neurons.
 //   uv       r = H·I·kept / (H + I),  kept = 1 - ratio
 //   pivoted  r = ((H + I) - sqrt((H + I)² - 4·H·I·kept)) / 2
 //   narrow   r = ((3I + 2H) - sqrt((3I + 2H)² - 24·H·I·kept)) / 4, of input and output

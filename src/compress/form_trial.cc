@@ -24,16 +24,14 @@ Result<double> FormTrials::measure(std::string_view name, const ShapedModel& mod
   fs::create_directories(folder, error);
   if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
 
-  CompressionInputs without_text = inputs_;
-  without_text.text = nullptr;
-  ShapeRequest request = request_;
-  request.error_aware = false;
-  ShapedModel narrowed = model;
-  NMM_TRY(shape_layers(without_text, request, work_, folder, narrowed));
+  const NarrowRequest narrowing = narrow_request(request_, model, inputs_.config);
+  NMM_ASSIGN(const auto narrowed, narrow_layers(inputs_, narrowing, work_, folder));
+  (void)narrowed;
   if (!reference_) {
     NMM_ASSIGN(reference_, DenseReference::run(inputs_, inputs_.text->held_out));
   }
-  NMM_ASSIGN(const double measured, reference_->divergence_of(shaped_mlps(inputs_, folder)));
+  NMM_ASSIGN(const double measured,
+             reference_->divergence_of(narrowed_mlps(inputs_, request_.weights, folder)));
   if (!std::isfinite(measured)) {
     return fail("{}: the model makes NaN or infinity of the calibration text",
                 inputs_.checkpoint.folder().string());

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "compress/dense_reference.h"
-#include "compress/shape_model.h"
+#include "compress/shaped_model.h"
 
 namespace neuronmm::compress {
 

@@ -33,7 +33,6 @@ Result<std::string> with_found_ranks(std::string config_text, const io::Checkpoi
   io::CompressionRecord record;
   record.method = "unknown";
   record.block = 1;
-  record.align = "nearest";
   bool low_rank = false;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));

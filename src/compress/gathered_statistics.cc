@@ -5,8 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/losses_file.h"
-#include "compress/staged_work.h"
+#include "compress/work_folder.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -53,57 +52,62 @@ class Gathering {
             const MakeMetric& make_metric)
       : inputs_(inputs), request_(request), work_(work), make_metric_(make_metric) {}
 
-  Result<StatisticsFiles> from_saved(const SavedStatistics& saved) const {
-    StatisticsFiles files{saved.folder(), {}, work_};
-    if (of_all_linears()) NMM_TRY(check_linear_statistics(saved.folder(), inputs_.config));
-    if (two_sided()) {
-      files.metric = saved.metric();
-      if (!saved.has_metric()) {
-        NMM_ASSIGN(files.metric, made_metric(work_));
-        return files;
-      }
-    }
-    const fs::path losses = SavedStatistics::losses_folder(saved.folder(), request_.method);
-    if (has_all_losses(losses)) files.losses = losses;
-    return files;
-  }
-
-  Result<StatisticsFiles> saved_at(const fs::path& folder) const {
-    auto output = io::FolderWriter::create(folder, io::FolderWriter::IfExists::kRefuse,
-                                           inputs_.checkpoint.folder());
-    if (!output.ok() && output.error().kind == Error::Kind::kExists) {
-      NMM_TRY(complete(folder));
-    } else {
-      if (!output.ok()) return output.error();
-      NMM_TRY(make_folder(std::move(output).value()));
-    }
-    StatisticsFiles files{folder, {}, SavedStatistics::losses_folder(folder, request_.method)};
-    if (two_sided()) files.metric = SavedStatistics::metric_path(folder);
-    std::error_code error;
-    fs::create_directory(files.losses, error);
-    if (error) return fail("{}: cannot be created: {}", files.losses.string(), error.message());
-    return files;
-  }
-
-  Result<StatisticsFiles> in_work() const {
-    StatisticsFiles files{work_, {}, work_};
-    if (two_sided()) {
-      NMM_ASSIGN(files.metric, made_metric(work_));
-    }
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, request_.what));
-    return files;
+  Result<StatisticsFiles> run() const {
+    if (request_.folder.empty()) return in_work();
+    return inputs_.text == nullptr ? as_they_are() : completed();
   }
 
  private:
+  Result<StatisticsFiles> in_work() const {
+    StatisticsFiles files{.statistics = work_, .metric = {}, .losses = work_};
+    if (two_sided()) {
+      NMM_ASSIGN(files.metric, made_metric(work_));
+    }
+    NMM_TRY(gather_statistics(inputs_, work_, request_.what));
+    return files;
+  }
+
+  Result<StatisticsFiles> as_they_are() const {
+    NMM_CHECK(request_.saved != nullptr);
+    const SavedStatistics& saved = *request_.saved;
+    StatisticsFiles files{.statistics = saved.folder(),
+                          .metric = {},
+                          .losses = losses_folder(saved.folder()),
+                          .losses_are_fixed = true};
+    if (of_all_linears()) NMM_TRY(check_linear_statistics(saved.folder(), inputs_.config));
+    if (two_sided()) files.metric = saved.metric();
+    return files;
+  }
+
+  Result<StatisticsFiles> completed() const {
+    const fs::path& folder = request_.folder;
+    if (request_.saved != nullptr) {
+      NMM_TRY(complete(*request_.saved));
+    } else {
+      NMM_TRY(make_or_complete());
+    }
+    StatisticsFiles files{.statistics = folder, .metric = {}, .losses = losses_folder(folder)};
+    if (two_sided()) files.metric = SavedStatistics::metric_path(folder);
+    return files;
+  }
+
+  // A run that was interrupted after it had made the folder completes it.
+  Status make_or_complete() const {
+    auto output = io::FolderWriter::create(request_.folder, io::FolderWriter::IfExists::kRefuse,
+                                           inputs_.checkpoint.folder());
+    if (output.ok()) return make_folder(std::move(output).value());
+    if (output.error().kind != Error::Kind::kExists) return output.error();
+    NMM_ASSIGN(const auto saved,
+               SavedStatistics::open(request_.folder, inputs_.checkpoint, inputs_.config));
+    NMM_TRY(saved.check_texts(*inputs_.text));
+    return complete(saved);
+  }
+
+  fs::path losses_folder(const fs::path& folder) const {
+    return SavedStatistics::losses_folder(folder, request_.method);
+  }
   bool two_sided() const { return request_.method == "two-sided"; }
   bool of_all_linears() const { return request_.what == Gathered::kAllLinears; }
-
-  bool has_all_losses(const fs::path& folder) const {
-    for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      if (!read_losses(folder, layer, inputs_.config)) return false;
-    }
-    return true;
-  }
 
   // The metric comes first: it is the one step that another program makes, and may be missing.
   Result<fs::path> made_metric(const fs::path& folder) const {
@@ -115,17 +119,9 @@ class Gathering {
     return path;
   }
 
-  // Of another run, or of this one before it was interrupted.
-  Status complete(const fs::path& folder) const {
-    NMM_ASSIGN(const auto saved, SavedStatistics::open(folder, inputs_.checkpoint, inputs_.config));
-    NMM_TRY(saved.check_texts(*inputs_.text));
-    if (saved.origin().tokens != inputs_.text->origin.tokens) {
-      return fail("{}: its statistics are of {} tokens of the text, wanted are those of {}",
-                  folder.string(), saved.origin().tokens, inputs_.text->origin.tokens);
-    }
-    inputs_.progress.print(fmt::format("statistics: {} has them already", folder.string()));
-    if (of_all_linears() && !check_linear_statistics(folder, inputs_.config).ok()) {
-      NMM_TRY(add_linears(folder));
+  Status complete(const SavedStatistics& saved) const {
+    if (of_all_linears() && !check_linear_statistics(saved.folder(), inputs_.config).ok()) {
+      NMM_TRY(add_linears(saved.folder()));
     }
     if (!two_sided() || saved.has_metric()) return {};
     NMM_ASSIGN(const fs::path metric, made_metric(work_));
@@ -135,7 +131,7 @@ class Gathering {
   // To a folder of old, which has those of MLPs alone. The head's come last: with them all are
   // there.
   Status add_linears(const fs::path& folder) const {
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, Gathered::kAllLinears));
+    NMM_TRY(gather_statistics(inputs_, work_, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       NMM_TRY(copy_whole(attention_path(work_, layer), attention_path(folder, layer)));
     }
@@ -153,22 +149,21 @@ class Gathering {
   }
 
   Status make_folder(io::FolderWriter output) const {
-    NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings()));
+    const fs::path work = output.work();
+    NMM_TRY(open_work_folder(work, settings()));
     if (two_sided()) {
-      NMM_ASSIGN(const fs::path metric, made_metric(work.path()));
+      NMM_ASSIGN(const fs::path metric, made_metric(work));
     }
-    NMM_TRY(gather_statistics(pass_inputs(inputs_), work.path(), Gathered::kAllLinears));
+    NMM_TRY(gather_statistics(inputs_, work, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      NMM_TRY(
-          move_file(statistics_path(work.path(), layer), statistics_path(output.staging(), layer)));
+      NMM_TRY(move_file(statistics_path(work, layer), statistics_path(output.staging(), layer)));
     }
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
-      NMM_TRY(
-          move_file(attention_path(work.path(), layer), attention_path(output.staging(), layer)));
+      NMM_TRY(move_file(attention_path(work, layer), attention_path(output.staging(), layer)));
     }
-    NMM_TRY(move_file(head_path(work.path()), head_path(output.staging())));
+    NMM_TRY(move_file(head_path(work), head_path(output.staging())));
     if (two_sided()) {
-      NMM_TRY(move_file(SavedStatistics::metric_path(work.path()),
+      NMM_TRY(move_file(SavedStatistics::metric_path(work),
                         SavedStatistics::metric_path(output.staging())));
     }
     NMM_TRY(SavedStatistics::describe(output.staging(), inputs_.checkpoint, inputs_.config,
@@ -187,9 +182,7 @@ class Gathering {
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
                                             const StatisticsRequest& request, const fs::path& work,
                                             const MakeMetric& make_metric) {
-  const Gathering gathering(inputs, request, work, make_metric);
-  if (request.saved != nullptr) return gathering.from_saved(*request.saved);
-  return request.save.empty() ? gathering.in_work() : gathering.saved_at(request.save);
+  return Gathering(inputs, request, work, make_metric).run();
 }
 
 }  // namespace neuronmm::compress

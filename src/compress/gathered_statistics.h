@@ -1,5 +1,6 @@
 #pragma once
-// Statistics, metric and losses of a run: read where they are saved, made where they are not.
+// Statistics, metric and losses of a run: read where a folder has them, gathered from the text
+// where it does not.
 
 #include <filesystem>
 #include <functional>
@@ -18,20 +19,23 @@ using MakeMetric = std::function<Status(const std::vector<std::vector<text::Toke
                                         const std::filesystem::path& file)>;
 
 struct StatisticsRequest {
-  const SavedStatistics* saved = nullptr;  // to be read and not to be changed; null: none
-  std::filesystem::path save;              // the folder to save them in; empty: the work folder
+  // The folder that keeps them for other runs (saved_statistics.h); empty: the work folder.
+  std::filesystem::path folder;
+  const SavedStatistics* saved = nullptr;  // `folder`, if it was opened before; else null
   std::string_view method;                 // "whitened" or "two-sided", which has a metric
-  Gathered what = Gathered::kMlps;         // at least; what is saved has all
+  Gathered what = Gathered::kMlps;         // at least; a folder that is made here has all
 };
 
 struct StatisticsFiles {
   std::filesystem::path statistics;  // the folder with a file per layer (mlp_statistics.h)
   std::filesystem::path metric;      // the file; empty: none is asked for
-  std::filesystem::path losses;      // the folder with a file per layer (losses_file.h), or for it
+  std::filesystem::path losses;      // the folder for a file per layer (losses_file.h)
+  bool losses_are_fixed = false;     // nothing may be written into that folder
 };
 
-// A folder at `save` that a run with the same model and texts made is taken as it is, and gets what
-// it lacks. Without a text in `inputs` all must be saved. Interrupted: goes on where it was.
+// With a text in `inputs` the folder is made if it is not there, and gets what it lacks; without
+// one it is read and never changed. Errors: statistics of another model or text. A run that was
+// interrupted goes on where it was.
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
                                             const StatisticsRequest& request,
                                             const std::filesystem::path& work,

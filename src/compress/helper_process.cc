@@ -1,4 +1,4 @@
-// What processes other than the first do (data_parallel.h).
+#include "compress/helper_process.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,8 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/data_parallel.h"
+#include "compress/factor_jobs.h"
+#include "compress/loss_job.h"
 #include "compress/sequence_groups.h"
 #include "model/rope.h"
 #include "model/transformer.h"
@@ -15,6 +17,18 @@
 namespace neuronmm::compress {
 namespace {
 
+Result<Bytes> run_job(const JobContext& context, const LayerJob& job) {
+  switch (job.kind) {
+    case JobKind::kLosses:
+      return run_losses_job(context, job);
+    case JobKind::kNarrow:
+      return run_narrow_job(context, job);
+    case JobKind::kFactors:
+      return run_factors_job(context, job);
+  }
+  return fail("no such job");
+}
+
 // This process's share of a pass.
 class HelperPass {
  public:
@@ -22,7 +36,7 @@ class HelperPass {
              const io::ModelConfig& config, const ops::Backend& backend)
       : process_(communicator.process()),
         processes_(static_cast<size_t>(communicator.processes())) {
-    const auto streams = in.value<int64_t>(), sums = in.value<int64_t>();
+    const auto sums = in.value<int64_t>();
     for (int64_t i = 0; i < sums; ++i) sum_shapes_.push_back(in.values<int64_t>());
     const auto count = in.value<int64_t>();
     for (int64_t i = 0; i < count; ++i) sequences_.push_back(in.values<text::TokenId>());
@@ -34,10 +48,8 @@ class HelperPass {
         longest = std::max(longest, std::ssize(sequences_[s]));
       }
     }
-    hidden_.resize(static_cast<size_t>(streams));
-    for (auto& stream : hidden_) {
-      for (const size_t s : own_)
-        stream.emplace_back(std::ssize(sequences_[s]), config.hidden_size);
+    for (const size_t s : own_) {
+      hidden_.emplace_back(std::ssize(sequences_[s]), config.hidden_size);
     }
     cache_ = backend.make_kv_cache(
         {1, config.num_key_value_heads, config.head_dim, std::max<int64_t>(longest, 1)});
@@ -45,24 +57,20 @@ class HelperPass {
 
   // `table` [vocabulary, H].
   void embed(const TensorView& table) {
-    for (auto& stream : hidden_) {
-      for (size_t i = 0; i < own_.size(); ++i) {
-        model::embed(table, sequences_[own_[i]], stream[i].view());
-      }
+    for (size_t i = 0; i < own_.size(); ++i) {
+      model::embed(table, sequences_[own_[i]], hidden_[i].view());
     }
   }
 
   void receive_hidden(parallel::Communicator& communicator) {
-    for (auto& stream : hidden_) {
-      size_t i = 0;
-      for (size_t s = 0; s < sequences_.size(); ++s) {
-        Bytes bytes;
-        communicator.broadcast(bytes);
-        if (i == own_.size() || own_[i] != s) continue;
-        NMM_CHECK(bytes.size() == bytes_of(stream[i]).size());
-        std::memcpy(stream[i].data(), bytes.data(), bytes.size());
-        ++i;
-      }
+    size_t i = 0;
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+      Bytes bytes;
+      communicator.broadcast(bytes);
+      if (i == own_.size() || own_[i] != s) continue;
+      NMM_CHECK(bytes.size() == bytes_of(hidden_[i]).size());
+      std::memcpy(hidden_[i].data(), bytes.data(), bytes.size());
+      ++i;
     }
   }
 
@@ -72,27 +80,25 @@ class HelperPass {
       counts[group % processes_] += groups_[group].end - groups_[group].first;
     }
     const size_t longest = *std::ranges::max_element(counts);
-    for (const auto& stream : hidden_) {
-      for (size_t i = 0; i < longest; ++i) {
-        communicator.gather(i < stream.size() ? bytes_of(stream[i]) : std::span<const std::byte>());
-      }
+    for (size_t i = 0; i < longest; ++i) {
+      communicator.gather(i < hidden_.size() ? bytes_of(hidden_[i]) : std::span<const std::byte>());
     }
   }
 
   // Round by round until process 0 has enough.
-  void run_stage(const Stage& stage, SequenceVisit& visit, parallel::Communicator& communicator) {
+  void visit_all(SequenceVisit& visit, parallel::Communicator& communicator) {
     size_t next = 0;  // of own_
     for (size_t first = 0; first < groups_.size(); first += processes_) {
       Bytes go_on;
       communicator.broadcast(go_on);
       if (go_on.at(0) == std::byte{0}) return;
       const bool has = has_group(first, process_, groups_.size());
-      if (stage.gathers) clear_sums(has);
+      clear_sums(has);
       if (has) {
         const SequenceGroup& group = groups_[first + static_cast<size_t>(process_)];
         for (size_t s = group.first; s < group.end; ++s) visit_one(visit, next++);
       }
-      if (stage.gathers) send_sums(has, communicator);
+      send_sums(has, communicator);
     }
     sums_.clear();
   }
@@ -105,11 +111,7 @@ class HelperPass {
     return std::as_bytes(std::span(rows.data(), static_cast<size_t>(rows.rows() * rows.columns())));
   }
 
-  void visit_one(SequenceVisit& visit, size_t own) {
-    std::vector<MutableMatrixView> streams;
-    for (auto& stream : hidden_) streams.push_back(stream[own].view());
-    visit.visit({streams, sums_});
-  }
+  void visit_one(SequenceVisit& visit, size_t own) { visit.visit({hidden_[own].view(), sums_}); }
 
   void clear_sums(bool wanted) {
     sums_.clear();
@@ -133,9 +135,9 @@ class HelperPass {
   std::vector<Shape> sum_shapes_;
   std::vector<std::vector<text::TokenId>> sequences_;  // of all
   std::vector<SequenceGroup> groups_;
-  std::vector<size_t> own_;                  // sequences
-  std::vector<std::vector<Matrix>> hidden_;  // [stream][own]
-  std::vector<DoubleMatrix> sums_;           // of one group
+  std::vector<size_t> own_;         // sequences
+  std::vector<Matrix> hidden_;      // of these sequences
+  std::vector<DoubleMatrix> sums_;  // of one group
   std::unique_ptr<ops::KvCache> cache_;
 };
 
@@ -160,8 +162,8 @@ class HelperProcess {
         case Request::kOpenPass:
           NMM_TRY(open_pass(in));
           break;
-        case Request::kStage:
-          run_stage(in);
+        case Request::kVisit:
+          visit_layer(in);
           break;
         case Request::kHiddenStates:
           pass_->send_hidden(communicator_);
@@ -188,18 +190,17 @@ class HelperProcess {
     return {};
   }
 
-  // What this process could not do ends the stage everywhere.
-  void run_stage(MessageReader& in) {
-    Stage stage;
-    stage.kind = in.value<StageKind>();
-    stage.layer = in.value<int64_t>();
-    stage.gathers = in.value<bool>();
-    stage.arguments = in.values<std::byte>();
+  // What this process could not do ends the visit everywhere.
+  void visit_layer(MessageReader& in) {
+    LayerVisit layer_visit;
+    layer_visit.kind = in.value<VisitKind>();
+    layer_visit.layer = in.value<int64_t>();
+    layer_visit.arguments = in.values<std::byte>();
     const VisitContext context = {checkpoint_, config_, backend_, rotary_, pass_->cache()};
-    const auto visit = make_visit(context, stage);
+    const auto visit = make_visit(context, layer_visit);
     const Status own = visit.ok() ? Status() : Status(visit.error());
     if (!parallel::agree(communicator_, own).ok()) return;
-    pass_->run_stage(stage, **visit, communicator_);
+    pass_->visit_all(**visit, communicator_);
   }
 
   void run_jobs(MessageReader& in) {
@@ -218,7 +219,7 @@ class HelperProcess {
     std::vector<Bytes> answers(own.size());
     const JobContext context = {checkpoint_, config_};
     const auto run = [&](int64_t i) {
-      answers[static_cast<size_t>(i)] = job_answer(context, own[static_cast<size_t>(i)]);
+      answers[static_cast<size_t>(i)] = job_answer(run_job, context, own[static_cast<size_t>(i)]);
     };
     if (at_once == 1) {
       for (int64_t i = 0; i < std::ssize(own); ++i) run(i);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string hidden_name(size_t stream) { return fmt::format("hidden_{}", stream); }
+constexpr const char* kHiddenName = "hidden";
 std::string sum_name(size_t which) { return fmt::format("sum_{}", which); }
 std::string group_sum_name(size_t which) { return fmt::format("group_sum_{}", which); }
 
@@ -34,7 +34,7 @@ bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
 
 }  // namespace
 
-Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::path& work,
+Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const fs::path& work,
                                           const Settings& settings) {
   keep_freed_memory();
   const io::ModelConfig& config = inputs.config;
@@ -44,7 +44,7 @@ Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::pa
   pass.held_ = std::make_unique<Held>();
   pass.held_->rotary = model::rotary_embedding(config);
   pass.held_->cache = inputs.backend.make_kv_cache(
-      {1, config.num_key_value_heads, config.head_dim, inputs.text.longest()});
+      {1, config.num_key_value_heads, config.head_dim, inputs.text->longest()});
   pass.num_layers_ = config.num_hidden_layers;
   pass.hidden_size_ = config.hidden_size;
   if (settings.sums.empty()) {
@@ -55,14 +55,11 @@ Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::pa
   for (const auto& sequence : pass.sequences()) {
     pass.first_row_.push_back(pass.first_row_.back() + std::ssize(sequence));
   }
-  // The hidden states of all of the text stay in memory, in every stream, so that each layer's
-  // weights are read once.
-  for (int64_t i = 0; i < settings.streams; ++i) {
-    pass.hidden_.emplace_back(pass.first_row_.back(), config.hidden_size);
-  }
+  // The hidden states of all of the text stay in memory, so that each layer's weights are read
+  // once.
+  pass.hidden_ = Matrix(pass.first_row_.back(), config.hidden_size);
   if (!pass.load()) NMM_TRY(pass.embed());
-  inputs.progress.start(settings.label,
-                        pass.num_layers_ * settings.stages * std::ssize(pass.sequences()));
+  inputs.progress.start(settings.label, pass.num_layers_ * std::ssize(pass.sequences()));
   return pass;
 }
 
@@ -71,11 +68,7 @@ Status LayerwisePass::embed() {
   NMM_ASSIGN(const TensorView table,
              checkpoint.require(model::tensor_prefix(checkpoint) + "embed_tokens.weight",
                                 {inputs_.config.vocab_size, hidden_size_}));
-  for (size_t stream = 0; stream < hidden_.size(); ++stream) {
-    for (size_t s = 0; s < sequences().size(); ++s) {
-      model::embed(table, sequences()[s], hidden(stream, s));
-    }
-  }
+  for (size_t s = 0; s < sequences().size(); ++s) model::embed(table, sequences()[s], hidden(s));
   embedded_ = true;
   return {};
 }
@@ -84,46 +77,44 @@ fs::path LayerwisePass::state_path(const fs::path& work, const std::string& name
   return work / (name + ".safetensors");
 }
 
-MutableMatrixView LayerwisePass::hidden(size_t stream, size_t sequence) {
+MutableMatrixView LayerwisePass::hidden(size_t sequence) {
   const int64_t first = first_row_.at(sequence);
-  return hidden_.at(stream).view().row_range(first, first_row_.at(sequence + 1) - first);
+  return hidden_.view().row_range(first, first_row_.at(sequence + 1) - first);
 }
 
-// A stage that was broken off between two sequences is finished by this process alone.
-Status LayerwisePass::run_stage(const Stage& stage) {
+// This process alone finishes a layer that was broken off between two sequences.
+Status LayerwisePass::visit(const LayerVisit& layer_visit) {
   const VisitContext context = {inputs_.checkpoint, inputs_.config, inputs_.backend, held_->rotary,
                                 *held_->cache};
-  const auto visit = make_visit(context, stage);
-  if (inputs_.others != nullptr && sequence_ == 0) return run_with_others(stage, visit);
+  const auto visit = make_visit(context, layer_visit);
+  if (inputs_.others != nullptr && sequence_ == 0) return visit_with_others(layer_visit, visit);
   if (!visit.ok()) return visit.error();
   for (const SequenceGroup& group : groups_) {
     while (sequence_ < group.end) {
       if (interrupted()) return stop();
-      if (stage.gathers && group_sums_.empty()) group_sums_ = zero_sums();
+      if (group_sums_.empty()) group_sums_ = zero_sums();
       visit_next(**visit);
-      if (stage.gathers && sequence_ == group.end) close_group();
+      if (sequence_ == group.end) close_group();
     }
   }
   return interrupted() ? stop() : Status();
 }
 
-Status LayerwisePass::run_with_others(const Stage& stage,
-                                      const Result<std::unique_ptr<SequenceVisit>>& visit) {
+Status LayerwisePass::visit_with_others(const LayerVisit& layer_visit,
+                                        const Result<std::unique_ptr<SequenceVisit>>& visit) {
   DataParallel& others = *inputs_.others;
   if (!others_have_) {
-    others.open_pass(
-        {&sequences(), embedded_ ? nullptr : &hidden_, settings_.streams, settings_.sums});
+    others.open_pass({&sequences(), embedded_ ? nullptr : &hidden_, settings_.sums});
     others_have_ = true;
   }
-  NMM_TRY(others.begin_stage(stage, visit.ok() ? Status() : Status(visit.error())));
+  NMM_TRY(others.begin_visit(layer_visit, visit.ok() ? Status() : Status(visit.error())));
   embedded_ = false;
   const auto processes = static_cast<size_t>(others.processes());
   for (size_t group = 0; group < groups_.size(); group += processes) {
     others.begin_round(!interrupted());
     if (interrupted()) return stopped();
-    if (stage.gathers && group_sums_.empty()) group_sums_ = zero_sums();
+    if (group_sums_.empty()) group_sums_ = zero_sums();
     for (sequence_ = groups_[group].first; sequence_ < groups_[group].end;) visit_next(**visit);
-    if (!stage.gathers) continue;
     close_group();
     others.add_sums(group, groups_.size(), sums_);
   }
@@ -134,11 +125,7 @@ Status LayerwisePass::run_with_others(const Stage& stage,
 }
 
 void LayerwisePass::visit_next(SequenceVisit& visit) {
-  std::vector<MutableMatrixView> streams;
-  for (size_t stream = 0; stream < hidden_.size(); ++stream) {
-    streams.push_back(hidden(stream, sequence_));
-  }
-  visit.visit({streams, group_sums_});
+  visit.visit({hidden(sequence_), group_sums_});
   ++sequence_;
   report();
 }
@@ -158,21 +145,11 @@ void LayerwisePass::close_group() {
   }
 }
 
-// A layer has several stages where a matrix must be compressed before the next one's input is
-// known. Sums are of one stage.
-void LayerwisePass::next_stage() {
-  ++stage_;
-  sequence_ = 0;
-  clear_sums();
-  report();
-}
-
 // A layer is the unit that an interruption costs at most: its state is saved here, and between two
 // sequences when interrupted.
 Status LayerwisePass::next_layer() {
   inputs_.checkpoint.release_pages();  // else all that was read counts as memory in use
   ++layer_;
-  stage_ = 0;
   sequence_ = 0;
   clear_sums();
   report();
@@ -200,8 +177,7 @@ Error LayerwisePass::stopped() const {
 }
 
 void LayerwisePass::report() {
-  inputs_.progress.update((layer_ * settings_.stages + stage_) * std::ssize(sequences()) +
-                              static_cast<int64_t>(sequence_),
+  inputs_.progress.update(layer_ * std::ssize(sequences()) + static_cast<int64_t>(sequence_),
                           fmt::format("layer {}", std::min(layer_, num_layers_ - 1)));
 }
 
@@ -219,28 +195,22 @@ std::vector<DoubleMatrix> LayerwisePass::zero_sums() const {
 // fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
 Status LayerwisePass::save() const {
   std::vector<io::TensorSpec> specs;
-  const Shape hidden = {first_row_.back(), hidden_size_};
   for (size_t i = 0; i < sums_.size(); ++i) {
     specs.push_back({sum_name(i), DType::kF64, settings_.sums[i]});
   }
   for (size_t i = 0; i < group_sums_.size(); ++i) {
     specs.push_back({group_sum_name(i), DType::kF64, settings_.sums[i]});
   }
-  for (size_t i = 0; i < hidden_.size(); ++i) {
-    specs.push_back({hidden_name(i), DType::kF32, hidden});
-  }
+  specs.push_back({kHiddenName, DType::kF32, {first_row_.back(), hidden_size_}});
   NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
                               state_path(work_, settings_.name), specs,
                               {{"layer", std::to_string(layer_)},
-                               {"stage", std::to_string(stage_)},
                                {"sequence", std::to_string(sequence_)},
                                {"sums", std::to_string(sums_.size())},
                                {"group_sums", std::to_string(group_sums_.size())}}));
   for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
   for (const DoubleMatrix& sum : group_sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
-  for (const Matrix& rows : hidden_) {
-    NMM_TRY(writer.append(bytes_of(rows, rows.rows() * rows.columns())));
-  }
+  NMM_TRY(writer.append(bytes_of(hidden_, hidden_.rows() * hidden_.columns())));
   return writer.finish();
 }
 
@@ -256,15 +226,13 @@ bool LayerwisePass::load() {
     const auto found = file->metadata().find(key);
     return found == file->metadata().end() ? -1 : std::atoll(found->second.c_str());
   };
-  const int64_t layer = number("layer"), stage = number("stage"), sequence = number("sequence");
+  const int64_t layer = number("layer"), sequence = number("sequence");
   const int64_t count = std::ssize(settings_.sums);
   const auto all_or_none = [count](int64_t sums) { return sums == 0 || sums == count; };
-  bool ours = layer >= 0 && layer < num_layers_ && stage >= 0 && stage < settings_.stages &&
-              sequence >= 0 && sequence <= std::ssize(sequences()) && all_or_none(number("sums")) &&
-              all_or_none(number("group_sums"));
-  for (size_t i = 0; ours && i < hidden_.size(); ++i) {
-    ours = has(*file, hidden_name(i), DType::kF32, {first_row_.back(), hidden_size_});
-  }
+  const bool ours = layer >= 0 && layer < num_layers_ && sequence >= 0 &&
+                    sequence <= std::ssize(sequences()) && all_or_none(number("sums")) &&
+                    all_or_none(number("group_sums")) &&
+                    has(*file, kHiddenName, DType::kF32, {first_row_.back(), hidden_size_});
   if (!ours) return false;
   std::vector<DoubleMatrix> sums, group_sums;
   if (!load_sums(*file, sum_name, number("sums"), sums) ||
@@ -273,12 +241,8 @@ bool LayerwisePass::load() {
   }
   sums_ = std::move(sums);
   group_sums_ = std::move(group_sums);
-  for (size_t i = 0; i < hidden_.size(); ++i) {
-    to_floats(file->tensors().at(hidden_name(i)), 0, first_row_.back() * hidden_size_,
-              hidden_[i].data());
-  }
+  to_floats(file->tensors().at(kHiddenName), 0, first_row_.back() * hidden_size_, hidden_.data());
   layer_ = layer;
-  stage_ = stage;
   sequence_ = static_cast<size_t>(sequence);
   return true;
 }

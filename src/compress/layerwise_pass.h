@@ -1,14 +1,12 @@
 #pragma once
-// The way of a calibration text through a model: layer by layer, each in one or more stages, each
-// of them over all sequences. It can stop between two sequences and go on from there later,
-// exactly.
+// Runs a calibration text through a model layer by layer, each layer over all sequences. A pass can
+// stop between two sequences, and a later run goes on from there with the same bits.
 //
-// In memory: the hidden states of all sequences, as many streams of them as the caller wants, the
-// sums that a stage gathers and, of a text of several groups (sequence_groups.h), those of one
-// group. H hidden_size.
+// In memory: the hidden states of all sequences, the sums that the visits of a layer gather and, of
+// a text of several groups (sequence_groups.h), the sums of one group. H hidden_size.
 //
-// With other processes each has its share of the sequences. Then a pass stops between two layers
-// only: what a stage has done is spread over all of them.
+// With other processes each has its share of the sequences. Such a pass stops between two layers
+// only, because the hidden states of a layer are spread over all processes.
 
 #include <filesystem>
 #include <memory>
@@ -31,29 +29,26 @@ class LayerwisePass {
   struct Settings {
     std::string name;              // of the state file in the work folder: NAME.safetensors
     std::string label;             // of the progress bar
-    int64_t stages = 1;            // per layer
-    int64_t streams = 1;           // of hidden states
     std::vector<Shape> sums = {};  // of two dimensions each; empty: two [H, H]
   };
 
-  // Goes on from the state in `work` if there is one, else begins with the embedded text in every
-  // stream. What `inputs` refer to must outlive the pass.
-  static Result<LayerwisePass> open(const PassInputs& inputs, const std::filesystem::path& work,
-                                    const Settings& settings);
+  // Goes on from the state in `work` if there is one, else begins with the embedded text. What
+  // `inputs` refer to must outlive the pass.
+  static Result<LayerwisePass> open(const CompressionInputs& inputs,
+                                    const std::filesystem::path& work, const Settings& settings);
   static std::filesystem::path state_path(const std::filesystem::path& work,
                                           const std::string& name);
 
   int64_t layer() const { return layer_; }
-  int64_t stage() const { return stage_; }
   bool done() const { return layer_ == num_layers_; }
-  // Once a stage that gathers has seen all sequences.
+  // Complete once visit() has seen all sequences.
   DoubleMatrix& sum(size_t which) { return sums_.at(which); }
 
-  // Visits the sequences that this stage has not seen. Interrupted: saves the state.
-  Status run_stage(const Stage& stage);
-
-  void next_stage();    // with new sums
-  Status next_layer();  // the same, and saves the state; after the last layer deletes it
+  // Visits the sequences of the current layer that are not visited yet. An interrupt saves the
+  // state.
+  Status visit(const LayerVisit& layer_visit);
+  // Clears the sums and saves the state, or deletes the saved state after the last layer.
+  Status next_layer();
 
  private:
   // What visits refer to, at one place however often the pass is moved.
@@ -61,14 +56,15 @@ class LayerwisePass {
     ops::RotaryEmbedding rotary;
     std::unique_ptr<ops::KvCache> cache;
   };
-  explicit LayerwisePass(const PassInputs& inputs) : inputs_(inputs) {}
+  explicit LayerwisePass(const CompressionInputs& inputs) : inputs_(inputs) {}
   const std::vector<std::vector<text::TokenId>>& sequences() const {
-    return inputs_.text.sequences;
+    return inputs_.text->sequences;
   }
-  MutableMatrixView hidden(size_t stream, size_t sequence);  // [tokens of the sequence, H]
+  MutableMatrixView hidden(size_t sequence);  // [tokens of the sequence, H]
   Status embed();
   void visit_next(SequenceVisit& visit);
-  Status run_with_others(const Stage& stage, const Result<std::unique_ptr<SequenceVisit>>& visit);
+  Status visit_with_others(const LayerVisit& layer_visit,
+                           const Result<std::unique_ptr<SequenceVisit>>& visit);
   void close_group();
   Status stop() const;
   Error stopped() const;
@@ -80,16 +76,16 @@ class LayerwisePass {
   bool load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t), int64_t count,
                  std::vector<DoubleMatrix>& sums) const;
 
-  PassInputs inputs_;
+  CompressionInputs inputs_;
   std::filesystem::path work_;
   Settings settings_;
   std::unique_ptr<Held> held_;
   int64_t num_layers_ = 0, hidden_size_ = 0;
   std::vector<int64_t> first_row_;  // of every sequence, and the end
   std::vector<SequenceGroup> groups_;
-  int64_t layer_ = 0, stage_ = 0;
+  int64_t layer_ = 0;
   size_t sequence_ = 0;
-  std::vector<Matrix> hidden_;
+  Matrix hidden_;  // of all sequences, one after the other
   // Of the groups that are complete; empty: there is none yet. And of the one that is not.
   std::vector<DoubleMatrix> sums_, group_sums_;
   bool embedded_ = false;     // hidden_ is the embedding still

@@ -235,6 +235,16 @@ Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
   return SymmetricEigen{std::move(values), std::move(a)};
 }
 
+// G = V Λ Vᵀ gives S = V √Λ. Rounding makes small eigenvalues slightly negative; they are 0.
+Result<DoubleMatrix> whitening_root(DoubleMatrix gram) {
+  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram)));
+  for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
+    const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
+    eigen.vectors.scale_column(j, std::sqrt(value));
+  }
+  return std::move(eigen.vectors);
+}
+
 Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a) {
   NMM_CHECK(a.rows() == a.columns());
   const int n = as_int(a.rows());
@@ -325,6 +335,10 @@ std::vector<double> diagonal(const DoubleMatrix& a) {
   std::vector<double> out;
   for (int64_t j = 0; j < std::min(a.rows(), a.columns()); ++j) out.push_back(a(j, j));
   return out;
+}
+
+void add_to_diagonal(double value, DoubleMatrix& a) {
+  for (int64_t j = 0; j < a.columns(); ++j) a(j, j) += value;
 }
 
 // Block by block, since one of the two sides is read or written across its columns.

@@ -70,6 +70,7 @@ DoubleMatrix transposed(const DoubleMatrix& a);
 DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
 void add(const DoubleMatrix& a, DoubleMatrix& sum);
 std::vector<double> diagonal(const DoubleMatrix& a);
+void add_to_diagonal(double value, DoubleMatrix& a);
 // Copies what is below the diagonal above it.
 void mirror_lower_triangle(DoubleMatrix& a);
 
@@ -80,6 +81,8 @@ struct SymmetricEigen {
 // Reads the lower triangle.
 Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a);
 Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a);  // descending
+// S [n, n] with S·Sᵀ = gram: eigenvectors times √eigenvalue, negative eigenvalues taken as 0.
+Result<DoubleMatrix> whitening_root(DoubleMatrix gram);
 
 struct Svd {
   DoubleMatrix left;           // [m, k], k = min(m, n)

@@ -11,7 +11,7 @@
 // WikiText-2 and C4, and what predicted sizes have: a tenth of the parameters gone .076 and .109
 // (.120, .127), a fifth .200 and .277 (.243, .285), three tenths .388 and .475 (.382, .464), half
 // .814 and .935 (.738, .852): where much goes, losses of single layers no longer add up, and
-// shape_model.h keeps the predicted sizes. Factors to a power below one, a second round at the
+// shape_choice.h keeps the predicted sizes. Factors to a power below one, a second round at the
 // corrected sizes, and rounds that make one layer of the narrowed model whole again chose no better
 // (docs/quality.md).
 

@@ -27,17 +27,4 @@ class MlpHalf {
   std::unique_ptr<ops::Mlp> mlp_;
 };
 
-// What the hidden states of a sequence, [M, H], were and are when a part of the model is replaced.
-struct StreamPair {
-  MutableMatrixView dense, compressed;
-};
-// The dense stream passes `layer`, the compressed one its attention only, because its MLP does not
-// exist yet. With x and x̂ what the MLP reads in the two: gram += Σ x̂ x̂ᵀ, cross += Σ x x̂ᵀ.
-void gather_mlp_inputs(const model::DecoderLayer& layer, const MlpHalf& half,
-                       const ops::RotaryEmbedding& rotary, ops::KvCache* cache,
-                       const StreamPair& streams, DoubleMatrix& gram, DoubleMatrix& cross);
-
-// a - b.
-Matrix difference(ConstMatrixView a, ConstMatrixView b);
-
 }  // namespace neuronmm::compress

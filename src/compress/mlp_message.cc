@@ -72,4 +72,27 @@ ops::LinearWeight ReceivedMlp::linear(MessageReader& in, const ops::LinearWeight
   return weight;
 }
 
+void put_statistics(const MlpStatistics& statistics, MessageWriter& out) {
+  out.put(statistics.in);
+  out.put(statistics.neurons);
+  out.put(statistics.gate_slope);
+  out.put(statistics.up_slope);
+  out.put(statistics.residual);
+}
+
+// The elements of a braced list are evaluated in their order.
+MlpStatistics read_statistics(MessageReader& in) {
+  return {in.matrix(), in.matrix(), in.matrix(), in.matrix(), in.matrix()};
+}
+
+void put_metric(const MlpMetric& metric, MessageWriter& out) {
+  out.put(metric.out);
+  out.put(metric.gate);
+  out.put(metric.up);
+}
+
+MlpMetric read_metric(MessageReader& in) {
+  return {in.matrix(), in.values<double>(), in.values<double>()};
+}
+
 }  // namespace neuronmm::compress

@@ -5,6 +5,8 @@
 #include <deque>
 
 #include "compress/message.h"
+#include "compress/mlp_metric.h"
+#include "compress/mlp_statistics.h"
 #include "ops/weights.h"
 
 namespace neuronmm::compress {
@@ -27,5 +29,11 @@ class ReceivedMlp {
   ops::MlpWeight weight_;
   std::deque<std::vector<std::byte>> held_;
 };
+
+// What a process is told of a layer's MLP beside its weights.
+void put_statistics(const MlpStatistics& statistics, MessageWriter& out);
+MlpStatistics read_statistics(MessageReader& in);
+void put_metric(const MlpMetric& metric, MessageWriter& out);
+MlpMetric read_metric(MessageReader& in);
 
 }  // namespace neuronmm::compress

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compress/factorize.h"
+#include "compress/factor_rounding.h"
 #include "compress/map_refit.h"
 
 namespace neuronmm::compress {

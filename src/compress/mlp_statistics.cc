@@ -182,7 +182,7 @@ class StatisticsVisit : public SequenceVisit {
 
   void visit(const SequenceState& state) override {
     sums_ = state.sums;
-    const MutableMatrixView hidden = state.streams[0];
+    const MutableMatrixView hidden = state.hidden;
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
     mlp_.apply(hidden, sums_);
@@ -204,17 +204,17 @@ class StatisticsVisit : public SequenceVisit {
   std::span<DoubleMatrix> sums_;  // of the visit that runs
 };
 
-Stage statistics_stage(int64_t layer, Gathered what) {
+LayerVisit statistics_visit(int64_t layer, Gathered what) {
   MessageWriter arguments;
   arguments.put(what);
-  return {.kind = StageKind::kStatistics, .layer = layer, .arguments = arguments.take()};
+  return {.kind = VisitKind::kStatistics, .layer = layer, .arguments = arguments.take()};
 }
 
 // What the pass has gathered of its layer.
-Status write_layer(const PassInputs& inputs, LayerwisePass& pass, const fs::path& work,
+Status write_layer(const CompressionInputs& inputs, LayerwisePass& pass, const fs::path& work,
                    Gathered what) {
   const io::ModelConfig& config = inputs.config;
-  const int64_t layer = pass.layer(), tokens = inputs.text.origin.tokens;
+  const int64_t layer = pass.layer(), tokens = inputs.text->origin.tokens;
   const std::string folder = inputs.checkpoint.folder().string();
   NMM_TRY(write_sums(pass, statistics_path(work, layer), mlp_means(config), kIn, tokens,
                      fmt::format("{}: the MLP of layer {}", folder, layer)));
@@ -268,23 +268,23 @@ Status check_linear_statistics(const fs::path& work, const io::ModelConfig& conf
   return check_means(head_path(work), head_means(config));
 }
 
-VisitResult make_statistics_visit(const VisitContext& context, const Stage& stage) {
-  MessageReader arguments(stage.arguments);
+VisitResult make_statistics_visit(const VisitContext& context, const LayerVisit& visit) {
+  MessageReader arguments(visit.arguments);
   const auto what = arguments.value<Gathered>();
   NMM_ASSIGN(const auto weights,
-             model::layer_weights(context.checkpoint, context.config, stage.layer));
+             model::layer_weights(context.checkpoint, context.config, visit.layer));
   NMM_ASSIGN(HeadInput head, HeadInput::load(context.checkpoint, context.config));
   return VisitResult(
-      std::make_unique<StatisticsVisit>(context, stage.layer, what, weights, std::move(head)));
+      std::make_unique<StatisticsVisit>(context, visit.layer, what, weights, std::move(head)));
 }
 
-Status gather_statistics(const PassInputs& inputs, const fs::path& work, Gathered what) {
+Status gather_statistics(const CompressionInputs& inputs, const fs::path& work, Gathered what) {
   if (all_gathered(inputs.config, work, what)) return {};
   const LayerwisePass::Settings settings = {
       .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(inputs.config, what)};
   NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, settings));
   while (!pass.done()) {
-    NMM_TRY(pass.run_stage(statistics_stage(pass.layer(), what)));
+    NMM_TRY(pass.visit(statistics_visit(pass.layer(), what)));
     NMM_TRY(write_layer(inputs, pass, work, what));
     NMM_TRY(pass.next_layer());
   }

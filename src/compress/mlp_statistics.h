@@ -50,7 +50,7 @@ Status check_linear_statistics(const std::filesystem::path& work, const io::Mode
 enum class Gathered { kMlps, kAllLinears };
 // Leaves a file per layer in `work`, and if asked for those of attention and the head; goes on from
 // what an interrupted run left.
-Status gather_statistics(const PassInputs& inputs, const std::filesystem::path& work,
+Status gather_statistics(const CompressionInputs& inputs, const std::filesystem::path& work,
                          Gathered what);
 
 }  // namespace neuronmm::compress

@@ -129,8 +129,8 @@ std::vector<std::pair<std::string, std::string>> compression_facts(
   }
   facts.emplace_back(
       record.pivoted() ? "sizes" : "ranks",
-      fmt::format("{} (multiples of {}, {}; allocation: {})", sizes_text(record, config),
-                  record.block, record.align, record.allocate));
+      fmt::format("{} (multiples of {}{}; allocation: {})", sizes_text(record, config),
+                  record.block, record.align.empty() ? "" : ", " + record.align, record.allocate));
   if (!record.form_choice.empty()) {
     facts.emplace_back("how the form was chosen", record.form_choice);
   }

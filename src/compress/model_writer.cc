@@ -1,8 +1,9 @@
 #include "compress/model_writer.h"
 
 #include "compress/codes_file.h"
+#include "compress/factors_file.h"
 #include "compress/map_refit.h"
-#include "compress/shape_model.h"
+#include "compress/narrow_layers.h"
 #include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
@@ -147,7 +148,7 @@ class SourceList {
     }
   }
   Status add_mlp(const ReplacedMlp& mlp) {
-    const fs::path path = shaped_path(model_.work.path(), mlp.layer);
+    const fs::path path = narrowed_path(model_.work, mlp.layer);
     NMM_ASSIGN(const auto shaped, io::SafetensorsFile::open_checked(path));
     for (const auto& [name, tensor] : shaped.tensors()) {
       add({mlp.prefix + name, tensor.dtype, tensor.shape},
@@ -170,7 +171,7 @@ class SourceList {
     const auto add_factor = [&](std::string_view ending, Shape shape, const char* factor) {
       add({replaced.stem + std::string(ending), dtype, std::move(shape)},
           [&work = model_.work, &matrix, factor](const TensorSource::Use& use) -> Status {
-            NMM_ASSIGN(const auto file, work.open_factors(matrix.layer, matrix.matrix));
+            NMM_ASSIGN(const auto file, open_factors(work, matrix.layer, matrix.matrix));
             return use(file.tensors().at(factor));
           });
     };

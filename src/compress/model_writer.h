@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "compress/plan.h"
 #include "compress/smoothing.h"
-#include "compress/staged_work.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 #include "io/shards.h"
@@ -19,12 +18,12 @@
 namespace neuronmm::compress {
 
 // Matrices with a rank have their factors in `work`; in the checkpoint they are dense, or factors
-// of the same rank. Or all MLPs lie there whole (shape_model.h) and replace dense ones.
+// of the same rank. Or all MLPs lie there whole (narrow_layers.h) and replace dense ones.
 struct ModelSource {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
   const std::vector<MatrixPlan>& matrices;
-  const StagedWork& work;
+  const std::filesystem::path& work;
   bool whole_mlps = false;
   TensorScales scales = {};  // of tensors that are not in `work`
   // The folder of the codes of all linear tensors (codes_file.h), for a quantized model; empty:

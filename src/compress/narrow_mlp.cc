@@ -4,7 +4,9 @@
 #include <map>
 
 #include "base/threads.h"
-#include "compress/factorize.h"
+#include "compress/factor_rounding.h"
+#include "compress/fewer_neurons.h"
+#include "compress/pivoting.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -147,9 +149,9 @@ NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored) {
     }
     const DoubleMatrix& map = by_name.at(which + "_pivot_proj.weight")->values;
     const std::vector<int32_t>& index = pivots->second->numbers;
-    Factors factors = which == "down"
-                          ? Factors{expanded(index, map), weight, {}}
-                          : Factors{weight, transposed(expanded(index, transposed(map))), {}};
+    FactorPair factors = which == "down"
+                             ? FactorPair{expanded(index, map), weight}
+                             : FactorPair{weight, transposed(expanded(index, transposed(map)))};
     if (const auto* const format = std::get_if<LowBitFormat>(&stored)) {
       factors = fit_to_rounded(std::move(factors.v_t), std::move(factors.u_t), *format);
     }

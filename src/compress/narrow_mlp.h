@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compress/predicted_loss.h"
+#include "compress/dense_mlp.h"
+#include "compress/mlp_metric.h"
+#include "compress/mlp_statistics.h"
+#include "compress/stored_format.h"
 #include "io/model_config.h"
 
 namespace neuronmm::compress {

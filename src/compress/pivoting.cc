@@ -72,10 +72,6 @@ double ridge_of(const DoubleMatrix& matrix, double share) {
   return median > 0.0 ? share * median : 1.0;
 }
 
-void add_to_diagonal(double value, DoubleMatrix& matrix) {
-  for (int64_t j = 0; j < matrix.columns(); ++j) matrix(j, j) += value;
-}
-
 DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
   return multiply(a, Transpose::kNo, b, Transpose::kNo);
 }
@@ -202,11 +198,6 @@ Result<std::vector<double>> input_losses(const DoubleMatrix& square, const Doubl
   return losses_of_ranks(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
 }
 
-Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights,
-                                         const DoubleMatrix& root) {
-  return input_losses(weighted_square(weights), root);
-}
-
 // The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square and R the eigenvectors of
 // Sᵀ·B·S. After the rounding of d the weights are fitted to what it has become.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
@@ -225,12 +216,6 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
     out.weights_t.push_back(fit_input(*weight.w_t, out, fit));
   }
   return out;
-}
-
-Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
-                                          const DoubleMatrix& metric_root) {
-  return losses_of_ranks(
-      multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
 }
 
 // The best column space is that of C·R·L_r, where L are the eigenvectors of Rᵀ·C·R. With the

@@ -47,10 +47,7 @@ struct InputWeight {
 // Σ over the weights of w_tᵀ·diag(row_weights)·w_t, [K, K].
 DoubleMatrix weighted_square(const std::vector<InputWeight>& weights);
 // Half the sum of the discarded squared singular values at every rank: loss[r], r = 0 ... K, of the
-// weights together. `root` [K, K], S·Sᵀ = G, the mean over tokens of x·xᵀ.
-Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights,
-                                         const DoubleMatrix& root);
-// The same of their weighted square.
+// weights whose weighted_square() is `square`. `root` [K, K], S·Sᵀ = G, the mean over tokens of x·xᵀ.
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root);
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,
@@ -63,13 +60,11 @@ struct NarrowOutput {
   DoubleMatrix w_t;            // [r, K], to be rounded
   double largest = 0.0;        // |c|
 };
-// Errors e of y cost eᵀ·metric·e / 2. `metric_root` [N, N], R·Rᵀ = metric; `gram_out` the mean over
-// tokens of y·yᵀ.
-Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
-                                          const DoubleMatrix& metric_root);
 // loss[r] = half the sum of the eigenvalues behind the r largest, of metric_rootᵀ·gram_out·
 // metric_root or what else an error is measured by; reads the lower triangle.
 Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies);
+// Errors e of y cost eᵀ·metric·e / 2. `metric_root` [N, N], R·Rᵀ = metric; `gram_out` is the mean
+// over tokens of y·yᵀ.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
                                    int64_t rank, const StoredFormat& stored);

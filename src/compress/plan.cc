@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 
@@ -67,78 +66,21 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
       fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
                   plan.in_features, plan.out_features);
   if (plan.rank == 0) {
-    return fail(
-        "{}: ratio {} with block {} and align {} gives rank 0; use a smaller ratio, a smaller "
-        "block, align ceil, or leave this matrix dense",
-        where, rule.ratio, rule.block, align_name(rule.align));
+    return fail("{}: ratio {} with block {} gives rank 0; use a smaller ratio or a smaller block",
+                where, rule.ratio, rule.block);
   }
   if (!saves_parameters(plan.in_features, plan.out_features, plan.rank)) {
     const double k = static_cast<double>(plan.in_features);
     const double n = static_cast<double>(plan.out_features);
     return fail(
-        "{}: ratio {} with block {} and align {} gives rank {}, which saves nothing (break-even "
-        "is {:.1f}); use a larger ratio, align floor, a smaller block, or leave this matrix dense",
-        where, rule.ratio, rule.block, align_name(rule.align), plan.rank, k * n / (k + n));
+        "{}: ratio {} with block {} gives rank {}, which saves nothing (break-even is {:.1f}); use "
+        "a larger ratio or a smaller block",
+        where, rule.ratio, rule.block, plan.rank, k * n / (k + n));
   }
   return {};
 }
 
 }  // namespace
-
-std::string_view matrix_name(MlpMatrix matrix) {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return "gate";
-    case MlpMatrix::kUp:
-      return "up";
-    case MlpMatrix::kDown:
-      break;
-  }
-  return "down";
-}
-
-const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return mlp.gate;
-    case MlpMatrix::kUp:
-      return mlp.up;
-    case MlpMatrix::kDown:
-      break;
-  }
-  return mlp.down;
-}
-
-bool MatrixSet::has(MlpMatrix matrix) const {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return gate;
-    case MlpMatrix::kUp:
-      return up;
-    case MlpMatrix::kDown:
-      break;
-  }
-  return down;
-}
-
-Result<MatrixSet> parse_matrix_set(std::string_view names) {
-  MatrixSet set{false, false, false};
-  for (size_t first = 0; first <= names.size();) {
-    const size_t comma = std::min(names.find(',', first), names.size());
-    const std::string_view name = names.substr(first, comma - first);
-    if (name == "gate") {
-      set.gate = true;
-    } else if (name == "up") {
-      set.up = true;
-    } else if (name == "down") {
-      set.down = true;
-    } else {
-      return fail("expected a list of gate, up, down such as \"gate,up\", found \"{}\"", names);
-    }
-    first = comma + 1;
-  }
-  return set;
-}
 
 // Three matrices per layer, in the order of MlpMatrix.
 const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
@@ -216,10 +158,9 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
   return plan;
 }
 
-double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only) {
+double kept_share(const Plan& plan, const RankRule& rule) {
   int64_t kept = 0, all = 0;
   for (const MlpMatrix which : kMlpMatrices) {
-    if (!only.has(which)) continue;
     const MatrixPlan& matrix = plan.of(0, which);
     const int64_t k = matrix.in_features, n = matrix.out_features;
     kept += aligned_rank(k, n, rule) * (k + n);
@@ -228,10 +169,9 @@ double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only) {
   return all == 0 ? 1.0 : static_cast<double>(kept) / static_cast<double>(all);
 }
 
-std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet only,
-                                   double tolerance) {
+std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, double tolerance) {
   for (rule.block /= 2; rule.block >= 1; rule.block /= 2) {
-    const double missed = kept_share(plan, rule, only) - (1.0 - rule.ratio);
+    const double missed = kept_share(plan, rule) - (1.0 - rule.ratio);
     if (std::abs(missed) <= tolerance) return rule.block;
   }
   return std::nullopt;
@@ -243,18 +183,16 @@ Status check_uncompressed(const io::ModelConfig& config, const std::string& sour
               source, config.compression->method, config.compression->ratio);
 }
 
-Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
+Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule,
                        const WeightFormats& weights, const std::string& source) {
   NMM_TRY(check_uncompressed(config, source));
   std::vector<int64_t> ranks;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     for (const MlpMatrix which : kMlpMatrices) {
-      ranks.push_back(0);
-      if (!only.has(which)) continue;
       MatrixPlan matrix = dense_matrix(config, layer, which, weights);
       matrix.rank = aligned_rank(matrix.in_features, matrix.out_features, rule);
       NMM_TRY(check_rank(matrix, rule, source));
-      ranks.back() = matrix.rank;
+      ranks.push_back(matrix.rank);
     }
   }
   return plan_of_ranks(config, ranks, weights);

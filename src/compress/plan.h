@@ -2,34 +2,19 @@
 // What a compression will do, known from config.json alone: every MLP matrix with its rank and
 // size, and the whole model before and after. Letters: K in-features, N out-features, r rank.
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "compress/form.h"
+#include "compress/mlp_matrix.h"
 #include "compress/quantized_formats.h"
 #include "compress/rank.h"
 #include "io/model_config.h"
-#include "ops/weights.h"
 
 namespace neuronmm::compress {
-
-enum class MlpMatrix { kGate, kUp, kDown };
-inline constexpr std::array kMlpMatrices = {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown};
-std::string_view matrix_name(MlpMatrix matrix);  // "gate", "up", "down"
-const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix);
-
-// Which matrices of every layer are to be compressed.
-struct MatrixSet {
-  bool gate = true, up = true, down = true;
-  bool has(MlpMatrix matrix) const;
-};
-// A comma-separated list: "gate,up,down".
-Result<MatrixSet> parse_matrix_set(std::string_view names);
 
 struct MatrixPlan {
   int64_t layer = 0;
@@ -51,14 +36,13 @@ struct Plan {
   std::vector<io::MlpShape> ranks() const;
 };
 
-// The share of the parameters of the matrices in `only` that the rule's ranks keep, for the sizes
-// of this plan's first layer (all layers are alike).
-double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only);
+// The share of the MLPs' parameters that the rule's ranks keep, for the sizes of this plan's first
+// layer (all layers are alike).
+double kept_share(const Plan& plan, const RankRule& rule);
 
 // The largest of half, a quarter ... of the rule's block at which that share is within `tolerance`
 // of the 1 - ratio that was asked for; nothing where not even single ranks are.
-std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet only,
-                                   double tolerance);
+std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, double tolerance);
 
 // The plan of these ranks, three per layer: gate, up, down; 0: stays dense.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
@@ -72,9 +56,9 @@ Status check_uncompressed(const io::ModelConfig& config, const std::string& sour
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
                     const WeightFormats& weights);
 
-// The same rank, by `rule`, for all matrices in `only`. Refused: a rank of 0, a rank at or above
+// The same rank, by `rule`, for all matrices. Refused: a rank of 0, a rank at or above
 // break-even, and a model that is compressed already. `source` is what messages call the model.
-Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
+Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule,
                        const WeightFormats& weights, const std::string& source);
 
 }  // namespace neuronmm::compress

@@ -6,20 +6,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compress/dense_mlp.h"
 #include "compress/mlp_metric.h"
 #include "compress/mlp_statistics.h"
-#include "compress/pivoting.h"
-#include "ops/weights.h"
 
 namespace neuronmm::compress {
-
-// An MLP's dense weights in fp64, as checkpoints hold them.
-struct DenseMlp {
-  DoubleMatrix gate_t, up_t;  // [I, H]
-  DoubleMatrix down_t;        // [H, I]
-
-  static Result<DenseMlp> read(const ops::MlpWeight& mlp);  // refuses NaN and infinity
-};
 
 // Index = the size that is kept; the last one is the whole and costs nothing.
 struct PredictedLosses {
@@ -32,11 +23,5 @@ struct PredictedLosses {
 
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric);
-
-// down_t for the first k neurons of `order`, which make up for the others as well as they can
-// (Nyström; MoDeGPT, arXiv 2408.09632, section 3.2): W·C[:, k]·C[k, k]⁻¹, C the Gram matrix of the
-// neurons. [H, k].
-Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
-                                           const std::vector<int32_t>& kept);
 
 }  // namespace neuronmm::compress

@@ -10,12 +10,13 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/calibrated_rounding.h"
-#include "compress/factorize.h"
+#include "compress/calibration_input.h"
+#include "compress/factor_rounding.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
 #include "compress/model_writer.h"
-#include "compress/staged_work.h"
 #include "compress/transformers_code.h"
+#include "compress/work_folder.h"
 #include "io/checkpoint.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -67,34 +68,16 @@ std::vector<std::string> tensor_names(const io::Checkpoint& checkpoint) {
   return names;
 }
 
-// What a text says of the model, opened and checked before anything is written.
-struct RoundingText {
-  std::optional<CalibrationSequences> sequences;
-  std::optional<SavedStatistics> statistics;
-
-  const GramOrigin* origin() const {
-    if (sequences) return &sequences->origin;
-    return statistics ? &statistics->origin() : nullptr;
+Status check_request(const QuantizeRequest& request) {
+  std::error_code ignored;
+  if (!request.statistics.empty() && fs::weakly_canonical(request.statistics, ignored) ==
+                                         fs::weakly_canonical(request.out, ignored)) {
+    return fail("{}: expected different folders for the model and the statistics",
+                request.out.string());
   }
-};
-
-Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Checkpoint& checkpoint,
-                                   const io::ModelConfig& config, Progress& progress) {
-  RoundingText text;
   const bool by_text = request.smooth || request.rounding == Rounding::kGptq;
-  if (by_text && !request.calibration && request.statistics.empty()) {
-    return fail("rounding by Gram matrices, and smoothing, need a calibration text or statistics");
-  }
-  if (request.calibration) {
-    NMM_ASSIGN(text.sequences,
-               encoded_calibration(*request.calibration, request.model, config, progress));
-  }
-  if (request.statistics.empty()) return text;
-  NMM_ASSIGN(text.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
-  if (text.sequences) NMM_TRY(text.statistics->check_texts(*text.sequences));
-  progress.print(fmt::format("statistics: {} tokens, saved in {}", text.statistics->origin().tokens,
-                             request.statistics.string()));
-  return text;
+  if (!by_text || request.calibration || !request.statistics.empty()) return {};
+  return fail("rounding by Gram matrices, and smoothing, need a calibration text or statistics");
 }
 
 nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
@@ -105,7 +88,8 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
   return exceptions;
 }
 
-std::string settings_of(const QuantizeRequest& request, const RoundingText& text,
+// Statistics without their text are told apart by their files; those of a text by the text.
+std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
   nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
@@ -113,10 +97,10 @@ std::string settings_of(const QuantizeRequest& request, const RoundingText& text
                                      {"gptq", request.rounding == Rounding::kGptq},
                                      {"smooth", request.smooth},
                                      {"model", model_identity}};
-  if (const GramOrigin* const origin = text.origin()) {
+  if (const CalibrationOrigin* const origin = text.origin()) {
     settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};
   }
-  if (text.statistics) {
+  if (text.statistics && !text.text) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
   }
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
@@ -131,20 +115,21 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
     return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
                 name_of(matrix));
   }
-  return fit_to_rounded(std::move(second), std::move(first), format);
+  FactorPair fitted = fit_to_rounded(std::move(second), std::move(first), format);
+  return Factors{std::move(fitted.v_t), std::move(fitted.u_t), {}};
 }
 
 // Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
 // there are threads.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
-                 const TensorScales& scales, const LowBitFormat& format, const StagedWork& work,
+                 const TensorScales& scales, const LowBitFormat& format, const fs::path& work,
                  Progress& progress, const OnMatrix& on_matrix) {
   progress.start("rounding factors", std::ssize(matrices));
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(
           fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
-                      matrices.size(), work.path().parent_path().string()));
+                      matrices.size(), work.parent_path().string()));
     }
     // As many matrices at once as there are threads; what is finished is saved before an interrupt
     // is looked at.
@@ -155,9 +140,10 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
     run_on_threads(count, [&](int64_t i) {
       const LowRankMatrix& matrix = group[static_cast<size_t>(i)];
       statuses[static_cast<size_t>(i)] = [&]() -> Status {
-        if (work.finished(matrix.plan, DType::kF32)) return {};
+        if (finished_factors(work, matrix.plan, DType::kF32)) return {};
         NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint, scales, format));
-        return work.save(matrix.plan, DType::kF32, factors);
+        NMM_TRY(save_factors(work, matrix.plan, factors, format));
+        return {};
       }();
     });
     for (size_t i = 0; i < group.size(); ++i) {
@@ -206,7 +192,7 @@ class Quantizing {
  public:
   Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
              DataParallel* others, const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-             const RoundingText& text)
+             const CalibrationInput& text)
       : request_(request),
         backend_(backend),
         progress_(progress),
@@ -222,10 +208,10 @@ class Quantizing {
 
   // The folder, but for what is copied.
   Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
-               const StagedWork& work, const OnMatrix& on_matrix) {
+               const fs::path& work, const OnMatrix& on_matrix) {
     RoundedByText rounded;
     if (text_.origin() != nullptr) {
-      NMM_ASSIGN(rounded, by_text(work.path()));
+      NMM_ASSIGN(rounded, by_text(work));
     }
     std::vector<MatrixPlan> fitted;  // to each other, without a text; else all have their codes
     if (rounded.codes.empty()) {
@@ -246,16 +232,14 @@ class Quantizing {
   Result<RoundedByText> by_text(const fs::path& work) const {
     const CompressionInputs inputs = {.checkpoint = checkpoint_,
                                       .config = config_,
-                                      .plan = plan_,
-                                      .weights = std::nullopt,
                                       .backend = backend_,
-                                      .text = text_.sequences ? &*text_.sequences : nullptr,
+                                      .text = text_.text ? &*text_.text : nullptr,
                                       .progress = progress_,
                                       .others = others_};
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
-                                         .saved = text_.statistics ? &*text_.statistics : nullptr,
-                                         .save_statistics = request_.save_statistics};
+                                         .statistics = request_.statistics,
+                                         .saved = text_.statistics ? &*text_.statistics : nullptr};
     return round_by_text(inputs, rounding, quantization_, work);
   }
 
@@ -265,9 +249,8 @@ class Quantizing {
   DataParallel* others_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
-  const RoundingText& text_;
+  const CalibrationInput& text_;
   io::Quantization quantization_;
-  Plan plan_;  // none: the text runs through the model as it is
 };
 
 }  // namespace
@@ -276,12 +259,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix,
                                  DataParallel* others) {
   const fs::path& model = request.model;
-  std::error_code ignored;
-  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
-                                              fs::weakly_canonical(request.out, ignored)) {
-    return fail("{}: expected different folders for the model and the statistics",
-                request.out.string());
-  }
+  NMM_TRY(check_request(request));
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
@@ -295,14 +273,15 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
-  NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
+  NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,
+                                                           checkpoint, config, progress));
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   Quantizing run(request, backend, progress, others, checkpoint, config, text);
-  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request, text, identity,
-                                                                          run.quantization())));
-  NMM_TRY(run.write(matrices, output, work, on_matrix));
+  NMM_TRY(
+      open_work_folder(output.work(), settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(run.write(matrices, output, output.work(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,

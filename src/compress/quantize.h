@@ -24,11 +24,11 @@ struct QuantizeRequest {
   QuantizedFormats formats = {};
   Rounding rounding = Rounding::kNearest;
   bool smooth = false;  // fold factors per channel into the weights
-  // What both need beyond nearest rounding: a text, or its saved statistics (saved_statistics.h).
+  // What both need beyond nearest rounding: a text, the folder of its statistics
+  // (saved_statistics.h), or both: the folder is then made, or gets what it lacks.
   std::optional<CalibrationText> calibration = {};
   std::filesystem::path statistics = {};
-  std::filesystem::path save_statistics = {};  // those of `calibration`; empty: they are not kept
-  bool force = false;                          // replace an existing output folder
+  bool force = false;  // replace an existing output folder
 };
 
 struct QuantizeSummary {

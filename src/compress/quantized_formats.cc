@@ -2,6 +2,7 @@
 
 #include "io/quantization.h"
 #include "model/tensor_specs.h"
+#include "ops/low_bit.h"
 
 namespace neuronmm::compress {
 
@@ -68,6 +69,23 @@ std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
   std::vector<std::string> names;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) names.push_back(spec.name);
   return quantization_of(*weights, config, names);
+}
+
+// For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
+// bits, a byte per group.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding) {
+  if (!rounding) return {spec};
+  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
+  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  std::vector<io::TensorSpec> specs = {
+      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
+      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
+  if (rounding->bits != 4) return specs;
+  specs.push_back(
+      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
+  return specs;
 }
 
 }  // namespace neuronmm::compress

@@ -12,6 +12,7 @@
 #include "base/low_bit_format.h"
 #include "base/result.h"
 #include "io/model_config.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::compress {
 
@@ -52,5 +53,10 @@ io::Quantization quantization_of(const QuantizedFormats& formats, const io::Mode
 // Of one with the tensors that `config` says.
 std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
                                                 const io::ModelConfig& config);
+
+// Returns what the files of a folder hold of a tensor: itself, or its values with their scales and
+// groups.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding);
 
 }  // namespace neuronmm::compress

@@ -12,47 +12,20 @@ constexpr double kWholeTolerance = 1e-9;
 
 }  // namespace
 
-int64_t aligned(double blocks, Align align) {
+int64_t nearest_whole(double blocks) {
   const double whole = std::round(blocks);
   if (std::abs(blocks - whole) < kWholeTolerance) return static_cast<int64_t>(whole);
-  switch (align) {
-    case Align::kFloor:
-      return static_cast<int64_t>(std::floor(blocks));
-    case Align::kCeil:
-      return static_cast<int64_t>(std::ceil(blocks));
-    case Align::kNearest:
-      break;
-  }
   const double below = std::floor(blocks), rest = blocks - below;
   const bool tie = std::abs(rest - 0.5) < kWholeTolerance;
   const bool up = tie ? std::fmod(below, 2.0) != 0.0 : rest > 0.5;
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
-std::string_view align_name(Align align) {
-  switch (align) {
-    case Align::kFloor:
-      return "floor";
-    case Align::kCeil:
-      return "ceil";
-    case Align::kNearest:
-      break;
-  }
-  return "nearest";
-}
-
-Result<Align> parse_align(std::string_view name) {
-  for (const Align align : {Align::kNearest, Align::kFloor, Align::kCeil}) {
-    if (name == align_name(align)) return align;
-  }
-  return fail("alignment: expected nearest, floor or ceil, found \"{}\"", name);
-}
-
 // The rank at which r(K + N) = (1 - ratio) KN, in whole blocks.
 int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule) {
   const double k = static_cast<double>(in_features), n = static_cast<double>(out_features);
   const double blocks = k * n * (1.0 - rule.ratio) / ((k + n) * static_cast<double>(rule.block));
-  return aligned(blocks, rule.align) * rule.block;
+  return nearest_whole(blocks) * rule.block;
 }
 
 double kept_share(int64_t in_features, int64_t out_features, int64_t rank) {

@@ -10,9 +10,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Statistics alone say what a layer gains, not what the narrowed model makes of a text.
-Status check_without_text(const CompressRequest& request) {
-  if (request.error_aware || request.error_aware_if_better) {
-    return fail("error-aware needs a calibration text, which it runs through narrowed layers");
+Status check_calibration(const CompressRequest& request, const std::string& what) {
+  if (request.calibration) return {};
+  if (request.statistics.empty()) {
+    return fail("{} needs a calibration text or saved statistics", what);
   }
   if (request.allocate == Allocate::kMeasured) {
     return fail("allocate measured needs a calibration text, on which it runs narrowed layers");
@@ -20,44 +21,25 @@ Status check_without_text(const CompressRequest& request) {
   return {};
 }
 
-Status check_statistics_flags(const CompressRequest& request) {
-  if (!request.statistics.empty() && !request.save_statistics.empty()) {
-    return fail("statistics are either read from a folder or saved in one, found both");
-  }
-  if (!request.save_statistics.empty() && !request.calibration) {
-    return fail("saving statistics needs a calibration text");
-  }
-  if (!request.calibration) NMM_TRY(check_without_text(request));
+Status check_statistics(const CompressRequest& request) {
   std::error_code ignored;
-  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
-                                              fs::weakly_canonical(request.out, ignored)) {
-    return fail("{}: expected different folders for the model and the statistics",
-                request.out.string());
+  if (request.statistics.empty() || fs::weakly_canonical(request.statistics, ignored) !=
+                                        fs::weakly_canonical(request.out, ignored)) {
+    return {};
   }
-  return {};
+  return fail("{}: expected different folders for the model and the statistics",
+              request.out.string());
 }
 
 // The other forms weigh what whole MLPs lose, for which uv's ways of saving work do not exist yet.
 Status check_form(const CompressRequest& request) {
   const std::string_view form = form_name(request.form);
-  if (!request.calibration && request.statistics.empty()) {
-    return fail("form {} needs a calibration text or saved statistics", form);
+  NMM_TRY(check_calibration(request, fmt::format("form {}", form)));
+  if (request.method == Method::kSvd) {
+    return fail("form {}{} has the methods whitened and two-sided, found svd", form,
+                request.form == Form::kUv ? " with predicted allocation" : "");
   }
-  NMM_TRY(check_statistics_flags(request));
-  if (!request.gram.empty() || !request.save_gram.empty()) {
-    return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
-  }
-  if (request.method == Method::kSvd || request.method == Method::kErrorAware) {
-    return fail("form {}{} has the methods whitened and two-sided, found {}", form,
-                request.form == Form::kUv ? " with predicted allocation" : "",
-                method_name(request.method));
-  }
-  if (request.allocate == Allocate::kSensitivity) {
-    return fail("form {} allocates uniform, predicted or measured, found {}", form,
-                allocate_name(request.allocate));
-  }
-  if (request.only.gate && request.only.up && request.only.down) return {};
-  return fail("form {} compresses whole MLPs; only form uv can leave out matrices", form);
+  return {};
 }
 
 }  // namespace
@@ -66,8 +48,6 @@ std::string_view method_name(Method method) {
   switch (method) {
     case Method::kWhitened:
       return "whitened";
-    case Method::kErrorAware:
-      return "error-aware";
     case Method::kTwoSided:
       return "two-sided";
     case Method::kSvd:
@@ -78,13 +58,11 @@ std::string_view method_name(Method method) {
 
 bool narrows_mlps(const CompressRequest& request) {
   return request.form != Form::kUv || request.method == Method::kTwoSided ||
-         request.allocate == Allocate::kPredicted || request.allocate == Allocate::kMeasured;
+         request.allocate == Allocate::kPredicted;
 }
 
 std::string_view allocate_name(Allocate allocate) {
   switch (allocate) {
-    case Allocate::kSensitivity:
-      return "sensitivity";
     case Allocate::kPredicted:
       return "predicted";
     case Allocate::kMeasured:
@@ -96,55 +74,33 @@ std::string_view allocate_name(Allocate allocate) {
 }
 
 Result<Allocate> parse_allocate(std::string_view name) {
-  for (const Allocate allocate :
-       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted, Allocate::kMeasured}) {
+  for (const Allocate allocate : {Allocate::kUniform, Allocate::kPredicted, Allocate::kMeasured}) {
     if (name == allocate_name(allocate)) return allocate;
   }
-  return fail("allocate: expected uniform, predicted, measured or sensitivity, found \"{}\"", name);
+  return fail("allocate: expected uniform, predicted or measured, found \"{}\"", name);
 }
 
 Result<Method> parse_method(std::string_view name) {
-  for (const Method method :
-       {Method::kWhitened, Method::kErrorAware, Method::kSvd, Method::kTwoSided}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd, Method::kTwoSided}) {
     if (name == method_name(method)) return method;
   }
-  return fail("method: expected whitened, two-sided, error-aware or svd, found \"{}\"", name);
+  return fail("method: expected whitened, two-sided or svd, found \"{}\"", name);
 }
 
 Status check_request(const CompressRequest& request) {
   if (request.pad && request.form != Form::kNeurons) {
     return fail("zero neurons pad form neurons, found form {}", form_name(request.form));
   }
+  NMM_TRY(check_statistics(request));
   if (narrows_mlps(request)) return check_form(request);
-  if (!request.statistics.empty() || !request.save_statistics.empty()) {
+  if (request.allocate == Allocate::kMeasured && !request.calibration) {
     return fail(
-        "statistics are of forms that narrow whole MLPs; form uv has them with method two-sided or "
-        "predicted allocation, else Gram matrices");
+        "allocate measured needs a calibration text, on which it measures what every matrix is "
+        "worth; saved statistics are not enough");
   }
-  const bool text = request.calibration.has_value(), file = !request.gram.empty();
-  const bool measures = request.allocate == Allocate::kSensitivity;
-  if (measures && (!text || file)) {
-    return fail(
-        "allocate sensitivity needs a calibration text, on which it measures what every matrix is "
-        "worth; saved Gram matrices are not enough");
-  }
-  if (request.method == Method::kSvd) {
-    if (!file && request.save_gram.empty()) return {};
-    return fail("method svd neither reads nor saves Gram matrices");
-  }
-  if (request.method == Method::kErrorAware) {
-    if (text && !file && request.save_gram.empty()) return {};
-    return fail(
-        "method error-aware needs a calibration text, which it runs through the layers that it has "
-        "compressed; it neither reads nor saves the dense model's Gram matrices");
-  }
-  if (text && file) return fail("a calibration text and saved Gram matrices exclude each other");
-  if (!request.save_gram.empty() && !text) {
-    return fail("saving Gram matrices needs a calibration text");
-  }
-  if (text || file) return {};
-  return fail(
-      "method whitened needs a calibration text or saved Gram matrices; method svd needs neither");
+  if (request.method != Method::kSvd) return check_calibration(request, "method whitened");
+  if (request.statistics.empty()) return {};
+  return fail("method svd looks at no text, so that statistics have no use");
 }
 
 }  // namespace neuronmm::compress

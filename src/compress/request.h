@@ -16,52 +16,44 @@
 
 namespace neuronmm::compress {
 
-// whitened: the smallest error of each matrix's output on calibration text. error-aware: the same
-// on the activations of the compressed prefix, with the dense model's as the target. svd: the
-// smallest error of the weight itself, as the reference system's published code does.
-// two-sided: whitened, with errors of the output worth what they do to the model's predictions
-// (mlp_metric.h).
-enum class Method { kWhitened, kErrorAware, kSvd, kTwoSided };
-std::string_view method_name(Method method);  // "whitened", "error-aware", "svd", "two-sided"
+// whitened: the smallest error of each matrix's output on calibration text. svd: the smallest error
+// of the weight itself, as the reference system's published code does. two-sided: whitened, with
+// errors of the output worth what they do to the model's predictions (mlp_metric.h).
+enum class Method { kWhitened, kSvd, kTwoSided };
+std::string_view method_name(Method method);  // "whitened", "svd", "two-sided"
 Result<Method> parse_method(std::string_view name);
 
-// How the parameters that `rule` leaves are shared out: the same sizes for every layer, more for
-// those whose loss is predicted to be larger (shape_search.h), the same with losses that were
-// measured (measured_losses.h), or, of two factors per matrix, more for those whose truncation was
-// measured to hurt the model more (allocate.h).
-enum class Allocate { kUniform, kSensitivity, kPredicted, kMeasured };
+// How the parameters that `rule` leaves are shared out: the same sizes for every layer; those with
+// the least predicted loss (shape_search.h); or those with the least loss by measurements, which
+// for whole MLPs correct the predicted losses (measured_losses.h), and for two factors per matrix
+// say whose truncation hurts the model more (allocate.h).
+enum class Allocate { kUniform, kPredicted, kMeasured };
 Result<Allocate> parse_allocate(std::string_view name);
-std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", ...
+std::string_view allocate_name(Allocate allocate);  // "uniform", "predicted", "measured"
 
 struct CompressRequest {
   std::filesystem::path model, out;
   Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
-  bool error_aware = false;  // of every form but uv, which has a method for it
-  // Of either: both ways are tried, and error-aware is kept if it is better on held-out text.
-  bool error_aware_if_better = false;
   bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
-  MatrixSet only;
   WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
   // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
-  // `allocate`: what the losses are taken for. Of form mixed.
+  // `allocate`: what the losses are taken for. Of form mixed, and of form uv where it factorizes
+  // each matrix for itself: a rank of 0 leaves that matrix dense.
   std::vector<io::MlpShape> shapes;
-  // whitened: this or `gram`; error-aware and allocate by sensitivity: this; svd: only to measure
-  // what it has cost
+  // What the model runs on. Method svd needs a text only to measure what it has cost, and to
+  // allocate by measurement.
   std::optional<CalibrationText> calibration;
-  std::filesystem::path gram;       // saved Gram matrices; empty: none
-  std::filesystem::path save_gram;  // where to save those of `calibration`; empty: not
-  // Where MLPs are narrowed: the folder of saved statistics (saved_statistics.h) to read, in place
-  // of a calibration text or with the one that they are of, and the one to save them in, or to
-  // complete. Empty: none.
-  std::filesystem::path statistics, save_statistics;
+  // The folder of statistics (saved_statistics.h), in place of a calibration text or with the one
+  // that they are of: the folder is then made, or gets what it lacks. Empty: none.
+  std::filesystem::path statistics;
   bool force = false;  // replace an existing output folder
 };
 
-// Whether sizes are chosen and MLPs narrowed as a whole (shape_model.h); else each matrix is
-// factorized for itself, which only form uv can be.
+// Whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h); else
+// each matrix is factorized for itself, which only form uv can be.
 bool narrows_mlps(const CompressRequest& request);
 
 // Every combination that would leave something unused is refused: a file that is named and not read

@@ -65,9 +65,9 @@ Status check_model(const nlohmann::json& object, const std::string& source,
               source, checkpoint.folder().string(), expected, *weights);
 }
 
-Result<GramOrigin> read_origin(const nlohmann::json& object, const std::string& source) {
+Result<CalibrationOrigin> read_origin(const nlohmann::json& object, const std::string& source) {
   const io::JsonFields fields(object, source);
-  GramOrigin origin;
+  CalibrationOrigin origin;
   NMM_ASSIGN(const auto tokens, fields.integer("tokens"));
   if (!tokens) return fields.missing("tokens");
   if (*tokens < 1) return fields.wrong("tokens", "a number from 1");
@@ -113,7 +113,7 @@ fs::path SavedStatistics::losses_folder(const fs::path& folder, std::string_view
 }
 
 Status SavedStatistics::describe(const fs::path& folder, const io::Checkpoint& checkpoint,
-                                 const io::ModelConfig& config, const GramOrigin& origin) {
+                                 const io::ModelConfig& config, const CalibrationOrigin& origin) {
   ordered_json model;
   for (const ModelSize& size : kModelSizes) model[size.key] = config.*size.value;
   model["weights_xxh3"] = weights_checksum(checkpoint);
@@ -168,7 +168,9 @@ Status SavedStatistics::check_texts(const CalibrationSequences& text) const {
         folder_.string(), own.name, own.bytes, own.xxh3, found[i].name, found[i].bytes,
         found[i].xxh3);
   }
-  return {};
+  if (text.origin.tokens == origin_.tokens) return {};
+  return fail("{}: its statistics are of {} tokens of the text, the calibration text has {}",
+              folder_.string(), origin_.tokens, text.origin.tokens);
 }
 
 }  // namespace neuronmm::compress

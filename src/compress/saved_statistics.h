@@ -33,10 +33,10 @@ class SavedStatistics {
                                       const io::ModelConfig& config);
 
   const std::filesystem::path& folder() const { return folder_; }
-  const GramOrigin& origin() const { return origin_; }
+  const CalibrationOrigin& origin() const { return origin_; }
   bool has_metric() const { return has_metric_; }
   std::filesystem::path metric() const { return metric_path(folder_); }
-  // An error unless they are of these texts, by hash and size.
+  // An error unless they are of these texts, by hash and size, and of as many tokens.
   Status check_texts(const CalibrationSequences& text) const;
 
   static std::filesystem::path metric_path(const std::filesystem::path& folder);
@@ -45,11 +45,11 @@ class SavedStatistics {
                                              std::string_view method);
   // Writes statistics.json.
   static Status describe(const std::filesystem::path& folder, const io::Checkpoint& checkpoint,
-                         const io::ModelConfig& config, const GramOrigin& origin);
+                         const io::ModelConfig& config, const CalibrationOrigin& origin);
 
  private:
   std::filesystem::path folder_;
-  GramOrigin origin_;
+  CalibrationOrigin origin_;
   bool has_metric_ = false;
 };
 

@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "base/interrupt.h"
-#include "base/parallel.h"
 #include "base/threads.h"
+#include "compress/dense_reference.h"
 #include "compress/factorize.h"
 #include "compress/mlp_half.h"
 #include "model/rope.h"
 #include "model/transformer.h"
-#include "ops/divergence.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -47,10 +46,11 @@ ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::Linea
 // from there on every variant runs through dense layers.
 class SensitivityPass {
  public:
-  SensitivityPass(const CompressionInputs& inputs, int64_t block, const GramSource& grams)
+  SensitivityPass(const CompressionInputs& inputs, const Plan& plan, int64_t block,
+                  const GramSource& grams)
       : checkpoint_(inputs.checkpoint),
         config_(inputs.config),
-        plan_(inputs.plan),
+        plan_(plan),
         block_(block),
         grams_(grams),
         backend_(inputs.backend),
@@ -241,22 +241,10 @@ std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequenc
   return probes;
 }
 
-// Rows side by side, their sum in order: the result does not depend on the number of threads.
-double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
-  std::vector<double> rows(static_cast<size_t>(dense.rows));
-  parallel_for(dense.rows, [&](int64_t i) {
-    const auto columns = static_cast<size_t>(dense.columns);
-    rows[static_cast<size_t>(i)] =
-        ops::kl_divergence({dense.row(i), columns}, {other.row(i), columns});
-  });
-  double sum = 0;
-  for (const double row : rows) sum += row;
-  return sum / static_cast<double>(dense.rows);
-}
-
 Result<std::vector<MatrixSensitivity>> measure_sensitivity(const CompressionInputs& inputs,
-                                                           int64_t block, const GramSource& grams) {
-  return SensitivityPass(inputs, block, grams).run();
+                                                           const Plan& plan, int64_t block,
+                                                           const GramSource& grams) {
+  return SensitivityPass(inputs, plan, block, grams).run();
 }
 
 }  // namespace neuronmm::compress

@@ -25,13 +25,11 @@ inline constexpr int64_t kProbeTokens = 512;
 // evenly.
 std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequences& text);
 
-// Mean over rows of KL(softmax(dense) ‖ softmax(other)), in fp64; both [M, vocab_size].
-double mean_divergence(ConstMatrixView dense, ConstMatrixView other);
-
 // Of the matrices that `plan` compresses, in its order, at its ranks and at their floors. `grams`
 // are the dense model's; null: truncations are those of plain SVD. Factors are not rounded. Asks
 // interrupted() between branches; keeps nothing then.
 Result<std::vector<MatrixSensitivity>> measure_sensitivity(const CompressionInputs& inputs,
-                                                           int64_t block, const GramSource& grams);
+                                                           const Plan& plan, int64_t block,
+                                                           const GramSource& grams);
 
 }  // namespace neuronmm::compress

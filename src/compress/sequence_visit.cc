@@ -2,22 +2,16 @@
 
 namespace neuronmm::compress {
 
-VisitResult make_visit(const VisitContext& context, const Stage& stage) {
-  switch (stage.kind) {
-    case StageKind::kGrams:
-      return make_gram_visit(context, stage);
-    case StageKind::kStatistics:
-      return make_statistics_visit(context, stage);
-    case StageKind::kMlpInputs:
-      return make_mlp_inputs_visit(context, stage);
-    case StageKind::kMlpOutputs:
-      return make_mlp_outputs_visit(context, stage);
-    case StageKind::kNeurons:
-      return make_neurons_visit(context, stage);
-    case StageKind::kPassMlp:
-      return make_pass_mlp_visit(context, stage);
+VisitResult make_visit(const VisitContext& context, const LayerVisit& visit) {
+  switch (visit.kind) {
+    case VisitKind::kGrams:
+      return make_gram_visit(context, visit);
+    case VisitKind::kStatistics:
+      return make_statistics_visit(context, visit);
+    case VisitKind::kNeurons:
+      return make_neurons_visit(context, visit);
   }
-  return fail("no such stage");
+  return fail("no such visit");
 }
 
 }  // namespace neuronmm::compress

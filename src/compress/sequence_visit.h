@@ -1,7 +1,7 @@
 #pragma once
-// What a stage of a pass (layerwise_pass.h) does to the hidden states of the calibration text, one
-// sequence after the other. A stage is told as bytes, so that other processes, which have the model
-// and their share of the text, do the same to theirs.
+// What a pass over the calibration text (layerwise_pass.h) does in one layer to the hidden states
+// of each sequence. The pass describes it as bytes, so that other processes, which have the model
+// and their share of the text, do the same to their sequences.
 
 #include <memory>
 #include <span>
@@ -15,32 +15,28 @@
 
 namespace neuronmm::compress {
 
-enum class StageKind : int32_t {
-  kGrams,       // a whole layer; Gram matrices of its MLP (gram.h)
-  kStatistics,  // a whole layer; its statistics (mlp_statistics.h)
-  kMlpInputs,   // what the MLP reads in the dense and in the compressed model (mlp_visits.h)
-  kMlpOutputs,  // what a dense down makes there of compressed gate and up
-  kNeurons,     // a narrowed MLP's neurons and what down should make of them (shape_pass.cc)
-  kPassMlp,     // the compressed stream passes the MLP that is finished
+enum class VisitKind : int32_t {
+  kGrams,       // gathers the Gram matrices of the MLP's input and output (gram.h)
+  kStatistics,  // gathers the layer's statistics (mlp_statistics.h)
+  kNeurons,  // gathers a narrowed MLP's neurons and what down should make of them (neurons_visit.h)
 };
 
-struct Stage {
-  StageKind kind = StageKind::kGrams;
+struct LayerVisit {
+  VisitKind kind = VisitKind::kGrams;
   int64_t layer = 0;
-  bool gathers = true;   // sums; false: hidden states alone change
-  Bytes arguments = {};  // of the kind
+  Bytes arguments = {};  // what the kind needs to know
 };
 
-// The hidden states of one sequence, [tokens, H] per stream, and the pass's sums.
+// The hidden states of one sequence, [tokens, H], and the pass's sums.
 struct SequenceState {
-  std::span<const MutableMatrixView> streams;
+  MutableMatrixView hidden;
   std::span<DoubleMatrix> sums;
 };
 
 class SequenceVisit {
  public:
   virtual ~SequenceVisit() = default;
-  // Changes the streams and adds to the sums.
+  // Takes the hidden states through the layer and adds to the sums.
   virtual void visit(const SequenceState& state) = 0;
 };
 
@@ -54,15 +50,13 @@ struct VisitContext {
   ops::KvCache& cache;
 };
 
-Result<std::unique_ptr<SequenceVisit>> make_visit(const VisitContext& context, const Stage& stage);
+Result<std::unique_ptr<SequenceVisit>> make_visit(const VisitContext& context,
+                                                  const LayerVisit& visit);
 
-// Of the kinds, each beside what it belongs to.
+// One function per kind, each defined in the file that uses the kind.
 using VisitResult = Result<std::unique_ptr<SequenceVisit>>;
-VisitResult make_gram_visit(const VisitContext& context, const Stage& stage);
-VisitResult make_statistics_visit(const VisitContext& context, const Stage& stage);
-VisitResult make_mlp_inputs_visit(const VisitContext& context, const Stage& stage);
-VisitResult make_mlp_outputs_visit(const VisitContext& context, const Stage& stage);
-VisitResult make_neurons_visit(const VisitContext& context, const Stage& stage);
-VisitResult make_pass_mlp_visit(const VisitContext& context, const Stage& stage);
+VisitResult make_gram_visit(const VisitContext& context, const LayerVisit& visit);
+VisitResult make_statistics_visit(const VisitContext& context, const LayerVisit& visit);
+VisitResult make_neurons_visit(const VisitContext& context, const LayerVisit& visit);
 
 }  // namespace neuronmm::compress

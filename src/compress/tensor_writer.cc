@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/interrupt.h"
+#include "compress/quantized_formats.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
@@ -115,23 +116,6 @@ Status append_tensor(const TensorSource& source, ShardWriter& writer) {
 }
 
 }  // namespace
-
-// For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
-// bits, a byte per group.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
-                                         const std::optional<LowBitFormat>& rounding) {
-  if (!rounding) return {spec};
-  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
-  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
-  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
-  std::vector<io::TensorSpec> specs = {
-      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
-      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
-  if (rounding->bits != 4) return specs;
-  specs.push_back(
-      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
-  return specs;
-}
 
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
                      const std::string& if_interrupted, Progress& progress,

@@ -29,10 +29,6 @@ struct TensorSource {
   std::function<Result<ops::QuantizedWeight>()> stored = {};
 };
 
-// The files' tensors for a source: itself, or its values and their scales and groups.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
-                                         const std::optional<LowBitFormat>& rounding);
-
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
 // `if_interrupted` says what an interrupt leaves. Refused: NaN and infinity in what is rounded.
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,

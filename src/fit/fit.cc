@@ -5,7 +5,8 @@
 
 #include "base/freed_memory.h"
 #include "compress/blas.h"
-#include "compress/shape_model.h"
+#include "compress/plan.h"
+#include "compress/shape_choice.h"
 #include "eval/folder_divergence.h"
 #include "eval/latency.h"
 #include "fit/correction_json.h"
@@ -64,8 +65,7 @@ class Fitting {
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
-    const compress::Plan none;
-    NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(none), costs));
+    NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
     FitResult result;
     {
@@ -91,11 +91,9 @@ class Fitting {
   }
 
  private:
-  compress::CompressionInputs inputs(const compress::Plan& none) {
+  compress::CompressionInputs inputs() {
     return {.checkpoint = checkpoint_,
             .config = config_,
-            .plan = none,
-            .weights = {},
             .backend = backend_,
             .text = &text_,
             .progress = progress_,
@@ -107,7 +105,7 @@ class Fitting {
     const fs::path work = request_.sensitivities / "work";
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
     for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
-    const compress::StatisticsRequest wanted = {.save = request_.sensitivities / "statistics",
+    const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
                                                 .what = compress::Gathered::kAllLinears};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
@@ -120,9 +118,7 @@ class Fitting {
                                .block = request_.block};
     compress::ShapeRequest shape_request;
     shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
-    shape_request.statistics = files.statistics;
-    shape_request.metric = files.metric;
-    shape_request.losses = files.losses;
+    shape_request.files = files;
     NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
     return_freed_memory();
     if (!device_.simulated) {

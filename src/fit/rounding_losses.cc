@@ -185,7 +185,7 @@ class RoundingMeasurement {
   Status prepare() {
     NMM_ASSIGN(const auto saved,
                compress::SavedStatistics::open(statistics_, inputs_.checkpoint, inputs_.config));
-    const compress::CalibratedRounding rounding = {.saved = &saved, .save_statistics = {}};
+    const compress::CalibratedRounding rounding = {.statistics = statistics_, .saved = &saved};
     NMM_ASSIGN(rounded_,
                compress::round_by_text(inputs_, rounding, {kCandidates[kMeasuredFormat]}, folder_));
     return_freed_memory();

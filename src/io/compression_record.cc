@@ -76,7 +76,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (value == nullptr) return std::optional<CompressionRecord>();
   if (!value->is_object()) return config_fields.wrong(kRecordKey, "an object");
   const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kRecordKey));
-  CompressionRecord record;  // only "allocate" and "calibration" came later and may be missing
+  CompressionRecord record;  // "allocate" and "calibration" came later, "align" was removed
   NMM_ASSIGN(record.method, fields.required_string("method"));
   NMM_ASSIGN(const auto ratio, fields.number("ratio"));
   if (!ratio) return fields.missing("ratio");
@@ -87,9 +87,10 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (!block) return fields.missing("block");
   if (*block < 1) return fields.wrong("block", "a positive integer");
   record.block = *block;
-  NMM_ASSIGN(record.align, fields.required_string("align"));
-  if (record.align != "nearest" && record.align != "floor" && record.align != "ceil")
+  NMM_ASSIGN(auto align, fields.string("align"));
+  if (align && *align != "nearest" && *align != "floor" && *align != "ceil")
     return fields.wrong("align", "nearest, floor or ceil");
+  if (align) record.align = *std::move(align);
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
   NMM_ASSIGN(auto allocate, fields.string("allocate"));
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
@@ -132,10 +133,10 @@ Result<std::string> with_compression_record(std::string_view original_text,
     if (mlp.input > 0) layer["input"] = mlp.input;
     if (mlp.neurons > 0) layer["neurons"] = mlp.neurons;
   }
-  document[kRecordKey] = {{"method", record.method},     {"ratio", record.ratio},
-                          {"block", record.block},       {"align", record.align},
-                          {"allocate", record.allocate}, {"form", record.form},
-                          {"ranks", std::move(ranks)}};
+  document[kRecordKey] = {{"method", record.method}, {"ratio", record.ratio},
+                          {"block", record.block},   {"allocate", record.allocate},
+                          {"form", record.form},     {"ranks", std::move(ranks)}};
+  if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.calibration.empty())
     document[kRecordKey]["calibration"] = calibration_json(record.calibration);

@@ -37,15 +37,17 @@ struct MlpShape {
 // that the reference system published have factors but no such record. The ranks of such folders
 // are read from the shapes of the tensors.
 struct CompressionRecord {
-  std::string method;  // "whitened", "error-aware" or "svd".
+  // "whitened", "two-sided" or "svd"; in folders of version 0.2.0 also "error-aware".
+  std::string method;
   // The share of parameters that was to be removed from each compressed matrix.
   double ratio = 0.0;
   int64_t block = 128;
-  // "nearest", "floor" or "ceil".
-  std::string align;
+  // The multiple of the block to which sizes were rounded: "nearest", "floor" or "ceil" in folders
+  // of version 0.2.0 and before. Empty in later folders, whose sizes are the nearest multiples.
+  std::string align = {};
   // The ranks of every layer.
-  std::vector<MlpShape> ranks;
-  // "uniform", "predicted", "measured" or "sensitivity".
+  std::vector<MlpShape> ranks = {};
+  // "uniform", "predicted" or "measured"; in folders of version 0.2.0 also "sensitivity".
   std::string allocate = "uniform";
   // The calibration texts. Empty if no text was needed, and in older folders, which do not record
   // them.

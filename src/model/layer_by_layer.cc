@@ -29,11 +29,9 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
     first += std::ssize(sequence);
   }
   const ops::RotaryEmbedding rotary = rotary_embedding(config);
-  const ops::AttentionShape heads =
-      backend.heads_here(attention_shape(config), config.quantization.has_value());
   // The cache's length stays 0, so that every layer of every sequence overwrites it from the start.
   const auto cache =
-      backend.make_kv_cache({1, heads.num_key_value_heads, config.head_dim, longest, DType::kF32});
+      backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, longest, DType::kF32});
   for (const LayerWeights& weights : layers) {
     const DecoderLayer layer(config, 0, weights, backend);
     first = 0;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/parallel.h"
-#include "base/workers_lost.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
 
@@ -68,14 +66,16 @@ std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) 
   return wanted;
 }
 
-// Returns every row's position within its sequence, which rotary embedding needs. Sequences of
-// different lengths share a batch.
-std::vector<int64_t> positions_of(ops::Batch batch) {
-  std::vector<int64_t> positions;
-  for (const auto& [cache, rows] : batch) {
-    for (int64_t i = 0; i < rows; ++i) positions.push_back(cache->length() + i);
-  }
-  return positions;
+// Norm gains are a few thousand floats and are copied. The backend packs the matrices.
+ops::AttentionWeight attention_weight(const io::ModelConfig& config, const LayerWeights& weights) {
+  return {.shape = attention_shape(config),
+          .q = weights.q,
+          .k = weights.k,
+          .v = weights.v,
+          .o = weights.o,
+          .q_norm = to_vector(weights.q_norm),
+          .k_norm = to_vector(weights.k_norm),
+          .norm_eps = static_cast<float>(config.rms_norm_eps)};
 }
 
 }  // namespace
@@ -85,25 +85,14 @@ ops::AttentionShape attention_shape(const io::ModelConfig& config) {
           config.sliding_window};
 }
 
-// Norm gains are a few thousand floats and are copied. The backend packs the matrices.
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            const LayerWeights& weights, const ops::Backend& backend)
     : config_(config),
       index_(index),
       backend_(backend),
-      heads_(backend.heads_here(attention_shape(config), config.quantization.has_value())),
       input_norm_(to_vector(weights.input_norm)),
       post_attention_norm_(to_vector(weights.post_attention_norm)),
-      q_norm_(to_vector(weights.q_norm)),
-      k_norm_(to_vector(weights.k_norm)),
-      q_(backend.make_part(weights.q, ops::Role::kQueries, attention_shape(config),
-                           config.quantization.has_value())),
-      k_(backend.make_part(weights.k, ops::Role::kKeysAndValues, attention_shape(config),
-                           config.quantization.has_value())),
-      v_(backend.make_part(weights.v, ops::Role::kKeysAndValues, attention_shape(config),
-                           config.quantization.has_value())),
-      o_(backend.make_part(weights.o, ops::Role::kAttentionOutput, attention_shape(config),
-                           config.quantization.has_value())),
+      attention_(backend.make_attention(attention_weight(config, weights))),
       mlp_(backend.make_mlp(weights.mlp)) {}
 
 // Adds the two residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
@@ -124,39 +113,13 @@ void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmb
                                   ops::Batch batch) const {
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
   backend_.rms_norm(hidden, input_norm_, static_cast<float>(config_.rms_norm_eps), normed.view());
-  attend(normed.view(), rotary, batch, output.view());
+  attention_->apply(normed.view(), rotary, index_, batch, output.view());
   backend_.add(output.view(), hidden);
-}
-
-void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
-                          MutableMatrixView y) const {
-  const int64_t head_dim = heads_.head_dim;
-  const int64_t heads = heads_.num_attention_heads, kv_heads = heads_.num_key_value_heads;
-  Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
-  const ops::Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
-  const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
-  // The backend may pack x once and run one parallel loop for all three projections.
-  backend_.apply_together(projections, x, projected);
-  if (config_.qk_norm) {  // every head of every token is a row
-    const auto eps = static_cast<float>(config_.rms_norm_eps);
-    const MutableMatrixView q_heads(q.data(), x.rows * heads, head_dim);
-    const MutableMatrixView k_heads(k.data(), x.rows * kv_heads, head_dim);
-    backend_.rms_norm(q_heads, q_norm_, eps, q_heads);
-    backend_.rms_norm(k_heads, k_norm_, eps, k_heads);
-  }
-  const std::vector<int64_t> positions = positions_of(batch);
-  // Only queries and keys are rotated, because positions enter attention through their product.
-  backend_.rope(q.view(), head_dim, positions, rotary);
-  backend_.rope(k.view(), head_dim, positions, rotary);
-  Matrix mixed(x.rows, q.columns());
-  backend_.attention(heads_, index_, q.view(), k.view(), v.view(), batch, mixed.view());
-  o_->apply(mixed.view(), y);
 }
 
 Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpoint,
                                                    const io::ModelConfig& config,
                                                    const ops::Backend& backend) {
-  NMM_TRY(backend.supports(attention_shape(config), config.quantization.has_value()));
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, layer_weights(checkpoint, config, layer));
@@ -182,8 +145,7 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
   head.eps_ = static_cast<float>(config.rms_norm_eps);
   head.vocab_size_ = config.vocab_size;
   head.norm_ = to_vector(norm);
-  head.projection_ = backend.make_part(weight, ops::Role::kVocabulary, attention_shape(config),
-                                       config.quantization.has_value());
+  head.projection_ = backend.make_lm_head(weight);
   return head;
 }
 
@@ -222,11 +184,13 @@ Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint che
   return model;
 }
 
-// If other processes compute parts of the model, loading succeeds in all of them or in none.
+// If the backend hosts models on several processes, loading succeeds in all of them or in none.
+// The cast keeps ops::Backend free of functions that only a host needs.
 Status Transformer::open() {
-  NMM_ASSIGN(counterparts_, backend_->open_counterparts(checkpoint_->folder().string()));
-  const Status packed = pack();
-  return counterparts_ == nullptr ? packed : counterparts_->opened(packed);
+  const auto* const host = dynamic_cast<const ModelHost*>(backend_);
+  if (host == nullptr) return pack();
+  NMM_ASSIGN(hosted_, host->open_model(checkpoint_->folder(), *config_));
+  return hosted_->opened(pack());
 }
 
 Status Transformer::pack() {
@@ -234,12 +198,12 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, *backend_));
+  NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, parts_backend()));
   rotary_ = rotary_embedding(config);
-  NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, *backend_));
+  NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, parts_backend()));
   checkpoint_->release_pages();  // otherwise packed weights would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
-    layers_.emplace_back(config, static_cast<int64_t>(layer), layers[layer], *backend_);
+    layers_.emplace_back(config, static_cast<int64_t>(layer), layers[layer], parts_backend());
     checkpoint_->release_pages();
   }
   return {};
@@ -253,10 +217,8 @@ std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) c
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, DType dtype) const {
-  const ops::AttentionShape heads =
-      backend_->heads_here(attention_shape(*config_), config_->quantization.has_value());
-  return backend_->make_kv_cache({config_->num_hidden_layers, heads.num_key_value_heads,
-                                  config_->head_dim, capacity_tokens, dtype});
+  return parts_backend().make_kv_cache({config_->num_hidden_layers, config_->num_key_value_heads,
+                                        config_->head_dim, capacity_tokens, dtype});
 }
 
 void Transformer::copy_block(const ops::KvCache& from, const ops::KvCache& to,
@@ -264,19 +226,7 @@ void Transformer::copy_block(const ops::KvCache& from, const ops::KvCache& to,
   const ops::KvBlock& source = from.blocks()[static_cast<size_t>(index)];
   const ops::KvBlock& target = to.blocks()[static_cast<size_t>(index)];
   std::copy_n(source.get(), from.block_words(), target.get());
-  if (counterparts_ != nullptr) counterparts_->block_copied(source, target);
-}
-
-// Blocks for the new tokens are allocated first, because the other processes are told which blocks
-// the tokens use.
-void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const {
-  std::vector<ops::Counterparts::Sequence> told;
-  for (const SequenceTokens& sequence : batch) {
-    sequence.cache->grow(sequence.cache->length() + std::ssize(sequence.tokens));
-    told.push_back(
-        {sequence.tokens, sequence.cache, static_cast<int>(sequence.logits), sequence.wanted});
-  }
-  counterparts_->begin_pass(told);
+  if (hosted_ != nullptr) hosted_->block_copied(source, target);
 }
 
 // forward() returns all logits of a row whatever `wanted` says.
@@ -286,20 +236,12 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
   return predict(whole, observer).logits;
 }
 
-// Other processes wait until a pass that they have begun is complete. An exception in the middle of
-// it therefore makes the model unusable.
 Predictions Transformer::predict(std::span<const SequenceTokens> batch,
                                  MlpObserver* observer) const {
-  if (counterparts_ == nullptr) return compute(batch, observer);
-  const WholeLoops whole;
-  try {
-    tell_counterparts(batch);
-    return compute(batch, observer);
-  } catch (const WorkersLost&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw WorkersLost(fmt::format("a pass of all processes failed: {}", error.what()));
-  }
+  if (hosted_ == nullptr) return compute(batch, observer);
+  Predictions predictions;
+  hosted_->run_pass(batch, [&] { predictions = compute(batch, observer); });
+  return predictions;
 }
 
 Predictions Transformer::compute(std::span<const SequenceTokens> batch,

@@ -16,13 +16,12 @@
 #include "base/tensor.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "model/forward_pass.h"
 #include "model/layer_weights.h"
+#include "model/model_host.h"
 #include "ops/backend.h"
-#include "text/token_id.h"
 
 namespace neuronmm::model {
-
-using text::TokenId;
 
 // An observer that sees every MLP's input [M, H] and output [M, H] (before the residual is added)
 // during a forward pass. Calibration uses it. Rows are tokens.
@@ -46,44 +45,12 @@ class DecoderLayer {
                       ops::Batch batch) const;
 
  private:
-  void attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
-              MutableMatrixView y) const;
-
   const io::ModelConfig& config_;
   int64_t index_;
   const ops::Backend& backend_;
-  ops::AttentionShape heads_;  // the heads that the backend computes in this process
-  std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
-  std::unique_ptr<ops::Linear> q_, k_, v_, o_;
+  std::vector<float> input_norm_, post_attention_norm_;
+  std::unique_ptr<ops::Attention> attention_;
   std::unique_ptr<ops::Mlp> mlp_;
-};
-
-// The tokens of a sequence after which logits are wanted: none, the last one, or all.
-enum class Logits { kNone, kLast, kAll };
-
-// The next tokens of one sequence (at least one, ids < vocab_size), and the cache that holds the
-// tokens before them.
-struct SequenceTokens {
-  std::span<const TokenId> tokens;
-  ops::KvCache* cache = nullptr;
-  Logits logits = Logits::kLast;
-  // The logits of each row that predict() must return. An empty vector asks for all of them.
-  std::vector<ops::WantedLogits> wanted = {};
-};
-
-// The result of predict(): logits [rows, vocab_size]. Logits that nobody wanted may be
-// ops::kUnwantedLogit.
-struct Predictions {
-  Matrix logits;
-  std::vector<std::optional<ops::LogSum>> log_sums;  // as returned by ops::Linear::apply_wanted
-
-  std::span<const float> row(int64_t i) const {
-    return {logits.row(i), static_cast<size_t>(logits.columns())};
-  }
-  // Returns nothing if the row holds all of its logits, from which the log sum can be computed.
-  std::optional<ops::LogSum> log_sum(int64_t i) const {
-    return log_sums.empty() ? std::nullopt : log_sums[static_cast<size_t>(i)];
-  }
 };
 
 // The final norm and the projection to the vocabulary, which follow the last layer.
@@ -138,40 +105,38 @@ class Transformer {
   // frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
-  // Copies block `index` of one cache to block `index` of another cache of this model, in every
-  // process that computes a part of the model.
+  // Copies block `index` of one cache of this model to block `index` of another.
   void copy_block(const ops::KvCache& from, const ops::KvCache& to, int64_t index) const;
 
   using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
   // that the sequences want, sequence by sequence: [rows, vocab_size]. A sequence's logits depend
-  // neither on the other sequences nor on how its tokens were divided into passes. Throws
-  // WorkersLost if processes that compute parts of the model are lost, or if the pass fails here
-  // while they wait for the rest of it.
+  // neither on the other sequences nor on how its tokens were divided into passes. A ModelHost may
+  // throw WorkersLost.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // As above, for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
-  // As forward(), for callers that look at few of the logits. Unwanted logits are not sent between
-  // processes.
+  // As forward(), but logits that nobody wants may be missing (SequenceTokens::wanted).
   Predictions predict(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
 
  private:
   Transformer() = default;
   Status open();
   Status pack();
-  void tell_counterparts(std::span<const SequenceTokens> batch) const;
+  const ops::Backend& parts_backend() const {
+    return hosted_ == nullptr ? *backend_ : hosted_->backend();
+  }
   Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // on the heap because layers keep a reference to it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
+  std::unique_ptr<HostedModel> hosted_;  // null: the backend is no ModelHost
   ops::RotaryEmbedding rotary_;
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
-  // Null if this process computes the whole model.
-  std::unique_ptr<ops::Counterparts> counterparts_;
 };
 
 // Returns an error that names the first id outside [0, vocab_size), if there is one.

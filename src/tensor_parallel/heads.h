@@ -13,16 +13,17 @@ namespace neuronmm::tensor_parallel {
 // two heads of 64.
 Share heads_of(const ops::AttentionShape& whole, bool quantized, int process, int processes);
 Share kv_heads_of(const ops::AttentionShape& whole, const Share& heads);
-// The heads and their kv heads as the process's own attention.
-ops::AttentionShape shape_of(const ops::AttentionShape& whole, const Share& heads);
+// The heads that one process computes, as the shape of its own attention.
+struct HeadsHere {
+  ops::AttentionShape shape;
+  // Only if the heads do not divide by their kv heads: `group` heads of the model share a kv head,
+  // and `skipped` of the first kv head's are not here, so that head h reads kv head (h + skipped) /
+  // group. 0: head h reads the kv head that `shape` says.
+  int64_t group = 0, skipped = 0;
+};
+HeadsHere heads_here(const ops::AttentionShape& whole, const Share& heads);
 
 // An error if there is no head for some process: it says how many processes there may be.
 Status check_heads(const ops::AttentionShape& whole, bool quantized, int processes);
-
-// attention() of `backend`, also of heads that do not divide by their kv heads: then with the
-// missing ones as zeros.
-void attend(const ops::Backend& backend, const ops::AttentionShape& shape, int64_t layer,
-            ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
-            MutableMatrixView y);
 
 }  // namespace neuronmm::tensor_parallel

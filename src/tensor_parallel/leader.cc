@@ -13,61 +13,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class OpenModel : public ops::Counterparts {
- public:
-  OpenModel(Leader& leader, int64_t number) : leader_(leader), number_(number) {}
-  // Where the others are lost they need no order.
-  ~OpenModel() override {
-    try {
-      send(leader_.communicator(), {.kind = Order::Kind::kClose, .model = number_});
-    } catch (const parallel::ProcessLost&) {
-    }
-  }
-
-  Status opened(const Status& here) override {
-    return parallel::agree(leader_.communicator(), here);
-  }
-
-  void begin_pass(std::span<const Sequence> batch) override {
-    Order order = {.kind = Order::Kind::kPass, .model = number_, .freed = leader_.freed()};
-    for (const Sequence& sequence : batch) {
-      const ops::KvCache& cache = *sequence.cache;
-      SequenceOrder& told = order.sequences.emplace_back();
-      told.tokens.assign(sequence.tokens.begin(), sequence.tokens.end());
-      for (const ops::KvBlock& block : cache.blocks()) {
-        told.blocks.push_back(leader_.number_of(block));
-      }
-      told.length = cache.length();
-      told.capacity_tokens = cache.shape().capacity_tokens;
-      told.dtype = static_cast<int32_t>(cache.shape().dtype);
-      told.logits = sequence.logits;
-      told.wanted.assign(sequence.wanted.begin(), sequence.wanted.end());
-    }
-    send(leader_.communicator(), order);
-  }
-
-  void block_copied(const ops::KvBlock& from, const ops::KvBlock& to) override {
-    send(leader_.communicator(), {.kind = Order::Kind::kCopy,
-                                  .model = number_,
-                                  .from = leader_.number_of(from),
-                                  .to = leader_.number_of(to)});
-  }
-
- private:
-  Leader& leader_;
-  const int64_t number_;
-};
+SequenceOrder order_of(const model::SequenceTokens& sequence) {
+  const ops::KvCache& cache = *sequence.cache;
+  return {.tokens = {sequence.tokens.begin(), sequence.tokens.end()},
+          .length = cache.length(),
+          .capacity_tokens = cache.shape().capacity_tokens,
+          .dtype = static_cast<int32_t>(cache.shape().dtype),
+          .logits = static_cast<int32_t>(sequence.logits),
+          .wanted = sequence.wanted};
+}
 
 }  // namespace
 
-Result<std::unique_ptr<ops::Counterparts>> Leader::open(const std::string& folder) {
-  const int64_t number = next_model_++;
+Result<int64_t> Leader::open(const std::string& folder) {
+  const int64_t model = next_model_++;
   std::error_code ignored;
   const std::string path = fs::absolute(folder, ignored).string();
-  send(communicator_, {.kind = Order::Kind::kOpen, .model = number, .text = path});
+  send(communicator_, {.kind = Order::Kind::kOpen, .model = model, .text = path});
   const parallel::Fact identity[] = {{folder, folder_identity(folder)}};
   NMM_TRY(parallel::agree(communicator_, identity));
-  return std::unique_ptr<ops::Counterparts>(std::make_unique<OpenModel>(*this, number));
+  return model;
+}
+
+void Leader::close(int64_t model) {
+  try {
+    send(communicator_, {.kind = Order::Kind::kClose, .model = model});
+  } catch (const parallel::ProcessLost&) {
+  }
+}
+
+void Leader::begin_pass(int64_t model, std::span<const model::SequenceTokens> batch) {
+  for (const model::SequenceTokens& sequence : batch) {
+    sequence.cache->grow(sequence.cache->length() + std::ssize(sequence.tokens));
+  }
+  Order order = {.kind = Order::Kind::kPass, .model = model, .freed = freed()};
+  for (const model::SequenceTokens& sequence : batch) {
+    SequenceOrder& told = order.sequences.emplace_back(order_of(sequence));
+    for (const ops::KvBlock& block : sequence.cache->blocks()) {
+      told.blocks.push_back(number_of(block));
+    }
+  }
+  send(communicator_, order);
+}
+
+void Leader::copy_block(int64_t model, const ops::KvBlock& from, const ops::KvBlock& to) {
+  send(communicator_,
+       {.kind = Order::Kind::kCopy, .model = model, .from = number_of(from), .to = number_of(to)});
 }
 
 int64_t Leader::number_of(const ops::KvBlock& block) {

@@ -3,10 +3,12 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "ops/backend.h"
+#include "base/result.h"
+#include "model/forward_pass.h"
 #include "parallel/communicator.h"
 #include "tensor_parallel/order.h"
 
@@ -16,14 +18,21 @@ class Leader {
  public:
   explicit Leader(parallel::Communicator& communicator) : communicator_(communicator) {}
 
-  // Error: a folder that is another one in another process.
-  Result<std::unique_ptr<ops::Counterparts>> open(const std::string& folder);
+  // Has the others open the folder, too. Returns the number that orders name the model by. Error:
+  // the folder is another one in another process.
+  Result<int64_t> open(const std::string& folder);
+  // Nothing happens if the others are lost.
+  void close(int64_t model);
+  // Has the others begin the pass that this process is about to begin. Makes the blocks that the
+  // new tokens will go to.
+  void begin_pass(int64_t model, std::span<const model::SequenceTokens> batch);
+  // Has the others copy their parts of a block.
+  void copy_block(int64_t model, const ops::KvBlock& from, const ops::KvBlock& to);
 
-  parallel::Communicator& communicator() { return communicator_; }
+ private:
   int64_t number_of(const ops::KvBlock& block);
   std::vector<int64_t> freed();  // blocks that are gone since the last call
 
- private:
   // A block's memory may be another's after it: who holds it is what tells them apart.
   struct Known {
     std::weak_ptr<uint32_t[]> block;

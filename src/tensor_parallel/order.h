@@ -13,7 +13,7 @@ namespace neuronmm::tensor_parallel {
 // The next tokens of a sequence, and which blocks its cache has: numbers that process 0 gives out.
 struct SequenceOrder {
   std::vector<int32_t> tokens;
-  std::vector<int64_t> blocks;
+  std::vector<int64_t> blocks = {};
   int64_t length = 0;  // of the cache, before them
   int64_t capacity_tokens = 0;
   int32_t dtype = 0, logits = 0;

@@ -39,6 +39,12 @@ ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows) {
           weight.groups.empty() ? TensorView{} : part(weight.groups, weight.groups.columns())};
 }
 
+ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns) {
+  weight.w_t = rows_of(weight.w_t, columns);
+  if (!weight.bias.empty()) weight.bias = elements_of(weight.bias, columns);
+  return weight;
+}
+
 // `columns` of the result, which are `bytes` bytes of every row.
 TensorView ColumnCopies::copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte,
                               int64_t bytes, int64_t columns) {

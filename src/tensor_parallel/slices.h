@@ -19,6 +19,8 @@ Share share_in_units(int64_t count, int64_t unit, int process, int processes);
 // A view on the same memory.
 ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows);
 TensorView elements_of(const TensorView& vector, const Share& elements);
+// The part of a dense layer that computes these columns of its output.
+ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns);
 
 // Copies of columns, which live as long as this does.
 class ColumnCopies {

@@ -1,5 +1,5 @@
-// `neuronmm chat` as a user meets it: through a pipe, and on a terminal where Ctrl-C ends an answer
-// and not the chat.
+// The tests in this file run `neuronmm chat` as a user does, through a pipe and on a terminal. On a
+// terminal Ctrl-C ends an answer but not the chat.
 
 #include <algorithm>
 #include <cctype>
@@ -32,16 +32,17 @@ class ChatCommand : public ProgramTest {
     write("model/chat_template.jinja", kTemplate);
   }
 
-  // Exit code, answers (one a line) and messages.
-  struct Talk {
+  // The result of a chat through a pipe: the answers, one per line, and the messages.
+  struct ChatResult {
     int exit_code;
     std::string answers, messages;
   };
-  Talk talk(const std::string& input, const std::string& flags = "--greedy --max-new-tokens 12") {
+  ChatResult run_chat(const std::string& input,
+                      const std::string& flags = "--greedy --max-new-tokens 12") {
     const std::string typed = write("typed", input), errors = path("errors");
     const Outcome outcome =
-        outcome_of(fmt::format("'{}' chat '{}' {} <'{}' 2>'{}'", program_path().string(),
-                               path("model"), flags, typed, errors));
+        run_shell(fmt::format("'{}' chat '{}' {} <'{}' 2>'{}'", program_path().string(),
+                              path("model"), flags, typed, errors));
     return {outcome.exit_code, outcome.output, read(errors)};
   }
   Json saved(const std::string& name) const { return Json::parse(read(path(name)))["messages"]; }
@@ -58,9 +59,10 @@ Json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
-// Each answer is what a process that has nothing in its cache answers to the same conversation.
-TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
-  const Talk both = talk("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
+// Each answer equals the answer that a process with an empty cache gives to the same conversation.
+TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
+  const ChatResult both =
+      run_chat("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
   EXPECT_EQ(both.exit_code, 0) << both.messages;
   Json messages = saved("both.json");
   ASSERT_EQ(messages.size(), 4u);
@@ -68,9 +70,9 @@ TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
   EXPECT_EQ(messages[2], message("user", "Then a dog came"));
   EXPECT_FALSE(messages[1]["content"].get<std::string>().empty());
   messages.erase(3);
-  const Talk second =
-      talk("/save " + path("second.json") + "\n",
-           "--greedy --max-new-tokens 12 --messages " + write("first.json", messages.dump()));
+  const ChatResult second =
+      run_chat("/save " + path("second.json") + "\n",
+               "--greedy --max-new-tokens 12 --messages " + write("first.json", messages.dump()));
   EXPECT_EQ(second.exit_code, 0) << second.messages;
   EXPECT_EQ(saved("second.json"), saved("both.json"));
   EXPECT_EQ(neuronmm("generate " + path("model") +
@@ -80,52 +82,53 @@ TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
             line(both.answers, 0) + "\n");
 }
 
-TEST_F(ChatCommand, ATurnComputesItsOwnTokensOnly) {
-  const Talk talked = talk("One day, a cat\nThen a dog came\n/regenerate\n",
-                           "--greedy --max-new-tokens 12 --timings");
-  EXPECT_EQ(line(talked.messages, 0).find("kept"), std::string::npos) << talked.messages;
+TEST_F(ChatCommand, ATurnComputesOnlyItsOwnTokens) {
+  const ChatResult result = run_chat("One day, a cat\nThen a dog came\n/regenerate\n",
+                                     "--greedy --max-new-tokens 12 --timings");
+  EXPECT_EQ(line(result.messages, 0).find("kept"), std::string::npos) << result.messages;
   for (const size_t turn : {1, 2}) {
     int64_t prompt = 0, kept = 0;
-    ASSERT_EQ(std::sscanf(line(talked.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
+    ASSERT_EQ(std::sscanf(line(result.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
                           &prompt, &kept),
               2)
-        << talked.messages;
+        << result.messages;
     if (turn == 1) {
       EXPECT_GT(kept, prompt / 2);
     } else {
-      EXPECT_EQ(kept, prompt - 1);  // the same prompt: only the logits after it are wanted
+      EXPECT_EQ(kept, prompt - 1);  // the prompt is the same, so only its last token is computed
     }
   }
 }
 
-TEST_F(ChatCommand, RegenerateDrawsAgainAndReplaces) {
-  const Talk talked =
-      talk("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
-           "--temperature 1.5 --seed 3 --max-new-tokens 12");
-  EXPECT_EQ(talked.exit_code, 0) << talked.messages;
+TEST_F(ChatCommand, RegenerateDrawsANewAnswerThatReplacesTheOld) {
+  const ChatResult result =
+      run_chat("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
+               "--temperature 1.5 --seed 3 --max-new-tokens 12");
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
   const Json a = saved("a"), b = saved("b");
   ASSERT_EQ(a.size(), 2u);
   ASSERT_EQ(b.size(), 2u);
   EXPECT_NE(a[1], b[1]);
-  const Talk nothing = talk("/regenerate\n");
+  const ChatResult nothing = run_chat("/regenerate\n");
   EXPECT_EQ(nothing.exit_code, 1);
   EXPECT_NE(nothing.messages.find("no message to answer again"), std::string::npos);
 }
 
 TEST_F(ChatCommand, CommandsChangeTheConversation) {
   const std::string file = path("c.json");
-  talk("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n", "--max-new-tokens 2");
+  run_chat("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n",
+           "--max-new-tokens 2");
   Json messages = saved("c.json");
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0], message("user", "A"));
-  talk("/load " + file + "\n/system Be kind\n  /not a command \n/save " + file + "\n",
-       "--max-new-tokens 2");
+  run_chat("/load " + file + "\n/system Be kind\n  /not a command \n/save " + file + "\n",
+           "--max-new-tokens 2");
   messages = saved("c.json");
   ASSERT_EQ(messages.size(), 5u);
   EXPECT_EQ(messages[0], message("system", "Be kind"));
   EXPECT_EQ(messages[3], message("user", "/not a command"));
-  talk("\"\"\"two\n\nlines\"\"\"\n\n   \n/save " + file + "\n/exit\nnot said\n",
-       "--system X --max-new-tokens 2");
+  run_chat("\"\"\"two\n\nlines\"\"\"\n\n   \n/save " + file + "\n/exit\nnot said\n",
+           "--system X --max-new-tokens 2");
   messages = saved("c.json");
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[0], message("system", "X"));
@@ -134,48 +137,49 @@ TEST_F(ChatCommand, CommandsChangeTheConversation) {
 
 TEST_F(ChatCommand, TemplateVariablesReachTheTemplate) {
   const std::string flags = "--greedy --max-new-tokens 12 --chat-template-kwargs ";
-  const Talk with = talk("Hello\n", flags + R"('{"start": "The dog"}')");
+  const ChatResult with = run_chat("Hello\n", flags + R"('{"start": "The dog"}')");
   EXPECT_EQ(with.exit_code, 0) << with.messages;
-  EXPECT_NE(with.answers, talk("Hello\n").answers);
-  const Talk wrong = talk("Hello\n", flags + "'[1]'");
+  EXPECT_NE(with.answers, run_chat("Hello\n").answers);
+  const ChatResult wrong = run_chat("Hello\n", flags + "'[1]'");
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_NE(wrong.messages.find("--chat-template-kwargs: expected an object"), std::string::npos);
 }
 
-// The chat goes on after what a message or a command has wrong, and a script hears of it.
-TEST_F(ChatCommand, ErrorsLeaveTheConversationAsItWas) {
+// The chat goes on after an error in a message or a command, and the exit code tells a script of
+// it.
+TEST_F(ChatCommand, ErrorsLeaveTheConversationUnchanged) {
   const std::string thesis = write("thesis.tex", "\\begin{document}"), file = path("c.json");
   std::string longer;
   for (int i = 0; i < 400; ++i) longer += "a dog and ";
-  const Talk talked = talk("Hello\n/bogus\n/save\n/save " + thesis + "\n/load " + thesis +
-                               "\nno \xff UTF-8\n" + longer + "\n/save " + file + "\n",
-                           "--greedy --max-new-tokens 3");
-  EXPECT_EQ(talked.exit_code, 1);
+  const ChatResult result = run_chat("Hello\n/bogus\n/save\n/save " + thesis + "\n/load " + thesis +
+                                         "\nno \xff UTF-8\n" + longer + "\n/save " + file + "\n",
+                                     "--greedy --max-new-tokens 3");
+  EXPECT_EQ(result.exit_code, 1);
   for (const char* words :
        {"/bogus: no such command", "/save: expected the name of a file", "not replaced",
         "thesis.tex", "expected UTF-8", "max_position_embeddings"}) {
-    EXPECT_NE(talked.messages.find(words), std::string::npos) << words << "\n" << talked.messages;
+    EXPECT_NE(result.messages.find(words), std::string::npos) << words << "\n" << result.messages;
   }
   EXPECT_EQ(read(thesis), "\\begin{document}");
   EXPECT_EQ(saved("c.json").size(), 2u);
   const std::string wrong = write("wrong.json", R"([{"role": "wizard", "content": "x"}])");
-  EXPECT_NE(talk("Hello\n", "--messages " + wrong).messages.find("no such role"),
+  EXPECT_NE(run_chat("Hello\n", "--messages " + wrong).messages.find("no such role"),
             std::string::npos);
 }
 
-TEST_F(ChatCommand, NothingToSayIsNoError) {
-  const Talk talked = talk("");
-  EXPECT_EQ(talked.exit_code, 0);
-  EXPECT_EQ(talked.answers + talked.messages, "");
+TEST_F(ChatCommand, EmptyInputIsNoError) {
+  const ChatResult result = run_chat("");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.answers + result.messages, "");
 }
 
-TEST_F(ChatCommand, AModelWithoutATemplateIsNamed) {
+TEST_F(ChatCommand, AModelWithoutAChatTemplateIsRefused) {
   expect(neuronmm("chat " + kDemo), 1, {"no chat template", "generate"});
   expect(neuronmm("chat " + path("absent")), 1, {"absent"});
   expect(neuronmm("chat"), 2, {"MODEL_DIR"});
 }
 
-// A person at a terminal: types, and waits for what the program shows.
+// Runs the program on a pseudo-terminal, types keys and waits for what the program shows.
 class Terminal {
  public:
   explicit Terminal(std::vector<std::string> words) {
@@ -201,16 +205,17 @@ class Terminal {
   void type(const std::string& keys) {
     ASSERT_EQ(::write(descriptor_, keys.data(), keys.size()), std::ssize(keys));
   }
-  // Whether the words come after those that were waited for before.
+  // Returns whether the words appear after the words of the last call.
   bool shows(const std::string& words) {
     const size_t found = wait_for([&] { return shown_.find(words, seen_); });
     if (found == std::string::npos) return false;
     seen_ = found + words.size();
     return true;
   }
-  // Whether more letters do than Hello has: some of an answer. Where Hello is typed before the
-  // program reads single keys, the system echoes it, and then the program does.
-  bool says_something() {
+  // Returns whether more letters appear than "Hello" has, which must be a part of an answer. If
+  // Hello is typed before the program reads single keys, it is echoed twice: by the system, then by
+  // the program.
+  bool shows_an_answer() {
     const std::ptrdiff_t echoed = std::ssize(std::string_view("Hello"));
     return wait_for([&] {
              const std::ptrdiff_t letters =
@@ -229,7 +234,8 @@ class Terminal {
   }
 
  private:
-  // Reads on until `find` finds a place in what was shown; npos after a minute or at the end.
+  // Reads what the program shows until `find` returns a position in it. Returns npos after a minute
+  // or at the end of the output.
   size_t wait_for(const std::function<size_t()>& find) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (true) {
@@ -255,7 +261,7 @@ class Terminal {
   size_t seen_ = 0;
 };
 
-// Random weights whose answers take minutes unless they are ended.
+// Runs a model with random weights, whose answers take minutes unless they are interrupted.
 class ChatOnATerminal : public ChatCommand {
  protected:
   void SetUp() override {
@@ -282,11 +288,11 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
   for (int turn = 0; turn < 2; ++turn) {
     terminal.type("Hello\r");
     ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-    ASSERT_TRUE(terminal.says_something()) << terminal.shown();
+    ASSERT_TRUE(terminal.shows_an_answer()) << terminal.shown();
     terminal.type("\x03");
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
-  terminal.type("half a message\x03");  // at the prompt it says how to leave
+  terminal.type("half a message\x03");  // at the prompt Ctrl-C prints how to leave
   ASSERT_TRUE(terminal.shows("/exit or Ctrl-D")) << terminal.shown();
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/save " + path("c.json") + "\r");
@@ -297,14 +303,14 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
   EXPECT_EQ(terminal.exit_code(), 0);
 }
 
-TEST_F(ChatOnATerminal, EarlierLinesComeBackAndTextIsUnicode) {
+TEST_F(ChatOnATerminal, EarlierLinesComeBackAndMayHoldUnicode) {
   Terminal terminal(chat());
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/system h\xc3\xa9\xf0\x9f\x98\x80x\x7f!\r");  // x, then backspace
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/bogus\r");
   ASSERT_TRUE(terminal.shows("no such command")) << terminal.shown();
-  terminal.type("\x10\x10?\r");  // Ctrl-P twice: the first line, and a character more
+  terminal.type("\x10\x10?\r");  // Ctrl-P twice recalls the first line
   terminal.type("/save " + path("c.json") + "\r");
   ASSERT_TRUE(terminal.shows("saved ")) << terminal.shown();
   terminal.type("/exit\r");
@@ -312,12 +318,12 @@ TEST_F(ChatOnATerminal, EarlierLinesComeBackAndTextIsUnicode) {
   EXPECT_EQ(saved("c.json")[0], message("system", "h\xc3\xa9\xf0\x9f\x98\x80!?"));
 }
 
-TEST_F(ChatOnATerminal, TerminationEndsTheChat) {
+TEST_F(ChatOnATerminal, SigtermEndsTheChat) {
   Terminal terminal(chat());
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("Hello\r");
   ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-  ASSERT_TRUE(terminal.says_something()) << terminal.shown();
+  ASSERT_TRUE(terminal.shows_an_answer()) << terminal.shown();
   terminal.signal(SIGTERM);
   EXPECT_EQ(terminal.exit_code(), 130);
 }

@@ -1,11 +1,11 @@
-// compress and quantize on several processes: the same bytes as of one, also after one of them was
-// killed.
+// The tests in this file run compress, quantize and fit on several processes. They write the same
+// bytes as one process, even after a process was killed.
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "launched.h"
+#include "launched_program.h"
 
 namespace {
 
@@ -13,12 +13,12 @@ namespace fs = std::filesystem;
 using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
-using neuronmm::apps::outcome_of;
 using neuronmm::apps::read;
+using neuronmm::apps::run_shell;
 using neuronmm::apps::why_no_launch;
 using neuronmm::parallel::mpirun;
 
-// Five groups of sequences, so that four processes have unlike shares.
+// The text has five groups of sequences, so that four processes have unequal shares.
 const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 10000";
 
 class DataProcesses : public ::neuronmm::apps::ProgramTest {
@@ -27,13 +27,13 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
     if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
     ProgramTest::SetUp();
   }
-  static std::string launched(int processes) { return processes == 1 ? "" : mpirun(processes); }
+  static std::string launcher(int processes) { return processes == 1 ? "" : mpirun(processes); }
 
-  // The output has one name everywhere, which the model's card tells.
-  std::string made_by(int processes, const std::string& command) const {
+  // Returns the output folder. It has the same name in each run, because the model card names it.
+  std::string output_of(int processes, const std::string& command) const {
     const std::string folder = path(std::to_string(processes));
     fs::create_directories(folder);
-    expect(neuronmm(command + " -o out --threads 1", "cd " + folder + " && " + launched(processes)),
+    expect(neuronmm(command + " -o out --threads 1", "cd " + folder + " && " + launcher(processes)),
            0, {});
     return folder + "/out";
   }
@@ -48,27 +48,22 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
     EXPECT_GE(files, 4u);
   }
   void expect_all_same(const std::string& command, std::initializer_list<int> all = {2, 4}) {
-    const std::string one = made_by(1, command);
-    for (const int processes : all) expect_same(one, made_by(processes, command));
+    const std::string one = output_of(1, command);
+    for (const int processes : all) expect_same(one, output_of(processes, command));
   }
 };
 
-TEST_F(DataProcesses, CompressTheSameUv) {
+TEST_F(DataProcesses, CompressUvWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText +
                   " --form uv --method whitened --ratio 0.3 --block 16");
 }
 
-TEST_F(DataProcesses, CompressTheSameUvErrorAware) {
-  expect_all_same("compress " + kDemo + kText +
-                  " --form uv --method error-aware --ratio 0.3 --block 16");
-}
-
-TEST_F(DataProcesses, CompressTheSameMixed) {
+TEST_F(DataProcesses, CompressMixedWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
 }
 
-// Two groups of sequences: two of the four processes have none.
-TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
+// The text has two groups of sequences, so two of the four processes have none.
+TEST_F(DataProcesses, CompressInOtherFormsWritesTheSameBytes) {
   for (const std::string form : {"pivoted", "narrow", "neurons"}) {
     SCOPED_TRACE(form);
     expect_all_same("compress " + kDemo + " --calibration " + kDemo +
@@ -80,46 +75,46 @@ TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
   }
 }
 
-// Both forms are made and measured, on what fewer tokens leave of the text.
-TEST_F(DataProcesses, CompressTheSameAuto) {
+// The form auto makes two models and measures both on the tokens that calibration does not use.
+TEST_F(DataProcesses, CompressAutoWritesTheSameBytes) {
   expect_all_same("compress " + kDemo + " --calibration " + kDemo +
                   "/calibration.txt --calibration-tokens 8192 --method whitened --ratio 0.05");
   EXPECT_NE(read(path("1/out/config.json")).find("held-out tokens where"), std::string::npos);
 }
 
-TEST_F(DataProcesses, QuantizeTheSame) {
+TEST_F(DataProcesses, QuantizeWritesTheSameBytes) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
 }
 
-// What it measures on the clock is in its report alone.
-TEST_F(DataProcesses, FitTheSame) {
+// The times that fit measures are only in its report, so its folders are the same.
+TEST_F(DataProcesses, FitWritesTheSameBytes) {
   expect_all_same("fit " + kDemo + " --calibration " + kDemo +
                       "/calibration.txt --calibration-tokens 800 --sensitivities known --bytes 5M",
                   {2});
   expect_same(path("1") + "/known", path("2") + "/known");
 }
 
-// The second process is killed once the first layer is on disk; three go on.
-TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
+// The second process is killed when the first layer is on disk. The next run has three processes.
+TEST_F(DataProcesses, ARunGoesOnAfterAProcessWasKilled) {
   const std::string command =
       "compress " + kDemo + kText + " --form uv --method whitened --ratio 0.3 --block 16";
-  const std::string whole = made_by(1, command);
+  const std::string whole = output_of(1, command);
   const std::string folder = path("3"), program = neuronmm::program_path().string();
   fs::create_directories(folder);
   const auto killed =
-      outcome_of("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
-                 " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
-                 "until ls out.partial/*/gram-00000* >/dev/null 2>&1 || ! kill -0 $job; do\n"
-                 "sleep 0.01; done\n"
-                 "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
-                 "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
-                 "wait $job; exit $?");
+      run_shell("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
+                " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
+                "until ls out.partial/*/gram-00000* >/dev/null 2>&1 || ! kill -0 $job; do\n"
+                "sleep 0.01; done\n"
+                "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
+                "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
+                "wait $job; exit $?");
   EXPECT_NE(killed.exit_code, 0) << killed.output;
   EXPECT_FALSE(fs::exists(folder + "/out"));
-  expect_same(whole, made_by(3, command));
+  expect_same(whole, output_of(3, command));
 }
 
-TEST_F(DataProcesses, SayWhatIsWrongOnce) {
+TEST_F(DataProcesses, AnErrorIsPrintedOnce) {
   const auto outcome =
       neuronmm("compress " + path("none") + kText + " --ratio 0.3 -o " + path("x"), mpirun(2));
   expect(outcome, 1, {"config.json"});

@@ -1,4 +1,5 @@
-// What is installed beside the program against what `--help` prints.
+// The tests in this file compare the installed man page and bash completion with what `--help`
+// prints.
 
 #include <fstream>
 #include <regex>
@@ -22,10 +23,11 @@ Names captures(const std::string& text, const char* pattern) {
   return found;
 }
 
-// The commands that the page of man has, which the other tests compare with the program's help.
+// Returns the commands on the man page.
 Names commands() { return captures(neuronmm("describe man-page").output, R"(^\.SS \\&(\S+)$)"); }
 
-// Flags that begin a line of the help: "  --prompt TEXT REQUIRED", "  -o,--output TEXT".
+// Returns the flags that begin a line of the help, such as "  --prompt TEXT REQUIRED" or
+// "  -o,--output TEXT".
 Names flags(const std::string& command) {
   return captures(neuronmm(command + " --help").output, R"(^ +(?:-\w,)?(--[a-z][a-z0-9-]*))");
 }
@@ -43,7 +45,7 @@ TEST_F(Documentation, EveryCommandIsInTheHelp) {
   EXPECT_EQ(help.find("describe"), std::string::npos);
 }
 
-TEST_F(Documentation, ThePageHasEveryFlag) {
+TEST_F(Documentation, TheManPageHasEveryFlag) {
   const std::string page = neuronmm("describe man-page").output;
   EXPECT_TRUE(page.starts_with(".TH neuronmm 1")) << page;
   for (const std::string& command : commands()) {
@@ -57,7 +59,7 @@ TEST_F(Documentation, ThePageHasEveryFlag) {
   }
 }
 
-// Bash itself is asked what it would offer.
+// The test lets bash run the completion and reads what it offers.
 TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
   const auto script = folder_ / "completion";
   std::ofstream(script) << neuronmm("describe bash-completion").output;
@@ -66,7 +68,7 @@ TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
         "bash -c '. {}; COMP_WORDS=({}); COMP_CWORD={}; _neuronmm; printf \"%s\\n\" "
         "\"${{COMPREPLY[@]}}\"'",
         script.string(), words, current);
-    const Outcome found = outcome_of(command);
+    const Outcome found = run_shell(command);
     EXPECT_EQ(found.exit_code, 0) << found.output;
     return captures(found.output, R"(^(\S+)$)");
   };

@@ -1,4 +1,5 @@
-// emit as a user meets it: the file that it writes, and every kind of bad input.
+// The tests in this file run `neuronmm emit` as a user does. They check the file that it writes and
+// every kind of bad input.
 
 #include <cstdlib>
 #include <filesystem>
@@ -48,8 +49,9 @@ TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
   expect_parses("kernel.py");
 }
 
-// By default a device gets the dialect that its SDK takes; another is written, with a warning.
-TEST_F(EmitCommand, DialectsFollowTheDevice) {
+// By default a kernel has the dialect that the device's SDK compiles. Another dialect gives a
+// warning.
+TEST_F(EmitCommand, TheDefaultDialectFollowsTheDevice) {
   const std::string xuv = "xuv --shape 256,256,128,512 --force ";
   expect(neuronmm(emit(xuv + "--device trn1")), 0, {});
   EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
@@ -96,8 +98,8 @@ TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
   }
 }
 
-// How each driver calls the kernel, in both dialects and on two cores.
-TEST_F(EmitCommand, DriversCallTheKernelInTheirWay) {
+// The test checks the call in each driver, in both dialects and on two cores.
+TEST_F(EmitCommand, EachDriverCallsTheKernelInItsOwnWay) {
   const std::string xuv = "xuv --shape 64,96,32,80 --force ";
   const auto expect_call = [&](const std::string& flags, const std::string& call) {
     expect(neuronmm(emit(xuv + flags)), 0, {});
@@ -136,15 +138,17 @@ TEST_F(EmitCommand, CoresSplitTheRows) {
          {"--cores 2", "multiple of 2", "513"});
 }
 
-TEST_F(EmitCommand, ManyInstructionsAreCountedAndWarnedOf) {
+TEST_F(EmitCommand, ManyInstructionsGiveAWarning) {
   const auto few = neuronmm(emit("matmul_tiled --shape 256,256,512"));
-  expect(few, 0, {"16 instructions when"});  // 2 row tiles: 2 · 2 loads, 2 matmuls, a copy, a store
+  expect(
+      few, 0,
+      {"16 instructions when"});  // 2 row tiles, each with 4 loads, 2 matmuls, a copy and a store
   EXPECT_FALSE(contains(few.output, "warning"));
   expect(neuronmm(emit("matmul_tiled --shape 16384,16384,8192 --force --device trn2")), 0,
          {"warning: ", " instructions; compilers", "5,000,000"});
 }
 
-TEST_F(EmitCommand, ExistingFilesStay) {
+TEST_F(EmitCommand, ExistingFilesAreKeptWithoutForce) {
   std::ofstream(path("kernel.py")) << "mine";
   expect(neuronmm(emit("xuv --shape 64,96,32,80")), 1, {"kernel.py: already exists", "--force"});
   EXPECT_EQ(read(path("kernel.py")), "mine");
@@ -152,14 +156,14 @@ TEST_F(EmitCommand, ExistingFilesStay) {
   EXPECT_TRUE(contains(read(path("kernel.py")), "def xuv"));
 }
 
-TEST_F(EmitCommand, WhatDoesNotFitIsNotWritten) {
+TEST_F(EmitCommand, AKernelThatDoesNotFitIsNotWritten) {
   expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8")), 1,
          {"does not fit trn1", "strip_sums", "BM=4", "--accumulate bf16"});
   expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8 --force")), 1, {});
   EXPECT_TRUE(empty());
 }
 
-TEST_F(EmitCommand, BadInput) {
+TEST_F(EmitCommand, BadInputIsRefused) {
   expect(neuronmm("emit xuv --shape 64,96,32,80"), 2, {"--output"});
   expect(neuronmm(emit("xvu --shape 64,96,32,80")), 1, {"xvu", "xuv_naive"});
   expect(neuronmm(emit("xuv --shape 64,96,32")), 1, {"--shape", "M,K,r,N"});

@@ -1,4 +1,5 @@
-// `neuronmm eval` and `neuronmm compare` on the bundled model, with data sets of a few lines.
+// The tests in this file run `eval`, `compare` and `perplexity` on the bundled model, with data
+// sets of a few lines.
 
 #include <cstring>
 #include <filesystem>
@@ -20,7 +21,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-// A data folder with PIQA, WinoGrande and Penn Treebank.
+// Makes a data folder with PIQA, WinoGrande and Penn Treebank.
 class EvaluationCommand : public neuronmm::apps::ProgramTest {
  protected:
   void SetUp() override {
@@ -79,7 +80,7 @@ TEST_F(EvaluationCommand, EvalSkipsMissingDataSets) {
          {"skipped hellaswag: ", "hellaswag_val.jsonl", folder_.c_str(), "piqa", "mAcc"});
 }
 
-TEST_F(EvaluationCommand, TwoDevicesAgree) {
+TEST_F(EvaluationCommand, CpuAndReferenceBackendAgree) {
   const auto likelihoods = [&](const std::string& device) {
     const std::string flags = "--limit 3 --activations fp32 --device " + device;
     expect(neuronmm(eval("piqa", flags + " --log-samples " + path(device))), 0, {});
@@ -95,7 +96,7 @@ TEST_F(EvaluationCommand, TwoDevicesAgree) {
   }
 }
 
-TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
+TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeAnyWork) {
   expect(neuronmm(eval("piqa,boolq")), 2, {"--tasks", "boolq", "arc_challenge"});
   expect(neuronmm(eval("hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
   expect(neuronmm("eval " + kDemo), 2, {"--data"});
@@ -131,11 +132,12 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   EXPECT_GT(models[1]["piqa_stderr"], 0.0);
   EXPECT_EQ(models[2]["mean_acc_lost"], 0.0);
   EXPECT_TRUE(models[0]["gamma"].is_null());
-  EXPECT_TRUE(models[2]["gamma"].is_null());  // a difference of nothing over a speed-up of noise
+  EXPECT_TRUE(
+      models[2]["gamma"].is_null());  // the model is the same, so its speed-up is only noise
   EXPECT_GT(models[1]["speedup"], 0.0);
 }
 
-// The same file with names that lack "model.", as some exports have them.
+// Returns the file with tensor names that lack "model.", as some exporters write them.
 std::string without_prefix(const std::string& safetensors) {
   uint64_t size = 0;
   std::memcpy(&size, safetensors.data(), sizeof size);
@@ -145,13 +147,13 @@ std::string without_prefix(const std::string& safetensors) {
     renamed[name.starts_with("model.") ? name.substr(6) : name] = entry;
   }
   std::string text = renamed.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // what follows stays aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // keeps the tensors aligned
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text +
          safetensors.substr(sizeof size + size);
 }
 
-TEST_F(EvaluationCommand, CompareCountsMlpsWhosePathsHaveNoPrefix) {
+TEST_F(EvaluationCommand, CompareCountsMlpsWhoseTensorNamesLackThePrefix) {
   fs::create_directories(folder_ / "plain");
   for (const std::string name : {"config.json", "tokenizer.json"}) {
     fs::copy(kDemo + "/" + name, folder_ / "plain" / name);
@@ -167,7 +169,7 @@ TEST_F(EvaluationCommand, CompareCountsMlpsWhosePathsHaveNoPrefix) {
   EXPECT_EQ(models[1]["mlp_parameters"], models[0]["mlp_parameters"]);
 }
 
-TEST_F(EvaluationCommand, EvalShowsWhatLiesBetweenTwoModels) {
+TEST_F(EvaluationCommand, EvalShowsTheDifferenceFromAReference) {
   const std::string small = path("small");
   expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
          {});
@@ -195,7 +197,7 @@ TEST_F(EvaluationCommand, EvalShowsWhatLiesBetweenTwoModels) {
   EXPECT_EQ(same["piqa"]["choice_agreement"], 1.0);
 }
 
-TEST_F(EvaluationCommand, PerplexityAgainstAReference) {
+TEST_F(EvaluationCommand, PerplexityShowsTheDivergenceFromAReference) {
   const std::string small = path("small"), text = write("text", read(kDemo + "/evaluation.txt"));
   expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
          {});
@@ -239,7 +241,7 @@ TEST_F(EvaluationCommand, AReferenceWithOtherTokensIsRefused) {
       1, words);
 }
 
-TEST_F(EvaluationCommand, DocumentsAreJsonLines) {
+TEST_F(EvaluationCommand, PerplexityReadsDocumentsFromJsonLines) {
   const std::string lines = "{\"text\": \"One day a cat sat.\"}\n{\"text\": \"A dog ran.\"}\n";
   const std::string file = write("documents.jsonl", lines);
   expect(neuronmm("perplexity " + kDemo + " " + file + " --documents --context 4"), 0,
@@ -249,7 +251,7 @@ TEST_F(EvaluationCommand, DocumentsAreJsonLines) {
          {"broken.jsonl:3"});
 }
 
-// By its hash, whatever the file is called.
+// The text is recognised by its checksum, whatever the name of the file.
 TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
   const std::string text = read(kDemo + "/evaluation.txt").substr(0, 6000);
   const std::string small = path("small"), seen = write("calibration.txt", text);
@@ -276,7 +278,7 @@ TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
   }
 }
 
-// Every tag is closed by its own, as XML wants it; comments and the doctype have none.
+// Expects that every tag is closed, as XML demands. Comments and the doctype need no closing tag.
 void expect_balanced(const std::string& page) {
   std::vector<std::string> open;
   for (size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
@@ -298,7 +300,7 @@ void expect_balanced(const std::string& page) {
   EXPECT_TRUE(open.empty());
 }
 
-TEST_F(EvaluationCommand, CompareWritesAPageThatStandsAlone) {
+TEST_F(EvaluationCommand, CompareWritesAPageThatNeedsNoOtherFile) {
   const std::string small = path("a<b>&c"), quoted = "'" + small + "'", page_path = path("p.html");
   expect(neuronmm("compress " + kDemo + " -o " + quoted + " --ratio 0.4 --block 64 --method svd"),
          0, {});
@@ -324,7 +326,7 @@ TEST_F(EvaluationCommand, CompareWritesAPageThatStandsAlone) {
   EXPECT_GT(models[1]["ptb_kl"], 0.05);
   EXPECT_EQ(models[2]["ptb_kl"], 0.0);
   EXPECT_EQ(models[2]["piqa_choice_agreement"], 1.0);
-  // 4 layers of three matrices of 384 x 1024.
+  // The model has 4 layers with three matrices of 384 x 1024.
   EXPECT_EQ(models[0]["mlp_flops_per_token"], 2 * 4 * 3 * 384 * 1024);
   EXPECT_LT(models[1]["mlp_parameters"], models[0]["mlp_parameters"]);
 

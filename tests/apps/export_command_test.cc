@@ -1,11 +1,12 @@
-// export as a user meets it, and what comes back from an owner of a Trainium: bad input of every
-// kind.
+// The tests in this file run `neuronmm export` as a user does. They also read the reports that an
+// owner of a Trainium sends back, with every kind of bad input.
 
 #include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include "partly_dense_model.h"
 #include "run_program.h"
 
 namespace {
@@ -18,7 +19,7 @@ using neuronmm::apps::read;
 
 class ExportCommand : public neuronmm::apps::ProgramTest {
  protected:
-  // Tuned tilings go to a cache in the user's home.
+  // Tuned tilings go to a cache in the user's home, so the test has a home of its own.
   std::string home() const { return "env HOME='" + folder_.string() + "' XDG_CACHE_HOME="; }
   std::string compressed(const std::string& flags) const {
     expect(neuronmm("compress " + kDemo + " -o " + path("small") + " --method svd --block 32 " +
@@ -35,8 +36,9 @@ class ExportCommand : public neuronmm::apps::ProgramTest {
   }
 };
 
-TEST_F(ExportCommand, SaysWhatRunsWithoutItsKernels) {
-  const std::string model = compressed("--ratio 0.2 --only gate,down");
+TEST_F(ExportCommand, LayersWithoutAFusedKernelAreNamed) {
+  const std::string model = path("partly_dense");
+  write_partly_dense_model(model);
   expect(run_export(model, "--target vllm-neuron --json " + path("e.json")), 0,
          {"layers 0, 1, 2, 3: plain torch products without our fused kernel, because their ranks "
           "differ within an MLP",
@@ -49,19 +51,19 @@ TEST_F(ExportCommand, SaysWhatRunsWithoutItsKernels) {
   expect(run_export(model, "--target nxdi"), 1, {"out: already exists; name another folder"});
 }
 
-TEST_F(ExportCommand, KernelsAreForTheRanksThatThereAre) {
+TEST_F(ExportCommand, AKernelIsWrittenForEachRank) {
   expect(run_export(compressed("--ratio 0.2"), "--target vllm-neuron --device trn3"), 0, {});
   const nlohmann::json kernels = nlohmann::json::parse(read(path("out") + "/kernels/kernels.json"));
   ASSERT_EQ(kernels.size(), 2);
   EXPECT_EQ(kernels[0]["shape"], nlohmann::json({{"M", 128}, {"K", 384}, {"r", 224}, {"N", 1024}}));
   const std::string source = read(path("out") + "/kernels/mlp_rank_224.py");
-  // vLLM's plugin comes with an SDK that compiles this dialect alone.
+  // The SDK of vLLM's plugin compiles only this dialect.
   EXPECT_NE(source.find("\nimport nki\n"), std::string::npos);
   EXPECT_NE(source.find("M, K, r, N = 128, 384, 224, 1024"), source.npos);
   EXPECT_NE(source.find("--device trn3"), source.npos);
 }
 
-TEST_F(ExportCommand, RefusalsLeaveNothing) {
+TEST_F(ExportCommand, RefusedExportsLeaveNoFiles) {
   const std::string small = compressed("--ratio 0.2");
   expect(neuronmm("quantize " + small + " -o " + path("small8")), 0, {});
   expect(neuronmm("quantize " + small + " -o " + path("small4") + " --bits 4"), 0, {});
@@ -81,7 +83,7 @@ TEST_F(ExportCommand, RefusalsLeaveNothing) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-// As check_on_trainium.py writes it.
+// Returns a report as check_on_trainium.py writes it.
 nlohmann::json report() {
   const auto times = [](double prefill, double token) {
     return nlohmann::json{{"context_encoding_model", {{"latency_ms_p50", prefill}}},
@@ -101,7 +103,7 @@ nlohmann::json report() {
             {"latency_dense", {{"result", "skip"}, {"reason", "no --dense"}}}}}};
 }
 
-TEST_F(ExportCommand, MeasuredTimesAreRowsOfTheValidation) {
+TEST_F(ExportCommand, MeasuredTimesBecomeRowsOfTheValidation) {
   const std::string file = write("report.json", report().dump());
   expect(neuronmm("paper validation --measured " + file + " --json " + path("rows.json")), 0,
          {"measured by an owner", "tiny", "-50.0 %", "+100.0 %"});
@@ -117,7 +119,7 @@ TEST_F(ExportCommand, MeasuredTimesAreRowsOfTheValidation) {
   EXPECT_EQ(measured[1]["simulated_ms"], 1.0);
 }
 
-TEST_F(ExportCommand, ReportsThatAreNone) {
+TEST_F(ExportCommand, MalformedReportsAreRefused) {
   const auto paper = [&](const nlohmann::json& changed) {
     return neuronmm("paper validation --measured " + write("r.json", changed.dump()));
   };

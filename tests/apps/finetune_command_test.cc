@@ -1,4 +1,5 @@
-// `neuronmm finetune` as a user meets it, with and without the program that links libtorch.
+// The tests in this file run `neuronmm finetune` as a user does, with and without the program that
+// links libtorch.
 
 #include <chrono>
 #include <filesystem>
@@ -21,8 +22,8 @@ using neuronmm::apps::read;
 
 class FinetuneCommand : public neuronmm::apps::ProgramTest {};
 
-TEST_F(FinetuneCommand, SaysWhatIsMissing) {
-  // The program alone in a folder is what a build without libtorch gives.
+TEST_F(FinetuneCommand, AMissingTrainerIsReported) {
+  // A copy of the program alone in a folder stands for a build without libtorch.
   const std::string alone =
       "sh -c 'cp \"$0\" " + path("neuronmm") + " && exec " + path("neuronmm") + " \"$@\"'";
   expect(neuronmm("finetune model --data text -o out", alone), 1,
@@ -64,15 +65,15 @@ TEST_F(FinetuneProgram, LowersThePerplexityAtTheSameSize) {
   EXPECT_LT(perplexity(path("out")), 0.9 * perplexity(model()));
 }
 
-// Ranks that differ, and dense matrices beside low-rank ones, which stay as they are.
-TEST_F(FinetuneProgram, TakesRanksBySensitivity) {
-  expect(neuronmm("compress " + kDemo + " --ratio 0.1 --block 64 --allocate sensitivity " +
+// The model has different ranks and some dense matrices, which training does not change.
+TEST_F(FinetuneProgram, TrainsModelsWithRanksByMeasurement) {
+  expect(neuronmm("compress " + kDemo + " --ratio 0.1 --block 64 --form uv --allocate measured " +
                   "--calibration " + kDemo + "/calibration.txt --force -o " + model()),
          0, {"dense", "192"});
   expect(neuronmm(finetune("out", "--which both --epochs 1")), 0, {"trained", "written to"});
   EXPECT_EQ(fs::file_size(path("out") + "/model.safetensors"),
             fs::file_size(model() + "/model.safetensors"));
-  expect(neuronmm("inspect " + path("out")), 0, {"allocate sensitivity", "dense", "192"});
+  expect(neuronmm("inspect " + path("out")), 0, {"allocate measured", "dense", "192"});
   EXPECT_LT(perplexity(path("out")), perplexity(model()));
 }
 
@@ -81,9 +82,10 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
   const auto start = std::chrono::steady_clock::now();
   expect(neuronmm(finetune("whole", recipe)), 0, {});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  // Two thirds of the way: loading is behind it, and the end before it, on a machine of any speed.
-  // Sooner where other work has gone since, so that it is done by then: --preserve-status tells, as
-  // without it a run that ends while it is being interrupted has the exit code of a stopped one.
+  // After two thirds of the time the model is loaded and training has not ended, on a machine of
+  // any speed. If the machine has become less busy, the run may end before that, so shorter times
+  // follow. Without --preserve-status a run that ended would have the exit code of an interrupted
+  // one.
   Outcome stopped;
   for (const double share : {2.0 / 3, 1.0 / 2, 1.0 / 3}) {
     stopped =
@@ -99,7 +101,7 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
               read(path("parts") + "/model.safetensors"));
 }
 
-TEST_F(FinetuneProgram, WithoutDataTheTeacherWrites) {
+TEST_F(FinetuneProgram, TheTeacherWritesTheTextIfThereIsNoData) {
   write("held_out.txt", read(kDemo + "/evaluation.txt").substr(0, 500));
   const std::string json = path("report.json");
   expect(neuronmm("finetune " + model() + " -o " + path("out") + " --teacher " + kDemo +
@@ -121,7 +123,7 @@ TEST_F(FinetuneProgram, WithoutDataTheTeacherWrites) {
             std::string::npos);
 }
 
-TEST_F(FinetuneProgram, StopsAfterSteps) {
+TEST_F(FinetuneProgram, EveryPhaseStopsAfterTheSteps) {
   const std::string json = path("report.json");
   expect(neuronmm(finetune("out", "--which v,u --epochs 9 --steps 2 --json " + json)), 0,
          {"written to"});
@@ -135,7 +137,7 @@ TEST_F(FinetuneProgram, StopsAfterSteps) {
             std::string::npos);
 }
 
-TEST_F(FinetuneProgram, TrainsFewBits) {
+TEST_F(FinetuneProgram, TrainsQuantizedWeights) {
   const std::string recipe = " --which factors --epochs 1";
   expect(neuronmm(finetune("four", "--weights int4 --lm-head-bits 8" + recipe)), 0, {"written to"});
   expect(neuronmm("inspect " + path("four")), 0, {"4 bits in groups of 16, embed_tokens int8"});

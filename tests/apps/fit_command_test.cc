@@ -1,4 +1,4 @@
-// `neuronmm fit` as a user meets it.
+// The tests in this file run `neuronmm fit` as a user does.
 
 #include <filesystem>
 #include <string>
@@ -18,7 +18,7 @@ using neuronmm::apps::read;
 
 class FitCommand : public neuronmm::apps::ProgramTest {
  protected:
-  // Few tokens: the Gram matrices of 384 channels are poor, and the way is the same.
+  // Few tokens give poor Gram matrices of 384 channels, but the command does the same steps.
   std::string fit(const std::string& more) const {
     return "fit " + kDemo + " --calibration " + kDemo +
            "/calibration.txt --calibration-tokens 800 --sensitivities " + path("known") + " " +
@@ -26,7 +26,7 @@ class FitCommand : public neuronmm::apps::ProgramTest {
   }
 };
 
-TEST_F(FitCommand, KeepsToTheBudgetAndServesTheNextFromWhatItKnows) {
+TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
   expect(neuronmm(fit("-o " + path("out") + " --bytes 5M --json " + path("fit.json") + " --html " +
                       path("fit.html"))),
          0, {"matrices:", "no choice is better by more than", "measured on", "KL", "written to"});
@@ -37,7 +37,7 @@ TEST_F(FitCommand, KeepsToTheBudgetAndServesTheNextFromWhatItKnows) {
   EXPECT_NE(read(path("fit.html")).find("</html>"), std::string::npos);
   expect(neuronmm("generate " + path("out") + " --prompt Once --max-new-tokens 4"), 0, {});
   expect(neuronmm("inspect " + path("out")), 0, {"bits"});
-  // Measured once.
+  // The second run uses the sensitivities that the first has measured.
   expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "other budgets"});
   expect(neuronmm(fit("-o " + path("out") + " --bytes 5M")), 1, {"already exists", "--force"});
   expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "nearest"});
@@ -52,7 +52,7 @@ TEST_F(FitCommand, KeepsToTheBudgetAndServesTheNextFromWhatItKnows) {
   EXPECT_FALSE(fs::exists(path("x")));
 }
 
-TEST_F(FitCommand, RefusesWhatCannotBeMeant) {
+TEST_F(FitCommand, RefusesWrongBudgetsAndTexts) {
   const std::string out = "-o " + path("out") + " ";
   expect(neuronmm(fit(out)), 2, {"--bytes", "--decode", "--max-kl", "budget"});
   expect(neuronmm(fit("--bytes 5M")), 2, {"--output"});

@@ -1,5 +1,5 @@
-// `neuronmm generate` as a user meets it: where its settings come from, what ends a text, and what
-// it prints beside it.
+// The tests in this file run `neuronmm generate` as a user does. They check where its settings come
+// from, what ends a text, and what it prints on standard error.
 
 #include <algorithm>
 #include <regex>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kOnce = " 'Once upon a time' --max-new-tokens 24 ";
+const std::string kPromptFlags = " 'Once upon a time' --max-new-tokens 24 ";
 
 std::string text_of(const std::string& arguments) {
   const Outcome outcome = neuronmm("generate " + arguments, "", "/dev/null");
@@ -21,12 +21,12 @@ std::string text_of(const std::string& arguments) {
   return outcome.output;
 }
 
-// What it prints to standard error.
+// Returns what the command prints to standard error.
 std::string messages_of(const std::string& arguments) {
   return neuronmm("generate " + arguments + " 3>&1 >/dev/null", "", "&3").output;
 }
 
-// The ids of the tokens that it makes.
+// Returns the ids of the tokens that the command generates.
 std::vector<std::string> ids_of(const std::string& arguments) {
   const std::string messages = messages_of(arguments + " --logprobs 0");
   const std::regex line(R"(logprob .* \((\d+)\) -)");
@@ -57,49 +57,50 @@ TEST_F(GenerateCommand, TheModelsSettingsAreTheDefaults) {
   const std::string prompt = " 'Once upon a time' ";
   const std::string flags =
       " --temperature 0.8 --top-k 40 --top-p 0.9 --min-p 0.02 --repetition-penalty 1.2 ";
-  EXPECT_EQ(text_of(model + prompt + "--seed 7"), text_of(kDemo + kOnce + flags + "--seed 7"));
+  EXPECT_EQ(text_of(model + prompt + "--seed 7"),
+            text_of(kDemo + kPromptFlags + flags + "--seed 7"));
   EXPECT_NE(text_of(model + prompt + "--seed 7"), text_of(model + prompt + "--seed 8"));
   expect(neuronmm("generate " + model + prompt + "--seed 7"), 0,
          {"generation_config.json: temperature 0.8, top_k 40, top_p 0.9, min_p 0.02, "
           "repetition_penalty 1.2, max_new_tokens 24\n"});
   expect(neuronmm("generate " + model + prompt + "--seed 7 --top-k 0 --max-new-tokens 2"), 0,
          {"generation_config.json: temperature 0.8, top_p 0.9, min_p 0.02, repetition_penalty"});
-  const std::string greedy = text_of(kDemo + kOnce + "--repetition-penalty 1.2");
-  for (const std::string how : {"--greedy", "--temperature 0"}) {
-    EXPECT_EQ(text_of(model + prompt + how), greedy) << how;
-    expect(neuronmm("generate " + model + prompt + how), 0,
+  const std::string greedy = text_of(kDemo + kPromptFlags + "--repetition-penalty 1.2");
+  for (const std::string flag : {"--greedy", "--temperature 0"}) {
+    EXPECT_EQ(text_of(model + prompt + flag), greedy) << flag;
+    expect(neuronmm("generate " + model + prompt + flag), 0,
            {"generation_config.json: repetition_penalty 1.2, max_new_tokens 24\n"});
   }
 }
 
 TEST_F(GenerateCommand, WithoutDoSampleNothingIsDrawn) {
   const std::string model = model_with(R"({"temperature": 0.8, "top_p": 0.5})");
-  EXPECT_EQ(text_of(model + kOnce), text_of(kDemo + kOnce));
-  const std::string messages = messages_of(model + kOnce);
+  EXPECT_EQ(text_of(model + kPromptFlags), text_of(kDemo + kPromptFlags));
+  const std::string messages = messages_of(model + kPromptFlags);
   EXPECT_EQ(messages.find("generation_config.json"), std::string::npos) << messages;
   EXPECT_EQ(messages.find("--seed"), std::string::npos) << messages;
-  // A temperature of one's own draws, with the file's top_p.
-  expect(neuronmm("generate " + model + kOnce + "--temperature 0.7"), 0,
+  // With --temperature tokens are drawn, with the top_p of the file.
+  expect(neuronmm("generate " + model + kPromptFlags + "--temperature 0.7"), 0,
          {"generation_config.json: top_p 0.5\n", "--seed"});
 }
 
 TEST_F(GenerateCommand, TheModelsStopTokensEndTheText) {
-  const std::vector<std::string> ids = ids_of(kDemo + kOnce);
+  const std::vector<std::string> ids = ids_of(kDemo + kPromptFlags);
   ASSERT_EQ(ids.size(), 24u);
   const std::string model = model_with(R"({"eos_token_id": [2047, )" + ids[9] + "]}");
-  const std::string ended = text_of(model + kOnce), whole = text_of(kDemo + kOnce);
+  const std::string ended = text_of(model + kPromptFlags), whole = text_of(kDemo + kPromptFlags);
   EXPECT_LT(ended.size(), whole.size());
-  EXPECT_EQ(text_of(model + kOnce + "--ignore-eos"), whole);
+  EXPECT_EQ(text_of(model + kPromptFlags + "--ignore-eos"), whole);
 }
 
-TEST_F(GenerateCommand, BadSettingsAreNamed) {
+TEST_F(GenerateCommand, AWrongGenerationConfigIsRefused) {
   const std::string model = model_with(R"({"top_p": 1.5})");
   expect(neuronmm("generate " + model + " x"), 1,
          {"generation_config.json", "\"top_p\": expected a number from 0 to 1, found 1.5"});
 }
 
-TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeats) {
-  const std::string flags = kDemo + kOnce + "--temperature 1.5 ";
+TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeatsTheText) {
+  const std::string flags = kDemo + kPromptFlags + "--temperature 1.5 ";
   const Outcome first = neuronmm("generate " + flags, "", path("messages"));
   const std::string messages = read(path("messages"));
   std::smatch seed;
@@ -109,14 +110,14 @@ TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeats) {
   EXPECT_EQ(messages_of(flags + seed.str()).find("--seed"), std::string::npos);
 }
 
-TEST_F(GenerateCommand, PromptsComeFromThreePlaces) {
+TEST_F(GenerateCommand, PromptsComeFromArgumentsFilesAndStandardInput) {
   const std::string file = write("prompt.txt", "Once upon a time\n");
   const std::string more = " --max-new-tokens 8";
   const std::string expected = text_of(kDemo + " --prompt 'Once upon a time'" + more);
   EXPECT_EQ(text_of(kDemo + " 'Once upon a time'" + more), expected);
   EXPECT_EQ(text_of(kDemo + " --prompt-file " + file + more), expected);
-  EXPECT_EQ(outcome_of("'" + program_path().string() + "' generate " + kDemo + " -" + more + " <" +
-                       file + " 2>/dev/null")
+  EXPECT_EQ(run_shell("'" + program_path().string() + "' generate " + kDemo + " -" + more + " <" +
+                      file + " 2>/dev/null")
                 .output,
             expected);
   expect(neuronmm("generate " + kDemo), 2, {"PROMPT", "--prompt-file"});
@@ -128,23 +129,24 @@ TEST_F(GenerateCommand, PromptsComeFromThreePlaces) {
 }
 
 TEST_F(GenerateCommand, StopStringsEndTheText) {
-  const std::string whole = text_of(kDemo + kOnce);
+  const std::string whole = text_of(kDemo + kPromptFlags);
   ASSERT_GT(whole.size(), 40u);
-  // Every place: in the middle of tokens, at their ends, over several of them.
+  // The stop strings begin and end in the middle of tokens, at their ends, and across several
+  // tokens.
   for (size_t begin = 1; begin < 24; begin += 5) {
     const std::string stop = whole.substr(begin, 6);
-    EXPECT_EQ(text_of(kDemo + kOnce + "--stop " + quoted(stop)),
+    EXPECT_EQ(text_of(kDemo + kPromptFlags + "--stop " + quoted(stop)),
               whole.substr(0, whole.find(stop)) + "\n");
   }
   const std::string first = whole.substr(9, 4), second = whole.substr(20, 4);
-  EXPECT_EQ(text_of(kDemo + kOnce + "--stop " + quoted(second) + " --stop " + quoted(first)),
+  EXPECT_EQ(text_of(kDemo + kPromptFlags + "--stop " + quoted(second) + " --stop " + quoted(first)),
             whole.substr(0, std::min(whole.find(first), whole.find(second))) + "\n");
-  EXPECT_EQ(text_of(kDemo + kOnce + "--stop '[a,b]' --stop zebra"), whole);
-  expect(neuronmm("generate " + kDemo + kOnce + "--stop ''"), 2, {"--stop", "not empty"});
+  EXPECT_EQ(text_of(kDemo + kPromptFlags + "--stop '[a,b]' --stop zebra"), whole);
+  expect(neuronmm("generate " + kDemo + kPromptFlags + "--stop ''"), 2, {"--stop", "not empty"});
 }
 
-TEST_F(GenerateCommand, LogprobsAreLinesOfTheirOwn) {
-  const std::string messages = messages_of(kDemo + kOnce + "--logprobs 2");
+TEST_F(GenerateCommand, LogprobsAreOneLinePerToken) {
+  const std::string messages = messages_of(kDemo + kPromptFlags + "--logprobs 2");
   const std::regex line(
       R"re(logprob ".*" \((\d+)\) -\d+\.\d{4} of ".*" \((\d+)\) .*, ".*" \(\d+\) .*)re");
   int lines = 0;
@@ -152,21 +154,21 @@ TEST_F(GenerateCommand, LogprobsAreLinesOfTheirOwn) {
   for (std::string text; std::getline(stream, text);) {
     std::smatch match;
     if (!std::regex_match(text, match, line)) continue;
-    EXPECT_EQ(match[1], match[2]) << text;  // greedy takes the likeliest
+    EXPECT_EQ(match[1], match[2]) << text;  // greedy decoding takes the most likely token
     ++lines;
   }
   EXPECT_EQ(lines, 24) << messages;
-  EXPECT_EQ(text_of(kDemo + kOnce + "--logprobs 0"), text_of(kDemo + kOnce));
+  EXPECT_EQ(text_of(kDemo + kPromptFlags + "--logprobs 0"), text_of(kDemo + kPromptFlags));
 }
 
 TEST_F(GenerateCommand, BiasesAndPenaltiesChangeTheText) {
-  const std::string plain = text_of(kDemo + kOnce);
-  const std::vector<std::string> ids = ids_of(kDemo + kOnce);
+  const std::string plain = text_of(kDemo + kPromptFlags);
+  const std::vector<std::string> ids = ids_of(kDemo + kPromptFlags);
   ASSERT_EQ(ids.size(), 24u);
-  const auto biased = ids_of(kDemo + kOnce + "--logit-bias " + ids[0] + "=-100");
+  const auto biased = ids_of(kDemo + kPromptFlags + "--logit-bias " + ids[0] + "=-100");
   EXPECT_EQ(std::ranges::count(biased, ids[0]), 0);
   EXPECT_FALSE(biased.empty());
-  EXPECT_NE(text_of(kDemo + kOnce + "--presence-penalty 2 --frequency-penalty 2"), plain);
+  EXPECT_NE(text_of(kDemo + kPromptFlags + "--presence-penalty 2 --frequency-penalty 2"), plain);
   for (const std::string bad : {"7", "=1", "x=1", "7=", "7=nan", "7=inf", "-1=2", "7=1x"})
     expect(neuronmm("generate " + kDemo + " x --logit-bias " + bad), 2, {"ID=BIAS"});
   expect(neuronmm("generate " + kDemo + " x --logit-bias 2048=1"), 1, {"token 2048", "2047"});

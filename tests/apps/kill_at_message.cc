@@ -1,7 +1,9 @@
-// A library to preload: the last process of several is killed at a message of its choice, so that a
-// test meets every phase of a command however fast or slow the machine is.
-//   KILL_AT_MESSAGE=N    at its N-th message of work (tags above 1 are signs of life); 0: as MPI
-//   starts COUNT_MESSAGES=FILE  instead: writes how many there were
+// A library that killed_process_test.cc preloads. It kills the last of several processes when that
+// process sends a chosen message. A test can so hit every phase of a command, however fast the
+// machine is. Only messages with tag 1 count; higher tags are signs of life.
+//
+//   KILL_AT_MESSAGE=N    kills the process at its N-th message; 0 kills it when MPI starts
+//   COUNT_MESSAGES=FILE  writes the number of messages to the file instead
 
 #include <csignal>
 #include <cstdio>
@@ -22,11 +24,12 @@ bool is_last() {
          std::atoi(process) + 1 == std::atoi(processes);
 }
 
-void reach(long message) {
+void kill_if_chosen(long message) {
   const char* const at = std::getenv("KILL_AT_MESSAGE");
   if (at != nullptr && std::atol(at) == message && is_last()) std::raise(SIGKILL);
 }
 
+// Writes the number of messages when the process exits.
 struct Counter {
   ~Counter() {
     const char* const file = std::getenv("COUNT_MESSAGES");
@@ -41,12 +44,12 @@ struct Counter {
 }  // namespace
 
 extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  reach(0);
+  kill_if_chosen(0);
   return PMPI_Init_thread(argc, argv, required, provided);
 }
 
 extern "C" int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm comm, MPI_Request* request) {
-  if (tag == 1) reach(++sent);
+  if (tag == 1) kill_if_chosen(++sent);
   return PMPI_Isend(bytes, count, type, to, tag, comm, request);
 }

@@ -1,4 +1,5 @@
-// The output metric as the commands get it: from a program of its own.
+// The tests in this file compute the output metric as `compress` and `fit` do, by starting another
+// program.
 
 #include "model/metric_program.h"
 
@@ -38,7 +39,7 @@ class MetricProgram : public neuronmm::apps::ProgramTest {
     EXPECT_FALSE(fs::exists(path("metric.safetensors")));
     EXPECT_FALSE(fs::exists(path("metric.safetensors.tokens")));
   }
-  // One that does what is asked of it here, in the program's place.
+  // Returns a shell script that stands for the program and runs `line`.
   fs::path script(const std::string& line) const {
     write("program", "#!/bin/sh\n" + line + "\n");
     fs::permissions(path("program"), fs::perms::owner_all);
@@ -58,7 +59,7 @@ TEST_F(MetricProgram, WritesTheMetric) {
   EXPECT_FALSE(fs::exists(path("metric.safetensors.tokens")));
 }
 
-TEST_F(MetricProgram, ItsErrorsAreOurs) {
+TEST_F(MetricProgram, ErrorsOfTheProgramAreReturned) {
   if (!fs::exists(trainer())) GTEST_SKIP() << "built without libtorch";
   MetricCall wrong = call();
   wrong.sequences[1][2] = 1 << 20;
@@ -68,8 +69,9 @@ TEST_F(MetricProgram, ItsErrorsAreOurs) {
   expect_failure(run_metric_program(wrong, trainer()), path("nothing"));
 }
 
-TEST_F(MetricProgram, AbsentOrBroken) {
-  EXPECT_FALSE(neuronmm::apps::metric_program_available());  // none lies beside the tests
+TEST_F(MetricProgram, AMissingOrBrokenProgramIsAnError) {
+  // The folder of the tests has no such program.
+  EXPECT_FALSE(neuronmm::apps::metric_program_available());
   expect_failure(run_metric_program(call()), "neuronmm-finetune is missing, because libtorch");
   write("program", "text");
   expect_failure(run_metric_program(call(), path("program")), "cannot be run");
@@ -77,7 +79,7 @@ TEST_F(MetricProgram, AbsentOrBroken) {
   expect_failure(run_metric_program(call(), script("kill -9 $$")), "ended by signal 9");
 }
 
-// The child ends in time, too: it is waited for.
+// run_metric_program() waits for the child, so this test also shows that the child ends.
 TEST_F(MetricProgram, AnInterruptIsPassedOn) {
   const fs::path sleeper = script("trap 'exit 130' TERM; while :; do sleep 0.05; done");
   std::thread later([] {

@@ -1,5 +1,5 @@
-// nki as a user meets it: reports of kept traces, what-ifs, comparisons, bad input; and a kernel
-// that is traced, where the Python package and NumPy are there.
+// The tests in this file run `neuronmm nki` as a user does: reports of saved traces, what-ifs,
+// comparisons and bad input. If NumPy is installed, a kernel is traced, too.
 
 #include <string>
 
@@ -27,7 +27,7 @@ std::string seed(const std::string& name) {
 }
 std::string from(const std::string& name) { return "nki --from-trace " + seed(name) + " "; }
 
-TEST_F(NkiCommand, ReportsAKeptTrace) {
+TEST_F(NkiCommand, ReportsASavedTrace) {
   const std::string out = path("out.json"), timeline = path("t.json");
   expect(neuronmm(from("matmul") + "--json " + out + " --trace " + timeline), 0,
          {"simulated (no Trainium was used)", "trn2 (NeuronCore-v3)", "8 instructions", "latency",
@@ -43,13 +43,13 @@ TEST_F(NkiCommand, ReportsAKeptTrace) {
   EXPECT_EQ(json("t.json")["traceEvents"].size(), 1 + 2 * (4 + 16) + 8);
 }
 
-TEST_F(NkiCommand, OfAnotherDevice) {
+TEST_F(NkiCommand, ATraceIsSimulatedOnAnotherDevice) {
   const std::string out = path("out.json");
   expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {"trn1 (NeuronCore-v2)"});
   EXPECT_EQ(json("out.json")["device"], "trn1");
 }
 
-TEST_F(NkiCommand, TellsHowFarItIsOff) {
+TEST_F(NkiCommand, ReportsTheErrorBandOfItsPredictions) {
   const std::string out = path("out.json"), page = path("page.html");
   const char* band = " % for kernels of this class (";
   const char* none = "no blind rows for kernels of";
@@ -61,7 +61,7 @@ TEST_F(NkiCommand, TellsHowFarItIsOff) {
   EXPECT_TRUE(json("out.json")["band"].is_null());
 }
 
-TEST_F(NkiCommand, WhatIf) {
+TEST_F(NkiCommand, WhatIfsChangeTheLatency) {
   const std::string out = path("out.json");
   expect(
       neuronmm(from("matmul") +
@@ -76,16 +76,16 @@ TEST_F(NkiCommand, WhatIf) {
   EXPECT_LT(report["what_ifs"][2]["latency_ms"].get<double>(), latency);
 }
 
-TEST_F(NkiCommand, BesideAnotherKernel) {
+TEST_F(NkiCommand, TwoKernelsAreCompared) {
   expect(neuronmm(from("matmul") + "--compare " + seed("matmul")), 0,
          {"beside each other", "1.00x"});
 }
 
-TEST_F(NkiCommand, LegacyOverflowIsSaid) {
+TEST_F(NkiCommand, AnSbufOverflowOfALegacyKernelIsReported) {
   expect(neuronmm(from("overflow")), 0, {"SBUF would need 262144 bytes", "loaded again", "tile"});
 }
 
-TEST_F(NkiCommand, BadInput) {
+TEST_F(NkiCommand, BadInputIsRefused) {
   expect(neuronmm("nki"), 2, {"expected FILE.py:KERNEL or --from-trace FILE"});
   expect(neuronmm("nki kernel.py"), 2, {"expected FILE.py:KERNEL", "kernel.py"});
   expect(neuronmm(from("none")), 1, {"kernel_trace/none"});
@@ -104,7 +104,7 @@ TEST_F(NkiCommand, BadInput) {
 
 bool can_trace() {
   return fs::exists(neuronmm::source_dir() / "python/nki/run.py") &&
-         neuronmm::apps::outcome_of(
+         neuronmm::apps::run_shell(
              "python3 -c 'import numpy' 2>&1 || /usr/bin/python3 -c 'import numpy' 2>&1")
                  .exit_code == 0;
 }
@@ -128,7 +128,7 @@ TEST_F(NkiCommand, TracesAKernel) {
                   ":double --arg 'x=bf16[128,512]'"),
          0, {"1.00x"});
   expect(neuronmm("nki " + kernel + ":triple --arg 'x=bf16[128,512]'"), 2, {"triple"});
-  // A launch on two cores is one core's half, and says so once.
+  // A launch on two cores reports the half that one core computes, with one note that says so.
   write("half.py",
         "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
         "@nki.jit\ndef half(x):\n"
@@ -151,7 +151,7 @@ TEST_F(NkiCommand, TracesAKernel) {
     EXPECT_NE(read(page).find(part), std::string::npos) << part;
   }
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x*3"), 1, {"WRONG"});
-  // An infinite error, which JSON cannot write.
+  // The error is infinite, which JSON cannot represent.
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x/0"), 1,
          {"relative error inf", "WRONG"});
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[256,512]'"), 1, {"kernel.py:7", "256"});

@@ -1,5 +1,5 @@
-// quantize, and folders of few bits as a user meets them: every command on the result, by a text,
-// made floats again, and every kind of bad input.
+// The tests in this file run `neuronmm quantize` as a user does, and every command on its results.
+// They also cover calibration by a text, --dequantize, and every kind of bad input.
 
 #include <filesystem>
 #include <fstream>
@@ -24,12 +24,12 @@ class QuantizeCommand : public neuronmm::apps::ProgramTest {
   std::string evaluation_text() const {
     return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
   }
-  // Of 4 bits.
-  std::string rounded_model() const {
+  // Returns a model with weights of 4 bits.
+  std::string quantized_model() const {
     expect(neuronmm("quantize " + kDemo + " -o " + path("four") + " --bits 4"), 0, {});
     return path("four");
   }
-  void expect_nothing_beside(const std::string& name) const {
+  void expect_no_temporary_files(const std::string& name) const {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
       const std::string found = entry.path().filename();
       EXPECT_FALSE(found != name && found.starts_with(name + ".")) << found;
@@ -72,8 +72,8 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
          {"compressed already"});
 }
 
-// Every command that reads a folder, with the tied table in more bits than the rest.
-TEST_F(QuantizeCommand, WeightsOf6And4BitsRunLikeAnyOther) {
+// The tied embedding table has more bits than the other weights.
+TEST_F(QuantizeCommand, ModelsOf6And4BitsRunInEveryCommand) {
   const std::string six = path("six"), four = path("four");
   expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
   expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
@@ -96,12 +96,12 @@ TEST_F(QuantizeCommand, WeightsOf6And4BitsRunLikeAnyOther) {
          {"--group", "4 bits"});
 }
 
-TEST_F(QuantizeCommand, QuantizeByAText) {
+TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
   const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
                     few = text + " --calibration-tokens 600",
                     statistics = " --statistics " + path("statistics");
-  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + " --save-statistics " +
-                  path("statistics") + " --json " + path("o.json")),
+  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + statistics + " --json " +
+                  path("o.json")),
          0, {"4.797 bits each"});
   const auto report = nlohmann::json::parse(read(path("o.json")));
   EXPECT_EQ(report["rounding"], "gptq");
@@ -117,14 +117,13 @@ TEST_F(QuantizeCommand, QuantizeByAText) {
   const std::string quantize = "quantize " + kDemo + " -o " + path("x");
   expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
   expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
-  expect(neuronmm(quantize + " --save-statistics s"), 2, {"--save-statistics", "--calibration"});
   expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
   expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
   expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
   EXPECT_FALSE(fs::exists(path("x")));
 }
 
-TEST_F(QuantizeCommand, QuantizeFlagsAndOutputs) {
+TEST_F(QuantizeCommand, WrongFlagsAndOutputsAreRefused) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --weights int5"), 2,
          {"--weights", "int8"});
@@ -136,13 +135,13 @@ TEST_F(QuantizeCommand, QuantizeFlagsAndOutputs) {
          0, {"5707520 bytes"});
 }
 
-TEST_F(QuantizeCommand, FloatsOfFewBitsAreRoundedOrCompressedAgain) {
-  const std::string four = rounded_model();
+TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
+  const std::string four = quantized_model();
   expect(neuronmm("quantize " + four + " -o " + path("eight") + " --dequantize --json " +
                   path("o.json")),
          0, {"written to", ("compare " + four).c_str()});
   EXPECT_EQ(nlohmann::json::parse(read(path("o.json")))["model"], four);
-  // 8 bits of what 4 bits hold are nearly that.
+  // Weights of 8 bits represent weights of 4 bits almost exactly.
   expect(neuronmm("perplexity " + path("eight") + " " + evaluation_text() + " --reference " + four +
                   " --json " + path("p.json")),
          0, {});
@@ -154,11 +153,11 @@ TEST_F(QuantizeCommand, FloatsOfFewBitsAreRoundedOrCompressedAgain) {
   expect(neuronmm("inspect " + path("small")), 0, {"F32"});
   EXPECT_NE(read(path("small") + "/config.json").find("\"LlamaForCausalLM\""), std::string::npos);
   EXPECT_NE(read(path("small") + "/README.md").find("small: four"), std::string::npos);
-  for (const char* out : {"eight", "small"}) expect_nothing_beside(out);
+  for (const char* out : {"eight", "small"}) expect_no_temporary_files(out);
 }
 
-TEST_F(QuantizeCommand, DequantizeRefuses) {
-  const std::string four = rounded_model(), out = path("out");
+TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
+  const std::string four = quantized_model(), out = path("out");
   const std::string quantize = "quantize " + four + " -o " + out;
   expect(neuronmm("quantize " + kDemo + " -o " + out + " --dequantize"), 1,
          {"models/demo", "8, 6 or 4 bits", "floats"});
@@ -181,13 +180,14 @@ TEST_F(QuantizeCommand, DequantizeRefuses) {
   EXPECT_TRUE(fs::exists(out + ".floats/of somebody else"));
   fs::remove_all(out + ".floats");
   EXPECT_FALSE(fs::exists(out));
-  expect_nothing_beside("out");
+  expect_no_temporary_files("out");
 }
 
-// The floats that an interrupted run leaves are used by the next: a file that is put among them
-// comes out at the end. It is interrupted when they are whole, which origin.json says.
-TEST_F(QuantizeCommand, InterruptedOnFloats) {
-  const std::string four = rounded_model(), out = path("out");
+// The next run uses the floats that an interrupted run leaves. The test shows this with a file that
+// it adds to the floats: the file appears in the output. The interrupt comes when the floats are
+// complete, which is when origin.json exists.
+TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
+  const std::string four = quantized_model(), out = path("out");
   const std::string floats = out + ".floats/neuronmm-floats";
   const std::string command = "compress " + four + " -o " + out +
                               " --dequantize --form uv --ratio 0.2 --calibration " + kDemo +
@@ -196,11 +196,11 @@ TEST_F(QuantizeCommand, InterruptedOnFloats) {
       write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +
                                 " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + floats +
                                 "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
-  expect(neuronmm::apps::outcome_of("bash '" + script + "' 2>&1"), 130, {"again to go on"});
+  expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"again to go on"});
   std::ofstream(floats + "/four/marker.json") << "{}";
   expect(neuronmm(command + " --calibration-tokens 1024"), 0, {"written to"});
   EXPECT_TRUE(fs::exists(out + "/marker.json"));
-  expect_nothing_beside("out");
+  expect_no_temporary_files("out");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Runs the program as a user does: exit code, and what it prints.
+// Runs the program as a user does, and checks its exit code and its output. All tests of commands
+// include this file.
 
 #include <array>
 #include <cstdio>
@@ -19,13 +20,14 @@ namespace neuronmm::apps {
 
 inline const std::string kDemo = source_dir().string() + "/models/demo";
 
+// The result of a run.
 struct Outcome {
   int exit_code = -1;
   std::string output;  // stdout and stderr together
 };
 
-// Of a line for the shell; what it writes to its standard output.
-inline Outcome outcome_of(const std::string& command) {
+// Runs a line in the shell and returns its exit code and standard output.
+inline Outcome run_shell(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> buffer;
@@ -37,12 +39,15 @@ inline Outcome outcome_of(const std::string& command) {
   return outcome;
 }
 
+// Runs the program. `wrapper` is a command in front of it, such as mpirun or timeout, and
+// `errors_to` is where the shell redirects standard error.
 inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
                         const std::string& errors_to = "&1") {
-  return outcome_of(wrapper + " '" + program_path().string() + "' " + arguments + " 2>" +
-                    errors_to + " </dev/null");
+  return run_shell(wrapper + " '" + program_path().string() + "' " + arguments + " 2>" + errors_to +
+                   " </dev/null");
 }
 
+// Returns the content of a file.
 inline std::string read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -50,6 +55,7 @@ inline std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
+// Expects the exit code, and each of the words somewhere in the output.
 inline void expect(const Outcome& outcome, int exit_code,
                    std::initializer_list<const char*> words) {
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
@@ -59,7 +65,8 @@ inline void expect(const Outcome& outcome, int exit_code,
   }
 }
 
-// Gives each test a folder of its own, which is gone after it, also for the program's cache.
+// Gives each test a folder of its own and another for the program's cache. Both are removed after
+// the test.
 class ProgramTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -67,7 +74,7 @@ class ProgramTest : public testing::Test {
               ("neuronmm-" + std::to_string(getpid()) + "-" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
-    setenv("XDG_CACHE_HOME", cache().c_str(), 1);  // not the user's tilings
+    setenv("XDG_CACHE_HOME", cache().c_str(), 1);  // hides the user's tuned tilings
   }
   void TearDown() override {
     std::filesystem::remove_all(folder_);

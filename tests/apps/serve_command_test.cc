@@ -1,4 +1,4 @@
-// `neuronmm serve` from its start to its end, as a process.
+// The tests in this file run `neuronmm serve` as a user does, from its start to its end.
 
 #include <filesystem>
 #include <utility>
@@ -15,28 +15,29 @@ namespace {
 
 class ServeCommand : public ProgramTest {
  protected:
-  // Serves the demo model with these flags until it is ready, and then ends it. Gives what it
-  // printed, and what GET of these paths said.
-  std::pair<std::string, std::vector<nlohmann::json>> served(
+  // Starts a server of the demo model with these flags, requests each path with GET when the server
+  // is ready, and ends the server. Returns what the server printed and the response bodies.
+  std::pair<std::string, std::vector<nlohmann::json>> serve_and_get(
       const std::string& flags, const std::vector<std::string>& paths) {
     const std::string log = path("log");
-    std::filesystem::remove(log);  // else an earlier server's log may be read before it is emptied
+    // Otherwise an earlier server's log may be read before the new server empties it.
+    std::filesystem::remove(log);
     const Outcome started =
-        outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
-                   " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" + log +
-                   "' && break; sleep 0.05; done; echo $!");
+        run_shell("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
+                  " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" + log +
+                  "' && break; sleep 0.05; done; echo $!");
     const std::string text = read(log);
     const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
-    std::vector<nlohmann::json> answers;
+    std::vector<nlohmann::json> bodies;
     serve::HttpClient client(port);
     for (const std::string& at : paths)
-      answers.push_back(nlohmann::json::parse(client.get(at).body, nullptr, false));
+      bodies.push_back(nlohmann::json::parse(client.get(at).body, nullptr, false));
     kill(std::atoi(started.output.c_str()), SIGKILL);
-    return {text, answers};
+    return {text, bodies};
   }
 };
 
-TEST_F(ServeCommand, WhatCannotBeServedIsToldAndEndsIt) {
+TEST_F(ServeCommand, WrongModelsAndFlagsAreRefused) {
   expect(neuronmm("serve '" + path("nothing") + "' --port 0"), 1, {"neuronmm serve:", "nothing"});
   expect(neuronmm("serve '" + kDemo + "' --port 0 --tls-cert '" + write("cert", "no PEM") +
                   "' --tls-key '" + path("key") + "'"),
@@ -48,8 +49,8 @@ TEST_F(ServeCommand, WhatCannotBeServedIsToldAndEndsIt) {
   expect(neuronmm("serve '" + kDemo + "' --tls-key key"), 2, {"--tls-cert"});
 }
 
-// The model is missing, so that what is taken ends too.
-TEST_F(ServeCommand, OriginsAreTakenAsBrowsersSendThem) {
+// The model is missing, so the server ends even if it accepts the origin.
+TEST_F(ServeCommand, CorsOriginsMustHaveTheFormThatBrowsersSend) {
   const auto with_origin = [&](const std::string& origin) {
     return neuronmm("serve '" + path("nothing") + "' --port 0 --cors-origin '" + origin + "'");
   };
@@ -63,36 +64,39 @@ TEST_F(ServeCommand, OriginsAreTakenAsBrowsersSendThem) {
     expect(with_origin(origin), 2, {"--cors-origin", "https://example.org (", origin});
 }
 
-TEST_F(ServeCommand, TheContextIsWhatFits) {
+TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
   const std::vector<std::string> paths = {"/v1/models", "/v1/model"};
-  const auto context = [](const std::vector<nlohmann::json>& answers) {
-    EXPECT_EQ(answers[0]["data"][0]["max_model_len"], answers[1]["context_length"]);
-    return answers[1]["context_length"];
+  const auto context = [](const std::vector<nlohmann::json>& bodies) {
+    EXPECT_EQ(bodies[0]["data"][0]["max_model_len"], bodies[1]["context_length"]);
+    return bodies[1]["context_length"];
   };
-  const auto [said, small] = served("--kv-cache-memory 640K", paths);  // two blocks and a half
+  // The memory holds two and a half blocks.
+  const auto [limited_by_memory, small] = serve_and_get("--kv-cache-memory 640K", paths);
   EXPECT_EQ(context(small), 256);
-  EXPECT_NE(said.find("--kv-cache-memory 655360: the context is 256 tokens, not 512"),
+  EXPECT_NE(limited_by_memory.find("--kv-cache-memory 655360: the context is 256 tokens, not 512"),
             std::string::npos)
-      << said;
-  const auto [of_model, large] = served("--context-length 1000", paths);
+      << limited_by_memory;
+  const auto [limited_by_model, large] = serve_and_get("--context-length 1000", paths);
   EXPECT_EQ(context(large), 512);
-  EXPECT_NE(of_model.find("--context-length 1000: the context is 512 tokens"), std::string::npos)
-      << of_model;
-  const auto [silent, fitting] = served("--context-length 200 --kv-cache-memory 512K", paths);
+  EXPECT_NE(limited_by_model.find("--context-length 1000: the context is 512 tokens"),
+            std::string::npos)
+      << limited_by_model;
+  const auto [silent, fitting] =
+      serve_and_get("--context-length 200 --kv-cache-memory 512K", paths);
   EXPECT_EQ(context(fitting), 200);
   EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
   expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
          {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1024"});
 }
 
-// The shell starts it, waits for the model, and sends the signal.
-TEST_F(ServeCommand, EitherSignalEndsAnIdleServerInPeace) {
+// The shell starts the server, waits until it is ready, and sends the signal.
+TEST_F(ServeCommand, SigtermAndSigintEndAnIdleServerWithExitCode0) {
   for (const char* signal : {"TERM", "INT"}) {
     const std::string log = path(signal);
     const Outcome outcome =
-        outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 >'" + log +
-                   "' 2>&1 & server=$!; for i in $(seq 200); do grep -qs 'is ready' '" + log +
-                   "' && break; sleep 0.05; done; kill -" + signal + " $server; wait $server");
+        run_shell("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 >'" + log +
+                  "' 2>&1 & server=$!; for i in $(seq 200); do grep -qs 'is ready' '" + log +
+                  "' && break; sleep 0.05; done; kill -" + signal + " $server; wait $server");
     EXPECT_EQ(outcome.exit_code, 0) << read(log);
     const std::string text = read(log);
     EXPECT_TRUE(text.starts_with("listening on http://127.0.0.1:")) << text;

@@ -1,12 +1,12 @@
-// Commands under mpirun, on the bundled model: the same text and figures as of one process, and
-// what a person sees when something is wrong.
+// The tests in this file run commands under mpirun on the bundled model. The text and figures equal
+// those of one process. Other tests check the messages when something is wrong.
 
 #include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "launched.h"
+#include "launched_program.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -38,7 +38,7 @@ TEST_F(SeveralProcesses, GreedyTextIsTheSame) {
   }
 }
 
-// With activations in fp32: a sum in another order may be rounded to another bf16.
+// Activations are fp32 here, because with bf16 a sum in another order may round to another value.
 TEST_F(SeveralProcesses, PerplexityIsTheSame) {
   const auto perplexity = [&](int processes) {
     const Outcome outcome = on(processes,
@@ -52,7 +52,7 @@ TEST_F(SeveralProcesses, PerplexityIsTheSame) {
   for (const int processes : {2, 4}) EXPECT_NEAR(perplexity(processes), one, 1e-5 * one);
 }
 
-TEST_F(SeveralProcesses, AnErrorIsToldOnceAndEndsAll) {
+TEST_F(SeveralProcesses, AnErrorIsPrintedOnceAndEndsAllProcesses) {
   const Outcome outcome = on(2, "generate /no/such/folder --prompt x");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   const size_t first = outcome.output.find("/no/such/folder");
@@ -62,20 +62,20 @@ TEST_F(SeveralProcesses, AnErrorIsToldOnceAndEndsAll) {
 
 TEST_F(SeveralProcesses, CommandLinesThatDifferAreRefused) {
   const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
-  const Outcome outcome = outcome_of(parallel::mpirun(1) + program + " --threads 1 : -n 1 " +
-                                     program + " --threads 2 2>&1 </dev/null");
+  const Outcome outcome = run_shell(parallel::mpirun(1) + program + " --threads 1 : -n 1 " +
+                                    program + " --threads 2 2>&1 </dev/null");
   expect(outcome, 1, {"expected the command line to be the same", "--threads 1", "--threads 2"});
 }
 
 TEST_F(SeveralProcesses, ThreadCountsThatDifferAreRefused) {
   const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
-  const Outcome outcome =
-      outcome_of(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
-                 " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
+  const Outcome outcome = run_shell(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
+                                    " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
   expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in 1"});
 }
 
-// The same path is another folder on each host, as this one is in each working directory.
+// The path leads to another folder in each process, because it goes through the working directory.
+// The same happens if hosts have different files under one path.
 TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   for (const char* const host : {"a", "b"}) {
     const auto folder = folder_ / host / "model";
@@ -86,16 +86,16 @@ TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   const std::string program =
       "'" + program_path().string() + "' generate /proc/self/cwd/model --prompt x --threads 1 ";
   const Outcome outcome =
-      outcome_of(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
-                 " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
+      run_shell(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
+                " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
   expect(outcome, 1, {"to be the same in all processes", "config.json "});
 }
 
-TEST_F(SeveralProcesses, ACommandForOneProcessSaysSo) {
+TEST_F(SeveralProcesses, ACommandForOneProcessIsRefused) {
   expect(on(2, "inspect " + kDemo), 1, {"neuronmm inspect: this command runs as one process"});
 }
 
-TEST_F(SeveralProcesses, TooManyProcessesAreRefusedWithWhatWouldDo) {
+TEST_F(SeveralProcesses, TooManyProcessesAreRefusedWithTheMaximum) {
   expect(on(7, "generate " + kDemo + " --prompt x --threads 1"), 1,
          {"6 attention heads", "at most 6"});
 }

@@ -1,5 +1,5 @@
-// kernels, simulate and paper as a user meets them: what they print and write, and every kind of
-// bad input.
+// The tests in this file run `kernels`, `simulate`, `paper` and the commands with --device trn1 as
+// a user does. They check what the commands print and write, and every kind of bad input.
 
 #include <cmath>
 #include <filesystem>
@@ -36,8 +36,8 @@ TEST_F(TrainiumCommand, KernelsAreListedAndExplained) {
   expect(neuronmm("kernels xvu"), 1, {"xvu", "xuv_transposed"});
 }
 
-// 2·(300·200 + 200·128 + 128·700 + 300·700) bytes: one row block, so every operand moves once.
-TEST_F(TrainiumCommand, SimulateReportsTheFormulasBytes) {
+// There is one row block, so every operand moves once. The bytes are 2·(M·K + K·r + r·N + M·N).
+TEST_F(TrainiumCommand, SimulatedBytesEqualTheFormula) {
   const std::string out = path("out.json");
   expect(neuronmm(simulate("xuv --shape 300,200,128,700 --json " + out)), 0,
          {"simulated (no Trainium was used)", "latency", "Tensor bound", "DMA bound", "MFU",
@@ -55,7 +55,7 @@ TEST_F(TrainiumCommand, SimulateReportsTheFormulasBytes) {
   EXPECT_GT(milliseconds * 1e3, report["dma_bound_ms"].get<double>());
 }
 
-TEST_F(TrainiumCommand, EveryDeviceAndLayout) {
+TEST_F(TrainiumCommand, EveryDeviceAndLayoutIsSimulated) {
   const std::string plain = "matmul_optimized --shape 130,140,150 ";
   for (const char* device : {"trn1", "trn2", "trn3"}) {
     expect(neuronmm(simulate(plain + "--dtype fp32 --left natural --device " + device)), 0,
@@ -82,7 +82,7 @@ TEST_F(TrainiumCommand, ValuesStayWithinTheirBound) {
          {"worst-case bound"});
 }
 
-TEST_F(TrainiumCommand, TraceAndProgram) {
+TEST_F(TrainiumCommand, TraceAndProgramAreWritten) {
   expect(neuronmm(small("--program --trace " + path("trace.json"))), 0,
          {"program xuv", "nc_matmul(", "simulated"});
   const Json trace = json("trace.json");
@@ -91,14 +91,14 @@ TEST_F(TrainiumCommand, TraceAndProgram) {
   EXPECT_NE(trace.dump().find("strip"), std::string::npos);
 }
 
-TEST_F(TrainiumCommand, WhatDoesNotFitSaysByHowMuchAndWhatWould) {
+TEST_F(TrainiumCommand, AKernelThatDoesNotFitIsReportedWithRemedies) {
   const std::string headline = "xuv --shape 4096,8192,4096,16384 ";
   expect(neuronmm(simulate(headline + "--tiling BM=8")), 0,
          {"SBUF is short of 2.22 MiB", "strip_sums", "spilled", "BM=4", "--accumulate bf16"});
   expect(neuronmm(simulate(headline)), 0, {"BM=4,BK=4,Bu=8,Br=8,BN=2", "fitted"});
 }
 
-TEST_F(TrainiumCommand, ShapesThatCannotBe) {
+TEST_F(TrainiumCommand, ImpossibleShapesAreRefused) {
   expect(neuronmm(simulate("xuv --shape 1,2,3")), 1, {"--shape 1,2,3", "M,K,r,N", "3 sizes"});
   expect(neuronmm(simulate("matmul_tiled --shape 1,2,3,4")), 1, {"M,K,N", "4 sizes"});
   expect(neuronmm(simulate("xuv --shape 0,2,3,4")), 1, {"expected M", "found 0"});
@@ -119,7 +119,7 @@ TEST_F(TrainiumCommand, ShapesThatCannotBe) {
          {"--values", "elements", "at most"});
 }
 
-TEST_F(TrainiumCommand, SettingsThatCannotBe) {
+TEST_F(TrainiumCommand, ImpossibleSettingsAreRefused) {
   expect(neuronmm(simulate("xvu --shape 1,2,3,4")), 1, {"xvu", "xuv_naive"});
   expect(neuronmm(small("--tiling BX=3")), 1, {"BX", "BM, BK, Bu, Br, BN"});
   expect(neuronmm(small("--tiling BM=0")), 1, {"BM", "found 0"});
@@ -137,14 +137,14 @@ TEST_F(TrainiumCommand, SettingsThatCannotBe) {
   expect(neuronmm("paper nothing"), 2, {"validation"});
 }
 
-TEST_F(TrainiumCommand, OutputsThatCannotBeWritten) {
+TEST_F(TrainiumCommand, UnwritableOutputsAreRefused) {
   expect(neuronmm(small("--trace /proc/nowhere/t.json")), 1, {"/proc/nowhere/t.json"});
   expect(neuronmm(small("--json /proc/nowhere/s.json")), 1, {"/proc/nowhere/s.json"});
   expect(neuronmm("paper blocks --svg /proc/nowhere/b.svg"), 1, {"/proc/nowhere/b.svg"});
 }
 
-// The published values are in the tables, and what is drawn is what is written.
-TEST_F(TrainiumCommand, PaperFigures) {
+// The tables contain the published values, and each figure is written as a whole SVG.
+TEST_F(TrainiumCommand, PaperFiguresShowThePublishedValues) {
   const auto paper = [this](const std::string& figure) {
     const Outcome outcome =
         neuronmm("paper " + figure + " --svg " + path("f.svg") + " --json " + path("f.json"));
@@ -157,7 +157,7 @@ TEST_F(TrainiumCommand, PaperFigures) {
   expect(paper("kernels"), 0, {"simulated (no Trainium was used)", "186.60", "84.15", "117.00"});
   const Json latencies = json("f.json");
   ASSERT_EQ(latencies.size(), 24u);
-  // W of the same rank: the pivots save a sixth of the FLOPs, and nearly as much time.
+  // At the same rank pivots save a sixth of the FLOPs and nearly as much time.
   EXPECT_EQ(latencies[23]["kernel"], "xuv_pivoted");
   EXPECT_LE(latencies[23]["simulated"], 72.0);
   EXPECT_GE(latencies[23]["simulated"], latencies[22]["simulated"].get<double>() * 5 / 6);
@@ -175,8 +175,8 @@ TEST_F(TrainiumCommand, PaperFigures) {
   }
 }
 
-// The text that a greedy generation prints, without the line of timings. With activations in fp32
-// on the CPU, whose roundings are then less than those of the device alone.
+// Returns the text of a greedy generation, without the line of timings. Activations are fp32, so
+// that the CPU rounds less than the device.
 std::string greedy_text(const std::string& model, const std::string& device) {
   return neuronmm("generate " + model + " --prompt 'Once upon a time' --max-new-tokens 64 " +
                       "--ignore-eos --activations fp32 --device " + device,
@@ -184,31 +184,31 @@ std::string greedy_text(const std::string& model, const std::string& device) {
       .output;
 }
 
-TEST_F(TrainiumCommand, GenerateOnADeviceSaysWhatTheCpuSays) {
+TEST_F(TrainiumCommand, GenerateOnADeviceGivesTheTextOfTheCpu) {
   const std::string small = path("small");
   expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 32 --method svd"), 0,
          {});
   for (const std::string& model : {kDemo, small}) {
     const std::string text = greedy_text(model, "trn1");
     EXPECT_GT(text.size(), 100u);
-    EXPECT_EQ(text, greedy_text(model, "cpu"));  // if not: backend_test.cc has the error's bound
+    EXPECT_EQ(text, greedy_text(model, "cpu"));  // backend_test.cc has the bound of the error
   }
   expect(neuronmm("generate " + kDemo + " --prompt Hello --max-new-tokens 2 --device trn2"), 0,
          {"predicted for trn2 (simulated)", "decode"});
 }
 
-TEST_F(TrainiumCommand, PerplexityOnADevice) {
+TEST_F(TrainiumCommand, PerplexityOnADeviceIsNearThatOfTheCpu) {
   const std::string text = write("text", read(kDemo + "/evaluation.txt").substr(0, 4000));
   const std::string flags = kDemo + " " + text + " --context 128 --json ";
   expect(neuronmm("perplexity " + flags + path("trn1.json") + " --device trn1"), 0, {"simulated"});
   expect(neuronmm("perplexity " + flags + path("cpu.json")), 0, {});
   const double found = json("trn1.json")["perplexity"], wanted = json("cpu.json")["perplexity"];
-  EXPECT_NEAR(found / wanted, 1, 0x1p-8);  // one bf16 rounding, of errors that average out
+  EXPECT_NEAR(found / wanted, 1, 0x1p-8);  // one rounding to bf16; errors average out
   EXPECT_NE(json("trn1.json")["device"].dump().find("simulated"), std::string::npos);
 }
 
-// A report of shapes alone: a model of a gigabyte takes no time.
-TEST_F(TrainiumCommand, BenchOnADevice) {
+// The report only depends on shapes, so large models are no slower to simulate.
+TEST_F(TrainiumCommand, BenchPredictsTheLatenciesOfADevice) {
   const std::string flags = " --prompt-tokens 16 --new-tokens 8 --runs 2 --device trn1 --json ";
   expect(neuronmm("bench " + kDemo + flags + path("bench.json")), 0,
          {"simulated", "e2e_model", "token_generation_model", "TPOT"});
@@ -222,15 +222,15 @@ TEST_F(TrainiumCommand, BenchOnADevice) {
          {"--device", "cpu"});
 }
 
-// Of the smallest model: a search for each of its tilings takes seconds.
-TEST_F(TrainiumCommand, PaperFiguresOfModels) {
+// The test uses the smallest model, because the search for each of its tilings takes seconds.
+TEST_F(TrainiumCommand, PaperFiguresOfModelsShowTheSpeedUps) {
   const std::string files =
       " --model Qwen3-1.7B --svg " + path("f.svg") + " --json " + path("f.json");
   expect(neuronmm("paper end-to-end" + files), 0,
          {"simulated (no Trainium was used)", "Qwen3-1.7B", "1.74x", "Not modelled"});
   const Json rows = json("f.json");
   ASSERT_EQ(rows.size(), 2u);
-  for (const Json& row : rows) {  // about the bytes that compression saves
+  for (const Json& row : rows) {  // the speed-up is about the share of bytes that compression saves
     const double speedup = row["simulated"]["speedup"], bytes = row["weight_bytes_ratio"];
     EXPECT_GT(speedup, 1.0) << row;
     EXPECT_NEAR(speedup, bytes, 0.05) << row;
@@ -242,9 +242,9 @@ TEST_F(TrainiumCommand, PaperFiguresOfModels) {
   for (const Json& row : parallel) {
     const Json& times = row["simulated"];
     const double dense = times["dense"]["request_ms"], one = times["one_core_dense_ms"];
-    EXPECT_GT(dense, one / 2);  // half of the work, and sums
+    EXPECT_GT(dense, one / 2);  // half of the work and the exchange of sums
     EXPECT_LT(dense, one);
-    // The strip is smaller than the output.
+    // Layout 2 exchanges the strip, which is smaller than the output.
     EXPECT_LE(times["layout_2"]["all_reduce_ms"], times["layout_1"]["all_reduce_ms"]);
     EXPECT_GT(times["layout_2"]["all_reduce_ms"], 0.0);
   }

@@ -1,5 +1,5 @@
-// tune as a user meets it: its table, its cache, an interrupt, and bad input; and the figures of
-// `paper` that rest on it.
+// The tests in this file run `neuronmm tune` as a user does: its table, its cache, an interrupt and
+// bad input. They also check the figures of `paper` that need tuned tilings.
 
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-// A cache that was changed on purpose.
+// Returns a changed cache with the checksum that belongs to it.
 std::string with_checksum(Json cache) {
   cache["checksum"] = neuronmm::io::checksum(cache["entries"].dump());
   return cache.dump();
@@ -54,7 +54,7 @@ TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
   int64_t lost = 0;
   for (const Json& losers : report["losers"]) lost += losers["count"].get<int64_t>();
   EXPECT_EQ(lost + 1, report["tilings"]);
-  // Again, and wherever a tiling is wanted: from the cache.
+  // The second run and `simulate --tiling auto` take the tiling from the cache.
   expect(neuronmm(small("--top 1 --json " + path("again.json"))), 0, {"(from the cache)"});
   EXPECT_EQ(json("again.json")["best"][0], report["best"][0]);
   expect(neuronmm("simulate xuv --shape 200,256,128,700 --tiling auto --json " + path("s.json") +
@@ -63,17 +63,17 @@ TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
   EXPECT_EQ(json("s.json")["settings"]["tiling"], report["best"][0]["tiling"]);
 }
 
-TEST_F(TuneCommand, ChosenParametersAndOtherDevices) {
+TEST_F(TuneCommand, TunesWithFixedParametersOnOtherDevices) {
   expect(neuronmm(small("--tiling BM=1,BK=2 --top 2 --device trn2 --accumulate bf16")), 0,
          {"trn2 bf16 bf16 BM=1,BK=2", "BM=1,BK=2,Bu="});
 }
 
-TEST_F(TuneCommand, WhereNothingFitsTheOperandIsNamed) {
+TEST_F(TuneCommand, IfNothingFitsTheOperandIsNamed) {
   expect(neuronmm(tune("--shape 128,1024,131072,512")), 1,
          {"no tiling fits", "21.78 MiB", "trn1", "needs", "strip"});
 }
 
-TEST_F(TuneCommand, WhatCannotBe) {
+TEST_F(TuneCommand, ImpossibleRequestsAreRefused) {
   expect(neuronmm(small("--tiling BX=3")), 1, {"BX", "BM, BK, Bu, Br, BN"});
   expect(neuronmm(small("--top 0")), 2, {"--top"});
   expect(neuronmm(small("--top many")), 2, {"--top"});
@@ -85,7 +85,7 @@ TEST_F(TuneCommand, WhatCannotBe) {
   expect(neuronmm("tune xuv --shape 1,2,3,4 --cache /proc/nowhere/c.json"), 1, {"/proc/nowhere"});
 }
 
-TEST_F(TuneCommand, CachesThatAreStaleOrMalformed) {
+TEST_F(TuneCommand, StaleCachesAreReplacedAndMalformedOnesRefused) {
   expect(neuronmm(small("")), 0, {});
   Json cache = json("cache.json");
   for (Json& entry : cache["entries"]) entry["fingerprint"] = "of yesterday";
@@ -98,17 +98,19 @@ TEST_F(TuneCommand, CachesThatAreStaleOrMalformed) {
   expect(neuronmm(small("")), 1, {"cache.json", "entries", "xuv", "an object"});
   write("cache.json", "no JSON");
   expect(neuronmm(small("")), 1, {"cache.json"});
-  EXPECT_EQ(read(path("cache.json")), "no JSON");  // not ours to overwrite
+  EXPECT_EQ(read(path("cache.json")),
+            "no JSON");  // tune does not overwrite a file that is not its own
 }
 
-// The cache is written before the search begins: from then on an interrupt keeps what was measured.
-// That the second run uses it shows when a measurement is replaced by one that is too good.
+// The cache is written before the search begins. From then on an interrupt keeps the measurements.
+// The test replaces one measurement by a time that is too good, and the second run must report that
+// time.
 TEST_F(TuneCommand, AnInterruptKeepsWhatWasMeasured) {
   const std::string command =
       tune("--shape 32768,8192,4096,16384 --accumulate bf16 --top 1 --tiling BK=4 --json " +
            path("t.json"));
-  // How long until something is measured depends on the build. The end takes four times as long, so
-  // that one of these times lies between.
+  // The time of the first measurement depends on the build. The whole search takes four times as
+  // long, so one of the times below lies between.
   Outcome stopped;
   for (double seconds = 0.2; seconds < 60; seconds *= 1.5) {
     stopped = neuronmm(command, fmt::format("timeout --preserve-status -s INT {:.2f}", seconds));
@@ -128,9 +130,9 @@ TEST_F(TuneCommand, AnInterruptKeepsWhatWasMeasured) {
   EXPECT_NEAR(json("t.json")["best"][0]["latency_ms"].get<double>(), 1e-6, 1e-12);
 }
 
-// What the tuner and the fused kernels are for, on the smallest model: never slower than the
-// paper's tiling, than several kernels.
-TEST_F(TuneCommand, PaperFigures) {
+// On the smallest model, tuned tilings are never slower than the paper's, and fused kernels are
+// faster than several kernels.
+TEST_F(TuneCommand, PaperFiguresShowTheGainsOfTuningAndFusion) {
   const std::string files = " --model Qwen3-1.7B --rows 128 --json " + path("f.json");
   expect(neuronmm("paper tuning" + files), 0, {"Qwen3-1.7B down", "bf16 sums", "fp32 sums"});
   Json rows = json("f.json");

@@ -41,7 +41,6 @@ const std::map<std::string, Folders> kDependencies = {
     {"serve/web", {}},
     {"serve/http",
      {"serve/protocol", "serve/grammar", "serve/engine", "serve/web", "model", "text", "base"}},
-    {"serve/load", {"text", "io", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
     {"trainium/reference", {"trainium/kernels", "base"}},

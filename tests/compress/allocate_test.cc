@@ -23,8 +23,17 @@ io::ModelConfig config_of(int64_t hidden, int64_t inner, int64_t layers) {
   return config;
 }
 
-Plan uniform_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only = {}) {
-  return make_plan(config, rule, only, std::nullopt, "model").value();
+Plan uniform_plan(const io::ModelConfig& config, const RankRule& rule) {
+  return make_plan(config, rule, std::nullopt, "model").value();
+}
+// The same with every second matrix left dense.
+Plan partly_dense_plan(const io::ModelConfig& config, const RankRule& rule) {
+  const Plan uniform = uniform_plan(config, rule);
+  std::vector<int64_t> ranks;
+  for (const MatrixPlan& matrix : uniform.matrices) {
+    ranks.push_back(ranks.size() % 2 == 0 ? matrix.rank : 0);
+  }
+  return plan_of_ranks(config, ranks, std::nullopt);
 }
 
 MatrixSensitivity random_sensitivity(int64_t values, std::mt19937_64& random) {
@@ -108,7 +117,7 @@ TEST(Allocate, TheFloorIsThreeQuartersOfTheUniformRankInWholeBlocks) {
 
 TEST(Allocate, ChoicesOfAMatrix) {
   const auto config = config_of(384, 1024, 1);  // break-even 279.3
-  const MatrixPlan matrix = uniform_plan(config, {0.2, 64, Align::kNearest}).matrices[0];
+  const MatrixPlan matrix = uniform_plan(config, {0.2, 64}).matrices[0];
   MatrixSensitivity sensitivity{0.01, 0.08, {}};
   for (int i = 0; i < 384; ++i) sensitivity.singular_values.push_back(std::pow(0.98, i));
   const auto choices = rank_choices(matrix, 64, sensitivity);
@@ -132,7 +141,7 @@ TEST(Allocate, ChoicesOfAMatrix) {
 TEST(Allocate, ManyMultiplesAreThinnedOut) {
   const auto config = config_of(2048, 8192, 1);
   for (const int64_t block : {1, 3, 16, 128}) {
-    const MatrixPlan matrix = uniform_plan(config, {0.2, block, Align::kNearest}).matrices[2];
+    const MatrixPlan matrix = uniform_plan(config, {0.2, block}).matrices[2];
     std::mt19937_64 random(1);
     const auto choices = rank_choices(matrix, block, random_sensitivity(2048, random));
     EXPECT_LE(choices.size(), 34u);
@@ -155,8 +164,8 @@ TEST(Allocate, RanksAreTheBestOfAllAndNeverExceedUniform) {
   std::mt19937_64 random(seed);
   const auto config = config_of(48, 80, 2);  // break-even 30
   for (const double ratio : {0.1, 0.3, 0.5, 0.6}) {
-    for (const MatrixSet only : {MatrixSet{}, MatrixSet{true, false, true}}) {
-      const Plan uniform = uniform_plan(config, {ratio, 5, Align::kNearest}, only);
+    for (const Plan& uniform :
+         {uniform_plan(config, {ratio, 5}), partly_dense_plan(config, {ratio, 5})}) {
       std::vector<MatrixSensitivity> sensitivities;
       std::vector<std::vector<RankChoice>> lists;
       int64_t budget = 0;
@@ -192,7 +201,7 @@ TEST(Allocate, RanksAreTheBestOfAllAndNeverExceedUniform) {
 
 TEST(Allocate, WhatHurtsStaysDenseAndWhatDoesNotGetsTheFloor) {
   const auto config = config_of(384, 1024, 2);
-  const Plan uniform = uniform_plan(config, {0.35, 32, Align::kNearest});  // rank 192
+  const Plan uniform = uniform_plan(config, {0.35, 32});  // rank 192
   std::mt19937_64 random(1);
   std::vector<MatrixSensitivity> sensitivities(6, random_sensitivity(384, random));
   for (MatrixSensitivity& sensitivity : sensitivities) {
@@ -211,7 +220,7 @@ TEST(Allocate, WhatHurtsStaysDenseAndWhatDoesNotGetsTheFloor) {
 // A matrix that is of low rank already loses no energy: nothing to gain beyond.
 TEST(Allocate, NoEnergyLostIsNoReasonForMore) {
   const auto config = config_of(384, 1024, 1);
-  const Plan uniform = uniform_plan(config, {0.35, 32, Align::kNearest});
+  const Plan uniform = uniform_plan(config, {0.35, 32});
   MatrixSensitivity none{0.0, 0.0, std::vector<double>(384)};
   none.singular_values[0] = 1.0;
   for (const RankChoice& choice : rank_choices(uniform.matrices[0], 32, none)) {
@@ -223,9 +232,8 @@ TEST(Allocate, NoEnergyLostIsNoReasonForMore) {
 
 TEST(Allocate, OneBlockLeavesNothingToMove) {
   const auto config = config_of(384, 1024, 1);
-  EXPECT_TRUE(check_allocation(uniform_plan(config, {0.5, 64, Align::kNearest}), 64, "m").ok());
-  const Status refused =
-      check_allocation(uniform_plan(config, {0.5, 128, Align::kNearest}), 128, "the/model");
+  EXPECT_TRUE(check_allocation(uniform_plan(config, {0.5, 64}), 64, "m").ok());
+  const Status refused = check_allocation(uniform_plan(config, {0.5, 128}), 128, "the/model");
   ASSERT_FALSE(refused.ok());
   for (const char* word : {"the/model", "allocate", "ratio", "block of at most 64", "128"}) {
     EXPECT_NE(refused.error().message.find(word), std::string::npos) << refused.error().message;

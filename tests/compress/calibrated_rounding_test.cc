@@ -31,7 +31,7 @@ class ByText : public CompressTest {
   }
   QuantizeRequest saving(const std::string& out) const {
     QuantizeRequest request = by_text(out);
-    request.save_statistics = path("statistics");
+    request.statistics = path("statistics");
     return request;
   }
   QuantizeRequest reading(const std::string& out) const {

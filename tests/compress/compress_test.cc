@@ -112,7 +112,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
   for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
     largest = std::max(largest, std::abs(expected.data()[i]));
   }
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     SCOPED_TRACE(method_name(method));
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
@@ -133,7 +133,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).dtype = DType::kBF16;
   write_model(input_, tensors_);
   CompressRequest some = request("out");
-  some.only = {true, true, false};
+  some.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
   const CompressSummary summary = run_well(some);
 
   const auto before = io::Checkpoint::open(input_.path()),
@@ -164,7 +164,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_EQ(config->compression->method, "whitened");
   EXPECT_EQ(config->compression->ratio, 0.25);
   EXPECT_EQ(config->compression->block, 4);
-  EXPECT_EQ(config->compression->align, "nearest");
+  EXPECT_EQ(config->compression->align, "");
   EXPECT_EQ(config->compression->ranks.at(2).gate, kRank);
   EXPECT_EQ(config->compression->ranks.at(2).down, 0);
 
@@ -179,18 +179,6 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-TEST_F(Compress, SavedGramMatricesGiveTheSameModel) {
-  CompressRequest first = request("first");
-  first.save_gram = path("grams.safetensors");
-  run_well(first);
-  CompressRequest second = request("second");
-  second.calibration.reset();
-  second.gram = first.save_gram;
-  const CompressSummary summary = run_well(second);
-  EXPECT_EQ(summary.calibration_tokens, 16 * 62);
-  EXPECT_EQ(bytes("first"), bytes("second"));
-}
-
 // Names without folders, whole files' hashes, and the tokens that were used of each.
 TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const auto record = [&](const std::string& out) {
@@ -200,7 +188,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const std::string other = random_text(400, 9);
   CompressRequest both = request("both");
   both.calibration = {{{"/secret/place/text.txt", text_}, {"-", other}}, 600};
-  both.save_gram = path("grams.safetensors");
+  both.statistics = path("statistics");
   run_well(both);
   const auto texts = record("both").calibration;
   ASSERT_EQ(texts.size(), 2u);
@@ -215,7 +203,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
 
   CompressRequest saved = request("saved");
   saved.calibration.reset();
-  saved.gram = both.save_gram;
+  saved.statistics = both.statistics;
   run_well(saved);
   ASSERT_EQ(record("saved").calibration.size(), 2u);
   EXPECT_EQ(record("saved").calibration[1].xxh3, io::checksum(other));
@@ -229,52 +217,28 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
 }
 
 TEST_F(Compress, ThreadsDoNotChangeTheModel) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     expect_threads_change_nothing(request("", method));
-  }
-}
-
-// On text that neither has seen, with factors as they are and rounded.
-TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
-  const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
-  const Matrix dense = logits(input_.path(), tokens);
-  const auto error = [&](Method method, const WeightFormats& weights) {
-    CompressRequest to_do = request("out", method);
-    to_do.weights = weights;
-    to_do.force = true;
-    run_well(to_do);
-    const Matrix other = logits(path("out"), tokens);
-    double sum = 0.0;
-    for (int64_t i = 0; i < dense.rows() * dense.columns(); ++i) {
-      sum += std::pow(dense.data()[i] - other.data()[i], 2);
-    }
-    return sum;
-  };
-  for (const WeightFormats& weights : {kOriginal, kInt8, kInt6}) {
-    EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
-        << weights_text(weights);
   }
 }
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
-  const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, kOriginal, "model");
+  const auto plan = make_plan(config_, {0.25, 4}, kOriginal, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
-  const auto work = StagedWork::open(path("staging"), "settings");
-  ASSERT_TRUE(work.ok()) << work.error().message;
-  const auto reports = factorize_model({.checkpoint = *checkpoint,
-                                        .config = config_,
-                                        .plan = *plan,
-                                        .weights = std::nullopt,
-                                        .backend = backend_,
-                                        .text = nullptr,
-                                        .progress = silent_},
-                                       GramSource(), *work, OnMatrix());
+  const auto reports =
+      factorize_model({.checkpoint = *checkpoint,
+                       .config = config_,
+                       .backend = backend_,
+                       .text = nullptr,
+                       .progress = silent_},
+                      *plan, std::nullopt, GramSource(), path("staging"), OnMatrix());
   ASSERT_TRUE(reports.ok()) << reports.error().message;
   fs::create_directories(path("single"));
   fs::create_directories(path("sharded"));
-  const ModelSource source = {*checkpoint, config_, plan->matrices, *work};
+  const fs::path work = path("staging");
+  const ModelSource source = {*checkpoint, config_, plan->matrices, work};
   const auto write = [&](const char* folder, int64_t max_shard_bytes) {
     return compress::write_model(source, io::Quantization{}, path(folder), silent_,
                                  max_shard_bytes);
@@ -297,22 +261,10 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
 TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest none = request("out");
   none.calibration.reset();
-  expect_refused(none, {"calibration text", "Gram matrices", "method svd"});
-  CompressRequest both = request("out");
-  both.gram = path("g");
-  expect_refused(both, {"calibration text", "Gram matrices", "exclude"});
+  expect_refused(none, {"method whitened", "calibration text", "statistics"});
   CompressRequest svd = request("out", Method::kSvd);
-  svd.gram = path("g");
-  expect_refused(svd, {"method svd", "Gram matrices"});
-  CompressRequest aware = request("out", Method::kErrorAware);
-  aware.calibration.reset();
-  expect_refused(aware, {"method error-aware", "calibration text"});
-  aware.gram = path("g");
-  expect_refused(aware, {"method error-aware", "calibration text", "Gram matrices"});
-  CompressRequest save = request("out");
-  save.calibration.reset();
-  save.gram = save.save_gram = path("g");
-  expect_refused(save, {"saving Gram matrices", "calibration text"});
+  svd.statistics = path("statistics");
+  expect_refused(svd, {"method svd", "statistics have no use"});
 }
 
 TEST_F(Compress, RefusesTextsThatAreTooShort) {

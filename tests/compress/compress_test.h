@@ -65,7 +65,7 @@ class CompressTest : public testing::Test {
     CompressRequest request;
     request.model = input_.path();
     request.out = path(out);
-    request.rule = {0.25, 4, Align::kNearest};
+    request.rule = {0.25, 4};
     request.method = method;
     if (method != Method::kSvd) request.calibration = {{{"text.txt", text_}}};
     return request;

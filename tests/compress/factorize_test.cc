@@ -6,6 +6,7 @@
 #include <lapacke.h>
 
 #include "base/parallel.h"
+#include "compress/factor_rounding.h"
 #include "oracle.h"
 
 namespace neuronmm::compress {
@@ -262,7 +263,7 @@ TEST_F(Factorize, ExistingFactorsAreFittedToEachOther) {
   const DoubleMatrix product = multiply(v_t, Transpose::kNo, u_t, Transpose::kNo);
   for (const LowBitFormat& format : kFewBits) {
     SCOPED_TRACE(fmt::format("{} bits, groups of {}", format.bits, format.group));
-    const Factors factors = fit_to_rounded(v_t, u_t, format);
+    const FactorPair factors = fit_to_rounded(v_t, u_t, format);
     const DoubleMatrix of_v = rounded(factors.v_t, format);
     expect_near(factors.u_t, lapack_fit(of_v, product), 1e-9 * largest_of(factors.u_t));
     const auto error = [&](const DoubleMatrix& v, const DoubleMatrix& u) {
@@ -272,7 +273,7 @@ TEST_F(Factorize, ExistingFactorsAreFittedToEachOther) {
               error(rounded(v_t, format), rounded(u_t, format)));
   }
   for (int64_t j = 0; j < n; ++j) v_t(j, 5) = 0;  // not of full rank: nothing to fit
-  const Factors singular = fit_to_rounded(v_t, u_t, {});
+  const FactorPair singular = fit_to_rounded(v_t, u_t, {});
   EXPECT_TRUE(singular.u_t.all_finite() && singular.v_t.all_finite());
 }
 

@@ -103,7 +103,7 @@ class FormAuto : public CompressTest {
     CompressRequest request = CompressTest::request(out);
     request.form = form;
     request.allocate = Allocate::kPredicted;
-    request.rule = {0.1, 4, Align::kFloor};  // where predictions are close
+    request.rule = {0.1, 4};  // where predictions are close
     request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
     return request;
   }

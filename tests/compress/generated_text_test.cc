@@ -16,7 +16,7 @@ class SelfWritten : public CompressTest {
     CompressRequest writing = request(out);
     writing.form = form;
     if (form != Form::kUv) writing.allocate = Allocate::kPredicted;
-    writing.rule = {0.4, 4, Align::kFloor};
+    writing.rule = {0.4, 4};
     writing.calibration = CalibrationText{};
     writing.calibration->self_generated = tokens;
     writing.calibration->seed = 7;
@@ -101,7 +101,7 @@ TEST_F(SelfWritten, InterruptedWritingGoesOn) {
 
 TEST_F(SelfWritten, IsTheTextOfSavedStatistics) {
   CompressRequest saving = writing("saving", Form::kMixed);
-  saving.save_statistics = path("statistics");
+  saving.statistics = path("statistics");
   run_well(saving);
   CompressRequest reading = writing("reading", Form::kMixed);
   reading.statistics = path("statistics");

@@ -21,7 +21,7 @@ class MeasuredLosses : public CompressTest {
     CompressRequest request = CompressTest::request(out);
     request.form = form;
     request.allocate = Allocate::kMeasured;
-    request.rule = {0.4, 4, Align::kNearest};
+    request.rule = {0.4, 4};
     return request;
   }
   // Mean over the tokens of all sequences of KL(dense || the model in `folder`).
@@ -62,9 +62,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
                                                              model::random_tokens(17, 256, 2)};
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
-  const Plan plan;
-  const CompressionInputs inputs = {*checkpoint, config_, plan,   std::nullopt,
-                                    backend_,    nullptr, silent_};
+  const CompressionInputs inputs = {*checkpoint, config_, backend_, nullptr, silent_};
   const auto reference = DenseReference::run(inputs, sequences);
   ASSERT_TRUE(reference.ok()) << reference.error().message;
   constexpr int64_t kKept = 40;
@@ -106,8 +104,7 @@ TEST_F(MeasuredLosses, LogitsThatAReferenceHasNotKeptAreComputedAgain) {
   const std::vector<std::vector<text::TokenId>> sequences(4, model::random_tokens(150, 256, 1));
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
-  const Plan plan;
-  const CompressionInputs inputs = {*checkpoint, config_, plan, {}, backend_, nullptr, silent_};
+  const CompressionInputs inputs = {*checkpoint, config_, backend_, nullptr, silent_};
   const NarrowWeights weights(without_neurons(tensors_, 1, 40), DType::kF32);
   std::vector<double> found;
   for (const int64_t rows : {600, 599, 300, 0}) {
@@ -126,8 +123,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
                                                              model::random_tokens(17, 256, 2)};
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
-  const Plan plan;
-  const CompressionInputs inputs = {*checkpoint, config_, plan, {}, backend_, nullptr, silent_};
+  const CompressionInputs inputs = {*checkpoint, config_, backend_, nullptr, silent_};
   const auto reference = DenseReference::run(inputs, sequences);
   ASSERT_TRUE(reference.ok()) << reference.error().message;
   // Every seventh weight is gone.

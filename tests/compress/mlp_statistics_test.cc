@@ -22,8 +22,8 @@ class Statistics : public CompressTest {
     fs::create_directories(path(work));
     const auto checkpoint = io::Checkpoint::open(input_.path());
     if (!checkpoint.ok()) return checkpoint.error();
-    return gather_statistics({*checkpoint, config_, backend_, text_sequences_, silent_}, path(work),
-                             what);
+    return gather_statistics({*checkpoint, config_, backend_, &text_sequences_, silent_},
+                             path(work), what);
   }
   std::string statistics_bytes(const std::string& work) const {
     std::string all;

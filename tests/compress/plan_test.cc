@@ -22,7 +22,7 @@ io::ModelConfig llama_1b() {
 }
 
 TEST(Plan, Llama1B) {
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kOriginal, "model");
+  const auto plan = make_plan(llama_1b(), {0.2, 128}, kOriginal, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->parameters_before, 1235814400);  // the published size of this model
   const int64_t removed = 48 * (int64_t{2048} * 8192 - 1280 * (2048 + 8192));
@@ -43,25 +43,24 @@ TEST(Plan, Llama1B) {
   EXPECT_EQ(down.out_features, 2048);
 }
 
-TEST(Plan, OnlySomeMatrices) {
-  const auto plan =
-      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true}, kOriginal, "model");
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
+TEST(Plan, ARankOfZeroLeavesAMatrixDense) {
+  std::vector<int64_t> given;
+  for (int64_t layer = 0; layer < 16; ++layer) given.insert(given.end(), {1280, 0, 640});
+  const Plan plan = plan_of_ranks(llama_1b(), given, kOriginal);
+  const MatrixPlan& up = plan.of(3, MlpMatrix::kUp);
   EXPECT_EQ(up.rank, 0);
   EXPECT_EQ(up.kept_share, 1.0);
   EXPECT_EQ(up.bytes_after, up.bytes_before);
-  const auto ranks = plan->ranks();
+  const auto ranks = plan.ranks();
   ASSERT_EQ(ranks.size(), 16u);
   EXPECT_EQ(ranks[15].gate, 1280);
   EXPECT_EQ(ranks[15].up, 0);
-  EXPECT_EQ(ranks[15].down, 1280);
+  EXPECT_EQ(ranks[15].down, 640);
 }
 
-// A byte per weight and two per 128 of them; norms stay as they are.
 TEST(Plan, Int8Llama1B) {
-  const auto bf16 = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kOriginal, "");
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kInt8, "");
+  const auto bf16 = make_plan(llama_1b(), {0.2, 128}, kOriginal, "");
+  const auto plan = make_plan(llama_1b(), {0.2, 128}, kInt8, "");
   ASSERT_TRUE(bf16.ok() && plan.ok());
   EXPECT_EQ(plan->parameters_after, bf16->parameters_after);
   EXPECT_EQ(plan->bytes_before, bf16->bytes_before);
@@ -74,7 +73,7 @@ TEST(Plan, Int8Llama1B) {
 // Half a byte per weight, a byte per 16 and two per 128 of them; of the head, which is the
 // embedding table, 6 bits.
 TEST(Plan, Int4Llama1B) {
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kInt4, "");
+  const auto plan = make_plan(llama_1b(), {0.2, 128}, kInt4, "");
   ASSERT_TRUE(plan.ok());
   const int64_t norms = 33 * 2048, head = 128256 * 2048;
   const int64_t linear = plan->parameters_after - norms - head;
@@ -94,7 +93,7 @@ TEST(Plan, Int4WithPivots) {
 
 void expect_refused(const io::ModelConfig& config, const RankRule& rule,
                     std::initializer_list<const char*> words) {
-  const auto plan = make_plan(config, rule, {}, kOriginal, "the/model");
+  const auto plan = make_plan(config, rule, kOriginal, "the/model");
   ASSERT_FALSE(plan.ok());
   for (const char* word : words) {
     EXPECT_NE(plan.error().message.find(word), std::string::npos)
@@ -103,26 +102,16 @@ void expect_refused(const io::ModelConfig& config, const RankRule& rule,
 }
 
 TEST(Plan, RefusesRanksThatSaveNothing) {
-  expect_refused(
-      llama_1b(), {0.05, 128, Align::kCeil},
-      {"the/model", "layer 0", "gate", "1664", "1638.4", "ratio", "align", "block", "dense"});
-  expect_refused(llama_1b(), {0.99, 128, Align::kFloor},
-                 {"the/model", "layer 0", "gate", "rank 0", "ratio", "align ceil", "block"});
+  expect_refused(llama_1b(), {0.05, 1024},
+                 {"the/model", "layer 0", "gate", "rank 2048", "1638.4", "ratio", "block"});
+  expect_refused(llama_1b(), {0.99, 128},
+                 {"the/model", "layer 0", "gate", "rank 0", "ratio", "block"});
 }
 
 TEST(Plan, RefusesACompressedModel) {
   io::ModelConfig config = llama_1b();
   config.compression = io::CompressionRecord{"svd", 0.1, 128, "floor", {}};
-  expect_refused(config, {0.2, 128, Align::kNearest}, {"the/model", "already", "svd"});
-}
-
-TEST(Plan, MatrixSets) {
-  const auto set = parse_matrix_set("down,gate");
-  ASSERT_TRUE(set.ok());
-  EXPECT_TRUE(set->gate && !set->up && set->down);
-  for (const char* bad : {"", "gate,", ",", "gates", "gate up", "GATE", "gate,,up"}) {
-    EXPECT_FALSE(parse_matrix_set(bad).ok()) << bad;
-  }
+  expect_refused(config, {0.2, 128}, {"the/model", "already", "svd"});
 }
 
 }  // namespace

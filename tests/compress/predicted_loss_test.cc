@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/factorize.h"
+#include "compress/fewer_neurons.h"
 #include "whitened_oracle.h"
 
 namespace neuronmm::compress {

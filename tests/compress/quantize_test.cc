@@ -84,7 +84,7 @@ class Quantize : public testing::Test {
     CompressRequest request;
     request.model = input_.path();
     request.out = path(out);
-    request.rule = {0.1, 8, Align::kNearest};
+    request.rule = {0.1, 8};
     request.method = Method::kSvd;
     request.weights = weights;
     request.force = force;
@@ -473,7 +473,7 @@ TEST_F(Quantize, Int8ModelsAreNotCompressed) {
   CompressRequest request;
   request.model = path("int8");
   request.out = path("out");
-  request.rule = {0.1, 8, Align::kNearest};
+  request.rule = {0.1, 8};
   request.method = Method::kSvd;
   const auto summary = compress(request, *cpu::make_backend(), silent_);
   ASSERT_FALSE(summary.ok());

@@ -1,6 +1,5 @@
 // Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
 
-#include "compress/staged_work.h"
 #include "compress_test.h"
 
 namespace neuronmm::compress {
@@ -62,55 +61,6 @@ TEST_F(Resume, InterruptedFactorizationResumesExactly) {
   }
 }
 
-TEST_F(Resume, InterruptedErrorAwareRunResumesExactly) {
-  int64_t calls = 0;
-  backend_.on_attention = [&] { ++calls; };
-  run_well(request("whole", Method::kErrorAware));
-  const int64_t all_calls = calls;
-  EXPECT_EQ(all_calls, kLayers * 16 * 2);  // dense and compressed
-  for (const int64_t stop : {int64_t{1}, int64_t{32}, int64_t{45}, all_calls}) {
-    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
-    calls = 0;
-    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
-    ASSERT_FALSE(run(request("parts", Method::kErrorAware)).ok());
-    set_interrupted(false);
-    EXPECT_FALSE(fs::exists(path("parts")));
-    const int64_t before = calls;
-    backend_.on_attention = [&] { ++calls; };
-    EXPECT_EQ(run_well(request("parts", Method::kErrorAware)).matrices.size(),
-              static_cast<size_t>(kMatrices));
-    EXPECT_EQ(calls, all_calls);
-    EXPECT_LE(before, stop + 1);
-    EXPECT_EQ(bytes("parts"), bytes("whole"));
-    fs::remove_all(path("parts"));
-  }
-  backend_.on_attention = [] {};
-  for (int64_t stop = 1; stop < kMatrices; stop += 2) {
-    SCOPED_TRACE(fmt::format("after {} of {} matrices", stop, kMatrices));
-    int64_t done = 0;
-    ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
-                   set_interrupted(++done >= stop);
-                 }).ok());
-    set_interrupted(false);
-    run_well(request("parts", Method::kErrorAware));
-    EXPECT_EQ(bytes("parts"), bytes("whole"));
-    fs::remove_all(path("parts"));
-  }
-}
-
-// A state without the factors that led to it is worth nothing.
-TEST_F(Resume, ErrorAwareStartsAgainWithoutItsFactors) {
-  run_well(request("whole", Method::kErrorAware));
-  int64_t done = 0;
-  ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
-                 set_interrupted(++done >= 5);
-               }).ok());
-  set_interrupted(false);
-  ASSERT_TRUE(fs::remove(path("parts.partial") / "work" / "layer-00000.up.safetensors"));
-  run_well(request("parts", Method::kErrorAware));
-  EXPECT_EQ(bytes("parts"), bytes("whole"));
-}
-
 TEST_F(Resume, OtherSettingsStartAfresh) {
   const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
   ASSERT_FALSE(run(request("out", Method::kSvd), interrupt).ok());
@@ -150,7 +100,7 @@ TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
 
 // One changed bit in any file that an interrupted run kept never changes the result.
 TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     run_well(request("whole", method));
     for (size_t victim = 0;; ++victim) {
       int64_t done = 0;

@@ -26,7 +26,7 @@ class RoundModel : public CompressTest {
     ASSERT_TRUE(text.ok() && checkpoint.ok());
     checkpoint_.emplace(std::move(checkpoint).value());
     for (const char* name : {"statistics", "work"}) fs::create_directories(path(name));
-    ASSERT_TRUE(gather_statistics({*checkpoint_, config_, backend_, *text, silent_},
+    ASSERT_TRUE(gather_statistics({*checkpoint_, config_, backend_, &*text, silent_},
                                   path("statistics"), Gathered::kAllLinears)
                     .ok());
   }

@@ -3,6 +3,9 @@
 
 #include "compress/saved_statistics.h"
 
+#include <cmath>
+
+#include "compress/layer_grams.h"
 #include "compress/losses_file.h"
 #include "compress/mlp_statistics.h"
 #include "compress/narrow_mlp.h"
@@ -21,21 +24,17 @@ class Saved : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {0.4, 4, Align::kFloor};
+    shaped.rule = {0.4, 4};
     return shaped;
   }
-  CompressRequest saving(const std::string& out, Form form = Form::kMixed) const {
-    CompressRequest saving = shaped(out, form);
-    saving.save_statistics = path("statistics");
-    return saving;
-  }
-  CompressRequest reading(const std::string& out, Form form = Form::kMixed) const {
-    CompressRequest reading = shaped(out, form);
-    reading.statistics = path("statistics");
-    return reading;
+  // With the text, so that the folder is made, or gets what it lacks.
+  CompressRequest keeping(const std::string& out, Form form = Form::kMixed) const {
+    CompressRequest keeping = shaped(out, form);
+    keeping.statistics = path("statistics");
+    return keeping;
   }
   CompressRequest without_text(const std::string& out, Form form = Form::kMixed) const {
-    CompressRequest without = reading(out, form);
+    CompressRequest without = keeping(out, form);
     without.calibration.reset();
     return without;
   }
@@ -93,35 +92,30 @@ class Saved : public CompressTest {
 };
 
 TEST_F(Saved, GiveWhatGatheringGives) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
-      for (const bool error_aware : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_text(weights), error_aware));
-        CompressRequest plain = shaped("plain", form), saved = reading("saved", form);
-        for (CompressRequest* request : {&plain, &saved}) {
-          request->weights = weights;
-          request->error_aware = error_aware;
-        }
-        count_attentions();
-        const CompressSummary expected = run_well(plain);
-        const int64_t without = attentions_;
-        count_attentions();
-        const CompressSummary found = run_well(saved);
-        EXPECT_EQ(attentions_, without - kPasses);
-        EXPECT_EQ(bytes("saved"), bytes("plain"));
-        EXPECT_EQ(bytes("saved", "config.json"), bytes("plain", "config.json"));
-        EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
-        fs::remove_all(path("plain"));
-        fs::remove_all(path("saved"));
-      }
+      SCOPED_TRACE(fmt::format("{} {}", form_name(form), weights_text(weights)));
+      CompressRequest plain = shaped("plain", form), saved = keeping("saved", form);
+      plain.weights = saved.weights = weights;
+      count_attentions();
+      const CompressSummary expected = run_well(plain);
+      const int64_t without = attentions_;
+      count_attentions();
+      const CompressSummary found = run_well(saved);
+      EXPECT_EQ(attentions_, without - kPasses);
+      EXPECT_EQ(bytes("saved"), bytes("plain"));
+      EXPECT_EQ(bytes("saved", "config.json"), bytes("plain", "config.json"));
+      EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
+      fs::remove_all(path("plain"));
+      fs::remove_all(path("saved"));
     }
   }
 }
 
 // Of each layer what narrow_mlp() makes of statistics that were gathered apart from it.
 TEST_F(Saved, AreEnoughWithoutAText) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   fs::create_directories(path("apart"));
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
@@ -129,7 +123,7 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   const auto text =
       calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(text.ok());
-  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, *text, silent_}, path("apart"),
+  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, &*text, silent_}, path("apart"),
                                 Gathered::kMlps)
                   .ok());
 
@@ -169,12 +163,12 @@ TEST_F(Saved, AreEnoughWithoutAText) {
 }
 
 TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
-  run_well(saving("first", Form::kPivoted));
+  run_well(keeping("first", Form::kPivoted));
   const auto before = contents("statistics");
   EXPECT_EQ(before.size(), static_cast<size_t>(2 + 3 * kLayers));  // with attention, losses
   EXPECT_FALSE(fs::exists(path("statistics.partial")));
   count_attentions();
-  run_well(saving("second", Form::kPivoted));
+  run_well(keeping("second", Form::kPivoted));
   EXPECT_EQ(attentions_, kPasses);  // the fit of down alone
   EXPECT_EQ(bytes("first"), bytes("second"));
   EXPECT_EQ(contents("statistics"), before);
@@ -183,13 +177,13 @@ TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
 // The fit reads the text once more. It is worth that where narrower inputs lose much of what is
 // lost, or where there are such and weights are rounded to fewer than 8 bits.
 TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kMixed, Form::kNeurons}) {
     for (const char* name : {"original", "int8", "int4"}) {
       SCOPED_TRACE(fmt::format("{}, {}", form_name(form), name));
       const WeightFormats weights = *parse_weights(name);
       const bool few_bits = weights && weights->linear.bits < 8;
-      CompressRequest request = saving("again", form);
+      CompressRequest request = keeping("again", form);
       request.weights = weights;
       count_attentions();
       const CompressSummary summary = run_well(request);
@@ -217,11 +211,11 @@ TEST_F(Saved, InterruptedSavingResumesExactly) {
     SCOPED_TRACE(stop);
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
-    ASSERT_FALSE(run(saving("parts", Form::kPivoted)).ok());
+    ASSERT_FALSE(run(keeping("parts", Form::kPivoted)).ok());
     set_interrupted(false);
     EXPECT_EQ(fs::exists(path("statistics")), stop > gathering);
     count_attentions();
-    run_well(saving("parts", Form::kPivoted));
+    run_well(keeping("parts", Form::kPivoted));
     EXPECT_LE(attentions_, gathering + kPasses - std::min(stop, gathering) + 1);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     EXPECT_FALSE(fs::exists(path("statistics.partial")));
@@ -232,7 +226,7 @@ TEST_F(Saved, InterruptedSavingResumesExactly) {
 
 // Every neuron but those of layer 0 is said to be precious.
 TEST_F(Saved, LossesAreReadWhereTheyAreWhole) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   const fs::path folder = SavedStatistics::losses_folder(path("statistics"), "whitened");
   auto cheap = read_losses(folder, 0, config_);
   ASSERT_TRUE(cheap);
@@ -258,38 +252,37 @@ TEST_F(Saved, LossesAreReadWhereTheyAreWhole) {
 }
 
 TEST_F(Saved, AMetricIsSavedAndUsed) {
-  CompressRequest two_sided = saving("first");
+  CompressRequest two_sided = keeping("first");
   ASSERT_TRUE(run_two_sided(two_sided).ok());
   EXPECT_EQ(metrics_made_, 1);
   ASSERT_TRUE(run_two_sided(shaped("plain")).ok());
   EXPECT_EQ(metrics_made_, 2);
-  ASSERT_TRUE(run_two_sided(reading("second")).ok());
+  ASSERT_TRUE(run_two_sided(keeping("second")).ok());
   EXPECT_EQ(metrics_made_, 2);
   EXPECT_EQ(bytes("second"), bytes("plain"));
   // Whitened runs on them too, as if there were no metric.
-  run_well(reading("whitened"));
+  run_well(keeping("whitened"));
   run_well(shaped("plainly whitened"));
   EXPECT_EQ(bytes("whitened"), bytes("plainly whitened"));
   EXPECT_NE(bytes("whitened"), bytes("second"));
 }
 
 TEST_F(Saved, AMetricThatIsMissingIsMadeWhereThereIsAText) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   CompressRequest none = without_text("none");
   none.method = Method::kTwoSided;
   expect_refused_before_any_work(none, {path("statistics"), "two-sided", "whitened"});
-  ASSERT_TRUE(run_two_sided(reading("reading")).ok());
+  ASSERT_TRUE(run_two_sided(keeping("completing")).ok());
   EXPECT_EQ(metrics_made_, 1);
-  EXPECT_FALSE(fs::exists(path("statistics") / "metric.safetensors"));
-  ASSERT_TRUE(run_two_sided(saving("completing")).ok());
-  EXPECT_EQ(metrics_made_, 2);
+  EXPECT_TRUE(fs::exists(path("statistics") / "metric.safetensors"));
+  ASSERT_TRUE(run_two_sided(keeping("again")).ok());
   ASSERT_TRUE(run_two_sided(without_text("none")).ok());
-  EXPECT_EQ(metrics_made_, 2);
-  EXPECT_EQ(bytes("reading"), bytes("completing"));
+  EXPECT_EQ(metrics_made_, 1);
+  EXPECT_EQ(bytes("again"), bytes("completing"));
 }
 
 TEST_F(Saved, OfSomethingElseAreRefused) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   CompressRequest wrong = without_text("out");
   wrong.statistics = path("nowhere");
   expect_refused_before_any_work(wrong, {"nowhere: expected a folder of saved statistics"});
@@ -306,20 +299,20 @@ TEST_F(Saved, OfSomethingElseAreRefused) {
   wrong.model = other.path();
   expect_refused_before_any_work(wrong, {"statistics.json", "found those of other weights"});
 
-  wrong = reading("out");
+  wrong = keeping("out");
   wrong.calibration->texts[0].text += "a";
   expect_refused_before_any_work(
       wrong, {"its statistics are of text.txt (1000 bytes", "calibration text is text.txt (1001"});
-  wrong = reading("out");
+  wrong = keeping("out");
   wrong.calibration->texts.push_back({"b.txt", text_});
   expect_refused_before_any_work(wrong, {"expected the 1 texts", "found 2"});
-  wrong = saving("out");
+  wrong = keeping("out");
   wrong.calibration->max_tokens = 500;
-  expect_refused(wrong, {"are of 992 tokens", "those of 496"});
+  expect_refused_before_any_work(wrong, {"are of 992 tokens", "calibration text has 496"});
 }
 
 TEST_F(Saved, DamageIsNamed) {
-  run_well(saving("saving"));
+  run_well(keeping("saving"));
   const fs::path layer = path("statistics") / "mlp-00001.safetensors";
   const std::string whole = bytes("statistics", "mlp-00001.safetensors");
   const auto restore = [&] { std::ofstream(layer, std::ios::binary) << whole; };
@@ -358,28 +351,75 @@ TEST_F(Saved, DamageIsNamed) {
 }
 
 TEST_F(Saved, WhatCannotBeMeantIsRefused) {
-  CompressRequest both = saving("out");
-  both.statistics = path("other");
-  expect_refused_before_any_work(both, {"either read", "or saved"});
-  CompressRequest no_text = saving("out");
-  no_text.calibration.reset();
-  no_text.save_statistics = path("statistics");
-  expect_refused_before_any_work(no_text, {"calibration text"});
-  CompressRequest aware = without_text("out");
-  aware.error_aware = true;
-  expect_refused_before_any_work(aware, {"error-aware needs a calibration text"});
-  CompressRequest aware_if_better = without_text("out");
-  aware_if_better.error_aware_if_better = true;
-  expect_refused_before_any_work(aware_if_better, {"error-aware needs a calibration text"});
   CompressRequest measured = without_text("out");
   measured.allocate = Allocate::kMeasured;
   expect_refused_before_any_work(measured, {"allocate measured needs a calibration text"});
-  CompressRequest same = saving("out");
-  same.save_statistics = path("out");
+  CompressRequest same = keeping("out");
+  same.statistics = path("out");
   expect_refused_before_any_work(same, {"different folders"});
-  CompressRequest uv = request("out");
-  uv.statistics = path("statistics");
-  expect_refused_before_any_work(uv, {"Gram matrices"});
+  CompressRequest svd = request("out", Method::kSvd);
+  svd.statistics = path("statistics");
+  expect_refused_before_any_work(svd, {"method svd", "statistics have no use"});
+}
+
+// Factors of single matrices depend on the statistics alone: with the text that the folder is of
+// and without it they are the same.
+TEST_F(Saved, ServeFactorsOfSingleMatrices) {
+  const auto factorized = [&](const std::string& out) {
+    CompressRequest wanted = request(out);
+    wanted.statistics = path("statistics");
+    return wanted;
+  };
+  const CompressSummary plain = run_well(request("plain"));
+  const CompressSummary made = run_well(factorized("made"));
+  count_attentions();
+  run_well(factorized("again"));
+  CompressRequest without_text = factorized("without text");
+  without_text.calibration.reset();
+  const CompressSummary read = run_well(without_text);
+  EXPECT_EQ(attentions_, 0);
+  EXPECT_EQ(bytes("made"), bytes("again"));
+  EXPECT_EQ(bytes("made"), bytes("without text"));
+  EXPECT_EQ(read.calibration_tokens, made.calibration_tokens);
+  // A pass without a folder sums the outputs of down in fp32.
+  ASSERT_EQ(plain.matrices.size(), made.matrices.size());
+  for (size_t i = 0; i < plain.matrices.size(); ++i) {
+    EXPECT_NEAR(made.matrices[i].energy_lost, plain.matrices[i].energy_lost, 2 * kInner * 0x1p-24);
+  }
+  // The same folder serves the forms that narrow whole MLPs.
+  count_attentions();
+  run_well(keeping("mixed"));
+  run_well(shaped("gathered"));
+  EXPECT_EQ(attentions_, kPasses);  // of "gathered"
+  EXPECT_EQ(bytes("mixed"), bytes("gathered"));
+}
+
+TEST_F(Saved, GramMatricesFollowFromThem) {
+  const auto checkpoint = io::Checkpoint::open(input_.path());
+  const auto tokenizer = text::Tokenizer::load(input_.path());
+  ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
+  const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 600, config_);
+  ASSERT_TRUE(text.ok());
+  for (const char* folder : {"statistics", "grams"}) fs::create_directories(path(folder));
+  const CompressionInputs inputs = {*checkpoint, config_, backend_, &*text, silent_};
+  ASSERT_TRUE(gather_statistics(inputs, path("statistics"), Gathered::kMlps).ok());
+  const auto gathered = gather_layer_grams(inputs, path("grams"));
+  ASSERT_TRUE(gathered.ok());
+  const GramSource derived = layer_grams_of_statistics(path("statistics"), *checkpoint, config_);
+  const auto tokens = static_cast<double>(text->origin.tokens);
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    const auto expected = (*gathered)(layer), found = derived(layer);
+    ASSERT_TRUE(expected.ok() && found.ok());
+    for (int64_t j = 0; j < kHidden; ++j) {
+      for (int64_t i = 0; i < kHidden; ++i) {
+        const double in = expected->in(i, j) / tokens, out = expected->out(i, j) / tokens;
+        EXPECT_NEAR(found->in(i, j), in, 1e-14 * std::abs(in));
+        // Each output of down is a sum of kInner products in fp32.
+        const double magnitude = std::sqrt(expected->out(i, i) * expected->out(j, j)) / tokens;
+        EXPECT_NEAR(found->out(i, j), out, 2 * kInner * 0x1p-24 * magnitude);
+      }
+    }
+  }
 }
 
 }  // namespace

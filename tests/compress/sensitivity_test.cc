@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/calibration.h"
 #include "compress/compress_test.h"
 #include "compress/expected_divergence.h"
 #include "compress/factorize.h"
-#include "compress/staged_work.h"
+#include "compress/factors_file.h"
+#include "compress/layer_grams.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -24,7 +24,7 @@ class Sensitivity : public CompressTest {
  protected:
   CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
     CompressRequest request = CompressTest::request(out, method);
-    request.allocate = Allocate::kSensitivity;
+    request.allocate = Allocate::kMeasured;
     request.calibration = {{{"text.txt", text_}}};
     return request;
   }
@@ -83,30 +83,29 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
   const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 1000, config_);
-  const auto plan = make_plan(config_, {0.25, kBlock, Align::kNearest}, {true, false, true},
-                              std::nullopt, "model");
-  ASSERT_TRUE(text.ok() && plan.ok());
+  ASSERT_TRUE(text.ok());
+  std::vector<int64_t> ranks;
+  for (int64_t layer = 0; layer < kLayers; ++layer) ranks.insert(ranks.end(), {kRank, 0, kRank});
+  const Plan plan = plan_of_ranks(config_, ranks, std::nullopt);
   fs::create_directories(path("grams"));
-  ASSERT_TRUE(calibrate({*checkpoint, config_, backend_, *text, silent_}, path("grams")).ok());
-  const GramSource grams = [&](int64_t layer) {
-    return read_layer_grams(layer_gram_path(path("grams"), layer), layer, kHidden);
-  };
+  const auto gathered =
+      gather_layer_grams({*checkpoint, config_, backend_, &*text, silent_}, path("grams"));
+  ASSERT_TRUE(gathered.ok());
+  const GramSource& grams = *gathered;
   const auto probes = probe_sequences(*text);
   std::vector<Matrix> dense;
   for (const auto& tokens : probes) dense.push_back(logits(input_.path(), tokens));
   for (const bool whitened : {false, true}) {
     const auto measured = measure_sensitivity({.checkpoint = *checkpoint,
                                                .config = config_,
-                                               .plan = *plan,
-                                               .weights = std::nullopt,
                                                .backend = backend_,
                                                .text = &*text,
                                                .progress = silent_},
-                                              kBlock, whitened ? grams : GramSource());
+                                              plan, kBlock, whitened ? grams : GramSource());
     ASSERT_TRUE(measured.ok()) << measured.error().message;
     ASSERT_EQ(measured->size(), static_cast<size_t>(2 * kLayers));
     size_t next = 0;
-    for (const MatrixPlan& matrix : plan->matrices) {
+    for (const MatrixPlan& matrix : plan.matrices) {
       if (matrix.rank == 0) continue;
       const MatrixSensitivity& sensitivity = measured->at(next++);
       EXPECT_EQ(sensitivity.singular_values.size(), static_cast<size_t>(kHidden));
@@ -152,7 +151,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
 }
 
 TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
       SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_text(weights)));
       CompressRequest to_do = request("out", method);
@@ -162,7 +161,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
       const auto after = io::Checkpoint::open(path("out"));
       const auto config = io::ModelConfig::load(path("out") / "config.json");
       ASSERT_TRUE(after.ok() && config.ok() && config->compression.has_value());
-      EXPECT_EQ(config->compression->allocate, "sensitivity");
+      EXPECT_EQ(config->compression->allocate, "measured");
       EXPECT_EQ(config->compression->method, method_name(method));
       int64_t parameters = 0;
       std::vector<int64_t> ranks;
@@ -241,18 +240,18 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
 }
 
 TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
-    expect_refused(none, {"allocate sensitivity", "calibration text"});
+    expect_refused(none, {"allocate measured", "calibration text"});
   }
-  CompressRequest grams = request("out");
-  grams.calibration.reset();
-  grams.gram = path("g");
-  expect_refused(grams, {"allocate sensitivity", "calibration text", "Gram"});
+  CompressRequest statistics = request("out");
+  statistics.calibration.reset();
+  statistics.statistics = path("statistics");
+  expect_refused(statistics, {"allocate measured", "calibration text", "statistics"});
   CompressRequest coarse = request("out");
   coarse.rule.block = kRank;
-  expect_refused(coarse, {"allocate sensitivity", "block of at most 8", "layer 0 gate is 16"});
+  expect_refused(coarse, {"allocate measured", "block of at most 8", "layer 0 gate is 16"});
 }
 
 TEST_F(Sensitivity, RefusesWeightsThatAreNotFinite) {

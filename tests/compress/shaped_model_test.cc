@@ -18,7 +18,7 @@ class Shaped : public CompressTest {
     CompressRequest shaped = request(out);
     shaped.form = form;
     shaped.allocate = Allocate::kPredicted;
-    shaped.rule = {ratio, 4, Align::kFloor};
+    shaped.rule = {ratio, 4};
     return shaped;
   }
   io::ModelConfig config_of(const std::string& out) const {
@@ -112,7 +112,6 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
         EXPECT_EQ(record.method, "whitened");
         EXPECT_EQ(record.ratio, 0.4);
         EXPECT_EQ(record.block, 4);
-        EXPECT_EQ(record.align, "floor");
         EXPECT_EQ(record.allocate, allocate_name(allocate));
         EXPECT_EQ(record.form, form_name(summary.plan.form));
         EXPECT_TRUE(form == Form::kAuto || summary.plan.form == form);
@@ -182,7 +181,7 @@ TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
   CompressRequest narrow = shaped("narrow", Form::kNarrow);
   narrow.allocate = Allocate::kUniform;
   // r = 16 of narrow keeps (2·16·(32 - 16) + 3·16·64) / (3·32·64) = 0.5833 of an MLP.
-  narrow.rule = {0.41, 16, Align::kNearest};
+  narrow.rule = {0.41, 16};
   const CompressSummary summary = run_well(narrow);
   for (const LayerReport& layer : summary.layers) {
     EXPECT_EQ(layer.shape, (io::MlpShape{.down = kPivots, .input = kPivots}));
@@ -192,7 +191,7 @@ TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
 
   CompressRequest pivoted = shaped("pivoted", Form::kPivoted);
   pivoted.allocate = Allocate::kUniform;
-  pivoted.rule = {0.2, 16, Align::kFloor};  // 16·(32 + 64 - 16) / (32·64) = 0.625
+  pivoted.rule = {0.2, 16};  // 16·(32 + 64 - 16) / (32·64) = 0.625
   run_well(pivoted);
   EXPECT_EQ(config_of("pivoted").compression->ranks[0], (io::MlpShape{16, 16, 16, 0, 0}));
   EXPECT_LE(divergence(path("pivoted")), 1e-7);
@@ -354,12 +353,8 @@ TEST_F(Shaped, ALargerBudgetIsPredictedToLoseLess) {
 
 TEST_F(Shaped, ThreadsChangeNothing) {
   for (const Form form : {Form::kPivoted, Form::kMixed}) {
-    for (const bool error_aware : {false, true}) {
-      SCOPED_TRACE(fmt::format("{}, error-aware {}", form_name(form), error_aware));
-      CompressRequest request = shaped("out", form);
-      request.error_aware = error_aware;
-      expect_threads_change_nothing(request);
-    }
+    SCOPED_TRACE(form_name(form));
+    expect_threads_change_nothing(shaped("out", form));
   }
 }
 
@@ -367,24 +362,15 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
   expect_refused(request, {"form mixed needs a calibration text or saved statistics"});
-  request = shaped("out", Form::kMixed);
-  request.gram = path("gram");
-  expect_refused(request, {"neither reads nor saves Gram matrices"});
   request = shaped("out", Form::kNarrow);
   request.method = Method::kSvd;
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
-  request = shaped("out", Form::kPivoted);
-  request.allocate = Allocate::kSensitivity;
-  expect_refused(request, {"form pivoted", "uniform, predicted or measured"});
   request = shaped("out", Form::kMixed);
   request.pad = true;
   expect_refused(request, {"pad form neurons", "found form mixed"});
-  request = shaped("out", Form::kMixed);
-  request.only = {true, true, false};
-  expect_refused(request, {"whole MLPs"});
   request = shaped("out", Form::kUv);  // with predicted allocation
-  request.method = Method::kErrorAware;
-  expect_refused(request, {"form uv with predicted allocation", "error-aware"});
+  request.method = Method::kSvd;
+  expect_refused(request, {"form uv with predicted allocation", "svd"});
   request = shaped("out", Form::kMixed);
   request.method = Method::kTwoSided;  // and nobody makes the metric
   expect_refused(request, {"two-sided", "metric"});
@@ -405,7 +391,7 @@ TEST_F(Shaped, SizesThatCannotBeAreRefused) {
   expect_refused(request, {"form mixed with block 32 keeps at least"});
   request = shaped("out", Form::kNeurons, 0.01);
   request.allocate = Allocate::kUniform;
-  request.rule = {0.01, 64, Align::kNearest};
+  request.rule = {0.01, 64};
   expect_refused(request, {"ratio 0.01 with block 64", "saves nothing"});
   EXPECT_FALSE(fs::exists(path("out")));
 }

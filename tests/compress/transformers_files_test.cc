@@ -76,7 +76,7 @@ TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
 // As the reference system publishes them: factors, and a config that does not say so.
 TEST_F(TransformersFiles, RanksThatNobodyRecordedAreFound) {
   CompressRequest wanted = request("small", Method::kSvd);
-  wanted.only.down = false;
+  wanted.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
   run_well(wanted);
   const nlohmann::json recorded = config("small")["neuronmm_compression"]["ranks"];
   fs::copy_file(input_.path() / "config.json", path("small") / "config.json",

@@ -70,28 +70,25 @@ const Command kCommands[] = {
      .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --calibration "
                   "../in/text.txt --calibration-tokens 200",
      .output = "out"},
-    {.name = "CompressErrorAware",
-     .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --method "
-                  "error-aware --calibration ../in/text.txt --calibration-tokens 200",
-     .output = "out"},
     {.name = "CompressMixed",
      .arguments =
          "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
          "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
-    {.name = "CompressMixedErrorAwareInt8",
-     .arguments = "compress ../in/model -o out --form mixed --method whitened --error-aware on "
+    {.name = "CompressPivotedInt8",
+     .arguments = "compress ../in/model -o out --form pivoted --method whitened "
                   "--ratio 0.4 --block 8 --weights int8 --calibration ../in/text.txt "
                   "--calibration-tokens 200",
      .output = "out"},
     {.name = "CompressSavesStatistics",
      .arguments =
          "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
-         "--calibration ../in/text.txt --calibration-tokens 200 --save-statistics statistics",
+         "--calibration ../in/text.txt --calibration-tokens 200 --statistics statistics",
      .output = "out"},
-    {.name = "CompressSensitivity",
-     .arguments = "compress ../in/model -o out --ratio 0.25 --block 4 --allocate sensitivity "
-                  "--calibration ../in/text.txt --calibration-tokens 200",
+    {.name = "CompressUvMeasured",
+     .arguments =
+         "compress ../in/model -o out --ratio 0.25 --block 4 --form uv --allocate measured "
+         "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
     {.name = "CompressInt4Replaces",
      .arguments =
@@ -103,7 +100,7 @@ const Command kCommands[] = {
     {.name = "Quantize", .arguments = "quantize ../in/small -o out", .output = "out"},
     {.name = "QuantizeByText",
      .arguments = "quantize ../in/model -o out --bits 4 --calibration ../in/text.txt "
-                  "--calibration-tokens 200 --save-statistics statistics",
+                  "--calibration-tokens 200 --statistics statistics",
      .output = "out"},
     {.name = "Export",
      .arguments = "export ../in/small --target vllm-neuron -o out --prompt Hi --prompt-tokens 32 "

@@ -31,6 +31,8 @@ TEST(CompressionRecord, AllFieldsAreRead) {
   EXPECT_EQ(record.ratio, 0.2);
   EXPECT_EQ(record.block, 16);
   EXPECT_EQ(record.align, "nearest");
+  EXPECT_EQ(compressed_config(R"({"align":"ceil"})")->compression->align, "ceil");
+  EXPECT_EQ(compressed_config(R"({"align":null})")->compression->align, "");
   // The value for folders that are older than the field.
   EXPECT_EQ(record.allocate, "uniform");
   EXPECT_EQ(compressed_config(R"({"allocate":"sensitivity"})")->compression->allocate,
@@ -42,7 +44,7 @@ TEST(CompressionRecord, AllFieldsAreRead) {
 
 TEST(CompressionRecord, WrongFieldsAreNamed) {
   const std::string_view record = "\"neuronmm_compression\"";
-  for (const std::string key : {"method", "ratio", "block", "align", "ranks"}) {
+  for (const std::string key : {"method", "ratio", "block", "ranks"}) {
     EXPECT_TRUE(fails_with(compressed_config("{\"" + key + "\":null}"),
                            {"config.json", record, "\"" + key + "\"", "missing"}));
   }

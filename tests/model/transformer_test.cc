@@ -266,47 +266,84 @@ TEST_P(TransformerTest, LoadsAFolderWithAndWithoutTheModelPrefix) {
   expect_near(logits[1], logits[0], 0.0);
 }
 
-// A backend that pretends to have counterparts, and may fail in the middle of a pass.
-class SharedBackend : public ops::ForwardingBackend {
+// Counts what it is told of the one model that is open on it.
+class WatchingHost : public ops::ForwardingBackend, public ModelHost {
  public:
-  SharedBackend() : ForwardingBackend(cpu::make_backend()) {}
-  Result<std::unique_ptr<ops::Counterparts>> open_counterparts(const std::string&) const override {
-    return std::unique_ptr<ops::Counterparts>(std::make_unique<Waiting>(passes));
+  WatchingHost() : ForwardingBackend(cpu::make_backend()) {}
+  Result<std::unique_ptr<HostedModel>> open_model(const std::filesystem::path& folder,
+                                                  const io::ModelConfig&) const override {
+    folder_ = folder;
+    return {std::make_unique<Watched>(*this)};
   }
-  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
-                 MutableMatrixView y) const override {
-    if (fails) throw std::bad_alloc();
-    inner().attention(shape, layer, q, k, v, batch, y);
-  }
-  mutable int passes = 0;
-  bool fails = false;
+
+  mutable std::filesystem::path folder_;
+  mutable int64_t opened_ = 0, tokens_ = 0, layers_made_ = 0, copies_ = 0;
+  Status refusal_;
 
  private:
-  struct Waiting : ops::Counterparts {
-    explicit Waiting(int& count) : passes(count) {}
-    Status opened(const Status& here) override { return here; }
-    void begin_pass(std::span<const Sequence>) override { ++passes; }
-    void block_copied(const ops::KvBlock&, const ops::KvBlock&) override {}
-    int& passes;
+  class Watched : public HostedModel {
+   public:
+    explicit Watched(const WatchingHost& host) : host_(host), layers_(host) {}
+    const ops::Backend& backend() const override { return layers_; }
+    Status opened(const Status& here) override {
+      ++host_.opened_;
+      return here.ok() ? host_.refusal_ : here;
+    }
+    void run_pass(std::span<const SequenceTokens> batch,
+                  const std::function<void()>& compute) override {
+      for (const SequenceTokens& sequence : batch) host_.tokens_ += std::ssize(sequence.tokens);
+      compute();
+    }
+    void block_copied(const ops::KvBlock&, const ops::KvBlock&) override { ++host_.copies_; }
+
+   private:
+    class Layers : public ops::ForwardingBackend {
+     public:
+      explicit Layers(const WatchingHost& host) : ForwardingBackend(host.inner()), host_(host) {}
+      std::unique_ptr<ops::Attention> make_attention(
+          const ops::AttentionWeight& weight) const override {
+        ++host_.layers_made_;
+        return ForwardingBackend::make_attention(weight);
+      }
+
+     private:
+      const WatchingHost& host_;
+    };
+
+    const WatchingHost& host_;
+    Layers layers_;
   };
 };
 
-TEST(Counterparts, APassIsFinishedOrThrowsWorkersLost) {
+TEST(ModelHost, MakesTheLayersAndSeesEveryPassAndCopy) {
   const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
-  SharedBackend backend;
-  const auto transformer = load_tiny(config, random_tensors(config, 4), backend);
-  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
-  const auto cache = transformer->make_cache(20);
+  const TestTensors tensors = random_tensors(config, 4);
+  const WatchingHost host;
+  const auto cpu = cpu::make_backend();
+  const auto hosted = load_tiny(config, tensors, host), plain = load_tiny(config, tensors, *cpu);
+  ASSERT_TRUE(hosted.ok() && plain.ok());
+  EXPECT_EQ(host.folder_, hosted->checkpoint().folder());
+  EXPECT_EQ(host.opened_, 1);
+  EXPECT_EQ(host.layers_made_, config.num_hidden_layers);
+  EXPECT_EQ(&hosted->backend(), &host);
+  const auto cache = hosted->make_cache(20), other = hosted->make_cache(20);
+  const auto plain_cache = plain->make_cache(20);
   const std::vector<TokenId> tokens = {1, 2, 3};
-  const std::atomic<bool> stop = true;
-  const StoppableLoops stoppable(stop);
-  EXPECT_EQ(transformer->forward(tokens, *cache, Logits::kLast).rows(), 1);
-  EXPECT_EQ(backend.passes, 1);
-  EXPECT_THROW(parallel_for(2, [](int64_t) {}), LoopsStopped);
-  backend.fails = true;
-  EXPECT_THROW(transformer->forward(tokens, *cache, Logits::kLast), WorkersLost);
-  EXPECT_EQ(backend.passes, 2);
+  expect_near(hosted->forward(tokens, *cache, Logits::kAll),
+              plain->forward(tokens, *plain_cache, Logits::kAll), 0.0);
+  EXPECT_EQ(host.tokens_, 3);
+  other->grow(1);
+  hosted->copy_block(*cache, *other, 0);
+  EXPECT_EQ(host.copies_, 1);
+}
+
+TEST(ModelHost, MayRefuseAModelWhoseLayersAreMade) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  WatchingHost host;
+  host.refusal_ = fail("another process has no memory left");
+  const auto refused = load_tiny(config, random_tensors(config, 4), host);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "another process has no memory left");
 }
 
 TEST(CheckTokenIds, NamesTheFirstIdOutsideTheVocabulary) {

@@ -21,7 +21,7 @@ using apps::Outcome;
 
 Outcome run(int processes, const std::string& arguments) {
   const std::string worker = program_path().parent_path() / "communicator_worker";
-  return apps::outcome_of(mpirun(processes) + worker + " " + arguments + " 2>&1 </dev/null");
+  return apps::run_shell(mpirun(processes) + worker + " " + arguments + " 2>&1 </dev/null");
 }
 
 class SeveralProcesses : public testing::TestWithParam<std::tuple<int, std::string>> {

@@ -118,15 +118,12 @@ def test_invalid_perplexity_arguments(llm: LLM, tmp_path: Path) -> None:
         {"ratio": 2},
         {"method": "best"},
         {"method": "whitened"},
-        {"method": "error-aware"},
-        {"allocate": "sensitivity"},
+        {"allocate": "measured"},
         {"weights": "int5"},
         {"group": 16, "weights": "int8"},
         {"group": 24, "weights": "int4"},
         {"lm_head_bits": 8},
         {"lm_head_bits": 7, "weights": "int4"},
-        {"only": ["gate", "q"]},
-        {"align": "up"},
         {"block": 0},
         {"calibration_tokens": 0},
     ],
@@ -136,6 +133,31 @@ def test_invalid_compress_options(tmp_path: Path, wrong: dict[str, Any]) -> None
         options: dict[str, Any] = {"ratio": 0.2, "method": "svd"}
         neuronmm.compress(DEMO, tmp_path / "out", **(options | wrong))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("removed", "instead"),
+    [
+        ({"error_aware": True}, "--error-aware was removed; use --form auto"),
+        ({"align": "floor"}, "--align was removed; use --block"),
+        ({"only": ["gate"]}, "--only was removed; use --allocate measured"),
+        ({"gram": "a"}, "--gram was removed; use --statistics"),
+        ({"save_gram": "a"}, "--save-gram was removed; use --statistics"),
+        ({"save_statistics": "a"}, "--save-statistics was removed; use --statistics"),
+    ],
+)
+def test_removed_keywords_are_refused_with_what_replaces_them(tmp_path: Path, removed: dict[str, Any], instead: str) -> None:
+    with pytest.raises(TypeError, match=instead):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, method="svd", **removed)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ratoi'"):
+        neuronmm.compress(DEMO, tmp_path / "out", **{"ratoi": 0.2})
+
+
+def test_removed_values_are_refused_with_what_replaces_them(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--method error-aware was removed; use --method two-sided"):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **{"method": "error-aware"})
+    with pytest.raises(ValueError, match="--allocate sensitivity was removed; use --form uv --allocate measured"):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **{"allocate": "sensitivity"})
 
 
 def test_compress_of_missing_files(tmp_path: Path) -> None:

@@ -33,15 +33,13 @@ def assert_same(left: Path, right: Path) -> None:
         ),
         (
             {
-                "method": "error-aware",
+                "form": "uv",
                 "weights": "int8",
                 "block": 64,
-                "only": ["gate", "down"],
                 "calibration": [CALIBRATION, str(DEMO / "evaluation.txt")],
                 "calibration_tokens": 3000,
-                "align": "floor",
             },
-            f"--method error-aware --weights int8 --block 64 --only gate,down --align floor --calibration {CALIBRATION} "
+            f"--form uv --weights int8 --block 64 --calibration {CALIBRATION} "
             f"--calibration {DEMO / 'evaluation.txt'} --calibration-tokens 3000",
         ),
     ],
@@ -62,8 +60,8 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
     ("options", "flags", "form"),
     [
         ({"method": "whitened"}, "--method whitened", None),
-        ({"form": "narrow", "method": "whitened", "error_aware": True}, "--form narrow --method whitened --error-aware on", "narrow"),
-        ({"form": "pivoted", "method": "error-aware"}, "--form pivoted --method error-aware", "pivoted"),
+        ({"form": "narrow", "method": "whitened"}, "--form narrow --method whitened", "narrow"),
+        ({"form": "pivoted", "method": "whitened"}, "--form pivoted --method whitened", "pivoted"),
         (
             {"form": "neurons", "method": "whitened", "allocate": "uniform", "weights": "int8"},
             "--form neurons --method whitened --allocate uniform --weights int8",
@@ -74,11 +72,7 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
             "--form neurons --method whitened --allocate measured --pad",
             "neurons",
         ),
-        (
-            {"form": "mixed", "method": "whitened", "error_aware": "auto"},
-            "--form mixed --method whitened --error-aware auto",
-            "mixed",
-        ),
+        ({"form": "mixed", "method": "whitened"}, "--form mixed --method whitened", "mixed"),
         ({"form": "uv", "method": "whitened", "allocate": "predicted"}, "--form uv --method whitened --allocate predicted", "uv"),
     ],
 )
@@ -100,7 +94,7 @@ def test_saved_statistics_are_reused(tmp_path: Path) -> None:
     saved = tmp_path / "statistics"
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000}
     options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "measure": False}
-    neuronmm.compress(DEMO, tmp_path / "one", **text, **options, save_statistics=saved)
+    neuronmm.compress(DEMO, tmp_path / "one", **text, **options, statistics=saved)
     neuronmm.compress(DEMO, tmp_path / "two", **text, **options, statistics=saved)
     assert filecmp.cmp(tmp_path / "one" / "model.safetensors", tmp_path / "two" / "model.safetensors", shallow=False)
     report = neuronmm.compress(DEMO, tmp_path / "three", **options, statistics=saved)
@@ -137,7 +131,7 @@ def test_two_sided_falls_back_without_neuronmm_finetune(tmp_path: Path, monkeypa
 @pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
 def test_two_sided_saves_its_metric(tmp_path: Path) -> None:
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
-    neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, save_statistics=tmp_path / "statistics", **text)
+    neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, statistics=tmp_path / "statistics", **text)
     assert (tmp_path / "statistics" / "metric.safetensors").exists()
 
 
@@ -160,7 +154,7 @@ def test_quantize_to_4_bits_with_calibration(tmp_path: Path, program: Program) -
     text = ("--calibration", CALIBRATION, "--calibration-tokens", "600")
     program("quantize", DEMO, "-o", tmp_path / "there" / "ours", "--bits", "4", "--group", "32", *text)
     assert_same(tmp_path / "ours", tmp_path / "there" / "ours")
-    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}, {"save_statistics": tmp_path / "s"}):
+    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}):
         with pytest.raises(ValueError):
             neuronmm.quantize(DEMO, tmp_path / "wrong", **wrong)
     with pytest.raises(ValueError, match="no use"):

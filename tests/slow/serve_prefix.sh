@@ -27,34 +27,25 @@ for _ in {1..600}; do
   sleep 0.1
 done
 
-python3 - "$(grep -oE 'http://[0-9.:]+' $work/serve.log | head -1)" <<'PY'
-import http.client, json, random, statistics, sys, time
+PYTHONPATH=tools python3 - "$(grep -oE 'http://[0-9.:]+' $work/serve.log | head -1)" <<'PY'
+import statistics, sys
+from load_completions import random_ids, stream_completion
 
 PREFIX, END = 2000, 16
 
 
 def first_token(prompt):
-    """Seconds to the first event, and how much of the prompt was there already."""
-    body = {"prompt": prompt, "max_tokens": 2, "temperature": 0, "ignore_eos": True, "stream": True,
-            "stream_options": {"include_usage": True}}
-    connection = http.client.HTTPConnection(sys.argv[1].removeprefix("http://"), timeout=120)
-    begin = time.monotonic()
-    connection.request("POST", "/v1/completions", json.dumps(body))
-    response = connection.getresponse()
-    assert response.status == 200, response.read()
-    assert response.readline().startswith(b"data: {")
-    seconds = time.monotonic() - begin
-    usage = [json.loads(line[6:]) for line in response if line.startswith(b"data: {")][-1]["usage"]
-    assert usage["prompt_tokens"] == PREFIX + END, usage
-    return seconds, usage["prompt_tokens_details"]["cached_tokens"]
+    """Returns the seconds to the first text, and how many tokens of the prompt were cached already."""
+    answer = stream_completion(sys.argv[1], {"prompt": prompt, "max_tokens": 2, "temperature": 0, "ignore_eos": True})
+    assert answer.usage["prompt_tokens"] == PREFIX + END, answer.usage
+    return answer.first_seconds, answer.usage["prompt_tokens_details"]["cached_tokens"]
 
 
-ids = lambda count: random.choices(range(300, 2000), k=count)
-first_token(ids(PREFIX + END))
+first_token(random_ids(PREFIX + END))
 ratios = []
 for _ in range(7):
-    prefix = ids(PREFIX)
-    (cold, nothing), (warm, cached) = first_token(prefix + ids(END)), first_token(prefix + ids(END))
+    prefix = random_ids(PREFIX)
+    (cold, nothing), (warm, cached) = first_token(prefix + random_ids(END)), first_token(prefix + random_ids(END))
     assert nothing == 0 and cached == PREFIX // 128 * 128, (nothing, cached)
     ratios.append(warm / cold)
     print(f"first token after {1e3 * cold:.1f} ms, then {1e3 * warm:.1f} ms: {100 * ratios[-1]:.1f} %")

@@ -27,6 +27,7 @@
 #include "tensor_parallel/follow.h"
 #include "tensor_parallel/order.h"
 #include "tensor_parallel/shared_mlp.h"
+#include "tensor_parallel/shared_vocabulary.h"
 
 namespace {
 
@@ -334,12 +335,12 @@ void check_predictions(const Communicator& all, const model::Transformer& transf
 }
 
 // The LM head alone, by all processes: what each sends of rows that are wanted in part.
-void check_excerpt_bytes(Communicator& all, const ops::Backend& shared) {
+void check_excerpt_bytes(Communicator& all, const ops::Backend& own) {
   constexpr int64_t kRows = 6, kHidden = 32, kVocabulary = 4100;
   const Matrix weight = random_rows(kVocabulary, kHidden, 5), x = random_rows(kRows, kHidden, 6);
   const ops::WeightView view(TensorView{
       DType::kF32, {kVocabulary, kHidden}, reinterpret_cast<const std::byte*>(weight.data())});
-  const auto head = shared.make_part({.w_t = view}, ops::Role::kVocabulary, {}, false);
+  const auto head = tensor_parallel::make_shared_vocabulary(own, all, {.w_t = view});
   const std::vector<ops::WantedLogits> wanted(
       kRows, {.all = false, .named = {1, 2000, 4099}, .best = 7, .log_sum = true});
   Matrix y(kRows, kVocabulary);
@@ -382,11 +383,11 @@ int run(Communicator& all, Wire wire) {
         path_for_all(all, all.is_first() ? folders.back()->path().string() : "");
     check_mlps(all, *own, cases[i], folder, wire);
   }
+  check_excerpt_bytes(all, *own);
   // Such a link that every layout of two factors is the best once.
   for (const double latency_s : {0.0, 1.0}) {
     const tensor_parallel::Settings settings = {wire, {latency_s, 1e12, 1e9, 1e9}};
     const auto shared = tensor_parallel::make_backend(all, cpu::make_backend(), settings);
-    check_excerpt_bytes(all, *shared);
     if (!all.is_first()) {
       tensor_parallel::follow(
           all, [](const std::string&) { return cpu::make_backend(); },

@@ -55,15 +55,16 @@ TEST(Heads, EveryHeadIsSomewhereOnceWithItsKvHead) {
         for (int process = 0; process < processes; ++process) {
           const Share mine = heads_of(whole, quantized, process, processes);
           const Share mine_kv = kv_heads_of(whole, mine);
-          const ops::AttentionShape shape = shape_of(whole, mine);
+          const HeadsHere here = heads_here(whole, mine);
           EXPECT_EQ(mine.first, next);
           EXPECT_GT(mine.count, 0);
           if (quantized) {
             EXPECT_EQ(mine.first * 64 % 128, 0);
           }
           for (int64_t h = 0; h < mine.count; ++h) {
-            const int64_t local = shape.group > 0
-                                      ? (h + shape.skipped) / shape.group
+            const ops::AttentionShape& shape = here.shape;
+            const int64_t local = here.group > 0
+                                      ? (h + here.skipped) / here.group
                                       : h / (shape.num_attention_heads / shape.num_key_value_heads);
             EXPECT_EQ(mine_kv.first + local, (mine.first + h) / (heads / kv));
           }

@@ -19,7 +19,7 @@ TEST_P(SharedModels, LayoutsAndLogitsAreThoseOfOneProcess) {
   if (const std::string why = parallel::why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
   const auto& [processes, link, values] = GetParam();
   const std::string worker = program_path().parent_path() / "model_worker";
-  const apps::Outcome outcome = apps::outcome_of(fmt::format(
+  const apps::Outcome outcome = apps::run_shell(fmt::format(
       "{} {} {} {} 2>&1 </dev/null", parallel::mpirun(processes), worker, link, values));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }

@@ -51,22 +51,22 @@ Status check_values(const Request& request, const model::Transformer& transforme
 }  // namespace
 
 std::optional<Refused> find_refusal(const Request& request, const model::Transformer& transformer,
-                                    const SequenceRoom& room) {
+                                    const SequenceCapacity& capacity) {
   if (const Status valid = check_values(request, transformer); !valid.ok())
     return Refused{Refusal::kInvalid, valid.error().message};
   const int64_t prompt = std::ssize(request.prompt);
   const int64_t answer = request.max_new_tokens == 0 ? 0 : 1;  // at least
-  if (prompt + answer > room.context)
+  if (prompt + answer > capacity.context)
     return Refused{
         Refusal::kContextLength,
         fmt::format("the prompt has {} tokens and leaves no room for an answer: expected "
                     "fewer than {} (the context's length)",
-                    prompt, room.context + 1 - answer)};
-  if (prompt + answer > room.kv_cache)
+                    prompt, capacity.context + 1 - answer)};
+  if (prompt + answer > capacity.kv_cache)
     return Refused{Refusal::kNeverFits,
                    fmt::format("the prompt has {} tokens and can never be held: the memory of keys "
                                "and values has room for {}",
-                               prompt, room.kv_cache)};
+                               prompt, capacity.kv_cache)};
   return std::nullopt;
 }
 

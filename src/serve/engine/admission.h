@@ -24,13 +24,13 @@ struct Refused {
 };
 
 // What a sequence has room for, in tokens.
-struct SequenceRoom {
+struct SequenceCapacity {
   int64_t context = 0;   // by the model, or by the engine's options
   int64_t kv_cache = 0;  // by the memory of all sequences together
   int64_t tokens() const { return context < kv_cache ? context : kv_cache; }
 };
 
 std::optional<Refused> find_refusal(const Request& request, const model::Transformer& transformer,
-                                    const SequenceRoom& room);
+                                    const SequenceCapacity& capacity);
 
 }  // namespace neuronmm::serve

@@ -30,19 +30,20 @@ int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int
 
 }  // namespace
 
-SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options) {
+SequenceCapacity sequence_capacity(const model::Transformer& transformer,
+                                   const EngineOptions& options) {
   const int64_t of_model = transformer.config().max_position_embeddings;
   const int64_t wanted = options.context_tokens;
-  SequenceRoom room;
-  room.context = wanted > 0 ? std::min(wanted, of_model) : of_model;
-  const int64_t context_blocks = (room.context + ops::kKvBlock - 1) / ops::kKvBlock;
+  SequenceCapacity capacity;
+  capacity.context = wanted > 0 ? std::min(wanted, of_model) : of_model;
+  const int64_t context_blocks = (capacity.context + ops::kKvBlock - 1) / ops::kKvBlock;
   // A backend that keeps no values counts its blocks all the same.
   const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
   const int64_t blocks = options.kv_cache_bytes > 0
                              ? options.kv_cache_bytes / block_bytes
                              : default_blocks(options, context_blocks, block_bytes);
-  room.kv_cache = blocks * ops::kKvBlock;
-  return room;
+  capacity.kv_cache = blocks * ops::kKvBlock;
+  return capacity;
 }
 
 // The lock is held for as long as it takes to hand something over, never during a step or while a
@@ -52,18 +53,18 @@ class Engine::Impl {
   Impl(const model::Transformer& transformer, const EngineOptions& options)
       : transformer_(transformer),
         options_(options),
-        room_(sequence_room(transformer, options)),
+        capacity_(sequence_capacity(transformer, options)),
         scheduler_(transformer, {options.max_sequences, options.chunk_tokens,
-                                 room_.kv_cache / ops::kKvBlock, room_.tokens()}),
+                                 capacity_.kv_cache / ops::kKvBlock, capacity_.tokens()}),
         snapshot_(scheduler_.statistics()) {
-    NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && room_.kv_cache > 0);
+    NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && capacity_.kv_cache > 0);
     thread_ = std::thread([this] { work(); });
   }
 
   ~Impl() { abort(); }
 
   Admission submit(Request request, std::shared_ptr<Listener> listener) {
-    if (auto refused = find_refusal(request, transformer_, room_))
+    if (auto refused = find_refusal(request, transformer_, capacity_))
       return {0, refused->reason, std::move(refused->message)};
     const int64_t tokens = std::ssize(request.prompt);
     {
@@ -71,7 +72,8 @@ class Engine::Impl {
       if (auto refused = find_no_room(tokens)) return std::move(*refused);
     }
     // Outside of the lock, since it may take a while; in the meantime others may have come.
-    auto job = std::make_unique<Job>(++last_id_, std::move(request), std::move(listener), room_);
+    auto job =
+        std::make_unique<Job>(++last_id_, std::move(request), std::move(listener), capacity_);
     const RequestId id = job->id;
     {
       const std::lock_guard lock(mutex_);
@@ -192,7 +194,7 @@ class Engine::Impl {
 
   const model::Transformer& transformer_;
   const EngineOptions options_;
-  const SequenceRoom room_;
+  const SequenceCapacity capacity_;
   Scheduler scheduler_;  // the thread's
   std::atomic<RequestId> last_id_ = 0;
 

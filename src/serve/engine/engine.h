@@ -33,7 +33,8 @@ struct EngineOptions {
 
 // What a sequence of such an engine has room for. `kv_cache` is 0 where the memory that the options
 // allow is less than one block.
-SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options);
+SequenceCapacity sequence_capacity(const model::Transformer& transformer,
+                                   const EngineOptions& options);
 
 using RequestId = uint64_t;
 
@@ -43,18 +44,27 @@ struct Admission {
   std::string message;  // why it was refused, with both numbers
 };
 
-class Engine {
+// What a caller that only submits requests needs of an engine. Tests put one of their own in its
+// place.
+class EngineInterface {
+ public:
+  virtual ~EngineInterface() = default;
+  // The listener may be called before this returns.
+  virtual Admission submit(Request request, std::shared_ptr<Listener> listener) = 0;
+  // All answers of the request end within one step, wherever they are. An id that is finished or
+  // unknown is ignored: a client that goes away may be late.
+  virtual void cancel(RequestId id) = 0;
+};
+
+class Engine : public EngineInterface {
  public:
   // `transformer` must outlive the engine, and nobody else uses it or its backend meanwhile. Starts
   // its thread.
   Engine(const model::Transformer& transformer, const EngineOptions& options);
-  ~Engine();  // aborts
+  ~Engine() override;  // aborts
 
-  // The listener may be called before this returns.
-  Admission submit(Request request, std::shared_ptr<Listener> listener);
-  // All answers of the request end within one step, wherever they are. An id that is finished or
-  // unknown is ignored: a client that goes away may be late.
-  void cancel(RequestId id);
+  Admission submit(Request request, std::shared_ptr<Listener> listener) override;
+  void cancel(RequestId id) override;
 
   void stop_admission();          // new work is refused; what was admitted goes on
   bool idle() const;              // nothing is queued or running

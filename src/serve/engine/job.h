@@ -19,8 +19,8 @@ namespace neuronmm::serve {
 
 struct Job;
 
-struct Answer {
-  Answer(Job& of, int64_t number, model::Continuation made)
+struct Sequence {
+  Sequence(Job& of, int64_t number, model::Continuation made)
       : job(of), choice(number), continuation(std::move(made)) {}
 
   // Tokens that still have to run: of a prompt, or the last one made.
@@ -38,20 +38,21 @@ struct Answer {
 
 // A request on its way. Its first answer computes the prompt, the others go on from there.
 struct Job {
-  Job(RequestId number, Request wanted, std::shared_ptr<Listener> asker, const SequenceRoom& room);
+  Job(RequestId number, Request wanted, std::shared_ptr<Listener> asker,
+      const SequenceCapacity& capacity);
 
   const RequestId id;
   const int64_t priority;
   const std::string cache_salt;
   const std::optional<int64_t> wanted_prompt_logprobs;
   const std::shared_ptr<Listener> listener;
-  std::vector<Answer> answers;
+  std::vector<Sequence> sequences;
   std::vector<model::TokenLogprobs> prompt_logprobs;  // so far
   int64_t unfinished;
   bool was_admitted = false, was_started = false;
-  bool prompt_done = false;  // and the other answers are on their own way
+  bool prompt_done = false;  // and the other sequences are on their own way
 
-  std::span<const TokenId> prompt() const { return answers[0].continuation.prompt(); }
+  std::span<const TokenId> prompt() const { return sequences[0].continuation.prompt(); }
   bool lacks_prompt_logprobs() const {
     return wanted_prompt_logprobs && !prompt_done && prompt_logprobs.size() + 1 < prompt().size();
   }

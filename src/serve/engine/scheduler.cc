@@ -32,12 +32,12 @@ Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits
       limits_(limits),
       memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {}
 
-Scheduler::Key Scheduler::key_of(const Answer& answer) {
-  return {answer.job.priority, answer.job.id, answer.choice};
+Scheduler::Key Scheduler::key_of(const Sequence& sequence) {
+  return {sequence.job.priority, sequence.job.id, sequence.choice};
 }
 
 void Scheduler::add(std::unique_ptr<Job> job) {
-  Answer& first = job->answers[0];
+  Sequence& first = job->sequences[0];
   ++queued_requests_;
   statistics_.queued_tokens += std::ssize(job->prompt());
   waiting_.emplace(key_of(first), &first);
@@ -47,12 +47,12 @@ void Scheduler::add(std::unique_ptr<Job> job) {
 void Scheduler::cancel(RequestId id) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
-  for (Answer& answer : found->second->answers) finish(answer, FinishReason::kCancelled);
+  for (Sequence& sequence : found->second->sequences) finish(sequence, FinishReason::kCancelled);
 }
 
 void Scheduler::end_all(FinishReason reason, const std::string& message) {
   for (const auto& [id, job] : jobs_) {
-    for (Answer& answer : job->answers) finish(answer, reason, {}, message);
+    for (Sequence& sequence : job->sequences) finish(sequence, reason, {}, message);
   }
 }
 
@@ -77,12 +77,12 @@ void Scheduler::run_step() {
     row += rows;
   }
   for (const Outcome& outcome : outcomes) {
-    guard(*outcome.part.answer, [&] { keep(outcome); });
+    guard(*outcome.part.sequence, [&] { keep(outcome); });
   }
   // Going through a vocabulary takes long enough that other threads had better not wait for it.
   parallel_for(std::ssize(outcomes), [&](int64_t i) { choose(outcomes[static_cast<size_t>(i)]); });
   for (Outcome& outcome : outcomes) {
-    guard(*outcome.part.answer, [&] { tell(outcome); });
+    guard(*outcome.part.sequence, [&] { tell(outcome); });
   }
 }
 
@@ -92,52 +92,52 @@ int64_t Scheduler::forget_finished() {
 }
 
 // What it had computed in complete blocks stays cached until somebody needs the room.
-void Scheduler::preempt(Answer& answer) {
-  answer.memory.reset();
-  running_.erase(key_of(answer));
-  waiting_.emplace(key_of(answer), &answer);
+void Scheduler::preempt(Sequence& sequence) {
+  sequence.memory.reset();
+  running_.erase(key_of(sequence));
+  waiting_.emplace(key_of(sequence), &sequence);
   ++statistics_.preemptions;
 }
 
 // For one token more. The last of all gives way, so that the first always goes on.
-bool Scheduler::make_room(Answer& answer) {
-  while (!answer.memory->reserve(answer.memory->length() + 1)) {
-    Answer& last = *running_.rbegin()->second;
+bool Scheduler::reserve_next_position(Sequence& sequence) {
+  while (!sequence.memory->reserve(sequence.memory->length() + 1)) {
+    Sequence& last = *running_.rbegin()->second;
     preempt(last);
-    if (&last == &answer) return false;
+    if (&last == &sequence) return false;
   }
   return true;
 }
 
 void Scheduler::plan_decoding() {
-  std::vector<Answer*> decoding;
-  for (const auto& [key, answer] : running_) {
-    if (answer->decoding()) decoding.push_back(answer);
+  std::vector<Sequence*> decoding;
+  for (const auto& [key, sequence] : running_) {
+    if (sequence->decoding()) decoding.push_back(sequence);
   }
-  for (Answer* const answer : decoding) {
+  for (Sequence* const sequence : decoding) {
     bool fits = false;
-    guard(*answer, [&] { fits = answer->memory && make_room(*answer); });
-    if (fits) parts_.push_back({answer, 1, model::Logits::kLast});
+    guard(*sequence, [&] { fits = sequence->memory && reserve_next_position(*sequence); });
+    if (fits) parts_.push_back({sequence, 1, model::Logits::kLast});
   }
 }
 
 // In order: what does not fit yet holds up what comes after it, or it would wait for ever.
 void Scheduler::admit() {
   while (!waiting_.empty() && std::ssize(running_) < limits_.max_sequences) {
-    Answer& answer = *waiting_.begin()->second;
-    const std::span<const TokenId> tokens = answer.continuation.tokens();
+    Sequence& sequence = *waiting_.begin()->second;
+    const std::span<const TokenId> tokens = sequence.continuation.tokens();
     bool fits = false;
-    guard(answer, [&] {
-      auto memory = std::make_unique<SequenceMemory>(memory_, answer.job.cache_salt);
-      if (!answer.job.lacks_prompt_logprobs()) memory->reuse(tokens);
+    guard(sequence, [&] {
+      auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
+      if (!sequence.job.lacks_prompt_logprobs()) memory->reuse(tokens);
       fits = memory->reserve(std::ssize(tokens));
-      if (fits) answer.memory = std::move(memory);
+      if (fits) sequence.memory = std::move(memory);
     });
-    if (answer.done) continue;
+    if (sequence.done) continue;
     if (!fits) return;
-    waiting_.erase(key_of(answer));
-    running_.emplace(key_of(answer), &answer);
-    leave_queue(answer.job);
+    waiting_.erase(key_of(sequence));
+    running_.emplace(key_of(sequence), &sequence);
+    leave_queue(sequence.job);
   }
 }
 
@@ -149,14 +149,15 @@ void Scheduler::leave_queue(Job& job) {
 
 void Scheduler::plan_chunks() {
   std::vector<Part> prompts;
-  for (const auto& [key, answer] : running_) {
-    if (answer->decoding()) continue;
+  for (const auto& [key, sequence] : running_) {
+    if (sequence->decoding()) continue;
     // A request with the same beginning may have come by in the meantime.
-    if (!answer->job.lacks_prompt_logprobs()) answer->memory->reuse(answer->continuation.tokens());
-    prompts.push_back({answer, 0, model::Logits::kNone});
+    if (!sequence->job.lacks_prompt_logprobs())
+      sequence->memory->reuse(sequence->continuation.tokens());
+    prompts.push_back({sequence, 0, model::Logits::kNone});
   }
   if (prompts.empty()) return;
-  const auto pending = [](const Part& part) { return std::ssize(part.answer->pending()); };
+  const auto pending = [](const Part& part) { return std::ssize(part.sequence->pending()); };
   const int64_t of_first = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
   prompts[0].tokens = of_first;
   std::ranges::stable_sort(prompts, {}, pending);
@@ -165,7 +166,7 @@ void Scheduler::plan_chunks() {
     const int64_t more = std::min(pending(part) - part.tokens, left);
     part.tokens += more;
     left -= more;
-    if (part.answer->job.lacks_prompt_logprobs()) {
+    if (part.sequence->job.lacks_prompt_logprobs()) {
       part.tokens = std::min(part.tokens, logprob_rows);
       part.logits = model::Logits::kAll;
       logprob_rows -= part.tokens;
@@ -178,34 +179,34 @@ void Scheduler::plan_chunks() {
 
 void Scheduler::start_jobs() {
   for (const Part& part : parts_) {
-    Job& job = part.answer->job;
+    Job& job = part.sequence->job;
     if (std::exchange(job.was_started, true)) continue;
-    const PromptUsage usage = {std::ssize(job.prompt()), part.answer->memory->length()};
+    const PromptUsage usage = {std::ssize(job.prompt()), part.sequence->memory->length()};
     statistics_.prompt_tokens += usage.prompt_tokens;
     statistics_.cached_prompt_tokens += usage.cached_tokens;
     statistics_.prefix_queries += usage.prompt_tokens;
     statistics_.prefix_hits += usage.cached_tokens;
-    guard(*part.answer, [&] { job.listener->on_start(usage); });
+    guard(*part.sequence, [&] { job.listener->on_start(usage); });
   }
-  std::erase_if(parts_, [](const Part& part) { return part.answer->done; });
+  std::erase_if(parts_, [](const Part& part) { return part.sequence->done; });
 }
 
 // A prompt's rows tell of the tokens that follow in it; the last is what its answers begin with,
 // which differ by their seeds alone.
 std::vector<ops::WantedLogits> Scheduler::wanted_of(const Part& part) {
   if (part.logits == model::Logits::kNone) return {};
-  const Answer& answer = *part.answer;
-  const bool complete = part.tokens == std::ssize(answer.pending());
+  const Sequence& sequence = *part.sequence;
+  const bool complete = part.tokens == std::ssize(sequence.pending());
   const ops::WantedLogits next =
-      complete ? answer.continuation.wanted() : ops::WantedLogits{.all = false};
+      complete ? sequence.continuation.wanted() : ops::WantedLogits{.all = false};
   if (part.logits == model::Logits::kLast) return {next};
   std::vector<ops::WantedLogits> wanted;
   for (int64_t i = 1; i <= part.tokens; ++i) {
-    const int64_t following = answer.memory->length() + i;
+    const int64_t following = sequence.memory->length() + i;
     ops::WantedLogits row = {
-        .all = false, .best = *answer.job.wanted_prompt_logprobs, .log_sum = true};
-    if (following < std::ssize(answer.job.prompt())) {
-      row.named = {answer.job.prompt()[static_cast<size_t>(following)]};
+        .all = false, .best = *sequence.job.wanted_prompt_logprobs, .log_sum = true};
+    if (following < std::ssize(sequence.job.prompt())) {
+      row.named = {sequence.job.prompt()[static_cast<size_t>(following)]};
     }
     wanted.push_back(i == part.tokens ? merged(row, next) : row);
   }
@@ -217,9 +218,9 @@ std::optional<model::Predictions> Scheduler::run_parts() {
   std::vector<model::SequenceTokens> batch;
   int64_t tokens = 0;
   for (const Part& part : parts_) {
-    const Answer& answer = *part.answer;
-    batch.push_back({answer.pending().first(static_cast<size_t>(part.tokens)),
-                     &answer.memory->cache(), part.logits, wanted_of(part)});
+    const Sequence& sequence = *part.sequence;
+    batch.push_back({sequence.pending().first(static_cast<size_t>(part.tokens)),
+                     &sequence.memory->cache(), part.logits, wanted_of(part)});
     tokens += part.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
@@ -235,12 +236,12 @@ std::optional<model::Predictions> Scheduler::run_parts() {
     message = ready.error().message;
   } catch (const LoopsStopped&) {
     throw;
-  } catch (const WorkersLost&) {  // all answers end with these
+  } catch (const WorkersLost&) {  // all sequences end with these
     throw;
   } catch (const std::exception& error) {
     message = message_of(error);
   }
-  for (const Part& part : parts_) finish(*part.answer, FinishReason::kError, {}, message);
+  for (const Part& part : parts_) finish(*part.sequence, FinishReason::kError, {}, message);
   return std::nullopt;
 }
 
@@ -254,38 +255,39 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
 
 // What the step computed that outlives it.
 void Scheduler::keep(const Outcome& outcome) {
-  const Answer& answer = *outcome.part.answer;
-  answer.memory->publish(answer.continuation.tokens());
+  const Sequence& sequence = *outcome.part.sequence;
+  sequence.memory->publish(sequence.continuation.tokens());
   if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
 }
 
 // The next token of an answer that has some. Nobody else touches the answer meanwhile.
 void Scheduler::choose(Outcome& outcome) {
-  Answer& answer = *outcome.part.answer;
-  if (answer.done || !answer.pending().empty() || answer.continuation.generated().empty()) return;
+  Sequence& sequence = *outcome.part.sequence;
+  if (sequence.done || !sequence.pending().empty() || sequence.continuation.generated().empty())
+    return;
   try {
     const int64_t row = outcome.last_row();
-    outcome.step =
-        answer.continuation.extend(outcome.predictions.row(row), outcome.predictions.log_sum(row));
+    outcome.step = sequence.continuation.extend(outcome.predictions.row(row),
+                                                outcome.predictions.log_sum(row));
   } catch (...) {
     outcome.thrown = std::current_exception();
   }
 }
 
 void Scheduler::tell(Outcome& outcome) {
-  Answer& answer = *outcome.part.answer;
-  if (answer.done) return;  // by an earlier part's listener
+  Sequence& sequence = *outcome.part.sequence;
+  if (sequence.done) return;  // by an earlier part's listener
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
-  if (outcome.step) return take_step(answer, std::move(*outcome.step));
-  if (answer.pending().empty()) finish_prompt(outcome);
+  if (outcome.step) return take_step(sequence, std::move(*outcome.step));
+  if (sequence.pending().empty()) finish_prompt(outcome);
 }
 
 // Row i is after token first + i. It tells of the token that follows, if that is the prompt's;
 // after a preemption some are known.
 void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
   const Part& part = outcome.part;
-  Job& job = part.answer->job;
-  const int64_t first = part.answer->memory->length() - part.tokens;
+  Job& job = part.sequence->job;
+  const int64_t first = part.sequence->memory->length() - part.tokens;
   const int64_t known = std::ssize(job.prompt_logprobs);
   const int64_t end = std::min(first + part.tokens, std::ssize(job.prompt()) - 1);
   if (end <= known) return;
@@ -302,68 +304,69 @@ void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
 // All answers begin with these logits, and with what is in memory now. Where there is no room for
 // one, it is computed anew later.
 void Scheduler::finish_prompt(const Outcome& outcome) {
-  Answer& first = *outcome.part.answer;
+  Sequence& first = *outcome.part.sequence;
   const std::span<const float> logits = outcome.predictions.row(outcome.last_row());
   const auto log_sum = outcome.predictions.log_sum(outcome.last_row());
   Job& job = first.job;
   if (job.wanted_prompt_logprobs) job.listener->on_prompt_logprobs(std::move(job.prompt_logprobs));
-  for (Answer& answer : job.answers) {
-    if (&answer == &first || first.continuation.limit() <= 0) continue;
-    if (std::ssize(running_) < limits_.max_sequences) answer.memory = first.memory->fork();
-    (answer.memory ? running_ : waiting_).emplace(key_of(answer), &answer);
+  for (Sequence& sequence : job.sequences) {
+    if (&sequence == &first || first.continuation.limit() <= 0) continue;
+    if (std::ssize(running_) < limits_.max_sequences) sequence.memory = first.memory->fork();
+    (sequence.memory ? running_ : waiting_).emplace(key_of(sequence), &sequence);
   }
   job.prompt_done = true;
-  for (Answer& answer : job.answers) {
-    guard(answer, [&] {
-      if (answer.continuation.limit() <= 0) {
-        finish(answer, FinishReason::kLength);
+  for (Sequence& sequence : job.sequences) {
+    guard(sequence, [&] {
+      if (sequence.continuation.limit() <= 0) {
+        finish(sequence, FinishReason::kLength);
       } else {
-        take_step(answer, answer.continuation.extend(logits, log_sum));
+        take_step(sequence, sequence.continuation.extend(logits, log_sum));
       }
     });
   }
 }
 
-void Scheduler::take_step(Answer& answer, Result<model::Step> step) {
-  if (!step.ok()) return finish(answer, FinishReason::kError, {}, step.error().message);
+void Scheduler::take_step(Sequence& sequence, Result<model::Step> step) {
+  if (!step.ok()) return finish(sequence, FinishReason::kError, {}, step.error().message);
   bool go_on = true;
   if (step->token) {
     ++statistics_.generated_tokens;
     const GeneratedToken token = {*step->token, std::move(step->logprobs)};
-    go_on = answer.job.listener->on_token(answer.choice, token);
+    go_on = sequence.job.listener->on_token(sequence.choice, token);
   }
-  if (!go_on) return finish(answer, FinishReason::kStop);
-  if (step->stop) finish(answer, reason_of(*step->stop), step->stop_token);
+  if (!go_on) return finish(sequence, FinishReason::kStop);
+  if (step->stop) finish(sequence, reason_of(*step->stop), step->stop_token);
 }
 
-void Scheduler::finish(Answer& answer, FinishReason reason, std::optional<TokenId> stop_token,
+void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> stop_token,
                        const std::string& message) {
-  if (std::exchange(answer.done, true)) return;
-  Job& job = answer.job;
+  if (std::exchange(sequence.done, true)) return;
+  Job& job = sequence.job;
   leave_queue(job);
-  answer.memory.reset();
-  running_.erase(key_of(answer));
-  waiting_.erase(key_of(answer));
+  sequence.memory.reset();
+  running_.erase(key_of(sequence));
+  waiting_.erase(key_of(sequence));
   if (--job.unfinished == 0) finished_.push_back(job.id);
   try {
-    job.listener->on_finish(answer.choice, reason, stop_token, message);
+    job.listener->on_finish(sequence.choice, reason, stop_token, message);
   } catch (const std::exception&) {  // there is nobody left to tell
   }
-  if (job.prompt_done || answer.choice > 0) return;
-  for (Answer& other : job.answers) finish(other, reason, {}, message);  // they had waited for it
+  if (job.prompt_done || sequence.choice > 0) return;
+  for (Sequence& other : job.sequences)
+    finish(other, reason, {}, message);  // they had waited for it
 }
 
 // What a listener or a constraint throws, or the system when memory runs out, ends one answer.
 template <typename Work>
-void Scheduler::guard(Answer& answer, const Work& work) {
+void Scheduler::guard(Sequence& sequence, const Work& work) {
   try {
     work();
   } catch (const LoopsStopped&) {
     throw;
-  } catch (const WorkersLost&) {  // all answers end with these
+  } catch (const WorkersLost&) {  // all sequences end with these
     throw;
   } catch (const std::exception& error) {
-    finish(answer, FinishReason::kError, {}, message_of(error));
+    finish(sequence, FinishReason::kError, {}, message_of(error));
   }
 }
 
@@ -372,7 +375,7 @@ Statistics Scheduler::statistics() const {
   now.running = std::ssize(running_);
   now.waiting = std::ssize(jobs_);
   RequestId previous = 0;
-  for (const auto& [key, answer] : running_) {
+  for (const auto& [key, sequence] : running_) {
     if (std::exchange(previous, key.request) != key.request) --now.waiting;
   }
   now.kv_blocks = memory_.blocks();

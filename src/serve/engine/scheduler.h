@@ -53,7 +53,7 @@ class Scheduler {
   };
   // Tokens of an answer in the next forward pass.
   struct Part {
-    Answer* answer;
+    Sequence* sequence;
     int64_t tokens;
     model::Logits logits;
   };
@@ -68,9 +68,9 @@ class Scheduler {
     std::exception_ptr thrown = nullptr;
   };
 
-  static Key key_of(const Answer& answer);
-  void preempt(Answer& answer);
-  bool make_room(Answer& answer);
+  static Key key_of(const Sequence& sequence);
+  void preempt(Sequence& sequence);
+  bool reserve_next_position(Sequence& sequence);
   void plan_decoding();
   void admit();
   void plan_chunks();
@@ -83,18 +83,18 @@ class Scheduler {
   void tell(Outcome& outcome);
   void add_prompt_logprobs(const Outcome& outcome);
   void finish_prompt(const Outcome& outcome);
-  void take_step(Answer& answer, Result<model::Step> step);
-  void finish(Answer& answer, FinishReason reason, std::optional<TokenId> stop_token = {},
+  void take_step(Sequence& sequence, Result<model::Step> step);
+  void finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");
   void leave_queue(Job& job);
   template <typename Work>
-  void guard(Answer& answer, const Work& work);
+  void guard(Sequence& sequence, const Work& work);
 
   const model::Transformer& transformer_;
   const Limits limits_;
   KvMemory memory_;
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
-  std::map<Key, Answer*> waiting_, running_;
+  std::map<Key, Sequence*> waiting_, running_;
   std::vector<RequestId> finished_;  // to be forgotten
   std::vector<Part> parts_;          // of the step
   int64_t queued_requests_ = 0;      // that were never admitted

@@ -17,8 +17,8 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/beast/http.hpp>
 
-#include "serve/http/answer_queue.h"
-#include "serve/http/request_lines.h"
+#include "serve/http/partial_request.h"
+#include "serve/http/response_queue.h"
 #include "serve/http/server_state.h"
 
 namespace neuronmm::serve {
@@ -83,7 +83,7 @@ class HttpConnection : public Connection,
   static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
   static constexpr size_t kMostUnparsed = 64 * 1024;
   static constexpr size_t kMostPerWrite = 64 * 1024;
-  enum class Phase { kIdle, kReading, kAnswering };
+  enum class Phase { kIdle, kReading, kResponding };
 
   tcp::socket& socket() {
     if constexpr (kTls) {
@@ -115,7 +115,7 @@ class HttpConnection : public Connection,
             asio::detached);
         do {
           const bool asked = co_await read_request();
-          if (asked) co_await answer();
+          if (asked) co_await respond();
         } while (keep_alive_ && !gone_);
         co_await finish();
       }
@@ -157,7 +157,7 @@ class HttpConnection : public Connection,
 
   // False: there is no request to answer, or it was refused here.
   Task<bool> read_request() {
-    body_room_.reset();
+    body_reservation_.reset();
     parser_.emplace();
     parser_->header_limit(limits().header_bytes);
     parser_->body_limit(limits().body_bytes);
@@ -194,7 +194,7 @@ class HttpConnection : public Connection,
     clear_deadline();
     record_.bytes_in = std::ssize(parser_->get().body());
     keep_alive_ = parser_->get().keep_alive() && !state_.draining;
-    phase_ = Phase::kAnswering;
+    phase_ = Phase::kResponding;
     co_return true;
   }
 
@@ -215,7 +215,7 @@ class HttpConnection : public Connection,
     bool at_begin = true;  // of the head: the parser has taken nothing of it
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      if (!body) fault_ = fault_of_head(input_, at_begin);
+      if (!body) fault_ = fault_in_partial_head(input_, at_begin);
       if (!fault_.empty()) co_return false;
       error_code error;
       const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
@@ -228,7 +228,7 @@ class HttpConnection : public Connection,
       }
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       // Of a body, data is taken as it comes: what is left are lines between chunks.
-      if (body) fault_ = fault_of_lines(input_);
+      if (body) fault_ = fault_in_partial_lines(input_);
       const size_t before = input_.size();
       if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
       if (!fault_.empty()) co_return false;
@@ -278,7 +278,7 @@ class HttpConnection : public Connection,
     const auto authorization = request[http::field::authorization], key = request["X-Api-Key"];
     if ((!route.ok() || !route->open) && !state_.keys.admit(authorization, key))
       return reply_of(invalid_api_key());
-    if (route.ok()) return take_room();
+    if (route.ok()) return reserve_body_memory();
     HttpReply reply = reply_of(route.error());
     if (route.error().status == 405)
       reply.headers.emplace_back("Allow", allowed_methods(record_.path));
@@ -286,18 +286,18 @@ class HttpConnection : public Connection,
   }
 
   // A body in chunks may become as large as bodies may be.
-  std::optional<HttpReply> take_room() {
+  std::optional<HttpReply> reserve_body_memory() {
     const auto length = parser_->content_length();
     const uint64_t bytes = length ? *length : parser_->chunked() ? limits().body_bytes : 0;
     if (bytes > 0 && state_.body_bytes + bytes > limits().all_body_bytes)
       return reply_of(queue_full("The bodies of all requests together are too large.", 1));
-    body_room_.emplace(state_, bytes);
+    body_reservation_.emplace(state_, bytes);
     return std::nullopt;
   }
 
   // The rest of what comes is not read: the connection ends, unless there is no body.
   Task<void> refuse(HttpReply reply) {
-    phase_ = Phase::kAnswering;
+    phase_ = Phase::kResponding;
     const bool has_body =
         !parser_->is_done() || parser_->get().count(http::field::transfer_encoding);
     keep_alive_ = !has_body && parser_->get().keep_alive() && !state_.draining;
@@ -318,12 +318,12 @@ class HttpConnection : public Connection,
                                       limits().header_bytes)};
     if (timed_out_)
       error = {.status = 408, .message = "The request did not come to its end in time."};
-    phase_ = Phase::kAnswering;
+    phase_ = Phase::kResponding;
     HttpReply reply = reply_of(error);
     co_await send(std::move(reply));
   }
 
-  Task<void> answer() {
+  Task<void> respond() {
     HttpReply reply;
     try {
       if (parser_->get().method() == http::verb::options) {
@@ -332,12 +332,12 @@ class HttpConnection : public Connection,
         reply.headers.emplace_back("Allow", allowed_methods(record_.path));
       } else {
         const Endpoint endpoint = find_route(record_.method, record_.path)->endpoint;
-        if (const auto kind = answer_kind(endpoint)) {
-          co_await answer_from_model(*kind);
+        if (const auto api = generation_api(endpoint)) {
+          co_await respond_from_model(*api);
           co_return;
         }
         if (record_.method == "POST") {
-          reply = co_await answer_from_pool(endpoint);
+          reply = co_await respond_from_pool(endpoint);
         } else {
           reply = immediate_reply(state_, endpoint, record_.path);
         }
@@ -365,16 +365,16 @@ class HttpConnection : public Connection,
     co_return std::move(*value);
   }
 
-  Task<HttpReply> answer_from_pool(Endpoint endpoint) {
+  Task<HttpReply> respond_from_pool(Endpoint endpoint) {
     HttpReply reply;
     if (const auto refusal = refusal_now(state_)) {
       reply = reply_of(*refusal);
       co_return reply;
     }
-    auto work = [service = state_.service(), task = text_task(endpoint),
+    auto work = [service = state_.service(), task = tokenizer_task(endpoint),
                  body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
       try {
-        return service->text_answer(task, body);
+        return service->run_tokenizer_task(task, body);
       } catch (const std::exception& error) {
         return internal_error(error.what());
       }
@@ -389,17 +389,17 @@ class HttpConnection : public Connection,
     co_return reply;
   }
 
-  Task<void> answer_from_model(AnswerKind kind) {
+  Task<void> respond_from_model(GenerationApi api) {
     if (const auto refusal = refusal_now(state_)) {
       HttpReply reply = reply_of(*refusal);
       co_await send(std::move(reply));
       co_return;
     }
-    const Answering counted(state_.answering);
-    const auto run = std::make_shared<AnswerRun>(state_.service());
+    const CountedGeneration counted(state_.generating);
+    const auto run = std::make_shared<RunningGeneration>(state_.service());
     const auto queue = make_queue();
-    auto work = [run, queue, kind, body = std::move(parser_->get().body())] {
-      return run->begin(kind, body, queue);
+    auto work = [run, queue, api, body = std::move(parser_->get().body())] {
+      return run->begin(api, body, queue);
     };
     auto begun = co_await in_pool(std::move(work), /*until_eof=*/true);
     if (!begun) {
@@ -421,16 +421,16 @@ class HttpConnection : public Connection,
     queue_.reset();
   }
 
-  std::shared_ptr<AnswerQueue> make_queue() {
+  std::shared_ptr<ResponseQueue> make_queue() {
     auto on_put = [executor = stream_.get_executor(), weak = this->weak_from_this()] {
       asio::post(executor, [weak] {
-        if (const auto self = weak.lock()) self->on_answer();
+        if (const auto self = weak.lock()) self->on_output();
       });
     };
-    queue_ = std::make_shared<AnswerQueue>(limits().unread_bytes, std::move(on_put));
+    queue_ = std::make_shared<ResponseQueue>(limits().unread_bytes, std::move(on_put));
     return queue_;
   }
-  void on_answer() {
+  void on_output() {
     if (queue_ && queue_->overflowed()) {
       close();
     } else {
@@ -439,14 +439,14 @@ class HttpConnection : public Connection,
   }
 
   // From the engine to the client. False: the client has gone, or is too slow.
-  Task<bool> forward(AnswerQueue& queue, const BegunAnswer& begun) {
+  Task<bool> forward(ResponseQueue& queue, const StartedGeneration& begun) {
     std::string text;
     size_t sent = 0;
     bool head_sent = false;
     for (;;) {
       const bool pings = begun.stream && limits().ping.count() > 0;
       ping_at_ = pings ? Clock::now() + limits().ping : Clock::time_point::max();
-      AnswerQueue::Content content = queue.take();
+      ResponseQueue::Content content = queue.take();
       while (content.events.empty() && !content.response && !content.ended && !input_ended() &&
              !content.overflowed && Clock::now() < ping_at_) {
         co_await wait();
@@ -481,7 +481,7 @@ class HttpConnection : public Connection,
     co_return false;
   }
 
-  std::string event_head(const BegunAnswer& begun) {
+  std::string event_head(const StartedGeneration& begun) {
     Headers headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
                        {"Cache-Control", "no-cache"},
                        {"X-Accel-Buffering", "no"}};
@@ -492,7 +492,7 @@ class HttpConnection : public Connection,
   }
 
   // A stream's head goes out with its first token: the rest is not known then.
-  void add_own(Headers& headers, const BegunAnswer& begun) {
+  void add_own(Headers& headers, const StartedGeneration& begun) {
     if (!begun.schema_notes.empty())
       headers.emplace_back("X-Schema-Notes", header_text(begun.schema_notes));
     if (!begun.predicted) return;
@@ -549,7 +549,7 @@ class HttpConnection : public Connection,
 
   // The client gets the time to read the end: closing at once while it still sends would lose it.
   Task<void> finish() {
-    phase_ = Phase::kAnswering;
+    phase_ = Phase::kResponding;
     finishing_ = true;
     room_.cancel();
     input_.clear();
@@ -561,12 +561,12 @@ class HttpConnection : public Connection,
     while (!input_ended()) co_await wait();
   }
 
-  class Answering {
+  class CountedGeneration {
    public:
-    explicit Answering(std::atomic<int64_t>& count) : count_(count) { ++count_; }
-    ~Answering() { --count_; }
-    Answering(const Answering&) = delete;
-    Answering& operator=(const Answering&) = delete;
+    explicit CountedGeneration(std::atomic<int64_t>& count) : count_(count) { ++count_; }
+    ~CountedGeneration() { --count_; }
+    CountedGeneration(const CountedGeneration&) = delete;
+    CountedGeneration& operator=(const CountedGeneration&) = delete;
 
    private:
     std::atomic<int64_t>& count_;
@@ -584,14 +584,14 @@ class HttpConnection : public Connection,
   Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
 
   std::optional<Parser> parser_;
-  std::optional<BodyRoom> body_room_;
+  std::optional<BodyReservation> body_reservation_;
   error_code parse_error_;
   std::string_view fault_;  // that parser_ does not tell
   bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
   std::string client_, origin_;
   Clock::time_point arrived_;
   AccessRecord record_;
-  std::shared_ptr<AnswerQueue> queue_;
+  std::shared_ptr<ResponseQueue> queue_;
 };
 
 }  // namespace neuronmm::serve

@@ -17,15 +17,15 @@ constexpr std::array kRoutes = {
     Route{"GET", "/ready", Endpoint::kReady, true},
     Route{"GET", "/metrics", Endpoint::kMetrics, true},
     Route{"GET", "/version", Endpoint::kVersion, false},
-    Route{"GET", "/openapi.json", Endpoint::kDescription, true},
+    Route{"GET", "/openapi.json", Endpoint::kOpenApi, true},
     Route{"GET", "/v1/models", Endpoint::kModels, false},
-    Route{"GET", "/v1/models/{model}", Endpoint::kListedModel, false},
-    Route{"GET", "/v1/model", Endpoint::kModel, false},
-    Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
+    Route{"GET", "/v1/models/{model}", Endpoint::kModelByName, false},
+    Route{"GET", "/v1/model", Endpoint::kModelDetails, false},
+    Route{"POST", "/v1/chat/completions", Endpoint::kChatCompletions, false},
     Route{"POST", "/v1/responses", Endpoint::kResponses, false},
-    Route{"POST", "/v1/messages", Endpoint::kMessages, false},
+    Route{"POST", "/v1/messages", Endpoint::kAnthropicMessages, false},
     Route{"POST", "/v1/messages/count_tokens", Endpoint::kCountTokens, false},
-    Route{"POST", "/v1/completions", Endpoint::kCompletion, false},
+    Route{"POST", "/v1/completions", Endpoint::kTextCompletions, false},
     Route{"POST", "/tokenize", Endpoint::kTokenize, false},
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
     Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
@@ -158,7 +158,7 @@ std::string allowed_methods(std::string_view path) {
 }
 
 HttpReply error_reply(const ApiError& error) {
-  HttpReply reply{.status = error.status, .body = error_json(error)};
+  HttpReply reply{.status = error.status, .body = openai_error_json(error)};
   if (error.retry_after_s)
     reply.headers.emplace_back("Retry-After", std::to_string(*error.retry_after_s));
   if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
@@ -168,7 +168,7 @@ HttpReply error_reply(const ApiError& error) {
 HttpReply error_reply(const ApiError& error, std::string_view path) {
   HttpReply reply = error_reply(error);
   if (path.starts_with("/v1/messages") || path.starts_with("/messages"))
-    reply.body = message_error_json(error);
+    reply.body = anthropic_error_json(error);
   return reply;
 }
 

@@ -20,16 +20,16 @@ enum class Endpoint {
   kReady,
   kMetrics,
   kVersion,
-  kDescription,
+  kOpenApi,
   kModels,
-  kListedModel,
-  kModel,
+  kModelByName,
+  kModelDetails,
   kTokenizerInfo,
-  kChat,
+  kChatCompletions,
   kResponses,
-  kMessages,
+  kAnthropicMessages,
   kCountTokens,
-  kCompletion,
+  kTextCompletions,
   kTokenize,
   kDetokenize,
   kApplyTemplate,
@@ -50,7 +50,7 @@ std::string allowed_methods(std::string_view path);
 // are put together by people: slashes that follow another or end the path are left out, and what
 // needs no escape has none.
 std::string path_of(std::string_view target);
-// Which model a path of kListedModel means.
+// Which model a path of kModelByName means.
 std::string model_in_path(std::string_view path);
 
 using Headers = std::vector<std::pair<std::string, std::string>>;

@@ -56,7 +56,7 @@ class MeasuredListener : public Listener {
     const auto now = Watch::now();
     const auto started = started_.value_or(now);
     const auto first = at.tokens > 0 ? at.first : now;
-    AnswerTimes times;
+    RequestTimes times;
     times.queue = seconds_between(arrived_, started);
     times.prefill = seconds_between(started, first);
     times.decode = seconds_between(first, now);

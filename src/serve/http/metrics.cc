@@ -162,7 +162,7 @@ void Metrics::prompt(int64_t tokens) {
   families_->prompt_tokens.Observe(static_cast<double>(tokens));
 }
 
-void Metrics::finished(FinishReason reason, int64_t tokens, const AnswerTimes& times) {
+void Metrics::finished(FinishReason reason, int64_t tokens, const RequestTimes& times) {
   Families& to = *families_;
   to.success.Add({{"finished_reason", reason_name(reason)}}).Increment();
   to.total.Observe(times.total);

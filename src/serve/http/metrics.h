@@ -19,7 +19,7 @@ struct MetricSettings {
 };
 
 // One answer from its arrival to its last token, in seconds on the wall's clock.
-struct AnswerTimes {
+struct RequestTimes {
   double queue = 0.0, prefill = 0.0, decode = 0.0, total = 0.0;
 };
 
@@ -32,7 +32,7 @@ class Metrics {
   void first_token(double seconds);  // since the arrival
   void next_token(double seconds);   // since the token before it
   void prompt(int64_t tokens);       // of a request that begins
-  void finished(FinishReason reason, int64_t tokens, const AnswerTimes& times);
+  void finished(FinishReason reason, int64_t tokens, const RequestTimes& times);
   // On the simulated device's clock; nothing where there is none.
   void predicted_first_token(double seconds);
   void predicted_total(double seconds);

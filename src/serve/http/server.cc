@@ -87,7 +87,7 @@ class Server::Impl {
   }
   int port() const { return port_; }
 
-  void serve(std::shared_ptr<AnswerService> service) {
+  void serve(std::shared_ptr<GenerationService> service) {
     const std::lock_guard lock(state_.mutex);
     state_.loaded = std::move(service);
   }
@@ -102,14 +102,14 @@ class Server::Impl {
 
   bool drained() const {
     const auto service = state_.service();
-    return state_.draining && state_.answering == 0 && (!service || service->engine().idle());
+    return state_.draining && state_.generating == 0 && (!service || service->engine().idle());
   }
 
   void abort() {
     drain();
     if (const auto service = state_.service()) service->engine().abort();
     const auto end = Clock::now() + state_.options.limits.linger;
-    while (state_.answering > 0 && Clock::now() < end)
+    while (state_.generating > 0 && Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
@@ -210,7 +210,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
 
 std::string Server::url() const { return impl_->url(); }
 int Server::port() const { return impl_->port(); }
-void Server::serve(std::shared_ptr<AnswerService> service) { impl_->serve(std::move(service)); }
+void Server::serve(std::shared_ptr<GenerationService> service) { impl_->serve(std::move(service)); }
 void Server::drain() { impl_->drain(); }
 bool Server::drained() const { return impl_->drained(); }
 void Server::abort() { impl_->abort(); }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "serve/http/answer_service.h"
+#include "serve/http/generation_service.h"
 
 namespace neuronmm::serve {
 
@@ -56,7 +56,7 @@ class Server {
   std::string url() const;  // http://127.0.0.1:8000
   int port() const;
 
-  void serve(std::shared_ptr<AnswerService> service);  // once
+  void serve(std::shared_ptr<GenerationService> service);  // once
   // New work is refused, idle connections are closed, running answers go on.
   void drain();
   bool drained() const;  // all answers have been sent, after drain()

@@ -2,7 +2,7 @@
 
 #include "serve/protocol/json_body.h"
 #include "serve/protocol/openapi.h"
-#include "serve/protocol/token_requests.h"
+#include "serve/protocol/tokenizer_endpoints.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {
@@ -40,46 +40,46 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kPage) return page_reply();
   if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
   if (endpoint == Endpoint::kVersion) return {.body = version_json(state.options.version)};
-  if (endpoint == Endpoint::kDescription) return {.body = std::string(openapi_json())};
+  if (endpoint == Endpoint::kOpenApi) return {.body = std::string(openapi_json())};
   if (endpoint == Endpoint::kReady) {
     if (const auto refusal = refusal_now(state)) return error_reply(*refusal);
     return {.body = R"({"status":"ready"})"};
   }
   if (service == nullptr) return error_reply(*refusal_now(state));
   if (endpoint == Endpoint::kModels) return {.body = models_json(service->model())};
-  if (endpoint == Endpoint::kListedModel) return listed_model_reply(service->model(), path);
+  if (endpoint == Endpoint::kModelByName) return listed_model_reply(service->model(), path);
   if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
-  if (endpoint == Endpoint::kModel) return {.body = service->description_json()};
+  if (endpoint == Endpoint::kModelDetails) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = service->metrics().text(service->engine().statistics(),
                                           std::ssize(state.connections))};
 }
 
-std::optional<AnswerKind> answer_kind(Endpoint endpoint) {
+std::optional<GenerationApi> generation_api(Endpoint endpoint) {
   switch (endpoint) {
-    case Endpoint::kChat:
-      return AnswerKind::kChat;
+    case Endpoint::kChatCompletions:
+      return GenerationApi::kChatCompletions;
     case Endpoint::kResponses:
-      return AnswerKind::kItems;
-    case Endpoint::kMessages:
-      return AnswerKind::kMessages;
-    case Endpoint::kCompletion:
-      return AnswerKind::kCompletion;
+      return GenerationApi::kResponses;
+    case Endpoint::kAnthropicMessages:
+      return GenerationApi::kAnthropicMessages;
+    case Endpoint::kTextCompletions:
+      return GenerationApi::kTextCompletions;
     default:
       return std::nullopt;
   }
 }
 
-TextTask text_task(Endpoint endpoint) {
+TokenizerTask tokenizer_task(Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::kTokenize:
-      return TextTask::kTokenize;
+      return TokenizerTask::kTokenize;
     case Endpoint::kDetokenize:
-      return TextTask::kDetokenize;
+      return TokenizerTask::kDetokenize;
     case Endpoint::kCountTokens:
-      return TextTask::kCountTokens;
+      return TokenizerTask::kCountTokens;
     default:
-      return TextTask::kApplyTemplate;
+      return TokenizerTask::kApplyTemplate;
   }
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "serve/http/access_log.h"
-#include "serve/http/answer_service.h"
 #include "serve/http/api_keys.h"
+#include "serve/http/generation_service.h"
 #include "serve/http/http_text.h"
 #include "serve/http/server.h"
 #include "serve/http/work_pool.h"
@@ -33,7 +33,7 @@ struct ServerState {
   ServerState(ServerOptions options_in, std::unique_ptr<AccessLog> log_in)
       : options(std::move(options_in)), keys(options.api_keys), log(std::move(log_in)) {}
 
-  std::shared_ptr<AnswerService> service() const {
+  std::shared_ptr<GenerationService> service() const {
     const std::lock_guard lock(mutex);
     return loaded;
   }
@@ -42,22 +42,22 @@ struct ServerState {
   const ApiKeys keys;
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
-  std::atomic<int64_t> answering = 0;  // connections with an answer that is not sent
+  std::atomic<int64_t> generating = 0;  // connections with an answer that is not sent
   uint64_t body_bytes = 0;  // of requests that are read or answered; of the thread of the sockets
   std::unordered_set<Connection*> connections;  // of the thread of the sockets
   mutable std::mutex mutex;
-  std::shared_ptr<AnswerService> loaded;  // under the lock
+  std::shared_ptr<GenerationService> loaded;  // under the lock
 };
 
 // Room for one body among those of all requests, given back at its end.
-class BodyRoom {
+class BodyReservation {
  public:
-  BodyRoom(ServerState& state, uint64_t bytes) : state_(state), bytes_(bytes) {
+  BodyReservation(ServerState& state, uint64_t bytes) : state_(state), bytes_(bytes) {
     state_.body_bytes += bytes_;
   }
-  ~BodyRoom() { state_.body_bytes -= bytes_; }
-  BodyRoom(const BodyRoom&) = delete;
-  BodyRoom& operator=(const BodyRoom&) = delete;
+  ~BodyReservation() { state_.body_bytes -= bytes_; }
+  BodyReservation(const BodyReservation&) = delete;
+  BodyReservation& operator=(const BodyReservation&) = delete;
 
  private:
   ServerState& state_;
@@ -68,9 +68,9 @@ class BodyRoom {
 HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::string_view path);
 
 // What the model is asked for at this endpoint; nothing where it is not asked.
-std::optional<AnswerKind> answer_kind(Endpoint endpoint);
+std::optional<GenerationApi> generation_api(Endpoint endpoint);
 // Of the endpoints whose answers only need the tokenizer.
-TextTask text_task(Endpoint endpoint);
+TokenizerTask tokenizer_task(Endpoint endpoint);
 // Why no work is taken now, if none is.
 std::optional<ApiError> refusal_now(const ServerState& state);
 

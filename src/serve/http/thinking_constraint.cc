@@ -6,7 +6,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostWhiteSpace = 4;  // bytes between the thoughts and the shape
+constexpr size_t kMostWhiteSpace = 4;  // bytes between the thoughts and the inner
 
 bool is_white_space(std::string_view text) {
   return !text.empty() && text.find_first_not_of(" \n\r\t") == std::string_view::npos;
@@ -14,10 +14,10 @@ bool is_white_space(std::string_view text) {
 
 class ThinkingConstraint : public model::TokenConstraint {
  public:
-  ThinkingConstraint(std::unique_ptr<model::TokenConstraint> shape,
+  ThinkingConstraint(std::unique_ptr<model::TokenConstraint> inner,
                      const grammar::TokenVocabulary& vocabulary, const ThoughtTokens& tokens,
                      bool inside)
-      : shape_(std::move(shape)),
+      : inner_(std::move(inner)),
         vocabulary_(vocabulary),
         tokens_(tokens),
         stage_(inside ? Stage::kInside : Stage::kBefore) {}
@@ -33,7 +33,7 @@ class ThinkingConstraint : public model::TokenConstraint {
       }
       return;
     }
-    shape_->allowed_tokens(allowed);
+    inner_->allowed_tokens(allowed);
     if (stage_ == Stage::kBefore) allow(allowed, *tokens_.begin);
     if (stage_ == Stage::kBehind) allow_white_space(allowed);
   }
@@ -47,15 +47,15 @@ class ThinkingConstraint : public model::TokenConstraint {
     } else if (stage_ == Stage::kBehind && is_white_space(text)) {
       white_space_ += text.size();
     } else {
-      stage_ = Stage::kShape;
-      shape_->advance(token);
+      stage_ = Stage::kInner;
+      inner_->advance(token);
     }
   }
 
-  bool must_end() const override { return stage_ == Stage::kShape && shape_->must_end(); }
+  bool must_end() const override { return stage_ == Stage::kInner && inner_->must_end(); }
 
  private:
-  enum class Stage { kBefore, kInside, kBehind, kShape };
+  enum class Stage { kBefore, kInside, kBehind, kInner };
 
   static void allow(std::span<uint64_t> allowed, text::TokenId token) {
     const auto id = static_cast<uint32_t>(token);
@@ -69,7 +69,7 @@ class ThinkingConstraint : public model::TokenConstraint {
     }
   }
 
-  const std::unique_ptr<model::TokenConstraint> shape_;
+  const std::unique_ptr<model::TokenConstraint> inner_;
   const grammar::TokenVocabulary& vocabulary_;
   const ThoughtTokens tokens_;
   Stage stage_;
@@ -79,10 +79,10 @@ class ThinkingConstraint : public model::TokenConstraint {
 }  // namespace
 
 std::unique_ptr<model::TokenConstraint> after_thoughts(
-    std::unique_ptr<model::TokenConstraint> shape, const grammar::TokenVocabulary& vocabulary,
+    std::unique_ptr<model::TokenConstraint> inner, const grammar::TokenVocabulary& vocabulary,
     const ThoughtTokens& tokens, bool inside) {
-  if (!tokens.begin || !tokens.end) return shape;
-  return std::make_unique<ThinkingConstraint>(std::move(shape), vocabulary, tokens, inside);
+  if (!tokens.begin || !tokens.end) return inner;
+  return std::make_unique<ThinkingConstraint>(std::move(inner), vocabulary, tokens, inside);
 }
 
 }  // namespace neuronmm::serve

@@ -109,7 +109,7 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
   return internal_error(message);
 }
 
-std::string error_json(const ApiError& error) {
+std::string openai_error_json(const ApiError& error) {
   return dump_json({{"error",
                      {{"message", cut_message(error.message)},
                       {"type", error.type},
@@ -117,7 +117,7 @@ std::string error_json(const ApiError& error) {
                       {"code", null_if_empty(error.code)}}}});
 }
 
-std::string message_error_json(const ApiError& error) {
+std::string anthropic_error_json(const ApiError& error) {
   std::string message = cut_message(error.message);
   // In the words by which clients know that they have to shorten what they send.
   if (error.prompt_tokens > 0)

@@ -42,8 +42,8 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
                        int64_t retry_after_s);
 
 // {"error": {"message", "type", "param", "code"}}
-std::string error_json(const ApiError& error);
+std::string openai_error_json(const ApiError& error);
 // As Anthropic's Messages API has it: {"type": "error", "error": {"type", "message"}}
-std::string message_error_json(const ApiError& error);
+std::string anthropic_error_json(const ApiError& error);
 
 }  // namespace neuronmm::serve

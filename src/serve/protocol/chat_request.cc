@@ -76,14 +76,14 @@ ChatRequest read_chat_request(FieldReader& fields) {
   ChatRequest request;
   request.tools = read_tool_fields(fields, ToolSpelling::kNested);
   request.conversation = read_conversation(fields, request.tools);
-  request.answer = read_answer_fields(fields);
-  request.answer.max_tokens = read_max_tokens(fields);
-  request.answer.logprobs = read_chat_logprobs(fields);
+  request.parameters = read_generation_parameters(fields);
+  request.parameters.max_tokens = read_max_tokens(fields);
+  request.parameters.logprobs = read_chat_logprobs(fields);
   refuse_other_media(fields);
   if (request.tools.choice.forced() &&
-      request.answer.response_format.kind != ResponseFormat::Kind::kText)
+      request.parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"response_format\" beside a call that must be made");
-  request.answer.unknown_fields = unknown_fields(fields);
+  request.parameters.unknown_fields = unknown_fields(fields);
   return request;
 }
 

@@ -3,14 +3,14 @@
 
 #include <string_view>
 
-#include "serve/protocol/answer_fields.h"
 #include "serve/protocol/chat_tools.h"
+#include "serve/protocol/generation_parameters.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {
 
 struct ChatRequest {
-  AnswerFields answer;
+  GenerationParameters parameters;
   text::Conversation conversation;  // with the tools, unless none may be called
   ToolFields tools;
 };

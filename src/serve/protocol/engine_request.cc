@@ -6,7 +6,7 @@ namespace neuronmm::serve {
 namespace {
 
 model::SamplingOptions sampling_of(const io::GenerationConfig& generation,
-                                   const AnswerFields& fields) {
+                                   const GenerationParameters& fields) {
   const auto chosen = [](const auto& asked, const auto& of_model, auto otherwise) {
     return asked ? *asked : of_model.value_or(otherwise);
   };
@@ -21,7 +21,7 @@ model::SamplingOptions sampling_of(const io::GenerationConfig& generation,
       .logit_bias = fields.logit_bias};
 }
 
-std::vector<TokenId> stop_tokens_of(const ServedModel& model, const AnswerFields& fields,
+std::vector<TokenId> stop_tokens_of(const ServedModel& model, const GenerationParameters& fields,
                                     bool chat) {
   std::vector<TokenId> stops = fields.stop_token_ids;
   if (!fields.ignore_eos) {
@@ -34,7 +34,7 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model, const AnswerFields
   return stops;
 }
 
-ApiResult<bool> check_ids(const ServedModel& model, const AnswerFields& fields) {
+ApiResult<bool> check_ids(const ServedModel& model, const GenerationParameters& fields) {
   const auto wrong = [&](const char* field, TokenId id) {
     return invalid_request(field, fmt::format("{}: expected token ids below {}, found {}", field,
                                               model.vocab_size, id));
@@ -50,7 +50,7 @@ ApiResult<bool> check_ids(const ServedModel& model, const AnswerFields& fields) 
 
 }  // namespace
 
-ApiResult<Request> engine_request(const ServedModel& model, const AnswerFields& fields,
+ApiResult<Request> engine_request(const ServedModel& model, const GenerationParameters& fields,
                                   std::vector<TokenId> prompt, bool chat,
                                   const RandomSource& random) {
   NMM_TRY(check_ids(model, fields));

@@ -16,6 +16,8 @@ std::string typed_event(std::string_view type, const Json& data, int64_t number)
   return typed_event(type, numbered);
 }
 
-std::string error_event(const ApiError& error) { return "data: " + error_json(error) + "\n\n"; }
+std::string error_event(const ApiError& error) {
+  return "data: " + openai_error_json(error) + "\n\n";
+}
 
 }  // namespace neuronmm::serve

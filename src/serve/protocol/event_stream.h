@@ -25,9 +25,9 @@ std::string error_event(const ApiError& error);
 // Who sends an answer. Calls come from the engine's thread, or from the one that closes the
 // response, never two at once; they must be short, so that slow readers are somebody else's
 // concern, and must not close the response themselves.
-class AnswerSink {
+class ResponseSink {
  public:
-  virtual ~AnswerSink() = default;
+  virtual ~ResponseSink() = default;
   // Of an answer that streams: one event, whole with its empty line.
   virtual void event(std::string_view text) = 0;
   // Of one that does not: the body, once.

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "serve/protocol/call_object.h"
-#include "serve/protocol/marked_text.h"
+#include "serve/protocol/marker_scanner.h"
+#include "serve/protocol/tool_call_object.h"
 #include "serve/protocol/tool_call_parser.h"
 
 namespace neuronmm::serve {
@@ -16,14 +16,14 @@ constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>"
 
 class HermesParser : public ToolCallParser {
  public:
-  void finish(AnswerDeltas& out) override {
+  void finish(OutputDeltas& out) override {
     if (object_ && !object_->told()) out.content(raw_);
     const bool between_calls = calls_ > 0 && text_.only_space();
     if (!object_ && !ending_ && !between_calls) out.content(text_.held());
   }
 
  protected:
-  void push_byte(char c, AnswerDeltas& out) override {
+  void push_byte(char c, OutputDeltas& out) override {
     if (object_)
       in_call(c, out);
     else if (ending_)
@@ -33,7 +33,7 @@ class HermesParser : public ToolCallParser {
   }
 
  private:
-  void in_text(char c, AnswerDeltas& out) {
+  void in_text(char c, OutputDeltas& out) {
     std::string certain;
     const bool begins = text_.push(c, certain);
     out.content(certain);
@@ -43,15 +43,15 @@ class HermesParser : public ToolCallParser {
     object_.emplace(calls_);
   }
 
-  void in_call(char c, AnswerDeltas& out) {
+  void in_call(char c, OutputDeltas& out) {
     const bool was_told = object_->told();
-    const CallObject::Step step = object_->push(c, out);
+    const ToolCallObject::Step step = object_->push(c, out);
     const bool told = object_->told();
     if (told && !was_told) ++calls_;
     if (!told) raw_ += c;
-    if (step == CallObject::Step::kMore) return;
+    if (step == ToolCallObject::Step::kMore) return;
     object_.reset();
-    ending_ = step == CallObject::Step::kEnd;
+    ending_ = step == ToolCallObject::Step::kEnd;
     if (ending_) return;
     if (!told) {
       raw_.pop_back();
@@ -61,7 +61,7 @@ class HermesParser : public ToolCallParser {
   }
 
   // Up to </tool_call>, which a model may forget.
-  void behind_call(char c, AnswerDeltas& out) {
+  void behind_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
     if (!ends && other.empty()) return;
@@ -71,8 +71,8 @@ class HermesParser : public ToolCallParser {
     for (const char byte : other) push_byte(byte, out);
   }
 
-  MarkedText text_{kCallBegin}, end_{kCallEnd};
-  std::optional<CallObject> object_;
+  MarkerScanner text_{kCallBegin}, end_{kCallEnd};
+  std::optional<ToolCallObject> object_;
   std::string raw_;  // of the call until it is told, with its mark
   bool ending_ = false;
 };

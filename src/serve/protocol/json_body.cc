@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "io/json_file.h"
-#include "serve/protocol/schema_numbers.h"
+#include "serve/protocol/request_json_builder.h"
 
 namespace neuronmm::serve {
 

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 // Refuses malformed text, bytes that are no UTF-8, numbers that no double can hold, keys that occur
 // twice, and nesting so deep that recursion over the value could exhaust the stack. The time is
 // linear in the text, up to a logarithm. `param` is what the error names. Of schemas, and in those
-// of a body, numbers are refused that a double would change (schema_numbers.h).
+// of a body, numbers are refused that a double would change (request_json_builder.h).
 enum class JsonOf { kAnything, kSchema, kBody };
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param,
                                 JsonOf what = JsonOf::kAnything);

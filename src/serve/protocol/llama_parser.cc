@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "serve/protocol/call_object.h"
-#include "serve/protocol/marked_text.h"
+#include "serve/protocol/marker_scanner.h"
+#include "serve/protocol/tool_call_object.h"
 #include "serve/protocol/tool_call_parser.h"
 
 namespace neuronmm::serve {
@@ -18,7 +18,7 @@ class LlamaParser : public ToolCallParser {
  public:
   explicit LlamaParser(std::set<std::string, std::less<>> names) : names_(std::move(names)) {}
 
-  void finish(AnswerDeltas& out) override {
+  void finish(OutputDeltas& out) override {
     switch (state_) {
       case State::kBegin:
         out.content(space_);
@@ -35,7 +35,7 @@ class LlamaParser : public ToolCallParser {
   }
 
  protected:
-  void push_byte(char c, AnswerDeltas& out) override {
+  void push_byte(char c, OutputDeltas& out) override {
     switch (state_) {
       case State::kBegin:
         return at_begin(c, out);
@@ -53,7 +53,7 @@ class LlamaParser : public ToolCallParser {
 
   static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-  void at_begin(char c, AnswerDeltas& out) {
+  void at_begin(char c, OutputDeltas& out) {
     if (is_space(c)) {
       space_ += c;
       return;
@@ -67,7 +67,7 @@ class LlamaParser : public ToolCallParser {
     for (const char byte : space_ + c) in_text(byte, out);
   }
 
-  void in_text(char c, AnswerDeltas& out) {
+  void in_text(char c, OutputDeltas& out) {
     std::string certain;
     const bool marked = text_.push(c, certain);
     out.content(certain);
@@ -83,12 +83,12 @@ class LlamaParser : public ToolCallParser {
   }
 
   // What the object tells is held until its name is one that may be called.
-  void in_object(char c, AnswerDeltas& out) {
+  void in_object(char c, OutputDeltas& out) {
     const bool was_told = object_->told();
-    AnswerDeltas told;
-    const CallObject::Step step = object_->push(c, told);
+    OutputDeltas told;
+    const ToolCallObject::Step step = object_->push(c, told);
     const bool known = marked_ || names_.contains(object_->name());
-    const bool invalid = step == CallObject::Step::kInvalid || (object_->told() && !known);
+    const bool invalid = step == ToolCallObject::Step::kInvalid || (object_->told() && !known);
     if (!was_told) raw_ += c;
     if (invalid) {
       state_ = State::kText;
@@ -98,8 +98,8 @@ class LlamaParser : public ToolCallParser {
       raw_.clear();
       return in_text(c, out);
     }
-    for (const AnswerDelta& delta : told.list()) {
-      if (delta.kind == AnswerDelta::Kind::kCall)
+    for (const OutputDelta& delta : told.list()) {
+      if (delta.kind == OutputDelta::Kind::kCall)
         out.call(delta.text, delta.call);
       else
         out.arguments(delta.text, delta.call);
@@ -108,13 +108,13 @@ class LlamaParser : public ToolCallParser {
       ++calls_;
       raw_.clear();
     }
-    if (step == CallObject::Step::kEnd) {
+    if (step == ToolCallObject::Step::kEnd) {
       state_ = State::kBetween;
       space_.clear();
     }
   }
 
-  void between(char c, AnswerDeltas& out) {
+  void between(char c, OutputDeltas& out) {
     space_ += c;
     if (is_space(c)) return;
     if (c == ';' && space_.find(';') + 1 == space_.size()) return;
@@ -129,8 +129,8 @@ class LlamaParser : public ToolCallParser {
 
   const std::set<std::string, std::less<>> names_;
   State state_ = State::kBegin;
-  MarkedText text_{kPythonTag};
-  std::optional<CallObject> object_;
+  MarkerScanner text_{kPythonTag};
+  std::optional<ToolCallObject> object_;
   std::string space_;  // and a semicolon between calls
   std::string raw_;    // of the call until it is told, with what stands before it
   bool marked_ = false;

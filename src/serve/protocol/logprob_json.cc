@@ -38,8 +38,8 @@ Json chat_logprob(const text::Tokenizer& tokenizer, const model::TokenLogprobs& 
   return json;
 }
 
-void CompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId id,
-                             const std::optional<model::TokenLogprobs>& logprobs) {
+void TextCompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId id,
+                                 const std::optional<model::TokenLogprobs>& logprobs) {
   const auto text_of = [&](text::TokenId token) { return as_utf8(tokenizer.decode_inside(token)); };
   const std::string text = text_of(id);
   tokens_.push_back(text);
@@ -58,7 +58,7 @@ void CompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId id,
   top_logprobs_.push_back(std::move(top));
 }
 
-Json CompletionLogprobs::take() {
+Json TextCompletionLogprobs::take() {
   return {{"text_offset", std::exchange(text_offset_, Json::array())},
           {"token_logprobs", std::exchange(token_logprobs_, Json::array())},
           {"tokens", std::exchange(tokens_, Json::array())},

@@ -16,7 +16,7 @@ Json chat_logprob(const text::Tokenizer& tokenizer, const model::TokenLogprobs& 
 
 // Of text completions: tokens, their log probabilities, the likely ones with theirs, and where in
 // the text they begin, in code points of the tokens before.
-class CompletionLogprobs {
+class TextCompletionLogprobs {
  public:
   // `logprobs`: none for the first token of a prompt.
   void add(const text::Tokenizer& tokenizer, text::TokenId id,

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "serve/protocol/call_object.h"
-#include "serve/protocol/marked_text.h"
+#include "serve/protocol/marker_scanner.h"
+#include "serve/protocol/tool_call_object.h"
 #include "serve/protocol/tool_call_parser.h"
 
 namespace neuronmm::serve {
@@ -32,13 +32,13 @@ std::string name_before_arguments(std::string_view text) {
 
 class MistralParser : public ToolCallParser {
  public:
-  void finish(AnswerDeltas& out) override {
+  void finish(OutputDeltas& out) override {
     if (state_ == State::kText && !(calls_ > 0 && text_.only_space())) out.content(text_.held());
     if (state_ != State::kText) out.content(raw_);
   }
 
  protected:
-  void push_byte(char c, AnswerDeltas& out) override {
+  void push_byte(char c, OutputDeltas& out) override {
     switch (state_) {
       case State::kText:
         return in_text(c, out);
@@ -67,7 +67,7 @@ class MistralParser : public ToolCallParser {
 
   static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-  void in_text(char c, AnswerDeltas& out) {
+  void in_text(char c, OutputDeltas& out) {
     std::string certain;
     const bool marked = text_.push(c, certain);
     out.content(certain);
@@ -78,14 +78,14 @@ class MistralParser : public ToolCallParser {
   }
 
   // What was held as a part of calls is content, and the text goes on with this byte.
-  void give_up(char c, AnswerDeltas& out) {
+  void give_up(char c, OutputDeltas& out) {
     out.content(raw_);
     raw_.clear();
     state_ = State::kText;
     in_text(c, out);
   }
 
-  void behind_mark(char c, AnswerDeltas& out) {
+  void behind_mark(char c, OutputDeltas& out) {
     if (is_space(c)) {
       raw_ += c;
     } else if (c == '[') {
@@ -99,19 +99,19 @@ class MistralParser : public ToolCallParser {
     }
   }
 
-  void in_object(char c, AnswerDeltas& out) {
+  void in_object(char c, OutputDeltas& out) {
     const bool was_told = object_->told();
-    const CallObject::Step step = object_->push(c, out);
-    if (step == CallObject::Step::kInvalid) return give_up(c, out);
+    const ToolCallObject::Step step = object_->push(c, out);
+    if (step == ToolCallObject::Step::kInvalid) return give_up(c, out);
     if (!was_told) raw_ += c;
     if (object_->told() && !was_told) {
       ++calls_;
       raw_.clear();
     }
-    if (step == CallObject::Step::kEnd) state_ = State::kComma;
+    if (step == ToolCallObject::Step::kEnd) state_ = State::kComma;
   }
 
-  void behind_object(char c, AnswerDeltas& out) {
+  void behind_object(char c, OutputDeltas& out) {
     if (is_space(c)) return;
     if (c == ',') {
       object_.emplace(calls_);
@@ -123,7 +123,7 @@ class MistralParser : public ToolCallParser {
     }
   }
 
-  void in_name(char c, AnswerDeltas& out) {
+  void in_name(char c, OutputDeltas& out) {
     const bool goes_on = is_name_byte(c) || c == ' ' || c == '[' || c == ']';
     if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return give_up(c, out);
     if (c != '{') {
@@ -140,7 +140,7 @@ class MistralParser : public ToolCallParser {
     in_arguments(c, out);
   }
 
-  void in_arguments(char c, AnswerDeltas& out) {
+  void in_arguments(char c, OutputDeltas& out) {
     const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
     const JsonScanner::Step step = scanner_.push(c);
     if (step == JsonScanner::Step::kInvalid) return give_up(c, out);
@@ -149,8 +149,8 @@ class MistralParser : public ToolCallParser {
   }
 
   State state_ = State::kText;
-  MarkedText text_{kToolCalls};
-  std::optional<CallObject> object_;
+  MarkerScanner text_{kToolCalls};
+  std::optional<ToolCallObject> object_;
   JsonScanner scanner_;
   std::string raw_;   // of a call until it is told, with what stands before it
   std::string name_;  // and its marks, until the {

@@ -17,14 +17,14 @@ Thinking thinking_of(const TemplateTraits& traits, const text::Conversation& con
     const std::string said = last.value("content", "");
     const size_t open = said.rfind(kThink), close = said.rfind(kThinkEnd);
     if (open == std::string::npos) return Thinking::kNone;
-    return close == std::string::npos || close < open ? Thinking::kInside : Thinking::kNone;
+    return close == std::string::npos || close < open ? Thinking::kOpened : Thinking::kNone;
   }
   const std::string_view shown = text::strip_right(prompt);
-  if (shown.ends_with(kThink)) return Thinking::kInside;
+  if (shown.ends_with(kThink)) return Thinking::kOpened;
   if (shown.ends_with(kThinkEnd)) return Thinking::kNone;
   const auto enabled = conversation.template_kwargs.find("enable_thinking");
   const bool off = enabled != conversation.template_kwargs.end() && *enabled == false;
-  return off ? Thinking::kNone : Thinking::kMay;
+  return off ? Thinking::kNone : Thinking::kOptional;
 }
 
 void call_developers_system(text::Conversation& conversation) {

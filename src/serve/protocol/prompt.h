@@ -6,17 +6,17 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/protocol/completion_request.h"
 #include "serve/protocol/served_model.h"
+#include "serve/protocol/text_completion_request.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {
 
 // Where an answer begins that thinks aloud between <think> and </think>.
 enum class Thinking {
-  kNone,    // the model does not, or the prompt has closed its thoughts
-  kMay,     // the answer may begin with <think>
-  kInside,  // the prompt has opened them
+  kNone,      // the model does not, or the prompt has closed its thoughts
+  kOptional,  // the answer may begin with <think>
+  kOpened,    // the prompt has opened them
 };
 
 struct ChatPromptTokens {

@@ -11,7 +11,7 @@ constexpr std::string_view kOpen = "<think>", kClose = "</think>";
 
 ReasoningSplitter::ReasoningSplitter(Thinking thinking)
     : state_(thinking == Thinking::kNone     ? State::kContent
-             : thinking == Thinking::kInside ? State::kOpened
+             : thinking == Thinking::kOpened ? State::kOpened
                                              : State::kBegin) {}
 
 void ReasoningSplitter::push(std::string_view text, std::string& reasoning, std::string& content) {

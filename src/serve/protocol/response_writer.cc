@@ -34,7 +34,7 @@ class ResponseWriter::PromptListener : public Listener {
   const size_t prompt_;
 };
 
-ResponseWriter::ResponseWriter(ResponseSettings settings, std::shared_ptr<AnswerSink> sink)
+ResponseWriter::ResponseWriter(ResponseSettings settings, std::shared_ptr<ResponseSink> sink)
     : settings_(std::move(settings)), sink_(std::move(sink)), unfinished_(answers()) {
   for (const auto& prompt : settings_.prompts) counts_.prompt += std::ssize(prompt);
 }
@@ -97,7 +97,7 @@ void ResponseWriter::fail(const ApiError& error) {
   sink_->end();
 }
 
-Json ResponseWriter::stop_reason(const AnswerText& text, const End& end) const {
+Json ResponseWriter::stop_reason(const OutputDetokenizer& text, const End& end) const {
   if (text.stopped()) return text.stop();
   const auto& asked = settings_.stop_token_ids;
   const bool own = end.stop_token && std::ranges::find(asked, *end.stop_token) != asked.end();

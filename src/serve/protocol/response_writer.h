@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "serve/engine/request.h"
-#include "serve/protocol/answer_text.h"
 #include "serve/protocol/event_stream.h"
+#include "serve/protocol/output_detokenizer.h"
 
 namespace neuronmm::serve {
 
@@ -22,7 +22,7 @@ struct ResponseSettings {
   int64_t created = 0;                         // Unix time in seconds
   std::vector<std::vector<TokenId>> prompts;   // at least one
   int64_t choices = 1;                         // of each prompt
-  AnswerTextOptions text;
+  OutputDetokenizerOptions text;
   std::vector<TokenId> stop_token_ids;  // that the request adds to the model's
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
@@ -32,7 +32,7 @@ struct ResponseSettings {
 
 class ResponseWriter {
  public:
-  ResponseWriter(ResponseSettings settings, std::shared_ptr<AnswerSink> sink);
+  ResponseWriter(ResponseSettings settings, std::shared_ptr<ResponseSink> sink);
   virtual ~ResponseWriter() = default;
 
   // For the engine, one for each prompt. They keep `writer` alive.
@@ -54,7 +54,7 @@ class ResponseWriter {
   // All answers have ended: what is left of a stream, or the whole response.
   virtual void send_rest() = 0;
   // The body where a response that is no stream breaks off.
-  virtual std::string error_body(const ApiError& error) { return error_json(error); }
+  virtual std::string error_body(const ApiError& error) { return openai_error_json(error); }
   // The last event of a stream that breaks off.
   virtual std::string last_event(const ApiError& error) { return error_event(error); }
   // Whether tokens are kept until all answers have ended.
@@ -68,14 +68,14 @@ class ResponseWriter {
   size_t answers() const {
     return settings_.prompts.size() * static_cast<size_t>(settings_.choices);
   }
-  AnswerSink& sink() { return *sink_; }
+  ResponseSink& sink() { return *sink_; }
   struct TokenCounts {
     int64_t prompt = 0, cached = 0, completion = 0;  // of the prompts, of these in memory, made
   };
   const TokenCounts& counts() const { return counts_; }
   // The text or the token of the request's own that ended an answer; null where the model ended it
   // (vLLM's stop_reason).
-  Json stop_reason(const AnswerText& text, const End& end) const;
+  Json stop_reason(const OutputDetokenizer& text, const End& end) const;
 
  private:
   class PromptListener;
@@ -87,7 +87,7 @@ class ResponseWriter {
   void fail(const ApiError& error);
 
   const ResponseSettings settings_;
-  const std::shared_ptr<AnswerSink> sink_;
+  const std::shared_ptr<ResponseSink> sink_;
   std::mutex mutex_;
   size_t unfinished_;
   TokenCounts counts_;

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "serve/protocol/answer_delta.h"
 #include "serve/protocol/chat_tools.h"
+#include "serve/protocol/output_delta.h"
 #include "serve/protocol/template_traits.h"
 
 namespace neuronmm::serve {
@@ -19,14 +19,14 @@ namespace neuronmm::serve {
 class ToolCallParser {
  public:
   virtual ~ToolCallParser() = default;
-  void push(std::string_view text, AnswerDeltas& out) {
+  void push(std::string_view text, OutputDeltas& out) {
     for (const char c : text) push_byte(c, out);
   }
-  virtual void finish(AnswerDeltas& out) = 0;  // no more text comes
+  virtual void finish(OutputDeltas& out) = 0;  // no more text comes
   int64_t calls() const { return calls_; }     // told so far
 
  protected:
-  virtual void push_byte(char c, AnswerDeltas& out) = 0;
+  virtual void push_byte(char c, OutputDeltas& out) = 0;
   int64_t calls_ = 0;
 };
 

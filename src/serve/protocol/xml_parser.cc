@@ -12,9 +12,9 @@
 #include <cctype>
 #include <optional>
 
-#include "serve/protocol/marked_text.h"
-#include "serve/protocol/parameter_value.h"
+#include "serve/protocol/marker_scanner.h"
 #include "serve/protocol/tool_call_parser.h"
+#include "serve/protocol/tool_parameter.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -31,14 +31,14 @@ class XmlParser : public ToolCallParser {
  public:
   explicit XmlParser(ToolList tools) : tools_(std::move(tools)) {}
 
-  void finish(AnswerDeltas& out) override {
+  void finish(OutputDeltas& out) override {
     const bool between_calls = calls_ > 0 && text_.only_space();
     if (place_ == Place::kText && !between_calls) out.content(text_.held());
     if (place_ == Place::kFunction || place_ == Place::kName) out.content(raw_);
   }
 
  protected:
-  void push_byte(char c, AnswerDeltas& out) override {
+  void push_byte(char c, OutputDeltas& out) override {
     switch (place_) {
       case Place::kText:
         return in_text(c, out);
@@ -60,7 +60,7 @@ class XmlParser : public ToolCallParser {
  private:
   enum class Place { kText, kFunction, kName, kParameters, kKey, kValue, kEnd };
 
-  void in_text(char c, AnswerDeltas& out) {
+  void in_text(char c, OutputDeltas& out) {
     std::string certain;
     const bool begins = text_.push(c, certain);
     out.content(certain);
@@ -76,13 +76,13 @@ class XmlParser : public ToolCallParser {
   }
 
   // What was held is no call, and `c` may begin one.
-  void back_to_text(const std::string& content, char c, AnswerDeltas& out) {
+  void back_to_text(const std::string& content, char c, OutputDeltas& out) {
     go_to(Place::kText);
     out.content(content);
     in_text(c, out);
   }
 
-  void before_function(char c, AnswerDeltas& out) {
+  void before_function(char c, OutputDeltas& out) {
     if (!held_.empty() || !is_space(c)) held_ += c;
     if (!kFunctionTag.starts_with(held_)) return back_to_text(raw_, c, out);
     raw_ += c;
@@ -99,7 +99,7 @@ class XmlParser : public ToolCallParser {
     return held_.size() > kMostTagBytes || held_.find_first_of("<>\n\r") != std::string::npos;
   }
 
-  void in_name(char c, AnswerDeltas& out) {
+  void in_name(char c, OutputDeltas& out) {
     const auto name = named(c);
     if (!name && is_no_name()) return back_to_text(raw_, c, out);
     raw_ += c;
@@ -110,11 +110,11 @@ class XmlParser : public ToolCallParser {
     go_to(Place::kParameters);
   }
 
-  void tell(std::string_view json, AnswerDeltas& out) { out.arguments(json, calls_ - 1); }
+  void tell(std::string_view json, OutputDeltas& out) { out.arguments(json, calls_ - 1); }
 
-  void end_arguments(AnswerDeltas& out) { tell(first_ ? "{}" : "}", out); }
+  void end_arguments(OutputDeltas& out) { tell(first_ ? "{}" : "}", out); }
 
-  void between_parameters(char c, AnswerDeltas& out) {
+  void between_parameters(char c, OutputDeltas& out) {
     if (held_.empty() && is_space(c)) return;
     held_ += c;
     if (held_ == kParameterTag) return go_to(Place::kKey);
@@ -128,7 +128,7 @@ class XmlParser : public ToolCallParser {
     back_to_text(std::string(held_), c, out);
   }
 
-  void in_key(char c, AnswerDeltas& out) {
+  void in_key(char c, OutputDeltas& out) {
     const auto name = named(c);
     if (name) {
       kind_ = parameter_kind(*tools_, function_, *name);
@@ -144,7 +144,7 @@ class XmlParser : public ToolCallParser {
   }
 
   // Strings are told as they come, but for what may be the end.
-  void in_value(char c, AnswerDeltas& out) {
+  void in_value(char c, OutputDeltas& out) {
     if (!std::exchange(begun_, true)) {
       if (kind_ == ParameterKind::kString) tell(key_ + "\"", out);
       if (c == '\n') return;
@@ -166,13 +166,13 @@ class XmlParser : public ToolCallParser {
       value_ += rest;
   }
 
-  void end_value(AnswerDeltas& out) {
+  void end_value(OutputDeltas& out) {
     tell(kind_ == ParameterKind::kString ? "\"" : key_ + parameter_json(kind_, value_), out);
     go_to(Place::kParameters);
   }
 
   // Up to </tool_call>, which a model may forget.
-  void behind_call(char c, AnswerDeltas& out) {
+  void behind_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
     if (!ends && other.empty()) return;
@@ -184,7 +184,7 @@ class XmlParser : public ToolCallParser {
 
   const ToolList tools_;
   Place place_ = Place::kText;
-  MarkedText text_{kXmlBegin}, end_{kXmlEnd};
+  MarkerScanner text_{kXmlBegin}, end_{kXmlEnd};
   std::string raw_;   // of the call until it is told, with its mark
   std::string held_;  // of the tag at hand, or what may end a value
   std::string function_, key_, value_;

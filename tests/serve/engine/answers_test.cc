@@ -72,7 +72,7 @@ TEST_P(Answers, OfOnePromptHaveSeedsOfTheirOwn) {
       // The prompt was computed once.
       if (max_sequences == 16) {
         int64_t generated = 0;
-        for (const ToldAnswer& answer : told->answers()) generated += std::ssize(answer.tokens);
+        for (const ReceivedAnswer& answer : told->answers()) generated += std::ssize(answer.tokens);
         EXPECT_LE(statistics.step_tokens_sum, prompt + generated);
       }
     }
@@ -163,7 +163,7 @@ TEST_P(Answers, HaveTheShapeOfTheirConstraint) {
       const auto told = ask(engine, request);
       engine.abort();
       for (size_t i = 0; i < 3; ++i) {
-        const ToldAnswer& answer = told->answer(i);
+        const ReceivedAnswer& answer = told->answer(i);
         EXPECT_EQ(std::set(answer.tokens.begin(), answer.tokens.end()), tokens);
         EXPECT_EQ(answer.tokens.size(), tokens.size());
         EXPECT_EQ(answer.reason, FinishReason::kStop);

@@ -37,7 +37,7 @@ TEST(EngineOnADevice, AnswersAndSharesPrefixes) {
   EXPECT_LT(engine.statistics().step_seconds, 2 * first_seconds);
   request.choices = 3;
   const auto several = ask(engine, request);
-  for (const ToldAnswer& answer : several->answers()) EXPECT_EQ(answer.tokens.size(), 6u);
+  for (const ReceivedAnswer& answer : several->answers()) EXPECT_EQ(answer.tokens.size(), 6u);
   expect_all_blocks_back(engine);
 }
 

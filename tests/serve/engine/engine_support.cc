@@ -27,7 +27,7 @@ void Recorder::on_start(const PromptUsage& usage) {
 void Recorder::on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) {
   const std::lock_guard lock(mutex_);
   EXPECT_TRUE(usage_ && prompt_logprobs_.empty());
-  for (const ToldAnswer& answer : answers_) EXPECT_TRUE(answer.tokens.empty());
+  for (const ReceivedAnswer& answer : answers_) EXPECT_TRUE(answer.tokens.empty());
   prompt_logprobs_ = std::move(logprobs);
 }
 
@@ -35,7 +35,7 @@ bool Recorder::on_token(int64_t choice, const GeneratedToken& token) {
   {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(usage_) << "a token before the start";
-    ToldAnswer& answer = answers_.at(static_cast<size_t>(choice));
+    ReceivedAnswer& answer = answers_.at(static_cast<size_t>(choice));
     EXPECT_FALSE(answer.reason) << "a token after the end";
     answer.tokens.push_back(token.id);
     if (token.logprobs) answer.logprobs.push_back(*token.logprobs);
@@ -46,7 +46,7 @@ bool Recorder::on_token(int64_t choice, const GeneratedToken& token) {
 void Recorder::on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
                          const std::string& message) {
   const std::lock_guard lock(mutex_);
-  ToldAnswer& answer = answers_.at(static_cast<size_t>(choice));
+  ReceivedAnswer& answer = answers_.at(static_cast<size_t>(choice));
   EXPECT_FALSE(answer.reason) << "ended twice";
   answer.reason = reason;
   answer.stop_token = stop_token;
@@ -103,7 +103,7 @@ model::Generation expected_answer(const model::Transformer& transformer, const R
   return std::move(generation).value();
 }
 
-void expect_answer(const ToldAnswer& answer, const model::Generation& expected) {
+void expect_answer(const ReceivedAnswer& answer, const model::Generation& expected) {
   EXPECT_EQ(answer.tokens, expected.tokens);
   const bool stopped = expected.stop == model::Stop::kStopToken;
   EXPECT_EQ(answer.reason, stopped ? FinishReason::kStop : FinishReason::kLength) << answer.message;

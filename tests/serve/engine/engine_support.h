@@ -18,7 +18,7 @@
 
 namespace neuronmm::serve {
 
-struct ToldAnswer {
+struct ReceivedAnswer {
   std::vector<TokenId> tokens;
   std::vector<model::TokenLogprobs> logprobs;
   std::optional<FinishReason> reason;
@@ -36,8 +36,8 @@ class Recorder : public Listener {
   void wait();  // until all answers have ended
   bool finished() const;
   // After wait().
-  const ToldAnswer& answer(size_t choice = 0) const { return answers_.at(choice); }
-  const std::vector<ToldAnswer>& answers() const { return answers_; }
+  const ReceivedAnswer& answer(size_t choice = 0) const { return answers_.at(choice); }
+  const std::vector<ReceivedAnswer>& answers() const { return answers_; }
   std::optional<PromptUsage> usage() const { return usage_; }
   const std::vector<model::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
 
@@ -50,7 +50,7 @@ class Recorder : public Listener {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<ToldAnswer> answers_;
+  std::vector<ReceivedAnswer> answers_;
   size_t ended_ = 0;
   std::optional<PromptUsage> usage_;
   std::vector<model::TokenLogprobs> prompt_logprobs_;
@@ -80,7 +80,7 @@ class SteppedBackend : public ops::ForwardingBackend {
 model::Generation expected_answer(const model::Transformer& transformer, const Request& request,
                                   int64_t choice = 0);
 // Tokens, logprobs (all bits of them) and why it ended.
-void expect_answer(const ToldAnswer& answer, const model::Generation& expected);
+void expect_answer(const ReceivedAnswer& answer, const model::Generation& expected);
 // Submits and waits; the request is not refused.
 std::shared_ptr<Recorder> ask(Engine& engine, const Request& request);
 // Until nothing runs, then no block is in use.

@@ -62,7 +62,7 @@ void submit_many(Engine& engine, const std::vector<Request>& requests,
     for (const auto& [request, told, cancelled] : sent) {
       told->wait();
       for (size_t i = 0; i < told->answers().size(); ++i) {
-        const ToldAnswer& answer = told->answer(i);
+        const ReceivedAnswer& answer = told->answer(i);
         const model::Generation& right = expected[request][i];
         if (answer.reason == FinishReason::kCancelled) {
           EXPECT_TRUE(cancelled);

@@ -93,7 +93,7 @@ TEST_F(Refusals, WhatNeverFits) {
   options.kv_cache_bytes = 3 * block_bytes(transformer) - 1;
   Engine engine(transformer, options);
   EXPECT_EQ(engine.statistics().kv_blocks, 2);
-  EXPECT_EQ(sequence_room(transformer, options).tokens(), 256);
+  EXPECT_EQ(sequence_capacity(transformer, options).tokens(), 256);
   expect_refusal(engine, prompt_of(256), Refusal::kNeverFits, {"256 tokens", "room for 256"});
   Request request = prompt_of(250);
   request.max_new_tokens.reset();
@@ -101,7 +101,7 @@ TEST_F(Refusals, WhatNeverFits) {
   EXPECT_EQ(told->answer().tokens.size(), 6u);
   EXPECT_EQ(told->answer().reason, FinishReason::kLength);
   options.kv_cache_bytes = block_bytes(transformer) - 1;
-  EXPECT_EQ(sequence_room(transformer, options).kv_cache, 0);
+  EXPECT_EQ(sequence_capacity(transformer, options).kv_cache, 0);
 }
 
 TEST_F(Refusals, AFullQueue) {

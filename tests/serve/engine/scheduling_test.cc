@@ -187,7 +187,7 @@ TEST_F(Scheduling, CancellationActsWithinAStep) {
     engine.cancel(9999);  // nobody's
     backend.step();
     EXPECT_TRUE(told->finished());
-    for (const ToldAnswer& answer : told->answers())
+    for (const ReceivedAnswer& answer : told->answers())
       EXPECT_EQ(answer.reason, FinishReason::kCancelled);
     backend.release();
     beside->wait();
@@ -306,7 +306,7 @@ TEST_F(Scheduling, LogitsThatAreNotFiniteEndOneRequest) {
   const auto fails = submit(engine, bad), works = submit(engine, good);
   fails->wait();
   works->wait();
-  for (const ToldAnswer& answer : fails->answers()) {
+  for (const ReceivedAnswer& answer : fails->answers()) {
     EXPECT_EQ(answer.reason, FinishReason::kError);
     EXPECT_NE(answer.message.find("position 20"), std::string::npos) << answer.message;
   }
@@ -344,7 +344,7 @@ TEST_F(Scheduling, WorkersThatAreLostEndEverything) {
   request.choices = 2;
   for (const auto& told : {submit(engine, request), submit(engine, request)}) {
     told->wait();
-    for (const ToldAnswer& answer : told->answers()) {
+    for (const ReceivedAnswer& answer : told->answers()) {
       EXPECT_EQ(answer.reason, FinishReason::kLost);
       EXPECT_EQ(answer.message, "process 1 has ended");
     }

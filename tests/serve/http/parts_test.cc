@@ -4,16 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/http/access_log.h"
-#include "serve/http/answer_queue.h"
 #include "serve/http/http_text.h"
+#include "serve/http/response_queue.h"
 #include "serve/http/thinking_constraint.h"
 
 namespace neuronmm::serve {
 namespace {
 
-TEST(AnswerQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
+TEST(ResponseQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
   int wakes = 0;
-  AnswerQueue queue(10, [&] { ++wakes; });
+  ResponseQueue queue(10, [&] { ++wakes; });
   queue.event("1234");
   queue.event("5678");
   EXPECT_EQ(wakes, 1);

@@ -62,7 +62,7 @@ class HttpTest : public testing::Test {
     parts.model.stop_tokens = {2047};
     parts.description_json = R"({"model":"demo"})";
     describe_templates(parts.model);
-    server_->serve(std::make_shared<AnswerService>(std::move(parts)));
+    server_->serve(std::make_shared<GenerationService>(std::move(parts)));
   }
 
   int port() const { return server_->port(); }

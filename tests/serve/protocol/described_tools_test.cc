@@ -40,7 +40,7 @@ Json with_history() {
 }
 
 std::string shown(const ServedModel& model, const Json& body) {
-  const auto prompt = answer_apply_template(model, body.dump());
+  const auto prompt = apply_template_response(model, body.dump());
   EXPECT_TRUE(prompt.ok()) << prompt.error().message;
   return prompt.ok() ? Json::parse(*prompt)["prompt"].get<std::string>() : "";
 }
@@ -99,9 +99,9 @@ TEST(DescribedTools, AreCalled) {
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");
   Json forced = with_tools();
   forced["tool_choice"] = "required";
-  const AnswerShape shape = exchange(folder.model, forced, {answer}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kToolCalls);
-  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+  const StructuredOutput output = exchange(folder.model, forced, {answer}).structured_output;
+  EXPECT_EQ(output.kind, StructuredOutput::Kind::kToolCalls);
+  EXPECT_EQ(output.calls.before_name, "<tool_call>\n{\"name\": \"");
 }
 
 // OpenAI: finish_reason "length", the call that was asked for with what there is of its arguments,

@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "serve/protocol/prepared_answer.h"
-#include "serve/protocol/token_requests.h"
+#include "serve/protocol/prepared_generation.h"
+#include "serve/protocol/tokenizer_endpoints.h"
 #include "text/small_tokenizer.h"
 
 namespace neuronmm::serve {
@@ -71,7 +71,7 @@ class ServedFolder {
   std::unique_ptr<text::Tokenizer> tokenizer_;
 };
 
-class FakeSink : public AnswerSink {
+class FakeSink : public ResponseSink {
  public:
   void event(std::string_view text) override {
     EXPECT_FALSE(ended);
@@ -163,7 +163,7 @@ inline void play(const Request& request, Listener& listener,
 struct Exchange {
   std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   std::vector<Request> requests;
-  AnswerShape shape;
+  StructuredOutput structured_output;
   std::vector<std::string> unknown_fields;
   std::optional<ApiError> error;
 
@@ -172,18 +172,18 @@ struct Exchange {
 
 // A request, what the engine was asked for, and what became of the scripted answers (to every
 // prompt the same).
-inline Exchange exchange_by(decltype(&prepare_chat) prepare, const ServedModel& model,
+inline Exchange exchange_by(decltype(&prepare_chat_completion) prepare, const ServedModel& model,
                             const Json& body, const std::vector<ScriptedAnswer>& answers,
                             int64_t cached = 0) {
   Exchange result;
   uint64_t next = 7;
-  const AnswerContext context{result.sink, 1700000001, [&] { return next++; }};
+  const GenerationContext context{result.sink, 1700000001, [&] { return next++; }};
   auto prepared = prepare(model, body.dump(), context);
   if (!prepared.ok()) {
     result.error = prepared.error();
     return result;
   }
-  result.shape = prepared->shape;
+  result.structured_output = prepared->structured_output;
   result.unknown_fields = prepared->unknown_fields;
   result.requests = prepared->requests;
   for (size_t i = 0; i < result.requests.size(); ++i)
@@ -194,9 +194,9 @@ inline Exchange exchange_by(decltype(&prepare_chat) prepare, const ServedModel& 
 // By what the body has.
 inline Exchange exchange(const ServedModel& model, const Json& body,
                          const std::vector<ScriptedAnswer>& answers, int64_t cached = 0) {
-  const auto prepare = body.contains("messages") ? prepare_chat
-                       : body.contains("input")  ? prepare_items
-                                                 : prepare_completion;
+  const auto prepare = body.contains("messages") ? prepare_chat_completion
+                       : body.contains("input")  ? prepare_responses_api
+                                                 : prepare_text_completion;
   return exchange_by(prepare, model, body, answers, cached);
 }
 

@@ -64,7 +64,7 @@ TEST(JsonBody, WritesAnyBytes) {
 }
 
 TEST(ApiErrors, AreOpenAIsObject) {
-  EXPECT_EQ(error_json(invalid_request("top_p", "top_p: expected a number")),
+  EXPECT_EQ(openai_error_json(invalid_request("top_p", "top_p: expected a number")),
             R"({"error":{"message":"top_p: expected a number","type":"invalid_request_error",)"
             R"("param":"top_p","code":null}})");
   EXPECT_EQ(invalid_api_key().status, 401);

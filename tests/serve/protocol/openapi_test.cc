@@ -6,11 +6,11 @@
 #include <set>
 
 #include "serve/grammar/schema_validator.h"
+#include "serve/protocol/anthropic_request.h"
 #include "serve/protocol/chat_request.h"
-#include "serve/protocol/completion_request.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/items_request.h"
-#include "serve/protocol/messages_request.h"
+#include "serve/protocol/responses_api_request.h"
+#include "serve/protocol/text_completion_request.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -61,10 +61,10 @@ Names asked_by(Read read) {
 
 TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
   EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
-  EXPECT_EQ(asked_by(read_completion_request), properties_of("CompletionRequest"));
-  EXPECT_EQ(asked_by(read_items_request), properties_of("ResponseRequest"));
-  EXPECT_EQ(asked_by(read_messages_request), properties_of("MessagesRequest"));
-  EXPECT_EQ(asked_by(read_messages_prompt), properties_of("CountTokensRequest"));
+  EXPECT_EQ(asked_by(read_text_completion_request), properties_of("CompletionRequest"));
+  EXPECT_EQ(asked_by(read_responses_api_request), properties_of("ResponseRequest"));
+  EXPECT_EQ(asked_by(read_anthropic_request), properties_of("MessagesRequest"));
+  EXPECT_EQ(asked_by(read_anthropic_prompt), properties_of("CountTokensRequest"));
   Names prompt = asked_by([](FieldReader& fields) {
     (void)read_conversation(fields, read_tool_fields(fields, ToolSpelling::kNested));
   });
@@ -269,14 +269,14 @@ TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
   expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
-  expect_same_verdicts("ResponseRequest", {response_with_items()}, parse_items_request);
-  expect_same_verdicts("ResponseRequest", other_responses(), parse_items_request);
-  expect_same_verdicts("MessagesRequest", {messages_with_blocks()}, parse_messages_request);
-  expect_same_verdicts("MessagesRequest", other_messages(), parse_messages_request);
+  expect_same_verdicts("ResponseRequest", {response_with_items()}, parse_responses_api_request);
+  expect_same_verdicts("ResponseRequest", other_responses(), parse_responses_api_request);
+  expect_same_verdicts("MessagesRequest", {messages_with_blocks()}, parse_anthropic_request);
+  expect_same_verdicts("MessagesRequest", other_messages(), parse_anthropic_request);
   expect_same_verdicts("CompletionRequest",
                        {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
                         Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},
-                       parse_completion_request);
+                       parse_text_completion_request);
   const ServedFolder folder;
   const auto by = [&](auto answer) {
     return [&folder, answer](const std::string& body) { return answer(folder.model, body); };
@@ -284,10 +284,10 @@ TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("TokenizeRequest",
                        {Json::parse(R"({"prompt": "a"})"),
                         Json::parse(R"({"messages": [{"role": "user", "content": "x"}]})")},
-                       by(answer_tokenize));
+                       by(tokenize_response));
   expect_same_verdicts("DetokenizeRequest", {Json::parse(R"({"tokens": [1, 2]})")},
-                       by(answer_detokenize));
-  expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(answer_apply_template));
+                       by(detokenize_response));
+  expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
 }
 
 // Every key of `value` is described.
@@ -352,14 +352,14 @@ TEST(OpenApi, AnswersAreAsItDescribesThem) {
   Json blocks = messages_with_blocks();
   blocks.erase("tool_choice");
   expect_answer("MessagesAnswer",
-                exchange_by(prepare_messages, folder.model, blocks, {says(calls)}).body());
+                exchange_by(prepare_anthropic, folder.model, blocks, {says(calls)}).body());
   blocks["stream"] = true;
-  const auto streamed = exchange_by(prepare_messages, folder.model, blocks, {says(calls)});
+  const auto streamed = exchange_by(prepare_anthropic, folder.model, blocks, {says(calls)});
   EXPECT_GT(streamed.sink->events.size(), 10u);
   for (const std::string& event : streamed.sink->events)
     expect_answer("MessagesEvent", Json::parse(event.substr(event.find("data: ") + 6)));
-  expect_answer("MessagesError", Json::parse(message_error_json(queue_full("full", 1))));
-  expect_answer("Error", Json::parse(error_json(queue_full("full", 1))));
+  expect_answer("MessagesError", Json::parse(anthropic_error_json(queue_full("full", 1))));
+  expect_answer("Error", Json::parse(openai_error_json(queue_full("full", 1))));
   expect_answer("Models", Json::parse(models_json(ServedFolder().model)));
 }
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "serve/protocol/answer_parser.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/output_parser.h"
 #include "test_data.h"
 
 namespace neuronmm::serve {
@@ -30,7 +30,7 @@ Json chat_with_call(const std::string& arguments) {
 }
 
 std::string prompt_of(const ServedModel& model, const Json& body) {
-  const auto prompt = answer_apply_template(model, body.dump());
+  const auto prompt = apply_template_response(model, body.dump());
   return prompt.ok() ? Json::parse(*prompt)["prompt"].get<std::string>()
                      : "error: " + prompt.error().message;
 }
@@ -51,12 +51,12 @@ void expect_round_trip(const ServedModel& model, const std::string& turn, const 
   ASSERT_NE(begin, std::string::npos) << prompt;
   const size_t from = begin + turn.size();
   const std::string said = prompt.substr(from, prompt.find(end, from) - from);
-  AnswerParser parser(model.tool_chats.thinks ? Thinking::kMay : Thinking::kNone,
+  OutputParser parser(model.tool_chats.thinks ? Thinking::kOptional : Thinking::kNone,
                       make_tool_call_parser(model.tool_chats.tools, read_tools()));
-  std::vector<AnswerDelta> told = parser.push(said);
-  for (const AnswerDelta& delta : parser.finish()) told.push_back(delta);
+  std::vector<OutputDelta> told = parser.push(said);
+  for (const OutputDelta& delta : parser.finish()) told.push_back(delta);
   ASSERT_EQ(told.size(), 2u) << said;
-  EXPECT_EQ(told[0], (AnswerDelta{AnswerDelta::Kind::kCall, "get_weather", 0}));
+  EXPECT_EQ(told[0], (OutputDelta{OutputDelta::Kind::kCall, "get_weather", 0}));
   EXPECT_EQ(Json::parse(told[1].text), Json::parse(arguments)) << said;
   EXPECT_TRUE(parser.has_calls());
 }

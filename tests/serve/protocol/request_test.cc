@@ -19,25 +19,26 @@ ChatRequest chat(const Json& body) {
   return request.ok() ? *std::move(request) : ChatRequest();
 }
 
-CompletionRequest completion(const Json& body) {
-  auto request = parse_completion_request(body.dump());
+TextCompletionRequest completion(const Json& body) {
+  auto request = parse_text_completion_request(body.dump());
   EXPECT_TRUE(request.ok()) << request.error().message;
-  return request.ok() ? *std::move(request) : CompletionRequest();
+  return request.ok() ? *std::move(request) : TextCompletionRequest();
 }
 
 TEST(ChatRequests, HaveOpenAIsDefaults) {
   const ChatRequest request = chat(chat_body());
-  EXPECT_EQ(request.answer.model, "");
-  EXPECT_EQ(request.answer.n, 1);
-  EXPECT_FALSE(request.answer.max_tokens || request.answer.temperature || request.answer.top_p ||
-               request.answer.seed || request.answer.logprobs);
-  EXPECT_FALSE(request.answer.stream || request.answer.include_usage || request.answer.echo);
-  EXPECT_TRUE(request.answer.skip_special_tokens && request.tools.parallel);
+  EXPECT_EQ(request.parameters.model, "");
+  EXPECT_EQ(request.parameters.n, 1);
+  EXPECT_FALSE(request.parameters.max_tokens || request.parameters.temperature ||
+               request.parameters.top_p || request.parameters.seed || request.parameters.logprobs);
+  EXPECT_FALSE(request.parameters.stream || request.parameters.include_usage ||
+               request.parameters.echo);
+  EXPECT_TRUE(request.parameters.skip_special_tokens && request.tools.parallel);
   EXPECT_EQ(request.tools.choice.kind, ToolChoice::Kind::kNone);
   EXPECT_TRUE(request.conversation.add_generation_prompt);
   EXPECT_TRUE(request.conversation.tools.is_null());
-  EXPECT_EQ(request.answer.response_format.kind, ResponseFormat::Kind::kText);
-  EXPECT_EQ(completion(completion_body()).answer.max_tokens, 16);
+  EXPECT_EQ(request.parameters.response_format.kind, ResponseFormat::Kind::kText);
+  EXPECT_EQ(completion(completion_body()).parameters.max_tokens, 16);
 }
 
 TEST(ChatRequests, ReadEveryField) {
@@ -55,33 +56,33 @@ TEST(ChatRequests, ReadEveryField) {
     "chat_template_kwargs": {"enable_thinking": false}, "reasoning_effort": "low",
     "documents": [{"title": "t"}], "wish": 1, "other": null})"));
   const ChatRequest request = chat(body);
-  const AnswerFields& answer = request.answer;
-  EXPECT_EQ(answer.model, "m");
-  EXPECT_EQ(answer.max_tokens, 6);
-  EXPECT_EQ(answer.temperature, 0.5);
-  EXPECT_EQ(answer.top_p, 0.9);
-  EXPECT_EQ(answer.top_k, 0);
-  EXPECT_EQ(answer.min_p, 0.1);
-  EXPECT_EQ(answer.repetition_penalty, 1.1);
-  EXPECT_EQ(answer.presence_penalty, -1.0);
-  EXPECT_EQ(answer.frequency_penalty, 2.0);
-  ASSERT_EQ(answer.logit_bias.size(), 2u);
-  EXPECT_EQ(answer.logit_bias[1].id, 7);
-  EXPECT_EQ(answer.logit_bias[1].bias, 1.5);
-  EXPECT_EQ(answer.n, 3);
-  EXPECT_EQ(answer.seed, ~uint64_t{0});
-  EXPECT_EQ(answer.stop, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(answer.stop_token_ids, (std::vector<TokenId>{3, 4}));
-  EXPECT_TRUE(answer.include_stop_str_in_output && answer.ignore_eos && answer.stream &&
-              answer.include_usage && answer.continuous_usage && answer.return_token_ids &&
-              answer.echo && !answer.skip_special_tokens);
-  EXPECT_EQ(answer.min_tokens, 2);
-  EXPECT_EQ(answer.logprobs, 4);
-  EXPECT_EQ(answer.cache_salt, "salt");
-  EXPECT_EQ(answer.priority, -3);
-  EXPECT_EQ(answer.response_format.kind, ResponseFormat::Kind::kJsonSchema);
-  EXPECT_EQ(answer.response_format.schema.dump(), R"({"z":1,"a":2})");
-  EXPECT_EQ(answer.unknown_fields, (std::vector<std::string>{"wish", "other"}));
+  const GenerationParameters& parameters = request.parameters;
+  EXPECT_EQ(parameters.model, "m");
+  EXPECT_EQ(parameters.max_tokens, 6);
+  EXPECT_EQ(parameters.temperature, 0.5);
+  EXPECT_EQ(parameters.top_p, 0.9);
+  EXPECT_EQ(parameters.top_k, 0);
+  EXPECT_EQ(parameters.min_p, 0.1);
+  EXPECT_EQ(parameters.repetition_penalty, 1.1);
+  EXPECT_EQ(parameters.presence_penalty, -1.0);
+  EXPECT_EQ(parameters.frequency_penalty, 2.0);
+  ASSERT_EQ(parameters.logit_bias.size(), 2u);
+  EXPECT_EQ(parameters.logit_bias[1].id, 7);
+  EXPECT_EQ(parameters.logit_bias[1].bias, 1.5);
+  EXPECT_EQ(parameters.n, 3);
+  EXPECT_EQ(parameters.seed, ~uint64_t{0});
+  EXPECT_EQ(parameters.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(parameters.stop_token_ids, (std::vector<TokenId>{3, 4}));
+  EXPECT_TRUE(parameters.include_stop_str_in_output && parameters.ignore_eos && parameters.stream &&
+              parameters.include_usage && parameters.continuous_usage &&
+              parameters.return_token_ids && parameters.echo && !parameters.skip_special_tokens);
+  EXPECT_EQ(parameters.min_tokens, 2);
+  EXPECT_EQ(parameters.logprobs, 4);
+  EXPECT_EQ(parameters.cache_salt, "salt");
+  EXPECT_EQ(parameters.priority, -3);
+  EXPECT_EQ(parameters.response_format.kind, ResponseFormat::Kind::kJsonSchema);
+  EXPECT_EQ(parameters.response_format.schema.dump(), R"({"z":1,"a":2})");
+  EXPECT_EQ(parameters.unknown_fields, (std::vector<std::string>{"wish", "other"}));
   EXPECT_FALSE(request.conversation.add_generation_prompt);
   EXPECT_EQ(request.conversation.continue_field, "content");
   EXPECT_EQ(request.conversation.documents.size(), 1u);
@@ -194,20 +195,20 @@ TEST(ChatRequests, ReadWhichToolsAreAllowed) {
 TEST(Requests, MayAskForAsManyTokensAsThereIsRoomForOrNone) {
   Json body = chat_body();
   body["max_tokens"] = -1;
-  EXPECT_FALSE(chat(body).answer.max_tokens);
+  EXPECT_FALSE(chat(body).parameters.max_tokens);
   body["max_tokens"] = 0;
-  EXPECT_EQ(chat(body).answer.max_tokens, 0);
+  EXPECT_EQ(chat(body).parameters.max_tokens, 0);
   body = completion_body();
   body["max_tokens"] = -1;
-  EXPECT_FALSE(completion(body).answer.max_tokens);
+  EXPECT_FALSE(completion(body).parameters.max_tokens);
 }
 
 TEST(Requests, LeaveOutWhatChangesNothing) {
   Json body = completion_body();
   body.update({{"suffix", ""}, {"stop", {"a", ""}}, {"stream_options", {{"include_usage", true}}}});
-  EXPECT_EQ(completion(body).answer.stop, std::vector<std::string>{"a"});
+  EXPECT_EQ(completion(body).parameters.stop, std::vector<std::string>{"a"});
   body["stop"] = "";
-  EXPECT_TRUE(completion(body).answer.stop.empty());
+  EXPECT_TRUE(completion(body).parameters.stop.empty());
 }
 
 TEST(CompletionRequests, TakeFourFormsOfPrompts) {
@@ -269,7 +270,7 @@ TEST(Requests, TakeNullForTheDefault) {
       if (is_chat)
         EXPECT_TRUE(parse_chat_request(body.dump()).ok()) << field;
       else
-        EXPECT_TRUE(parse_completion_request(body.dump()).ok()) << field;
+        EXPECT_TRUE(parse_text_completion_request(body.dump()).ok()) << field;
     }
   }
 }
@@ -414,7 +415,7 @@ ApiError error_of(const Json& body, bool is_chat) {
     const auto request = parse_chat_request(body.dump());
     return request.ok() ? ApiError{.message = "none"} : request.error();
   }
-  const auto request = parse_completion_request(body.dump());
+  const auto request = parse_text_completion_request(body.dump());
   return request.ok() ? ApiError{.message = "none"} : request.error();
 }
 

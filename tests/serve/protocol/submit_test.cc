@@ -10,34 +10,35 @@
 namespace neuronmm::serve {
 namespace {
 
-struct Engine {
-  EngineCalls calls() {
-    return {[this](Request request, std::shared_ptr<Listener> listener) {
-              requests.push_back(std::move(request));
-              listeners.push_back(std::move(listener));
-              if (requests.size() > room) return Admission{0, Refusal::kQueueFull, "full"};
-              return Admission{requests.size(), {}, ""};
-            },
-            [this](RequestId id) { cancelled.push_back(id); }};
+// An engine that keeps what it is given and refuses more than `room` requests.
+struct FakeEngine : EngineInterface {
+  Admission submit(Request request, std::shared_ptr<Listener> listener) override {
+    requests.push_back(std::move(request));
+    listeners.push_back(std::move(listener));
+    if (requests.size() > room) return {0, Refusal::kQueueFull, "full"};
+    return {requests.size(), {}, ""};
   }
+  void cancel(RequestId id) override { cancelled.push_back(id); }
+
   size_t room = 10;
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Listener>> listeners;
   std::vector<RequestId> cancelled;
 };
 
-PreparedAnswer prepare(const ServedModel& model, const std::shared_ptr<FakeSink>& sink,
-                       const Json& body) {
-  auto prepared = prepare_completion(model, body.dump(), {sink, 1, [] { return uint64_t{3}; }});
+PreparedGeneration prepare(const ServedModel& model, const std::shared_ptr<FakeSink>& sink,
+                           const Json& body) {
+  auto prepared =
+      prepare_text_completion(model, body.dump(), {sink, 1, [] { return uint64_t{3}; }});
   if (!prepared.ok()) throw std::runtime_error(prepared.error().message);
   return std::move(prepared).value();
 }
 
 TEST(Submit, GivesTheIdsOfAllPrompts) {
   const ServedFolder folder;
-  Engine engine;
+  FakeEngine engine;
   const auto sink = std::make_shared<FakeSink>();
-  const auto ids = submit(prepare(folder.model, sink, {{"prompt", {"a", "b"}}}), engine.calls(), 1);
+  const auto ids = submit(prepare(folder.model, sink, {{"prompt", {"a", "b"}}}), engine, 1);
   ASSERT_TRUE(ids.ok());
   EXPECT_EQ(*ids, (std::vector<RequestId>{1, 2}));
   for (size_t i : {0, 1}) play(engine.requests[i], *engine.listeners[i], {says("x")});
@@ -46,11 +47,10 @@ TEST(Submit, GivesTheIdsOfAllPrompts) {
 
 TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
   const ServedFolder folder;
-  Engine engine;
+  FakeEngine engine;
   engine.room = 1;
   const auto sink = std::make_shared<FakeSink>();
-  const auto ids =
-      submit(prepare(folder.model, sink, {{"prompt", {"a", "b", "c"}}}), engine.calls(), 4);
+  const auto ids = submit(prepare(folder.model, sink, {{"prompt", {"a", "b", "c"}}}), engine, 4);
   ASSERT_FALSE(ids.ok());
   EXPECT_EQ(ids.error().status, 429);
   EXPECT_EQ(ids.error().retry_after_s, 4);
@@ -68,7 +68,7 @@ TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
 TEST(Submit, TellsNothingAfterTheResponseIsClosed) {
   const ServedFolder folder;
   const auto sink = std::make_shared<FakeSink>();
-  PreparedAnswer answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
+  PreparedGeneration answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
   std::atomic<int> told = 0;
   std::thread engine([&] {
     while (answer.listeners[0]->on_token(0, {'x', {}})) ++told;

@@ -13,6 +13,9 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+from load_completions import events  # noqa: E402
+
 PROGRAM = os.environ.get("NEURONMM", str(ROOT / "build/release/neuronmm"))
 MODEL = str(ROOT / "models/demo")
 
@@ -200,5 +203,5 @@ def post(path, body, extra=""):
 
 
 def events_of(body):
-    """The data of each event of a whole stream."""
-    return [line[6:] for line in body.decode().split("\n") if line.startswith("data: ")]
+    """Returns the data of each event of a whole stream; ValueError where the stream is not whole."""
+    return list(events(body.splitlines(keepends=True)))

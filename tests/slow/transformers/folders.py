@@ -20,6 +20,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from partly_dense import make_up_dense  # noqa: E402
+
 PROGRAM, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 DEMO = pathlib.Path("models/demo")
 NEW_TOKENS = 12
@@ -55,7 +58,7 @@ TEXT = ["compress", "--method", "whitened", "--block", "8", "--ratio", "0.3", "-
         DEMO / "calibration.txt", "--calibration-tokens", "1024", "--form"]  # fmt: skip
 FORMS = {
     "low": [*SVD, "--ratio", "0.3"],
-    "part": [*SVD, "--ratio", "0.2", "--only", "gate,down"],
+    "part": [*SVD, "--ratio", "0.2"],  # up is made dense again
     "low8": [*SVD, "--ratio", "0.3", "--weights", "int8"],
     "mixed": [*TEXT, "mixed", "--allocate", "predicted"],
     "mixed8": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int8"],
@@ -89,6 +92,8 @@ def make(form, source):
     out = source.with_name(f"{source.name}_{form}")
     command, *flags = (FORMS | MORE_FORMS)[form]
     neuronmm(command, source, "-o", out, "--force", *flags)
+    if form == "part":
+        make_up_dense(out, source)
     return out
 
 

@@ -1,0 +1,57 @@
+#include "removed_options.h"
+
+#include <fmt/format.h>
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr std::string_view kStatistics =
+    "--statistics DIR, which reads what the folder holds and with --calibration TEXT adds what it "
+    "lacks";
+
+constexpr RemovedOption kRemovedOptions[] = {
+    {"compress", "--error-aware", "", "--form auto, which loses less"},
+    {"compress", "--method", "error-aware",
+     "--method two-sided, or --method whitened if --form uv is needed"},
+    {"compress", "--align", "", "--block N, of which sizes are the nearest multiples"},
+    {"compress", "--only", "",
+     "--allocate measured, which keeps those matrices dense that matter most"},
+    {"compress", "--allocate", "sensitivity", "--form uv --allocate measured"},
+    {"compress", "--gram", "", "--statistics DIR"},
+    {"compress", "--save-gram", "", kStatistics},
+    {"compress", "--save-statistics", "", kStatistics},
+    {"quantize", "--save-statistics", "", kStatistics},
+};
+
+std::string name_of(const RemovedOption& removed) {
+  return removed.value.empty() ? std::string(removed.option)
+                               : fmt::format("{} {}", removed.option, removed.value);
+}
+
+// Whether the argument at `index` gives the removed option, with the removed value if there is one.
+bool gives(const RemovedOption& removed, const std::vector<std::string>& arguments, size_t index) {
+  const std::string_view argument = arguments[index];
+  if (!argument.starts_with(removed.option)) return false;
+  const std::string_view rest = argument.substr(removed.option.size());
+  if (!rest.empty() && !rest.starts_with('=')) return false;
+  if (removed.value.empty()) return true;
+  if (!rest.empty()) return rest.substr(1) == removed.value;
+  return index + 1 < arguments.size() && arguments[index + 1] == removed.value;
+}
+
+}  // namespace
+
+std::span<const RemovedOption> removed_options() { return kRemovedOptions; }
+
+std::optional<std::string> removed_option_message(std::string_view command,
+                                                  const std::vector<std::string>& arguments) {
+  for (size_t index = 0; index < arguments.size(); ++index) {
+    for (const RemovedOption& removed : kRemovedOptions) {
+      if (removed.command != command || !gives(removed, arguments, index)) continue;
+      return fmt::format("{} was removed; use {}", name_of(removed), removed.instead);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,100 @@
+#include "compress/compressed_folder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "compress/model_writer.h"
+#include "compress/transformers_code.h"
+#include "io/model_files.h"
+#include "io/quantization.h"
+#include "io/text_file.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+io::CompressionRecord record_of(const CompressedModel& model) {
+  const CompressRequest& request = model.request;
+  io::CompressionRecord record = {.method = std::string(method_name(request.method)),
+                                  .ratio = request.rule.ratio,
+                                  .block = request.rule.block,
+                                  .ranks = model.plan.ranks(),
+                                  .allocate = std::string(allocate_name(request.allocate)),
+                                  .form = std::string(form_name(model.plan.form))};
+  if (model.calibration != nullptr) record.calibration = model.calibration->sources;
+  if (model.form) record.form_choice = form_choice_text(*model.form);
+  if (model.sizes && !model.sizes->taken()) {
+    record.allocate = allocate_name(Allocate::kPredicted);
+  }
+  return record;
+}
+
+// A narrower dense model has nothing that other programs do not know: only its config says so.
+bool is_plain_dense(const CompressedModel& model) {
+  return model.plan.form == Form::kNeurons &&
+         (model.request.pad || model.request.allocate == Allocate::kUniform);
+}
+
+// config_text was parsed before; other keys and their order stay.
+std::string with_intermediate_size(const std::string& config_text, int64_t size) {
+  auto config = nlohmann::ordered_json::parse(config_text);
+  config["intermediate_size"] = size;
+  return config.dump(2) + "\n";
+}
+
+// Without what it says of rounding.
+Result<std::string> config_text(const CompressedModel& model, const fs::path& original) {
+  NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
+  io::CompressionRecord made = record_of(model);
+  if (is_plain_dense(model)) {
+    const int64_t neurons = model.plan.shapes.at(0).neurons;
+    if (neurons > 0) config = with_intermediate_size(config, neurons);
+    made.ranks.assign(made.ranks.size(), {});
+  }
+  return io::with_compression_record(config, made, original.string());
+}
+
+}  // namespace
+
+Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,
+                              Progress& progress) {
+  const CompressRequest& request = model.request;
+  const fs::path original = request.model / "config.json";
+  NMM_ASSIGN(std::string config, config_text(model, original));
+  NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
+  const auto quantization = quantization_of(request.weights, written);
+  NMM_TRY(write_model({.checkpoint = model.checkpoint,
+                       .config = model.config,
+                       .matrices = model.plan.matrices,
+                       .work = output.work(),
+                       .whole_mlps = narrows_mlps(request)},
+                      quantization, output.staging(), progress));
+  if (quantization) {
+    NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
+  }
+  if (is_plain_dense(model) && !quantization) {
+    NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+  } else {
+    NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
+  }
+  NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
+  for (const std::string& note : left_out) progress.print(note);
+  return {};
+}
+
+Status write_compressed_card(const CompressedModel& model, const std::optional<MeasuredLoss>& loss,
+                             const io::FolderWriter& output) {
+  const CompressRequest& request = model.request;
+  const std::string_view form = form_name(model.plan.form);
+  ModelCard card = model_card(output.out(), request.model, fmt::format(", {}", form_text(form)));
+  card.plain = is_plain_dense(model) && !request.weights;
+  card.tags = {std::string(form_tag(form))};
+  if (request.weights) card.tags.push_back(bits_tag(request.weights->linear));
+  card.facts = compression_facts(record_of(model), model.config, weights_text(request.weights));
+  card.facts.emplace_back("calibration",
+                          model.calibration != nullptr ? model.calibration->text : "none");
+  card.facts.emplace_back("measured against the dense model", loss_text(loss));
+  return io::write_text_file(output.staging() / "README.md", model_card_text(card));
+}
+
+}  // namespace neuronmm::compress

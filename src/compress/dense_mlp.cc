@@ -1,0 +1,17 @@
+#include "compress/dense_mlp.h"
+
+#include <utility>
+
+namespace neuronmm::compress {
+
+Result<DenseMlp> DenseMlp::read(const ops::MlpWeight& mlp) {
+  DenseMlp dense{to_double_matrix(mlp.gate.w_t), to_double_matrix(mlp.up.w_t),
+                 to_double_matrix(mlp.down.w_t)};
+  for (const auto& [name, weight] : {std::pair("gate", &dense.gate_t), std::pair("up", &dense.up_t),
+                                     std::pair("down", &dense.down_t)}) {
+    if (!weight->all_finite()) return fail("{}: the weight holds NaN or infinity", name);
+  }
+  return dense;
+}
+
+}  // namespace neuronmm::compress

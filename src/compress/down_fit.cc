@@ -1,0 +1,128 @@
+#include "compress/down_fit.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "compress/layerwise_pass.h"
+#include "compress/narrow_weights.h"
+#include "compress/neurons_visit.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDownFit = "shapes";
+
+// λ of the fit of down, as a share of the median diagonal element of ĥ's Gram matrix. Assumed. The
+// median is taken because one massive activation can be 99 % of the trace.
+constexpr double kDownRidge = 1e-3;
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+// W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ.
+Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gram,
+                              const DoubleMatrix& cross) {
+  const double middle = median(diagonal(gram));
+  DoubleMatrix ridged = gram;
+  for (int64_t j = 0; j < ridged.columns(); ++j) {
+    ridged(j, j) += middle > 0.0 ? kDownRidge * middle : 1.0;
+  }
+  const DoubleMatrix missing =
+      difference(cross, multiply(start, Transpose::kNo, gram, Transpose::kNo));
+  NMM_ASSIGN(const DoubleMatrix change_t, solve_positive(std::move(ridged), transposed(missing)));
+  DoubleMatrix down_t = transposed(change_t);
+  add(start, down_t);
+  return down_t;
+}
+
+class DownFitRun {
+ public:
+  DownFitRun(const CompressionInputs& inputs, const DownFit& settings, const fs::path& work)
+      : inputs_(inputs), config_(inputs.config), settings_(settings), work_(work) {}
+
+  Status run() {
+    NMM_ASSIGN(LayerwisePass pass, open());
+    while (!pass.done()) {
+      const Status done = run_layer(pass);
+      if (!done.ok()) return done;
+      NMM_TRY(pass.next_layer());
+    }
+    return {};
+  }
+
+ private:
+  // The saved state counts only if all layers behind it are still there.
+  Result<LayerwisePass> open() {
+    const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
+    const LayerwisePass::Settings settings = {
+        .name = kDownFit, .label = "fitting", .sums = {{inner, inner}, {hidden, inner}}};
+    NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_, work_, settings));
+    bool stands = true;
+    for (int64_t layer = 0; layer < pass.layer(); ++layer) {
+      stands = stands && settings_.is_saved(layer);
+    }
+    if (stands) return pass;
+    std::error_code ignored;
+    fs::remove(LayerwisePass::state_path(work_, kDownFit), ignored);
+    return LayerwisePass::open(inputs_, work_, settings);
+  }
+
+  Status run_layer(LayerwisePass& pass) {
+    const int64_t layer = pass.layer();
+    NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
+    NMM_ASSIGN(KnownMlp known, settings_.know(layer));
+    NMM_ASSIGN(const auto order, settings_.order(layer));
+    const io::MlpShape& shape = settings_.shapes[static_cast<size_t>(layer)];
+    NMM_ASSIGN(KeptNeurons kept,
+               keep_neurons(std::move(known.mlp), std::move(known.statistics.neurons), known.metric,
+                            order, shape));
+    stored_ = stored_format(settings_.weights, weights.mlp.gate.w_t.dtype);
+    NarrowMlp narrow;
+    NMM_TRY(narrow_inputs(kept, known.statistics.in, shape, stored_, narrow));
+    NMM_TRY(fit_outputs(pass, weights, kept, known.metric, shape, narrow));
+    return settings_.save(layer, narrow);
+  }
+
+  // Adds down to `narrow`, which has gate and up.
+  Status fit_outputs(LayerwisePass& pass, const model::LayerWeights& weights,
+                     const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
+                     NarrowMlp& narrow) {
+    const NarrowWeights held(settings_.as_factors ? with_factors(narrow, stored_) : narrow,
+                             stored_);
+    const ops::MlpWeight gate_and_up{held.linear("gate"), held.linear("up"), weights.mlp.down, {}};
+    NMM_TRY(pass.visit(neurons_visit(pass.layer(), gate_and_up, weights.mlp)));
+    const int64_t count = kept.mlp.down_t.columns();
+    DoubleMatrix gram = pass.sum(kNeuronGram).first_block(count);
+    mirror_lower_triangle(gram);
+    const DoubleMatrix cross = pass.sum(kTargetCross).first_columns(count);
+    if (!gram.all_finite() || !cross.all_finite()) {
+      return fail("{}: layer {} makes NaN or infinity of the calibration text",
+                  inputs_.checkpoint.folder().string(), pass.layer());
+    }
+    // With the dense model's inputs as they were, W₀ is the optimum already.
+    DoubleMatrix down_t = kept.mlp.down_t;
+    if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
+      NMM_ASSIGN(down_t, fit_down(kept.mlp.down_t, gram, cross));
+    }
+    return narrow_down(std::move(down_t), gram, metric, shape, stored_, narrow);
+  }
+
+  const CompressionInputs& inputs_;
+  const io::ModelConfig& config_;
+  const DownFit& settings_;
+  const fs::path& work_;
+  StoredFormat stored_ = DType::kF32;
+};
+
+}  // namespace
+
+Status fit_downs(const CompressionInputs& inputs, const DownFit& settings, const fs::path& work) {
+  return DownFitRun(inputs, settings, work).run();
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,36 @@
+#pragma once
+// The factors of one matrix in a checked file of the work folder, where they wait until the model
+// is written: an interrupted run that goes on need not compute them again.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "compress/factorize.h"
+#include "compress/plan.h"
+#include "io/safetensors.h"
+
+namespace neuronmm::compress {
+
+struct MatrixReport {
+  int64_t layer = 0;
+  MlpMatrix matrix = MlpMatrix::kGate;
+  int64_t rank = 0;
+  double kept_share = 1.0;
+  double energy_lost = 0.0;
+};
+using OnMatrix = std::function<void(const MatrixReport&)>;
+
+// Returns nothing unless a whole file of this plan's matrix lies in `work`.
+std::optional<MatrixReport> finished_factors(const std::filesystem::path& work,
+                                             const MatrixPlan& plan, DType dtype);
+// Writes the factors in staged_dtype(stored). Refuses values beyond the range of that dtype.
+Result<MatrixReport> save_factors(const std::filesystem::path& work, const MatrixPlan& plan,
+                                  const Factors& factors, const StoredFormat& stored);
+// Tensors "u_t" [r, K], "v_t" [N, r] and "singular_values", F64, all of them.
+Result<io::SafetensorsFile> open_factors(const std::filesystem::path& work, int64_t layer,
+                                         MlpMatrix matrix);
+
+}  // namespace neuronmm::compress

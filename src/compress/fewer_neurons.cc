@@ -1,0 +1,48 @@
+#include "compress/fewer_neurons.h"
+
+#include <numeric>
+
+namespace neuronmm::compress {
+namespace {
+
+// Of the mean diagonal of the neurons' Gram matrix: enough for a Cholesky factor in fp64 where
+// neurons are silent or alike. Measured on SmolLM2, a fifth of the neurons gone, four windows: KL
+// .358 on WikiText-2 and .395 on C4; a thousand times as much, of the median, .354 and .395. The
+// mean is at most 5 times the median but in layers 11, 28 and 29 (145, 9 and 19 times).
+constexpr double kNeuronRidge = 1e-6;
+
+std::vector<int32_t> others_than(const std::vector<int32_t>& kept, int64_t count) {
+  std::vector<bool> is_kept(static_cast<size_t>(count));
+  for (const int32_t i : kept) is_kept[static_cast<size_t>(i)] = true;
+  std::vector<int32_t> others;
+  for (int32_t i = 0; i < count; ++i) {
+    if (!is_kept[static_cast<size_t>(i)]) others.push_back(i);
+  }
+  return others;
+}
+
+}  // namespace
+
+double neuron_ridge(const DoubleMatrix& gram) {
+  const std::vector<double> values = diagonal(gram);
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return mean > 0.0 ? kNeuronRidge * mean : 1.0;
+}
+
+// With C in blocks of kept and other neurons the answer is W_k + W_o·C_ok·C_kk⁻¹: what is kept
+// stays as it is, and only what the others did is solved for.
+Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
+                                           const std::vector<int32_t>& kept) {
+  const std::vector<int32_t> others = others_than(kept, down_t.columns());
+  DoubleMatrix gram = neurons.at(kept, kept);
+  add_to_diagonal(neuron_ridge(neurons), gram);
+  NMM_ASSIGN(const DoubleMatrix change,
+             solve_positive(std::move(gram), multiply(neurons.at(kept, others), Transpose::kNo,
+                                                      down_t.columns_at(others), Transpose::kYes)));
+  DoubleMatrix down = transposed(change);
+  add(down_t.columns_at(kept), down);
+  return down;
+}
+
+}  // namespace neuronmm::compress

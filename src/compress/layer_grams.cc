@@ -1,0 +1,137 @@
+#include "compress/layer_grams.h"
+
+#include <system_error>
+
+#include "compress/layerwise_pass.h"
+#include "compress/mlp_statistics.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kInName = "in", *kOutName = "out";
+
+const LayerwisePass::Settings kCalibrationPass = {.name = "calibration", .label = "calibrating"};
+
+// Σ x xᵀ and Σ y yᵀ of a layer.
+class GramVisit : public SequenceVisit {
+ public:
+  GramVisit(const VisitContext& context, const model::LayerWeights& weights)
+      : context_(context), layer_(context.config, 0, weights, context.backend) {}
+
+  void visit(const SequenceState& state) override {
+    const MutableMatrixView hidden = state.hidden;
+    const ops::SequenceRows rows = {&context_.cache, hidden.rows};
+    Observer observer(state.sums);
+    layer_.forward(hidden, context_.rotary, std::span(&rows, 1), &observer);
+  }
+
+ private:
+  class Observer : public model::MlpObserver {
+   public:
+    explicit Observer(std::span<DoubleMatrix> sums) : sums_(sums) {}
+    void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView output) override {
+      add_gram(input, sums_[0]);
+      add_gram(output, sums_[1]);
+    }
+
+   private:
+    std::span<DoubleMatrix> sums_;
+  };
+
+  VisitContext context_;
+  model::DecoderLayer layer_;
+};
+
+fs::path layer_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("gram-{:05}.safetensors", layer);
+}
+
+std::span<const std::byte> bytes_of(const DoubleMatrix& matrix) {
+  return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size())));
+}
+
+Status write_layer(const fs::path& path, const LayerGrams& grams) {
+  const Shape shape = {grams.in.rows(), grams.in.columns()};
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create_checked(
+                 path, {{kInName, DType::kF64, shape}, {kOutName, DType::kF64, shape}}, {}));
+  NMM_TRY(writer.append(bytes_of(grams.in)));
+  NMM_TRY(writer.append(bytes_of(grams.out)));
+  return writer.finish();
+}
+
+Result<LayerGrams> read_layer(const fs::path& path, int64_t hidden) {
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  LayerGrams grams{DoubleMatrix(hidden, hidden), DoubleMatrix(hidden, hidden)};
+  for (const auto& [name, gram] :
+       {std::pair(kInName, &grams.in), std::pair(kOutName, &grams.out)}) {
+    const auto found = file.tensors().find(name);
+    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
+        found->second.shape != Shape{hidden, hidden}) {
+      return fail("{}: expected tensor {} F64 {}", path.string(), name,
+                  shape_string({hidden, hidden}));
+    }
+    to_doubles(found->second, 0, gram->size(), gram->data());
+  }
+  return grams;
+}
+
+// The state goes when the last layer is written, so that its absence and all files together mean
+// that nothing is left to do.
+bool all_done(const io::ModelConfig& config, const fs::path& work) {
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!io::SafetensorsFile::open_checked(layer_path(work, layer)).ok()) return false;
+  }
+  std::error_code ignored;
+  return !fs::exists(LayerwisePass::state_path(work, kCalibrationPass.name), ignored);
+}
+
+// Layer by layer over all of the text: one layer's weights are in memory at a time.
+Status run_pass(const CompressionInputs& inputs, const fs::path& work) {
+  NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, kCalibrationPass));
+  while (!pass.done()) {
+    NMM_TRY(pass.visit({.kind = VisitKind::kGrams, .layer = pass.layer()}));
+    const LayerGrams grams{symmetric(pass.sum(0)), symmetric(pass.sum(1))};
+    if (!grams.in.all_finite() || !grams.out.all_finite()) {
+      return fail("{}: the MLP of layer {} makes NaN or infinity of the calibration text",
+                  inputs.checkpoint.folder().string(), pass.layer());
+    }
+    NMM_TRY(write_layer(layer_path(work, pass.layer()), grams));
+    NMM_TRY(pass.next_layer());
+  }
+  return {};
+}
+
+}  // namespace
+
+VisitResult make_gram_visit(const VisitContext& context, const LayerVisit& visit) {
+  NMM_ASSIGN(const auto weights,
+             model::layer_weights(context.checkpoint, context.config, visit.layer));
+  return VisitResult(std::make_unique<GramVisit>(context, weights));
+}
+
+Result<GramSource> gather_layer_grams(const CompressionInputs& inputs, const fs::path& work) {
+  if (!all_done(inputs.config, work)) NMM_TRY(run_pass(inputs, work));
+  return GramSource([work, hidden = inputs.config.hidden_size](int64_t layer) {
+    return read_layer(layer_path(work, layer), hidden);
+  });
+}
+
+GramSource layer_grams_of_statistics(const fs::path& statistics, const io::Checkpoint& checkpoint,
+                                     const io::ModelConfig& config) {
+  return [statistics, &checkpoint, &config](int64_t layer) -> Result<LayerGrams> {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
+    const DoubleMatrix down_t = to_double_matrix(weights.mlp.down.w_t);
+    NMM_ASSIGN(MlpStatistics known, read_statistics(statistics, layer, config));
+    const DoubleMatrix product = multiply(down_t, Transpose::kNo, known.neurons, Transpose::kNo);
+    return LayerGrams{std::move(known.in),
+                      multiply(product, Transpose::kNo, down_t, Transpose::kYes)};
+  };
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,102 @@
+#include "compress/layer_tasks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "base/threads.h"
+#include "compress/neuron_order.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// Memory that layers processed in parallel may use together, in bytes. Assumed.
+constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
+
+// Side by side, each on one thread, where most threads get a layer that way: small matrices gain
+// little from several threads. Else one after the other, each on all threads.
+int64_t layers_at_once(const io::ModelConfig& config) {
+  // fp64: some matrices as large as the neurons' Gram matrix (neuron_order.h), and the weights with
+  // as much again of products.
+  const int64_t inner = config.intermediate_size, squares = inner > kMostOneByOne ? 3 : 6;
+  const int64_t bytes = 8 * (squares * inner * inner + 6 * inner * config.hidden_size);
+  const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes, 1);
+  return 2 * fit > num_threads() ? std::min<int64_t>(fit, num_threads()) : 1;
+}
+
+}  // namespace
+
+Status LayerTasks::run(const std::string& label, const std::function<Status(int64_t)>& task) {
+  const int64_t layers = inputs_.config.num_hidden_layers;
+  inputs_.progress.start(label, layers);
+  const int64_t at_once = this->at_once();
+  const auto work = [&](int64_t) {
+    for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
+      if (stopping()) return;
+      finish(layer, task(layer));
+      inputs_.checkpoint.release_pages();
+    }
+  };
+  if (at_once == 1) {
+    work(0);
+  } else {
+    run_on_threads(at_once, work);
+  }
+  inputs_.progress.finish();
+  if (error_) return *std::move(error_);
+  return interrupted() ? Status(stopped()) : Status();
+}
+
+Status LayerTasks::run_with_others(
+    const std::string& label, const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
+    const RunJob& run, const std::function<Status(int64_t, MessageReader&)>& take) {
+  const int64_t layers = inputs_.config.num_hidden_layers;
+  const auto round = static_cast<size_t>(at_once() * inputs_.others->processes());
+  inputs_.progress.start(label, layers);
+  std::vector<LayerJob> jobs;
+  const auto take_one = [&](int64_t layer, MessageReader& result) {
+    finish(layer, take(layer, result));
+    return error_ ? Status(*error_) : Status();
+  };
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    NMM_ASSIGN(auto next, job(layer));
+    if (next) {
+      jobs.push_back(*std::move(next));
+    } else {
+      finish(layer, {});
+    }
+    if (jobs.size() < round && (jobs.empty() || layer + 1 < layers)) continue;
+    if (interrupted()) return stopped();
+    NMM_TRY(inputs_.others->run_jobs({inputs_.checkpoint, inputs_.config}, run, jobs, at_once(),
+                                     take_one));
+    jobs.clear();
+    inputs_.checkpoint.release_pages();
+  }
+  inputs_.progress.finish();
+  return {};
+}
+
+int64_t LayerTasks::at_once() const {
+  return std::min(inputs_.config.num_hidden_layers, layers_at_once(inputs_.config));
+}
+
+Error LayerTasks::stopped() const {
+  return interrupted_error(
+      fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
+                  inputs_.config.num_hidden_layers, work_.parent_path().string()));
+}
+
+bool LayerTasks::stopping() const { return stopping_ || interrupted(); }
+
+void LayerTasks::finish(int64_t layer, const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (status.ok()) return inputs_.progress.update(++done_, fmt::format("layer {}", layer));
+  if (!error_) {
+    error_ = fail("{}: layer {}: {}", inputs_.checkpoint.folder().string(), layer,
+                  status.error().message);
+  }
+  stopping_ = true;
+}
+
+}  // namespace neuronmm::compress

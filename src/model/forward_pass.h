@@ -1,0 +1,45 @@
+#pragma once
+// The input and the result of one forward pass of a Transformer.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+#include "ops/kv_cache.h"
+#include "ops/log_sum.h"
+#include "ops/wanted_logits.h"
+#include "text/token_id.h"
+
+namespace neuronmm::model {
+
+using text::TokenId;
+
+// The tokens of a sequence after which logits are wanted: none, the last one, or all.
+enum class Logits { kNone, kLast, kAll };
+
+// The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
+// tokens before them.
+struct SequenceTokens {
+  std::span<const TokenId> tokens;
+  ops::KvCache* cache = nullptr;
+  Logits logits = Logits::kLast;
+  // The values that predict() must return of each row of logits. If empty, it returns all.
+  std::vector<ops::WantedLogits> wanted = {};
+};
+
+// The result of predict(): logits [rows, vocab_size]. Only values that nobody wanted may be missing (ops::kUnwantedLogit).
+struct Predictions {
+  Matrix logits;
+  std::vector<std::optional<ops::LogSum>> log_sums;  // as ops::Linear::apply_wanted returns them
+
+  std::span<const float> row(int64_t i) const {
+    return {logits.row(i), static_cast<size_t>(logits.columns())};
+  }
+  // Returns nothing if row i is complete, so that its log sum can be computed.
+  std::optional<ops::LogSum> log_sum(int64_t i) const {
+    return log_sums.empty() ? std::nullopt : log_sums[static_cast<size_t>(i)];
+  }
+};
+
+}  // namespace neuronmm::model

@@ -1,0 +1,125 @@
+#include "serve/http/generation_service.h"
+
+#include <chrono>
+#include <exception>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "serve/protocol/tokenizer_endpoints.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr int64_t kRetryAfterS = 1;
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t random_number() {
+  thread_local std::mt19937_64 random{(uint64_t{std::random_device{}()} << 32) ^
+                                      std::random_device{}()};
+  return random();
+}
+
+MetricSettings metric_settings(const ServiceParts& parts) {
+  return {.prefix = parts.metrics_prefix,
+          .model_name = parts.model.names.front(),
+          .context_tokens = parts.model.context_tokens,
+          .predicted = static_cast<bool>(parts.device_clock)};
+}
+
+}  // namespace
+
+GenerationService::GenerationService(ServiceParts parts)
+    : parts_(std::move(parts)),
+      metrics_(metric_settings(parts_)),
+      structured_output_compiler_(parts_.model) {}
+
+ApiResult<std::string> GenerationService::run_tokenizer_task(TokenizerTask task,
+                                                             std::string_view body) const {
+  switch (task) {
+    case TokenizerTask::kTokenize:
+      return tokenize_response(parts_.model, body);
+    case TokenizerTask::kDetokenize:
+      return detokenize_response(parts_.model, body);
+    case TokenizerTask::kCountTokens:
+      return count_tokens_response(parts_.model, body);
+    case TokenizerTask::kApplyTemplate:
+      break;
+  }
+  return apply_template_response(parts_.model, body);
+}
+
+ApiResult<PreparedGeneration> GenerationService::prepare(GenerationApi api, std::string_view body,
+                                                         std::shared_ptr<ResponseSink> sink) {
+  const GenerationContext context{std::move(sink), unix_seconds(), random_number};
+  const auto prepare_api = api == GenerationApi::kChatCompletions     ? prepare_chat_completion
+                           : api == GenerationApi::kResponses         ? prepare_responses_api
+                           : api == GenerationApi::kAnthropicMessages ? prepare_anthropic
+                                                                      : prepare_text_completion;
+  auto prepared = prepare_api(parts_.model, body, context);
+  if (!prepared.ok()) return prepared;
+  NMM_ASSIGN(auto constraint, structured_output_compiler_.compile(prepared->structured_output));
+  for (Request& request : prepared->requests) request.make_constraint = constraint.make;
+  prepared->schema_notes = std::move(constraint.notes);
+  return prepared;
+}
+
+ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api,
+                                                               std::string_view body,
+                                                               std::shared_ptr<ResponseSink> sink) {
+  NMM_ASSIGN(PreparedGeneration prepared, service_->prepare(api, body, std::move(sink)));
+  StartedGeneration begun{prepared.stream,
+                          api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
+                          prepared.unknown_fields, prepared.schema_notes, nullptr};
+  const ServiceParts& parts = service_->parts_;
+  if (parts.device_clock) begun.predicted = std::make_shared<PredictedTimes>();
+  const Measures measures{&service_->metrics_, parts.device_clock, begun.predicted};
+  for (size_t i = 0; i < prepared.listeners.size(); ++i)
+    prepared.listeners[i] = measured(prepared.listeners[i], prepared.requests[i], measures);
+  {
+    const std::lock_guard lock(mutex_);
+    if (abandoned_) return internal_error("the client has gone");
+    writer_ = prepared.writer;
+  }
+  Engine& engine = *parts.engine;
+  NMM_ASSIGN(std::vector<RequestId> ids, submit(std::move(prepared), engine, kRetryAfterS));
+  const std::lock_guard lock(mutex_);
+  if (abandoned_) {
+    for (const RequestId id : ids) engine.cancel(id);
+  }
+  ids_ = std::move(ids);
+  return begun;
+}
+
+ApiResult<StartedGeneration> RunningGeneration::begin(GenerationApi api, std::string_view body,
+                                                      std::shared_ptr<ResponseSink> sink) noexcept {
+  try {
+    return begin_or_throw(api, body, std::move(sink));
+  } catch (const std::bad_alloc&) {
+    abandon();
+    return internal_error("out of memory");
+  } catch (const std::exception& error) {
+    abandon();
+    return internal_error(error.what());
+  }
+}
+
+void RunningGeneration::abandon() {
+  std::shared_ptr<ResponseWriter> writer;
+  std::vector<RequestId> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    writer = writer_;
+    ids = ids_;
+  }
+  if (writer) writer->close();
+  for (const RequestId id : ids) service_->engine().cancel(id);
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,45 @@
+#include "serve/http/partial_request.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::string_view kLineEnd = "\r\n";
+
+}  // namespace
+
+std::string_view fault_in_partial_lines(std::string_view text) {
+  for (size_t at = text.find_first_of(kLineEnd); at < text.size();
+       at = text.find_first_of(kLineEnd, at)) {
+    if (text[at] == '\n') return "a line ends without a carriage return";
+    if (at + 1 == text.size()) break;
+    if (text[at + 1] != '\n') return "a carriage return without a line feed";
+    at += kLineEnd.size();
+    if (at < text.size() && (text[at] == ' ' || text[at] == '\t'))
+      return "a line that goes on with the next";
+  }
+  return {};
+}
+
+std::string_view fault_in_partial_head(std::string_view text, bool with_request_line) {
+  text = text.substr(0, text.find("\r\n\r\n"));
+  if (const std::string_view fault = fault_in_partial_lines(text); !fault.empty()) return fault;
+  if (!with_request_line) return {};
+  const std::string_view request_line = text.substr(0, text.find(kLineEnd));
+  const bool whole = request_line.size() < text.size();
+  const bool has_version =
+      request_line.ends_with(" HTTP/1.1") || request_line.ends_with(" HTTP/1.0");
+  return whole && !has_version ? "the request line does not end with its version" : "";
+}
+
+bool is_host(std::string_view value) {
+  return std::ranges::all_of(value, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-._~%!$&'()*+,;=:[]").find(static_cast<char>(c)) !=
+               std::string_view::npos;
+  });
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,124 @@
+#include "serve/http/structured_output_compiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/grammar/matcher.h"
+#include "serve/protocol/json_body.h"
+#include "text/tokenizer.h"
+
+namespace neuronmm::serve {
+namespace {
+
+using grammar::CompiledGrammar;
+using grammar::TokenMasks;
+
+constexpr int64_t kGrammars = 32;
+constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
+constexpr int64_t kMostCalls = 16;                 // in one answer
+constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
+
+grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
+  grammar::RepeatedSequences sequences;
+  sequences.before = calls.begin;
+  sequences.between = calls.between;
+  sequences.behind = calls.end;
+  sequences.maximum = calls.several ? kMostCalls : 1;
+  for (const Tool& tool : calls.functions)
+    sequences.alternatives.push_back(
+        {calls.before_name + tool.name + calls.before_arguments,
+         grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name},
+         calls.after_arguments});
+  return sequences;
+}
+
+// A document, or calls if there may be some. A tool whose parameters cannot be held to their schema
+// makes no document impossible: then there are no calls, and a note says why.
+Result<CompiledGrammar> compile_json(const Json& schema, const StructuredOutput& output) {
+  if (output.calls.functions.empty())
+    return grammar::compile_schema(schema, output.param, kSchemas);
+  grammar::RepeatedSequences sequences = sequences_of(output.calls);
+  sequences.instead = grammar::SchemaPart{&schema, output.param};
+  auto either = grammar::compile_sequences(sequences, kSchemas);
+  if (either.ok()) return either;
+  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(schema, output.param, kSchemas));
+  alone.notes.push_back("nothing can be called: " + either.error().message);
+  return alone;
+}
+
+Result<CompiledGrammar> compile_grammar(const StructuredOutput& output) {
+  switch (output.kind) {
+    case StructuredOutput::Kind::kJsonSchema:
+      return compile_json(output.schema, output);
+    case StructuredOutput::Kind::kPattern:
+      return grammar::compile_text(output.pattern, output.param);
+    case StructuredOutput::Kind::kToolCalls:
+      return grammar::compile_sequences(sequences_of(output.calls), kSchemas);
+    case StructuredOutput::Kind::kText:
+    case StructuredOutput::Kind::kJsonObject:
+      break;
+  }
+  return compile_json({{"type", "object"}}, output);
+}
+
+std::string cache_key(const StructuredOutput& output) {
+  const ToolCallFormat& calls = output.calls;
+  Json key = {static_cast<int>(output.kind),
+              output.schema,
+              output.pattern,
+              calls.begin,
+              calls.before_name,
+              calls.before_arguments,
+              calls.after_arguments,
+              calls.between,
+              calls.end,
+              calls.several};
+  for (const Tool& tool : calls.functions) key.push_back({tool.name, tool.parameters});
+  return dump_json(key);
+}
+
+std::vector<TokenId> known_tokens(const text::Tokenizer& tokenizer,
+                                  const std::vector<std::string>& texts) {
+  std::vector<TokenId> ids;
+  for (const std::string& text : texts) {
+    if (const auto id = tokenizer.token_to_id(text)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
+    : thought_tokens_{model.tokenizer->token_to_id("<think>"),
+                      model.tokenizer->token_to_id("</think>")},
+      cache_(kGrammars) {
+  std::vector<TokenId> stops = model.stop_tokens;
+  if (const auto end = model.tokenizer->eos_id(); end && std::ranges::count(stops, *end) == 0)
+    stops.push_back(*end);
+  vocabulary_ = std::make_shared<grammar::TokenVocabulary>(
+      *model.tokenizer, std::move(stops), model.vocab_size,
+      known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));
+}
+
+ApiResult<StructuredOutputCompiler::Constraint> StructuredOutputCompiler::compile(
+    const StructuredOutput& output) {
+  if (output.kind == StructuredOutput::Kind::kText) return Constraint();
+  const auto make = [&]() -> Result<std::shared_ptr<TokenMasks>> {
+    NMM_ASSIGN(CompiledGrammar compiled, compile_grammar(output));
+    return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes);
+  };
+  const auto masks = cache_.get(cache_key(output), make);
+  if (!masks.ok()) {
+    const bool calls = output.kind == StructuredOutput::Kind::kToolCalls;
+    return invalid_request(calls ? "tools" : output.param, masks.error().message);
+  }
+  Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
+                     thinking = output.thinking]() -> std::unique_ptr<model::TokenConstraint> {
+    auto matcher = std::make_unique<grammar::Matcher>(masks);
+    if (thinking == Thinking::kNone) return matcher;
+    return after_thoughts(std::move(matcher), *vocabulary, tokens, thinking == Thinking::kOpened);
+  };
+  return Constraint{std::move(factory), (*masks)->notes()};
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,213 @@
+#include "serve/protocol/anthropic_messages.h"
+
+#include <utility>
+
+namespace neuronmm::serve {
+namespace {
+
+void append(std::string& text, std::string_view between, const std::string& more) {
+  if (!text.empty() && !more.empty()) text += between;
+  text += more;
+}
+
+// Of "content" or "system": read(FieldReader of a block, its type). A text is one block.
+template <typename Read>
+void for_each_block(FieldReader& fields, const char* key, const Read& read) {
+  const Json* content = fields.find(key);
+  if (content != nullptr && content->is_string()) {
+    const Json block = {{"type", "text"}, {"text", *content}};
+    FieldReader reader(block, fields.path(key) + ".", fields.problem());
+    return read(reader, "text");
+  }
+  if (content == nullptr || !content->is_array())
+    return fields.wrong(key, "a string or an array of blocks");
+  for (size_t i = 0; i < content->size() && !fields.problem().found(); ++i) {
+    const std::string path = fmt::format("{}[{}]", fields.path(key), i);
+    const Json& block = (*content)[i];
+    if (!expect_object(block, path, "\"type\"", fields.problem())) return;
+    FieldReader reader(block, path + ".", fields.problem());
+    read(reader, reader.required_string("type"));
+  }
+}
+
+// Claude Code tells its server who pays, in words that differ from request to request: no model
+// needs them, and no prompt that begins with them is found again in the cache.
+bool is_billing(std::string_view text) {
+  return text.starts_with("x-anthropic-billing-header:") &&
+         text.find('\n') == std::string_view::npos;
+}
+
+class AnthropicMessageReader {
+ public:
+  explicit AnthropicMessageReader(FieldReader& fields) : fields_(fields) {}
+
+  void read_system() {
+    if (fields_.find("system") == nullptr) return;
+    for_each_block(fields_, "system", [&](FieldReader& block, const std::string& type) {
+      if (type != "text") return block.wrong("type", "\"text\"");
+      const std::string text = block.required_string("text");
+      if (!is_billing(text)) append(system_, "\n", text);
+    });
+  }
+
+  void add(const Json& message, const std::string& path) {
+    if (!expect_object(message, path, "\"role\" and \"content\"", fields_.problem())) return;
+    FieldReader reader(message, path + ".", fields_.problem());
+    const std::string role = reader.required_string("role");
+    if (role == "user") {
+      add_user(reader);
+    } else if (role == "assistant") {
+      add_assistant(reader);
+    } else if (role == "system") {
+      add_system(reader);
+    } else {
+      reader.wrong("role", "\"user\", \"assistant\" or \"system\"");
+    }
+  }
+
+  AnthropicConversation take() {
+    tell_late_words();
+    if (said_.messages.empty()) say("user", "");  // templates want somebody to answer
+    if (!system_.empty())
+      said_.messages.insert(said_.messages.begin(), Json{{"role", "system"}, {"content", system_}});
+    const Json* last = said_.messages.empty() ? nullptr : &said_.messages.back();
+    said_.continues = last != nullptr && last->at("role") == "assistant" &&
+                      last->at("content") != "" && !last->contains("tool_calls");
+    return std::move(said_);
+  }
+
+ private:
+  // Results are told first: they belong to the calls of the message before.
+  void add_user(FieldReader& message) {
+    const size_t before = said_.messages.size();
+    for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
+      if (type == "tool_result") add_result(block);
+    });
+    for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
+      if (type == "tool_result" || read_tool_change(block, type)) return;
+      if (type == "text") return say("user", block.required_string("text"));
+      block.wrong("type",
+                  "\"text\" or \"tool_result\": this model reads text, and this server runs no "
+                  "tools");
+    });
+    if (said_.messages.size() == before && last_role() != "user") say("user", "");
+    tell_late_words();
+  }
+
+  void add_result(FieldReader& block) {
+    const std::string id = block.required_string("tool_use_id");
+    std::string text;
+    if (block.find("content") != nullptr)
+      for_each_block(block, "content", [&](FieldReader& part, const std::string& type) {
+        if (type == "text") return append(text, "\n", part.required_string("text"));
+        if (type != "tool_reference")
+          return part.wrong("type", "\"text\", the only thing that this model reads");
+        const std::string tool = part.required_string("tool_name");
+        append(text, "\n", tool);
+        said_.added_tools.insert(tool);
+      });
+    // No template has another way to tell it.
+    const bool failed = block.boolean("is_error").value_or(false);
+    if (failed && !text.starts_with("Error")) text = "Error: " + text;
+    said_.messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
+  }
+
+  void add_assistant(FieldReader& message) {
+    tell_late_words();
+    if (last_role() != "assistant")
+      said_.messages.push_back({{"role", "assistant"}, {"content", ""}});
+    Json& said = said_.messages.back();
+    for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
+      if (type == "text") return say("assistant", block.required_string("text"));
+      if (type == "tool_use") return said["tool_calls"].push_back(read_call(block));
+      if (type == "redacted_thinking") return;
+      if (type != "thinking")
+        return block.wrong("type",
+                           "\"text\", \"thinking\", \"redacted_thinking\" or \"tool_use\": this "
+                           "server runs no tools");
+      const std::string thought = block.required_string("thinking");
+      if (thought.empty()) return;
+      Json& thoughts = said["reasoning_content"];
+      if (thoughts.is_null()) thoughts = "";
+      append(thoughts.get_ref<std::string&>(), "\n", thought);
+    });
+  }
+
+  // What a model wrote instead of an object, an agent sends back.
+  static Json read_call(FieldReader& block) {
+    const std::string id = block.required_string("id"), name = block.required_string("name");
+    const Json* input = block.find("input");
+    if (input != nullptr && !input->is_object() && !input->is_string())
+      block.wrong("input", "an object");
+    return {
+        {"id", id},
+        {"type", "function"},
+        {"function", {{"name", name}, {"arguments", input == nullptr ? Json::object() : *input}}}};
+  }
+
+  void add_system(FieldReader& message) {
+    std::string text;
+    for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
+      if (read_tool_change(block, type)) return;
+      if (type != "text") return block.wrong("type", "\"text\"");
+      append(text, "\n", block.required_string("text"));
+    });
+    if (said_.messages.empty()) return append(system_, "\n\n", text);
+    append(late_words_, "\n\n", text);
+    if (last_role() != "assistant") tell_late_words();
+  }
+
+  // {"type": "tool_addition", "tool": {"type": "tool_reference", "name": ...}}, or tool_removal.
+  bool read_tool_change(FieldReader& block, const std::string& type) {
+    if (type != "tool_addition" && type != "tool_removal") return false;
+    const Json* tool = block.object("tool");
+    if (tool == nullptr) {
+      block.wrong("tool", "an object with \"name\"");
+      return true;
+    }
+    FieldReader reader(*tool, block.path("tool."), block.problem());
+    if (reader.required_string("type") != "tool_reference")
+      reader.wrong("type", "\"tool_reference\"");
+    const std::string name = reader.required_string("name");
+    (type == "tool_addition" ? said_.added_tools : said_.removed_tools).insert(name);
+    (type == "tool_addition" ? said_.removed_tools : said_.added_tools).erase(name);
+    return true;
+  }
+
+  // Behind what the user or a tool has said, where there is such a message.
+  void tell_late_words() {
+    const std::string words = std::exchange(late_words_, {});
+    if (words.empty()) return;
+    if (last_role() == "assistant") return say("user", words);
+    append(said_.messages.back()["content"].get_ref<std::string&>(), "\n\n", words);
+  }
+
+  void say(const char* role, const std::string& text) {
+    if (last_role() != role) said_.messages.push_back({{"role", role}, {"content", ""}});
+    append(said_.messages.back()["content"].get_ref<std::string&>(), "\n", text);
+  }
+
+  std::string last_role() const {
+    return said_.messages.empty() ? "" : said_.messages.back()["role"].get<std::string>();
+  }
+
+  FieldReader& fields_;
+  AnthropicConversation said_;
+  std::string system_;
+  std::string late_words_;  // of the system, for the user's next message
+};
+
+}  // namespace
+
+AnthropicConversation read_anthropic_messages(FieldReader& fields) {
+  AnthropicMessageReader messages(fields);
+  messages.read_system();
+  const Json* list = fields.array("messages");
+  if (list == nullptr || list->empty())
+    fields.wrong("messages", "an array of at least one message");
+  for (size_t i = 0; list != nullptr && i < list->size() && !fields.problem().found(); ++i)
+    messages.add((*list)[i], fmt::format("messages[{}]", i));
+  return messages.take();
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,109 @@
+#include "serve/protocol/anthropic_request.h"
+
+#include <utility>
+
+#include "serve/protocol/anthropic_tools.h"
+
+namespace neuronmm::serve {
+namespace {
+
+// {"type": "enabled", "budget_tokens": ...}. A variable that the client has set stays.
+void read_thinking(FieldReader& fields, text::Conversation& conversation) {
+  const Json* thinking = fields.object("thinking");
+  if (thinking == nullptr) return;
+  FieldReader reader(*thinking, "thinking.", fields.problem());
+  const std::string type = reader.required_string("type");
+  if (type != "enabled" && type != "disabled" && type != "adaptive" && type != "between_tools")
+    reader.wrong("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
+  Json& variables = conversation.template_kwargs;
+  if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
+}
+
+// {"effort": ..., "format": ...}. An effort alone asks for no thoughts, as "thinking" does.
+ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conversation) {
+  const Json* config = fields.object("output_config");
+  if (config == nullptr) return {};
+  FieldReader reader(*config, "output_config.", fields.problem());
+  const auto effort = reader.string("effort");
+  Json& variables = conversation.template_kwargs;
+  if (effort && !variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
+  return read_openai_format(reader, "format");
+}
+
+void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all) {
+  if (format.kind == ResponseFormat::Kind::kText) return;
+  if (all.kind != ResponseFormat::Kind::kText)
+    fields.problem().add(invalid_request(
+        format.param, fmt::format("{}: expected one shape of the answer, found one in {} too",
+                                  format.param, all.param)));
+  all = std::move(format);
+}
+
+// Beside "stop".
+void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
+  const Json* list = fields.array("stop_sequences");
+  if (list == nullptr) return;
+  bool good = list->size() <= kMostStopStrings;
+  for (const Json& stop : *list) {
+    good = good && stop.is_string() && stop.get_ref<const std::string&>().size() <= kMostStopBytes;
+    if (good && stop != "") stops.push_back(stop.get<std::string>());
+  }
+  if (!good)
+    fields.wrong("stop_sequences", fmt::format("at most {} strings of at most {} bytes",
+                                               kMostStopStrings, kMostStopBytes));
+}
+
+void read_prompt(FieldReader& fields, ChatRequest& request) {
+  AnthropicConversation said = read_anthropic_messages(fields);
+  request.tools = read_anthropic_tools(fields, said);
+  text::Conversation& conversation = request.conversation;
+  conversation.messages = std::move(said.messages);
+  if (said.continues) conversation.continue_field = "content";
+  conversation.add_generation_prompt = !said.continues;
+  if (request.tools.choice.kind != ToolChoice::Kind::kNone && !request.tools.tools.empty())
+    conversation.tools = request.tools.shown;
+  read_template_variables(fields, conversation);
+  read_thinking(fields, conversation);
+}
+
+void refuse_others(FieldReader& fields) {
+  for (const char* key : {"mcp_servers", "container"})
+    fields.refuse(key, "this server runs no tools");
+  fields.refuse("chat_template", "the template is the model's own");
+  fields.ignore({"betas", "cache_control", "context_management", "diagnostics", "inference_geo",
+                 "speed", "user_profile_id"});
+}
+
+}  // namespace
+
+ChatRequest read_anthropic_prompt(FieldReader& fields) {
+  ChatRequest request;
+  read_prompt(fields, request);
+  request.parameters.model = fields.string("model").value_or("");
+  (void)read_output_config(fields, request.conversation);
+  return request;
+}
+
+ChatRequest read_anthropic_request(FieldReader& fields) {
+  ChatRequest request;
+  read_prompt(fields, request);
+  request.parameters = read_generation_parameters(fields);
+  GenerationParameters& parameters = request.parameters;
+  if (parameters.n != 1) fields.wrong("n", "1: a message is one answer");
+  parameters.max_tokens = read_token_limit(fields, "max_tokens");
+  read_stop_sequences(fields, parameters.stop);
+  add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
+  add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
+  refuse_others(fields);
+  if (request.tools.choice.forced() &&
+      parameters.response_format.kind != ResponseFormat::Kind::kText)
+    fields.fail("tool_choice", "expected no output format beside a call that must be made");
+  parameters.unknown_fields = unknown_fields(fields);
+  return request;
+}
+
+ApiResult<ChatRequest> parse_anthropic_request(std::string_view body) {
+  return read_body(body, read_anthropic_request);
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,53 @@
+#pragma once
+// Answers as Anthropic's Messages API has them: a message whose content are blocks (thoughts, text,
+// calls), whole or as a stream of events that each have a type.
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "serve/protocol/chat_output.h"
+#include "serve/protocol/response_writer.h"
+
+namespace neuronmm::serve {
+
+class AnthropicWriter : public ResponseWriter {
+ public:
+  // `settings` has one prompt and one choice.
+  AnthropicWriter(ResponseSettings settings, ChatOutputSettings chat,
+                  std::shared_ptr<ResponseSink> sink);
+
+ protected:
+  bool add_token(size_t index, const GeneratedToken& token) override;
+  void add_end(size_t index, const End& end) override;
+  void send_rest() override;
+  std::string error_body(const ApiError& error) override { return anthropic_error_json(error); }
+  std::string last_event(const ApiError& error) override;
+
+ private:
+  enum class Kind { kThinking, kText, kToolUse };
+  struct Block {
+    Kind kind = Kind::kText;
+    std::string id = {}, name = {};  // of a call
+    std::string text = {};           // of a call its arguments; kept where there is no stream
+  };
+  Json block_json(const Block& block) const;
+  Json message() const;
+  Json usage() const;
+  void begin();
+  void tell(const std::vector<OutputDelta>& deltas);
+  void open(Kind kind, const std::string& name = {});
+  void close();  // the last block
+  void add_text(const std::string& text);
+  void send_of_block(const char* type, const Json& fields);
+
+  const ChatOutputSettings chat_;
+  ChatOutput output_;
+  std::vector<Block> blocks_;
+  bool begun_ = false;
+  Json stop_reason_, stop_sequence_;  // null until the end
+  std::mt19937_64 random_;
+};
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,54 @@
+#pragma once
+// What an answer's text turns out to be, piece by piece: thoughts, content, calls of tools.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace neuronmm::serve {
+
+struct OutputDelta {
+  enum class Kind {
+    kReasoning,
+    kContent,
+    kCall,       // `text` is the function's name
+    kArguments,  // of call `call`: `text` goes on with its JSON
+  };
+  Kind kind = Kind::kContent;
+  std::string text;
+  int64_t call = 0;
+
+  bool operator==(const OutputDelta&) const = default;
+};
+
+// Deltas in their order; those that go on with the one before become a part of it.
+class OutputDeltas {
+ public:
+  void reasoning(std::string_view text) { add(OutputDelta::Kind::kReasoning, text, 0); }
+  void content(std::string_view text) { add(OutputDelta::Kind::kContent, text, 0); }
+  void call(std::string_view name, int64_t call) {
+    list_.push_back({OutputDelta::Kind::kCall, std::string(name), call});
+  }
+  void arguments(std::string_view text, int64_t call) {
+    add(OutputDelta::Kind::kArguments, text, call);
+  }
+  bool empty() const { return list_.empty(); }
+  const std::vector<OutputDelta>& list() const { return list_; }
+  // The list, which begins anew.
+  std::vector<OutputDelta> take() { return std::exchange(list_, {}); }
+
+ private:
+  void add(OutputDelta::Kind kind, std::string_view text, int64_t call) {
+    if (text.empty()) return;
+    if (!list_.empty() && list_.back().kind == kind && list_.back().call == call)
+      list_.back().text += text;
+    else
+      list_.push_back({kind, std::string(text), call});
+  }
+
+  std::vector<OutputDelta> list_;
+};
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,82 @@
+#include "serve/protocol/text_completion_request.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr int64_t kDefaultTokens = 16;  // OpenAI's
+
+std::optional<std::vector<TokenId>> token_ids(const Json& list) {
+  std::vector<TokenId> ids;
+  if (!list.is_array() || list.empty()) return std::nullopt;
+  for (const Json& id : list) {
+    const auto number = as_integer(id);
+    if (!number || *number < 0 || *number > std::numeric_limits<TokenId>::max())
+      return std::nullopt;
+    ids.push_back(static_cast<TokenId>(*number));
+  }
+  return ids;
+}
+
+std::optional<TextOrTokens> one_prompt(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (auto ids = token_ids(value)) return *std::move(ids);
+  return std::nullopt;
+}
+
+// A string, [string], [int] or [[int]].
+std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
+  constexpr std::string_view kForms =
+      "a string, token ids, or an array of strings or of arrays of ids";
+  const Json* value = fields.find("prompt");
+  if (value == nullptr) {
+    fields.wrong("prompt", kForms);
+    return {};
+  }
+  if (auto prompt = one_prompt(*value)) return {*std::move(prompt)};
+  std::vector<TextOrTokens> prompts;
+  if (value->is_array()) {
+    for (const Json& element : *value) {
+      auto prompt = one_prompt(element);
+      const bool alike = prompts.empty() || (prompt && prompt->index() == prompts[0].index());
+      if (prompt && alike) prompts.push_back(*std::move(prompt));
+    }
+  }
+  if (!prompts.empty() && prompts.size() == value->size() && prompts.size() <= kMostPrompts)
+    return prompts;
+  if (prompts.size() > kMostPrompts)
+    fields.wrong("prompt", fmt::format("at most {} prompts", kMostPrompts));
+  else
+    fields.wrong("prompt", kForms);
+  return {};
+}
+
+}  // namespace
+
+TextCompletionRequest read_text_completion_request(FieldReader& fields) {
+  TextCompletionRequest request;
+  request.prompts = read_prompts(fields);
+  GenerationParameters& parameters = request.parameters;
+  parameters = read_generation_parameters(fields);
+  parameters.logprobs = fields.integer("logprobs", 0, kMostLogprobs);
+  const bool limited = fields.find("max_tokens") != nullptr;
+  parameters.max_tokens = limited ? read_token_limit(fields, "max_tokens") : kDefaultTokens;
+  fields.refuse("suffix", "this model does not write between two texts");
+  fields.refuse("prompt_embeds", "expected \"prompt\"");
+  if (const auto best_of = fields.integer("best_of", 1, kMostChoices);
+      best_of && *best_of != parameters.n)
+    fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
+  if (std::ssize(request.prompts) * parameters.n > kMostAnswers)
+    fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
+                                 kMostAnswers, request.prompts.size(), parameters.n));
+  parameters.unknown_fields = unknown_fields(fields);
+  return request;
+}
+
+ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body) {
+  return read_body(body, read_text_completion_request);
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,85 @@
+#include "serve/protocol/truncated_json.h"
+
+#include <vector>
+
+namespace neuronmm::serve {
+namespace {
+
+// Where a text of JSON could end, if what is open there is closed.
+class WholePart {
+ public:
+  std::string of(std::string_view text) {
+    for (size_t i = 0; i < text.size(); ++i) push(text, i);
+    return std::string(text.substr(0, end_)) + closed_;
+  }
+
+ private:
+  struct Level {
+    char close;
+    bool in_value;  // of an array always
+  };
+
+  void push(std::string_view text, size_t i) {
+    const char c = text[i];
+    if (in_string_) return push_in_string(c, i);
+    switch (c) {
+      case '"':
+        in_string_ = true;
+        break;
+      case '{':
+      case '[':
+        levels_.push_back({c == '{' ? '}' : ']', c == '['});
+        end_at(i + 1);
+        break;
+      case '}':
+      case ']':
+        if (!levels_.empty()) levels_.pop_back();
+        end_at(i + 1);
+        break;
+      case ':':
+        if (!levels_.empty()) levels_.back().in_value = true;
+        break;
+      case ',':
+        end_at(i);
+        if (!levels_.empty()) levels_.back().in_value = levels_.back().close == ']';
+        break;
+      default:
+        break;
+    }
+  }
+
+  void push_in_string(char c, size_t i) {
+    if (escaped_) {
+      escaped_ = false;
+    } else if (c == '\\') {
+      escaped_ = true;
+    } else if (c == '"') {
+      in_string_ = false;
+      if (!levels_.empty() && levels_.back().in_value) end_at(i + 1);
+    }
+  }
+
+  // Beyond the depth that is read, nothing is to be found.
+  void end_at(size_t end) {
+    constexpr size_t kDeepest = 100;
+    if (levels_.size() > kDeepest) return;
+    end_ = end;
+    closed_.clear();
+    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) closed_ += level->close;
+  }
+
+  std::vector<Level> levels_;
+  bool in_string_ = false, escaped_ = false;
+  size_t end_ = 0;
+  std::string closed_;
+};
+
+}  // namespace
+
+Json parse_truncated_object(std::string_view text) {
+  auto parsed = parse_json_text(text, "");
+  if (!parsed.ok()) parsed = parse_json_text(WholePart().of(text), "");
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json::object();
+}
+
+}  // namespace neuronmm::serve

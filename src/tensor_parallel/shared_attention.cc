@@ -1,0 +1,89 @@
+#include "tensor_parallel/shared_attention.h"
+
+#include <algorithm>
+
+#include "ops/forwarding_backend.h"
+#include "tensor_parallel/heads.h"
+#include "tensor_parallel/shared_mlp.h"
+
+namespace neuronmm::tensor_parallel {
+namespace {
+
+// Lets another backend compute attention of heads that do not divide by their key-value heads: the
+// missing heads become zeros. A query of zeros attends to all values alike; its result is left out.
+class PaddedHeads : public ops::ForwardingBackend {
+ public:
+  PaddedHeads(const ops::Backend& backend, const HeadsHere& heads)
+      : ForwardingBackend(backend), heads_(heads) {}
+
+  void apply_together(std::span<const ops::Linear* const> linears, ConstMatrixView x,
+                      std::span<const MutableMatrixView> ys) const override {
+    inner().apply_together(linears, x, ys);
+  }
+  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
+                 MutableMatrixView y) const override {
+    ops::AttentionShape padded = shape;
+    padded.num_attention_heads = shape.num_key_value_heads * heads_.group;
+    const int64_t first = heads_.skipped * shape.head_dim;
+    Matrix all_q(q.rows, padded.num_attention_heads * shape.head_dim);
+    Matrix all_y(q.rows, all_q.columns());
+    for (int64_t i = 0; i < q.rows; ++i) std::copy_n(q.row(i), q.columns, all_q.row(i) + first);
+    inner().attention(padded, layer, all_q.view(), k, v, batch, all_y.view());
+    for (int64_t i = 0; i < y.rows; ++i) std::copy_n(all_y.row(i) + first, y.columns, y.row(i));
+  }
+
+ private:
+  const HeadsHere heads_;
+};
+
+class SharedAttention : public ops::Attention {
+ public:
+  SharedAttention(const ops::Backend& backend, parallel::Communicator& communicator,
+                  parallel::Wire wire, const ops::AttentionWeight& weight, const Share& heads)
+      : communicator_(communicator), wire_(wire) {
+    const HeadsHere here = heads_here(weight.shape, heads);
+    const Share kv = kv_heads_of(weight.shape, heads);
+    const auto columns = [&](const Share& of) {
+      return Share{of.first * weight.shape.head_dim, of.count * weight.shape.head_dim};
+    };
+    ColumnCopies copies;
+    ops::AttentionWeight part = weight;
+    part.shape = here.shape;
+    part.q = some_outputs(weight.q, columns(heads));
+    part.k = some_outputs(weight.k, columns(kv));
+    part.v = some_outputs(weight.v, columns(kv));
+    part.o.w_t = copies.columns_of(weight.o.w_t, columns(heads));
+    if (!communicator.is_first()) part.o.bias = {};  // a term of process 0's
+    if (here.group == 0) {
+      part_ = backend.make_attention(part);
+    } else {
+      padded_ = std::make_unique<PaddedHeads>(backend, here);
+      part_ = padded_->make_attention(part);
+    }
+  }
+
+  void apply(ConstMatrixView x, const ops::RotaryEmbedding& rotary, int64_t layer, ops::Batch batch,
+             MutableMatrixView y) const override {
+    part_->apply(x, rotary, layer, batch, y);
+    sum_matrix(communicator_, wire_, y);
+  }
+
+ private:
+  parallel::Communicator& communicator_;
+  const parallel::Wire wire_;
+  std::unique_ptr<PaddedHeads> padded_;  // null: the heads divide by their key-value heads
+  std::unique_ptr<ops::Attention> part_;
+};
+
+}  // namespace
+
+std::unique_ptr<ops::Attention> make_shared_attention(const ops::Backend& backend,
+                                                      parallel::Communicator& communicator,
+                                                      parallel::Wire wire,
+                                                      const ops::AttentionWeight& weight,
+                                                      const Share& heads) {
+  return std::make_unique<SharedAttention>(backend, communicator, wire, weight, heads);
+}
+
+}  // namespace neuronmm::tensor_parallel

@@ -1,0 +1,221 @@
+"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with smaller MLPs, weights of 8, 6 or 4 bits, or both.
+
+Everything but these linear layers is transformers' own code.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import (
+    LlamaForCausalLM,
+    LlamaModel,
+    MistralForCausalLM,
+    MistralModel,
+    Qwen2ForCausalLM,
+    Qwen2Model,
+    Qwen3ForCausalLM,
+    Qwen3Model,
+)
+
+from .configuration_neuronmm import (
+    NeuronmmLlamaConfig,
+    NeuronmmMistralConfig,
+    NeuronmmQwen2Config,
+    NeuronmmQwen3Config,
+)
+from .neuronmm_mlp import smaller_mlps
+
+SCALED = 128  # columns of a row that share a scale
+
+
+class LowBitWeight(nn.Module):
+    """W[i, j] = weight_scale[i, j // 128] * byte[i, j], of 8, 6 or 4 bits as they lie in the file.
+
+    8 bits: the bytes. 6: byte = q - 32; a row is the low halves of all q, the even column's in the low half of a byte, then
+    their high 2 bits, four to a byte. 4: such halves are q; byte = sc * q - sc * zz // 2, where weight_group holds sc - 1 and
+    zz - 8 of every `group` columns. The scales stay bfloat16, as they are in the file, whatever the model computes in.
+    """
+
+    def __init__(self, rows, columns, bits, group):
+        super().__init__()
+        self.columns, self.bits, self.group = columns, bits, group
+        self.halves = (columns + 1) // 2
+        width = {8: columns, 6: self.halves + (columns + 3) // 4, 4: self.halves}[bits]
+        self.weight = self.stored(rows, width, torch.int8 if bits == 8 else torch.uint8)
+        self.weight_scale = self.stored(rows, (columns + SCALED - 1) // SCALED, torch.bfloat16)
+        if bits == 4:
+            self.weight_group = self.stored(rows, (columns + group - 1) // group, torch.uint8)
+
+    @staticmethod
+    def stored(rows, columns, dtype):
+        return nn.Parameter(torch.zeros(rows, columns, dtype=dtype), requires_grad=False)
+
+    def parts(self, stored, width):
+        """Numbers of `width` bits, the lowest bits first."""
+        shifts = range(0, 8, width)
+        return torch.stack([stored >> shift & (1 << width) - 1 for shift in shifts], dim=-1).flatten(-2)[..., : self.columns]
+
+    def byte_values(self, rows):
+        weight = self.weight[rows]
+        if self.bits == 8:
+            return weight
+        q = self.parts(weight[..., : self.halves], 4).to(torch.int16)
+        if self.bits == 6:
+            return q + 16 * self.parts(weight[..., self.halves :], 2) - 32
+        groups = self.weight_group[rows].to(torch.int16)
+        sc, zz = (groups & 15) + 1, (groups >> 4) + 8
+        sc, zero = (x.repeat_interleave(self.group, dim=-1)[..., : self.columns] for x in (sc, sc * zz // 2))
+        return q * sc - zero
+
+    def values(self, rows, dtype):
+        scales = self.weight_scale[rows].to(dtype).repeat_interleave(SCALED, dim=-1)
+        return self.byte_values(rows).to(dtype) * scales[..., : self.columns]
+
+    def multiply(self, x, bias=None):
+        return F.linear(x, self.values(slice(None), x.dtype), bias)
+
+
+class LowBitLinear(LowBitWeight):
+    def __init__(self, linear, bits, group):
+        super().__init__(linear.out_features, linear.in_features, bits, group)
+        self.bias = linear.bias
+
+    def forward(self, x):
+        return self.multiply(x, self.bias)
+
+
+class LowBitEmbedding(LowBitWeight):
+    """The table that is also the LM head."""
+
+    def __init__(self, embedding, bits, group):
+        super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
+        # Its dtype is the one that the model computes in: no other tensor here has it.
+        self.register_buffer("computes_in", torch.empty(0), persistent=False)
+
+    def forward(self, ids):
+        return self.values(ids, self.computes_in.dtype)
+
+
+class TiedLowBitHead(nn.Module):
+    """Has no weights of its own: a tuple hides the table's from the search for sub-modules."""
+
+    def __init__(self, embedding):
+        super().__init__()
+        self.table = (embedding,)
+
+    def forward(self, x):
+        return self.table[0].multiply(x)
+
+
+def format_of(config, module):
+    """Bits and group of a linear layer of a model that is rounded. module: "lm_head", "layers.3.mlp.down_proj". An
+    exception names that, or the last part of it, which is for all layers."""
+    quantization = config.neuronmm_quantization
+    exceptions = quantization.get("exceptions", {})
+    found = exceptions.get(module) or exceptions.get(module.rpartition(".")[2], quantization)
+    bits, group = found.get("bits"), found.get("group_size")
+    if bits not in (8, 6, 4) or group not in ((16, 32) if bits == 4 else (SCALED,)):
+        raise ValueError(
+            'config.json: "neuronmm_quantization": this code reads 8 and 6 bits with a group_size of 128, and 4 bits with '
+            f"one of 16 or 32, found {found}"
+        )
+    return bits, group
+
+
+class NeuronmmPreTrainedModel:
+    """What all models here have in common; stands before transformers' class."""
+
+    _supports_attention_backend = True
+
+    @property
+    def dtype(self):
+        """Norms are never rounded; the first tensor, which transformers asks, may be bytes with their scales."""
+        return self.base_model.norm.weight.dtype
+
+    @classmethod
+    def from_pretrained(cls, *args, output_loading_info=False, **kwargs):
+        """Missing tensors are an error. transformers would warn and go on with random numbers."""
+        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        missing = sorted(info["missing_keys"])
+        if missing:
+            more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+            raise ValueError(f"{model.config._name_or_path}: tensors are missing: {', '.join(missing[:8])}{more}")
+        return (model, info) if output_loading_info else model
+
+
+class NeuronmmModel(NeuronmmPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        if config.neuronmm_compression is not None:
+            for layer, mlp in zip(self.layers, smaller_mlps(config, config.neuronmm_compression)):
+                layer.mlp = mlp
+        if config.neuronmm_quantization is not None:
+            self.make_low_bit(config)
+        self.post_init()
+
+    def make_low_bit(self, config):
+        for index, layer in enumerate(self.layers):
+            for part in ("self_attn", "mlp"):
+                block = getattr(layer, part)
+                for name, module in list(block.named_children()):
+                    if isinstance(module, nn.Linear):
+                        path = f"layers.{index}.{part}.{name}"
+                        setattr(block, name, LowBitLinear(module, *format_of(config, path)))
+        if config.tie_word_embeddings:
+            self.embed_tokens = LowBitEmbedding(self.embed_tokens, *format_of(config, "embed_tokens"))
+
+
+class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
+    """`model_class` is the class of the decoder."""
+
+    def __init__(self, config):
+        # Not the original constructor, which would build a dense decoder first.
+        super(self.dense_class, self).__init__(config)
+        self.model = self.model_class(config)
+        self.vocab_size = config.vocab_size
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.neuronmm_quantization is not None and config.tie_word_embeddings:
+            self.lm_head = TiedLowBitHead(self.model.embed_tokens)
+            self._tied_weights_keys = None
+        elif config.neuronmm_quantization is not None:
+            self.lm_head = LowBitLinear(self.lm_head, *format_of(config, "lm_head"))
+        self.post_init()
+
+    def get_output_embeddings(self):
+        return None if isinstance(self.lm_head, TiedLowBitHead) else self.lm_head
+
+
+class NeuronmmLlamaModel(NeuronmmModel, LlamaModel):
+    config_class = NeuronmmLlamaConfig
+
+
+class NeuronmmLlamaForCausalLM(NeuronmmForCausalLM, LlamaForCausalLM):
+    config_class = NeuronmmLlamaConfig
+    dense_class, model_class = LlamaForCausalLM, NeuronmmLlamaModel
+
+
+class NeuronmmMistralModel(NeuronmmModel, MistralModel):
+    config_class = NeuronmmMistralConfig
+
+
+class NeuronmmMistralForCausalLM(NeuronmmForCausalLM, MistralForCausalLM):
+    config_class = NeuronmmMistralConfig
+    dense_class, model_class = MistralForCausalLM, NeuronmmMistralModel
+
+
+class NeuronmmQwen2Model(NeuronmmModel, Qwen2Model):
+    config_class = NeuronmmQwen2Config
+
+
+class NeuronmmQwen2ForCausalLM(NeuronmmForCausalLM, Qwen2ForCausalLM):
+    config_class = NeuronmmQwen2Config
+    dense_class, model_class = Qwen2ForCausalLM, NeuronmmQwen2Model
+
+
+class NeuronmmQwen3Model(NeuronmmModel, Qwen3Model):
+    config_class = NeuronmmQwen3Config
+
+
+class NeuronmmQwen3ForCausalLM(NeuronmmForCausalLM, Qwen3ForCausalLM):
+    config_class = NeuronmmQwen3Config
+    dense_class, model_class = Qwen3ForCausalLM, NeuronmmQwen3Model
