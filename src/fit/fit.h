@@ -80,7 +80,7 @@ struct FitResult {
   std::optional<Measured> measured;  // empty if only a plan was asked for
   bool corrected = false;            // the search was repeated after a measurement
   // Models with one form or one number of bits throughout.
-  std::vector<Candidate> singles;
+  std::vector<Candidate> uniform_models;
   // Models with the least loss at several sizes.
   std::vector<Candidate> front;
   // Models with the least loss at several prefill times.

@@ -20,7 +20,7 @@ port=$(grep -oE '127\.0\.0\.1:[0-9]+' $work/serve.log | head -1 | cut -d: -f2)
 readonly port
 
 load() { tools/load_completions.py "https://localhost:$port" --requests 60 --prompt-tokens 24 --new-tokens 16 "$@" 2>&1; }
-fails_with() {  # WORDS
+fails_with() {  # arguments: WORDS
   local said
   if said=$(load); then echo "expected an error with \"$1\"" >&2; exit 1; fi
   grep -q "$1" <<<"$said" || { echo "expected \"$1\", found: $said" >&2; exit 1; }
