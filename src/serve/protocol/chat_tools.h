@@ -57,8 +57,8 @@ enum class ToolSpelling { kNested, kFlat };
 // Reads a function's name, description and "strict", and the schema of its arguments from the field
 // `schema_key`.
 Tool read_function(FieldReader& function, const char* schema_key);
-// Returns the fields that read_tool_fields reads. The schemas of tools and tool_choice depend on the
-// spelling.
+// Returns the fields that read_tool_fields reads. The schemas of tools and tool_choice depend on
+// the spelling.
 std::vector<RequestField> tool_fields(ToolSpelling spelling);
 // Reads the fields tools, tool_choice and parallel_tool_calls of a request's body.
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling);
