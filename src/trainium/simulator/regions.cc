@@ -52,10 +52,6 @@ void FlatAffine::add(const tile::Affine& affine, int64_t divisor, int64_t factor
   }
 }
 
-int64_t Grid::cell_elements() const {
-  return std::accumulate(extent.begin(), extent.end(), int64_t{1}, std::multiplies<>());
-}
-
 // Every access may cut a buffer into smaller cells. A dimension along which all accesses begin at 0
 // (the gcd is 0) is one cell.
 std::vector<Grid> make_grids(const tile::Program& program) {

@@ -36,7 +36,6 @@ class FlatAffine {
 struct Grid {
   std::vector<int64_t> extent, counts, strides;
   int64_t cells = 1;
-  int64_t cell_elements() const;  // Elements of a full cell.
 };
 // Returns one grid per buffer of the program.
 std::vector<Grid> make_grids(const tile::Program& program);

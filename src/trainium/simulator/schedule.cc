@@ -33,7 +33,6 @@ class Preparer {
   }
   void operator()(const tile::NcMatmul& op) const {
     out_.kind = Kind::kMatmul;
-    out_.first = op.first;
     const DType dtype = place(op.moving).dtype;
     out_.fp32 = dtype == DType::kF32;
     out_.tensor = matmul_cost(device_, dtype);

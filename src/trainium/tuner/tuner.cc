@@ -479,9 +479,4 @@ Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
   return outcome;
 }
 
-Result<Tiling> best_tiling(const Problem& problem, Cache* cache) {
-  NMM_ASSIGN(const Outcome outcome, tune(problem, {.top = 1, .cache = cache}));
-  return outcome.best.front().tiling;
-}
-
 }  // namespace neuronmm::tuner

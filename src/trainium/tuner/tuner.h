@@ -90,7 +90,4 @@ struct TuneOptions {
 // large.
 Result<Outcome> tune(const Problem& problem, const TuneOptions& options = {});
 
-// Returns only the best tiling.
-Result<kernels::Tiling> best_tiling(const Problem& problem, Cache* cache = nullptr);
-
 }  // namespace neuronmm::tuner
