@@ -49,7 +49,8 @@ TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
     } else {
       ASSERT_EQ(got, size);
     }
-    // If a free place of the size exists, the result is one piece.
+    // A range has been free since the last of its bytes was freed. If a free range of the size
+    // exists, the result is one piece, and no other range has been free longer.
     int64_t oldest = -1;
     for (int64_t at = 0; at + size <= kBytes; ++at) {
       if (!bytes.free(at, at + size)) continue;
@@ -58,10 +59,8 @@ TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
     }
     if (oldest >= 0) {
       ASSERT_EQ(ranges.size(), 1u);
-      // The result may be newer than the oldest place of its size, because places begin with a
-      // segment.
       EXPECT_TRUE(bytes.free(ranges[0].begin, ranges[0].end));
-      EXPECT_GE(bytes.newest(ranges[0].begin, ranges[0].end), oldest);
+      EXPECT_EQ(bytes.newest(ranges[0].begin, ranges[0].end), oldest);
     }
     if (!ranges.empty()) {
       const int name = names++;
