@@ -91,7 +91,7 @@ int refuse(const TracerReport& tracer) {
 }
 
 Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
-                             const DeviceSpec& device, simulator::Trace* timeline) {
+                             const DeviceSpec& device, simulator::Timeline* timeline) {
   KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
   trace::TraceOptions options;
   options.as_written = as_written;
@@ -140,7 +140,7 @@ Result<Outputs> open_outputs(const NkiFlags& flags) {
 }
 
 Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device,
-             const simulator::Trace& timeline, size_t lines) {
+             const simulator::Timeline& timeline, size_t lines) {
   if (outputs.timeline.wanted()) {
     NMM_TRY(outputs.timeline.write(timeline.json(report.run.name, device.name)));
   }
@@ -173,7 +173,7 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const DeviceSpec device,
              simulator::find_device(flags.call.device.empty() ? recorded : flags.call.device));
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
-  simulator::Trace timeline;
+  simulator::Timeline timeline;
   NkiReport report;
   NMM_ASSIGN(report.run,
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,

@@ -37,7 +37,7 @@ TimeUnit unit_of(double ms) { return ms < 10 ? TimeUnit{"us", 1e-3} : TimeUnit{"
 
 // Draws the engines over time. All DMA queues share one lane, which shows the share of the queues
 // that have a transfer in flight.
-std::string timeline_section(const KernelRun& run, const simulator::Trace& timeline) {
+std::string timeline_section(const KernelRun& run, const simulator::Timeline& timeline) {
   const simulator::Utilization& busy = timeline.utilization();
   const TimeUnit unit = unit_of(run.latency_ms());
   LaneChart chart{.title = "Who is busy when", .unit = unit.name};
@@ -167,7 +167,7 @@ std::string lines_section(const KernelRun& run) {
 }  // namespace
 
 std::string nki_page(const NkiReport& report, const DeviceSpec& device,
-                     const simulator::Trace& timeline) {
+                     const simulator::Timeline& timeline) {
   const std::string text = to_text(report, device, 0);
   return page_head(fmt::format("{} on {}", report.run.name, device.name)) +
          fmt::format(

@@ -34,7 +34,7 @@ Result<int> run_simulate(const SimulateFlags& flags) {
     writer.print("{}", tile::print(settings.program));
     std::fflush(writer.text());
   }
-  simulator::Trace trace;
+  simulator::Timeline trace;
   simulator::TimingOptions options;
   options.model_flops = reference::problem_flops(*settings.kernel, settings.shape);
   if (trace_file.wanted()) options.trace = &trace;

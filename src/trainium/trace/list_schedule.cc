@@ -8,7 +8,7 @@
 
 #include "trainium/trace/dependences.h"
 #include "trainium/trace/memory_budget.h"
-#include "trainium/trace/price_table.h"
+#include "trainium/trace/price_cache.h"
 
 namespace neuronmm::trace {
 
@@ -272,7 +272,7 @@ class Scheduler {
   const Contents& contents_;
   const DeviceSpec& device_;
   const ScheduleOptions& options_;
-  PriceTable prices_;
+  PriceCache prices_;
   MemoryBudget budget_;
   std::vector<Task> tasks_;
   std::vector<After> after_;

@@ -2,7 +2,7 @@
 // Prices an instruction of a trace: a call of nki.isa with the shapes and dtypes of its operands.
 // The figures are those of the cost tables that AWS published up to SDK 2.26, and of the
 // architecture guides (see simulator/costs.h and device_spec.cc). pricing.cc says what is assumed
-// where no figure exists. Callers use PriceTable (price_table.h), which caches the prices.
+// where no figure exists. Callers use PriceCache (price_cache.h), which caches the prices.
 
 #include <cstdint>
 #include <vector>

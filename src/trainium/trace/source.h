@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
-#include "trainium/trace/price_table.h"
+#include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
@@ -79,7 +79,7 @@ class TraceSource {
   std::vector<uint32_t> roots_;  // The roots of its operands.
   std::vector<Operand> operands_;
   std::vector<uint32_t> forms_;
-  PriceTable prices_;
+  PriceCache prices_;
   const Priced* priced_ = nullptr;
   TensorMemory memory_;
   SpillingMemory* spilling_;

@@ -467,7 +467,7 @@ TEST(Simulate, TheTimelineHasAnEventPerInstruction) {
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
   k.load(a, 0, 12);
   k.copy(b, a, "vector", 13);
-  simulator::Trace timeline;
+  simulator::Timeline timeline;
   ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.trace = &timeline}, .rotation = {}}).ok());
   EXPECT_EQ(timeline.total(), 2);
   EXPECT_NE(timeline.json("k", "trn2").find("tensor_copy kernel.py:13"), std::string::npos);

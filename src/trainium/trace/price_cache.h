@@ -13,10 +13,10 @@
 
 namespace neuronmm::trace {
 
-class PriceTable {
+class PriceCache {
  public:
   // All three arguments must outlive the table.
-  PriceTable(const Header& header, const AccessTable& accesses,
+  PriceCache(const Header& header, const AccessTable& accesses,
              const simulator::DeviceSpec& device);
 
   // Returns the price of an operation, which stays valid as long as the table. `forms` are those of

@@ -1,6 +1,6 @@
 // Checks the timeline that the timing model writes for Perfetto.
 
-#include "trainium/simulator/trace.h"
+#include "trainium/simulator/timeline.h"
 
 #include <filesystem>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json traced(Trace& trace) {
+Json traced(Timeline& trace) {
   const kernels::Tiling tiling({{"BM", 2}, {"Br", 2}, {"BN", 1}, {"BK", 2}});
   const auto program = kernels::xuv({300, 512, 256, 600}, tiling, {});
   const auto timing = simulate(program, *find_device("trn1"), {.trace = &trace});
@@ -24,8 +24,8 @@ Json traced(Trace& trace) {
   return Json::parse(trace.json("xuv", "trn1"));
 }
 
-TEST(Trace, IsJsonWithATrackPerEngineAndQueue) {
-  Trace trace;
+TEST(Timeline, IsJsonWithATrackPerEngineAndQueue) {
+  Timeline trace;
   const Json json = traced(trace);
   std::set<std::string> tracks;
   std::map<int, double> last;
@@ -53,8 +53,8 @@ TEST(Trace, IsJsonWithATrackPerEngineAndQueue) {
   EXPECT_EQ(json["otherData"]["note"], "complete");
 }
 
-TEST(Trace, SaysWhatItLeavesOut) {
-  Trace trace(10);
+TEST(Timeline, SaysWhatItLeavesOut) {
+  Timeline trace(10);
   const Json json = traced(trace);
   EXPECT_EQ(trace.kept(), 10);
   EXPECT_GT(trace.total(), 10);
@@ -64,14 +64,14 @@ TEST(Trace, SaysWhatItLeavesOut) {
             std::string::npos);
 }
 
-TEST(Trace, TheSameProgramGivesTheSameTrace) {
-  Trace one, two;
+TEST(Timeline, TheSameProgramGivesTheSameTrace) {
+  Timeline one, two;
   traced(one), traced(two);
   EXPECT_EQ(one.json("xuv", "trn1"), two.json("xuv", "trn1"));
 }
 
-TEST(Trace, NamesAreQuotedForJson) {
-  Trace trace;
+TEST(Timeline, NamesAreQuotedForJson) {
+  Timeline trace;
   trace.record(trace.add_track("a \"track\""), "label\n\"x\"", "b\\", 0, 1);
   EXPECT_EQ(Json::parse(trace.json("p\"", "d"))["traceEvents"].back()["name"], "label\n\"x\"");
 }
