@@ -121,8 +121,8 @@ std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
 class SourceText {
  public:
   std::string line(const std::string& file, int64_t number) {
-    const auto [at, fresh] = files_.try_emplace(file);
-    if (fresh) read(file, at->second);
+    const auto [at, inserted] = files_.try_emplace(file);
+    if (inserted) read(file, at->second);
     const auto index = static_cast<size_t>(number - 1);
     return number >= 1 && index < at->second.size() ? at->second[index] : "";
   }
@@ -150,7 +150,7 @@ std::string lines_section(const KernelRun& run) {
   for (const trace::LineReport& line : run.timing.lines) {
     const trace::SourceLine& source = run.header.sources[line.source];
     html +=
-        "<tr>" + page_cell("td", run.header.place(line.source)) +
+        "<tr>" + page_cell("td", run.header.location(line.source)) +
         page_cell("td", fmt::format("{:.2f}", line.stalled() / 1e3)) +
         page_cell("td", fmt::format("{:.1f} %", line.stalled() / 1e4 / run.latency_ms())) +
         page_cell("td", causes_text(line)) + page_cell("td", std::to_string(line.instructions)) +

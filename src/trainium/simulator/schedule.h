@@ -30,7 +30,7 @@ struct Prepared : Job {
 };
 
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
-                 const std::vector<Grid>& grids, const DeviceSpec& device);
+                 const std::vector<BufferGrid>& grids, const DeviceSpec& device);
 
 // Returns what a prepared DMA moves at the given loop values.
 Transfer make_transfer(const tile::Program& program, const Prepared& dma,

@@ -21,8 +21,8 @@ int Timeline::add_track(std::string name) {
 // Returns the index of the text as a JSON string. Labels and names recur by the thousand, so each
 // is escaped once.
 int Timeline::intern(const std::string& text) {
-  const auto [at, fresh] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
-  if (fresh) quoted_.push_back(Json(text).dump());
+  const auto [at, inserted] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
+  if (inserted) quoted_.push_back(Json(text).dump());
   return at->second;
 }
 

@@ -19,8 +19,8 @@
 namespace neuronmm::simulator {
 
 struct TimingOptions {
-  Timeline* trace = nullptr;  // A timeline to fill, or null.
-  bool throttle = false;      // Applies the dI/dt ramp of trn2 and trn3.
+  Timeline* timeline = nullptr;  // A timeline to fill, or null.
+  bool throttle = false;         // Applies the dI/dt ramp of trn2 and trn3.
   // FLOPs of the problem, without recomputation and padding.
   std::optional<double> model_flops = {};
   // A limit in ns. The simulation gives up as soon as the program certainly takes longer.

@@ -26,7 +26,7 @@ struct Priced {
   int32_t on_chip = -1;          // -1 if both sides are in HBM.
   // Bytes that compute engines move.
   int64_t sbuf_read = 0, sbuf_write = 0, psum_read = 0, psum_write = 0;
-  bool nothing = false;  // Takes no time (a scalar register of the Sync engine).
+  bool takes_no_time = false;  // Takes no time (a scalar register of the Sync engine).
 };
 
 // Fails if an operation is unknown or not possible on this device.

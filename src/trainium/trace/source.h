@@ -55,19 +55,19 @@ class TraceSource {
     int32_t first_partition = 0;
   };
   Status resolve();
-  Status make_room();
+  Status make_operands_resident();
   void finish_last();
   static double readable(const Operand& operand);
-  StallLog::Wait why(const simulator::Run& run) const;
-  StallLog::Wait why_transfer(const simulator::Run& run) const;
-  StallLog::Wait why_data(double at, simulator::Unit unit) const;
+  StallLog::Wait wait_of(const simulator::Run& run) const;
+  StallLog::Wait wait_of_transfer(const simulator::Run& run) const;
+  StallLog::Wait wait_for_data(double at, simulator::Unit unit) const;
 
   // The access of a key, together with the key.
   struct Known {
     Access key;
     const Access* access = nullptr;
   };
-  const Access& access_of(size_t operand, const OperandRecord& record, bool anywhere);
+  const Access& access_of(size_t operand, const OperandRecord& record, bool has_run_time_index);
 
   const TraceFile& file_;
   const Header& header_;

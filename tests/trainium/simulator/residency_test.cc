@@ -87,8 +87,8 @@ TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
   ASSERT_EQ(plans->size(), 2u);
   ASSERT_EQ(plans->back().partials.size(), 1u);
   EXPECT_TRUE(plans->back().partials[0].streams);
-  Timeline trace;
-  const auto timing = simulate(program, kTrn1, {.trace = &trace});
+  Timeline timeline;
+  const auto timing = simulate(program, kTrn1, {.timeline = &timeline});
   ASSERT_TRUE(timing.ok());
   EXPECT_EQ(timing->remedies, plans->back().remedies);
   EXPECT_EQ(timing->summary.spill_save_bytes, 0);
