@@ -50,7 +50,7 @@ Result<text::Conversation> first_conversation(const ChatFlags& flags) {
   if (!flags.messages.empty()) {
     NMM_ASSIGN(conversation, load_conversation(flags.messages));
   }
-  if (!flags.system.empty()) conversation.say("system", flags.system);
+  if (!flags.system.empty()) conversation.add_message("system", flags.system);
   if (!flags.template_kwargs.empty()) {
     NMM_ASSIGN(conversation.template_kwargs,
                text::parse_template_kwargs(flags.template_kwargs, "--chat-template-kwargs"));

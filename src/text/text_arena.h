@@ -10,11 +10,11 @@
 
 namespace neuronmm::text {
 
-// Owns the texts; the views that keep() returns are valid as long as the arena.
+// Owns the texts; the views that store() returns are valid as long as the arena.
 class TextArena {
  public:
   // Copies the text and returns a view of the copy.
-  std::string_view keep(std::string_view text) {
+  std::string_view store(std::string_view text) {
     if (text.size() > free_ || next_ == nullptr) grow(text.size());
     char* const kept = next_;
     if (!text.empty()) std::memcpy(kept, text.data(), text.size());

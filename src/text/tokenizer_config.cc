@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-bool is_there(const fs::path& path) {
+bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -76,7 +76,7 @@ Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config
 // Reads the template files of a folder. Newer folders have their templates only there.
 Status read_template_files(const fs::path& folder, TokenizerConfig& config) {
   std::map<std::string, std::string, std::less<>> templates;
-  if (const auto path = folder / "chat_template.jinja"; is_there(path)) {
+  if (const auto path = folder / "chat_template.jinja"; file_exists(path)) {
     NMM_ASSIGN(templates["default"], io::read_text_file(path, io::kMaxConfigBytes));
   }
   std::error_code error;
@@ -121,13 +121,13 @@ std::optional<std::string> TokenizerConfig::special_token(std::string_view name)
 
 Result<TokenizerConfig> load_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
-  if (const auto path = folder / "tokenizer_config.json"; is_there(path)) {
+  if (const auto path = folder / "tokenizer_config.json"; file_exists(path)) {
     NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
     NMM_TRY(read_special_tokens(root, path.string(), config));
     NMM_TRY(read_added_tokens_decoder(io::JsonFields(root, path.string()), config));
     NMM_TRY(read_chat_templates(io::JsonFields(root, path.string()), config));
   }
-  if (const auto path = folder / "special_tokens_map.json"; is_there(path)) {
+  if (const auto path = folder / "special_tokens_map.json"; file_exists(path)) {
     NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
     NMM_TRY(read_special_tokens(root, path.string(), config));
   }

@@ -82,7 +82,7 @@ TEST(Tokenizer, AddedTokensInTextAreParsedOnRequest) {
   EXPECT_EQ(tokenizer.decode(as_text, true), "<end>");
 }
 
-TEST(Tokenizer, KnowsItsTokens) {
+TEST(Tokenizer, FindsTokensByTextAndId) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   EXPECT_EQ(tokenizer.vocab_size(), 262);
   EXPECT_EQ(tokenizer.token_to_id("<end>"), 260);
@@ -174,9 +174,9 @@ TEST(Tokenizer, LiteralRangesSurviveNormalization) {
   const Tokenizer tokenizer = parse_or_die(root);
   const std::string token = "<e\xCC\x81>", composed = "<\xC3\xA9>", longer = "\xE0\xA5\x98";
   for (const std::string& before : {std::string("x"), token, longer}) {
-    for (const std::string& said : {token, composed, longer + token + longer}) {
-      const std::string text = before + said + token;
-      const std::vector<ByteRange> literal = {{before.size(), before.size() + said.size()}};
+    for (const std::string& literal_text : {token, composed, longer + token + longer}) {
+      const std::string text = before + literal_text + token;
+      const std::vector<ByteRange> literal = {{before.size(), before.size() + literal_text.size()}};
       const Ids ids = tokenizer.encode(text, {.literal = literal}).value();
       EXPECT_EQ(std::count(ids.begin(), ids.end(), 262), before == token ? 2 : 1) << text;
       EXPECT_EQ(ids.back(), 262);

@@ -60,17 +60,17 @@ class Lexer {
 
   void advance(size_t bytes) {
     for (const char c : source_.substr(at_, bytes)) {
-      place_.column = c == '\n' ? 1 : place_.column + 1;
-      place_.line += c == '\n';
+      position_.column = c == '\n' ? 1 : position_.column + 1;
+      position_.line += c == '\n';
     }
     at_ += bytes;
     line_starting_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
 
-  void add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), place_}); }
+  void add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), position_}); }
 
   Error error(std::string_view message) const {
-    return fail("{}:{}: {}", place_.line, place_.column, message);
+    return fail("{}:{}: {}", position_.line, position_.column, message);
   }
 
   // Returns what the white space control keeps of `text`, which stands before a tag with this sign.
@@ -284,7 +284,7 @@ class Lexer {
   std::string storage_;
   std::string_view source_;
   size_t at_ = 0;
-  Place place_;
+  SourcePosition position_;
   bool line_starting_ = true;
   std::string open_;  // The closing brackets that are expected.
   std::vector<Token> tokens_;

@@ -195,7 +195,7 @@ Result<Value> slice_text(Runtime& runtime, const TextPtr& text, const Indices& i
   if (indices.step == 1) {
     const size_t begin = text->byte_of(static_cast<size_t>(indices.start));
     const size_t end = text->byte_of(static_cast<size_t>(indices.start) + indices.count);
-    NMM_ASSIGN(TextPtr piece, part(runtime.budget, text, begin, std::max(begin, end)));
+    NMM_ASSIGN(TextPtr piece, substring(runtime.budget, text, begin, std::max(begin, end)));
     return Value(std::move(piece));
   }
   // The bytes at which the characters begin, and the end of the text.
@@ -293,7 +293,7 @@ Result<TextPtr> escape_markup(Runtime& runtime, const Value& value) {
     if (special == std::string_view::npos)
       writer.append(*text, at, at + 1);
     else
-      writer.append(kNames[special], is_said(*text, at, hint));
+      writer.append(kNames[special], is_from_message(*text, at, hint));
   }
   return writer.take(true);
 }

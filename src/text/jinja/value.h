@@ -141,7 +141,7 @@ inline Result<Value> make_tuple(Runtime& runtime, Values items) {
 class DictBuilder {
  public:
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
-  // Sets an entry. A later value of the same key replaces the earlier one and keeps its place.
+  // Sets an entry. A later value of the same key replaces the earlier one and keeps its position.
   Status set(const Value& key, Value value);
   Result<Value> take();
 
@@ -150,7 +150,7 @@ class DictBuilder {
   Dict dict_;
 };
 
-Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool said = false);
+Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool from_messages = false);
 
 // Returns bool(value) of Python.
 bool truth(const Value& value);
