@@ -74,7 +74,7 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
   Status made;
   if (all.is_first()) {
     Progress progress(stderr);
-    made = io::check_apart(out, model);
+    made = io::check_output_apart_from_input(out, model);
     if (made.ok()) made = floats.create(options.force);
     if (made.ok()) made = floats.dequantize(model, progress);
   }

@@ -235,8 +235,8 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work,
-               StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
+    NMM_ASSIGN(const auto work, StagedWork::open(output.resume_folder(),
+                                                 settings_of(request_, grams_, model_identity_)));
     if (writes_text(request_)) NMM_TRY(write_text(work.path()));
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));

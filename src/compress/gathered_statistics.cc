@@ -153,7 +153,7 @@ class Gathering {
   }
 
   Status make_folder(io::FolderWriter output) const {
-    NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings()));
+    NMM_ASSIGN(const auto work, StagedWork::open(output.resume_folder(), settings()));
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work.path()));
     }

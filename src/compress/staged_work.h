@@ -24,8 +24,8 @@ struct MatrixReport {
 
 class StagedWork {
  public:
-  // `folder`: FolderWriter::work(). `settings`: a text that differs whenever the results would;
-  // what a run with others left there is deleted.
+  // `folder`: FolderWriter::resume_folder(). `settings`: a text that differs whenever the results
+  // would; what a run with others left there is deleted.
   static Result<StagedWork> open(const std::filesystem::path& folder, const std::string& settings);
 
   const std::filesystem::path& path() const { return path_; }

@@ -22,10 +22,10 @@ namespace neuronmm::finetune {
 class TrainingFolder {
  public:
   enum class IfStarted { kResumeSame, kResume, kRestart };
-  // `folder`: FolderWriter::work(). `settings`: a JSON object that differs whenever the results
-  // would. kResumeSame: goes on from a run with the same settings; any other that has finished a
-  // step is an error. kResume: from one whose settings differ in "learning_rate" at most, else says
-  // in what. All start where there is no run.
+  // `folder`: FolderWriter::resume_folder(). `settings`: a JSON object that differs whenever the
+  // results would. kResumeSame: goes on from a run with the same settings; any other that has
+  // finished a step is an error. kResume: from one whose settings differ in "learning_rate" at
+  // most, else says in what. All start where there is no run.
   static Result<TrainingFolder> open(const std::filesystem::path& folder,
                                      const std::string& settings, IfStarted if_started);
 

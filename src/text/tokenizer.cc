@@ -134,7 +134,7 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   NMM_TRY(io::refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!std::filesystem::is_directory(folder, ignored))
     return fail("{}: expected a model folder, found none", folder.string());
-  NMM_TRY(io::refuse_gguf_beside(path));
+  NMM_TRY(io::refuse_gguf_instead_of(path));
   if (!std::filesystem::exists(path, ignored))
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
   NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
