@@ -52,7 +52,7 @@ void share_cores(int processes_of_host) {
 
 Status meet(const TogetherCommand& command) {
   link_flags().link.shared_memory = link_flags().through == "auto";
-  link_flags().link.tell = [name = command.name](const std::string& message) {
+  link_flags().link.on_fatal = [name = command.name](const std::string& message) {
     print_message("neuronmm {}: {}\n", name, printable(message));
   };
   NMM_ASSIGN(communicator(), parallel::connect(link_flags().link));
@@ -95,7 +95,7 @@ int lead(const std::function<int()>& run) {
 // A launcher's signal goes to all processes: process 0 obeys it, perhaps in its own time, and then
 // ends the others. One that is left alone notices.
 int follow() {
-  const OrderlyEnd ending;
+  const OrderlyShutdown ending;
   tensor_parallel::follow(
       *communicator(), [](const std::string& line) { return make_own_backend(options_of(line)); },
       share);

@@ -81,14 +81,14 @@ class Dialogue {
     while (!over_) {
       const auto line = next_message();
       if (interrupted()) {
-        if (!lines_.on_terminal() || !take_back_interrupt())
+        if (!lines_.on_terminal() || !forget_interrupt())
           return interrupted_error("the conversation is not saved");
         print_message("(/exit or Ctrl-D ends the chat)\n");
       } else if (!line) {
         break;
       } else {
         report(obey(*line));
-        if (interrupted() && !take_back_interrupt())  // SIGTERM
+        if (interrupted() && !forget_interrupt())  // SIGTERM
           return interrupted_error("the conversation is not saved");
       }
     }

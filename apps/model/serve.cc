@@ -119,7 +119,7 @@ Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Load
 
 // Until all answers are sent, time is over, or a second signal comes. Where a process is lost they
 // end at once.
-Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& ending) {
+Result<int> drain(serve::Server& server, double timeout_s, const OrderlyShutdown& ending) {
   if (interrupted()) {
     print_message(
         "no new requests are taken; running answers have {} s, or until a second signal\n",
@@ -128,7 +128,7 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& end
   server.drain();
   const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
   while (!server.drained()) {
-    if (ending.wanted_now()) {
+    if (ending.must_stop_now()) {
       server.abort();
       return fail("answers that still ran were broken off by a second signal");
     }
@@ -144,7 +144,7 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& end
 
 Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
-  std::optional<OrderlyEnd> ending;  // goes last, and loaded after the server
+  std::optional<OrderlyShutdown> ending;  // goes last, and loaded after the server
   Loaded loaded;
   serve::ServerOptions options = flags.server;
   options.version = kVersion;

@@ -291,7 +291,7 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
 Predictions Transformer::predict(std::span<const SequenceTokens> batch,
                                  MlpObserver* observer) const {
   if (counterparts_ == nullptr) return compute(batch, observer);
-  const WholeLoops whole;
+  const UnstoppableLoops whole;
   try {
     tell_counterparts(batch);
     return compute(batch, observer);
