@@ -99,15 +99,16 @@ class ThreadTeam {
   }
 
   void work(int thread) {
-    uint32_t done = 0;  // the number of the loop that this worker was in last; loop 0 is closed
+    uint32_t last_loop =
+        0;  // the number of the loop that this worker was in last; loop 0 is closed
     while (true) {
       uint32_t state = state_.load(std::memory_order_acquire);
-      if (!is_open(state) || loop_number(state) == done) {
+      if (!is_open(state) || loop_number(state) == last_loop) {
         wait_for_change(state);
         continue;
       }
       if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
-      done = loop_number(state);
+      last_loop = loop_number(state);
       if (thread < loop_.threads) take_iterations(thread);
       const uint32_t left = state_.fetch_sub(1, std::memory_order_release) - 1;
       if ((left & kInsideMask) == 0 && !is_open(left)) state_.notify_all();

@@ -16,11 +16,11 @@ class TextArena {
   // Copies the text and returns a view of the copy.
   std::string_view store(std::string_view text) {
     if (text.size() > free_ || next_ == nullptr) grow(text.size());
-    char* const kept = next_;
-    if (!text.empty()) std::memcpy(kept, text.data(), text.size());
+    char* const copy = next_;
+    if (!text.empty()) std::memcpy(copy, text.data(), text.size());
     next_ += text.size();
     free_ -= text.size();
-    return {kept, text.size()};
+    return {copy, text.size()};
   }
 
  private:

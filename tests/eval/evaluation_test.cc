@@ -139,9 +139,9 @@ TEST_F(EvaluationTest, EvaluatesTextsAndTasksTogether) {
   EXPECT_EQ(mean_accuracy(all.results)->tasks, 1);
 
   settings_.limit = 2;
-  const Evaluation some = value_of(run(transformer, "piqa,ptb"));
-  EXPECT_EQ(some.results[0].items.size(), 2u);
-  EXPECT_EQ(some.results[1].perplexity->chunks, 2);
+  const Evaluation limited = value_of(run(transformer, "piqa,ptb"));
+  EXPECT_EQ(limited.results[0].items.size(), 2u);
+  EXPECT_EQ(limited.results[1].perplexity->chunks, 2);
 }
 
 TEST_F(EvaluationTest, TooLongItemsAreCutAndCounted) {

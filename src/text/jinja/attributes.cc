@@ -148,8 +148,8 @@ Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arg
     return fail("'{}' object is not callable", function.type_name());
   // The call may replace the variable that holds the function, so a copy keeps it alive.
   // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
-  const ObjectPtr held = function.object_ptr();
-  return held->call(runtime, arguments);
+  const ObjectPtr object = function.object_ptr();
+  return object->call(runtime, arguments);
 }
 
 }  // namespace neuronmm::text::jinja

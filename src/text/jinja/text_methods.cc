@@ -68,11 +68,12 @@ Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments&
   NMM_ASSIGN(const Text* affix, text_argument("removeprefix", bound[0]));
   const std::string& bytes = self.text()->bytes;
   const size_t size = affix->bytes.size();
-  Span kept{0, bytes.size()};
-  if (prefix && bytes.starts_with(affix->bytes)) kept.begin = size;
-  if (!prefix && bytes.ends_with(affix->bytes)) kept.end -= size;
-  NMM_ASSIGN(TextPtr rest, substring(runtime.budget, self.text_ptr(), kept.begin, kept.end));
-  return Value(std::move(rest));
+  Span remaining{0, bytes.size()};
+  if (prefix && bytes.starts_with(affix->bytes)) remaining.begin = size;
+  if (!prefix && bytes.ends_with(affix->bytes)) remaining.end -= size;
+  NMM_ASSIGN(TextPtr result,
+             substring(runtime.budget, self.text_ptr(), remaining.begin, remaining.end));
+  return Value(std::move(result));
 }
 
 // The bytes between two optional indices. `valid` is false if the start lies after the end.
@@ -241,27 +242,27 @@ Result<Value> all_cased_characters_are(Runtime& runtime, const Value& self,
   NMM_TRY(bind("str", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
   NMM_TRY(runtime.budget.scan(bytes.size()));
-  bool some = false;
+  bool has_cased = false;
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;
     if (is_cased(c) && !is_case(c)) return Value(false);
-    some = some || is_case(c);
+    has_cased = has_cased || is_case(c);
   }
-  return Value(some);
+  return Value(has_cased);
 }
 
 Result<Value> istitle(Runtime&, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("istitle", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
-  bool some = false, in_word = false;
+  bool has_cased = false, in_word = false;
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;
     const bool begins = is_upper(c) || is_title(c);
     if ((begins && in_word) || (is_lower(c) && !in_word)) return Value(false);
     in_word = is_cased(c);
-    some = some || in_word;
+    has_cased = has_cased || in_word;
   }
-  return Value(some);
+  return Value(has_cased);
 }
 
 Result<Value> isidentifier(Runtime&, const Value& self, const Arguments& arguments) {

@@ -77,8 +77,8 @@ class Value {
   const List* list() const { return pointee<ListPtr, List>(); }
   const Dict* dict() const { return pointee<DictPtr, Dict>(); }
   Object* object() const {
-    const auto* held = std::get_if<ObjectPtr>(&state_);
-    return held == nullptr ? nullptr : held->get();
+    const auto* pointer = std::get_if<ObjectPtr>(&state_);
+    return pointer == nullptr ? nullptr : pointer->get();
   }
   template <typename T>
   T* object_as() const {
@@ -98,8 +98,8 @@ class Value {
  private:
   template <typename Pointer, typename T>
   const T* pointee() const {
-    const auto* held = std::get_if<Pointer>(&state_);
-    return held == nullptr ? nullptr : held->get();
+    const auto* pointer = std::get_if<Pointer>(&state_);
+    return pointer == nullptr ? nullptr : pointer->get();
   }
 
   std::variant<None, Undefined, bool, int64_t, double, TextPtr, ListPtr, DictPtr, ObjectPtr> state_;
