@@ -124,7 +124,7 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, 
 
 // Waits until all answers are sent, the time is over or a second signal comes. If a process of the
 // run is lost, its answers end at once.
-Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& ending) {
+Result<int> drain(serve::Server& server, double timeout_s, const OrderlyShutdown& ending) {
   if (interrupted()) {
     print_message(
         "no new requests are taken; running answers have {} s, or until a second signal\n",
@@ -133,7 +133,7 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& end
   server.drain();
   const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
   while (!server.drained()) {
-    if (ending.wanted_now()) {
+    if (ending.must_stop_now()) {
       server.abort();
       return fail("answers that still ran were broken off by a second signal");
     }
@@ -151,7 +151,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
   // The declarations are in reverse order of destruction: first the server, then `loaded`, last
   // `ending`.
-  std::optional<OrderlyEnd> ending;
+  std::optional<OrderlyShutdown> ending;
   Loaded loaded;
   serve::ServerOptions options = flags.server;
   options.version = kVersion;

@@ -183,7 +183,7 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    const fs::path work = output.work();
+    const fs::path work = output.resume_folder();
     NMM_TRY(open_work_folder(work, settings_of(request_, calibration_, model_identity_)));
     if (writes_text(request_)) NMM_TRY(write_text(work));
     NMM_ASSIGN(const KnownOfText known, gather(work, make_metric));

@@ -66,7 +66,7 @@ Status write_compressed_model(const CompressedModel& model, const io::FolderWrit
   NMM_TRY(write_model({.checkpoint = model.checkpoint,
                        .config = model.config,
                        .matrices = model.plan.matrices,
-                       .work = output.work(),
+                       .work = output.resume_folder(),
                        .whole_mlps = narrows_mlps(request)},
                       quantization, output.staging(), progress));
   if (quantization) {

@@ -279,9 +279,9 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   Quantizing run(request, backend, progress, others, checkpoint, config, text);
-  NMM_TRY(
-      open_work_folder(output.work(), settings_of(request, text, identity, run.quantization())));
-  NMM_TRY(run.write(matrices, output, output.work(), on_matrix));
+  NMM_TRY(open_work_folder(output.resume_folder(),
+                           settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,

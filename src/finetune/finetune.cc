@@ -11,9 +11,9 @@
 #include "base/parallel.h"
 #include "compress/output/found_ranks.h"
 #include "compress/output/model_card.h"
-#include "compress/rounding/stored_format.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/output/transformers_code.h"
+#include "compress/rounding/stored_format.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training.h"
@@ -94,7 +94,7 @@ compress::TensorSource factor_source(const TrainableModel& model, const io::Tens
                                      const Rounding& rounding) {
   compress::TensorSource source = {factor};
   if (rounding) {
-    source.rounding = rounding->of(factor.name);
+    source.rounding = rounding->format_of(factor.name);
     source.stored = [&model, name = factor.name] { return model.stored(name); };
     return source;
   }
@@ -133,7 +133,7 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
     }
     compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
     if (rounding && is_float(tensor.dtype) && model::is_linear(name, model.config())) {
-      source.rounding = rounding->of(name);
+      source.rounding = rounding->format_of(name);
     }
     source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
     sources.push_back(std::move(source));
@@ -354,7 +354,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.work()));
+  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // frees the memory of the model
     NMM_TRY(add_generated(request, folder.path(), data, progress));

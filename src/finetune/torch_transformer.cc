@@ -55,7 +55,7 @@ class Loader {
   TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
     TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}, {}};
     if (!rounding_ || view.empty()) return matrix;
-    matrix.grid = KeptGrid(view, rounding_->of(matrix.name));
+    matrix.grid = KeptGrid(view, rounding_->format_of(matrix.name));
     matrix.rounded =
         view.quantized() ? matrix.weight.clone() : rounded_weight(matrix.weight, matrix.grid);
     return matrix;

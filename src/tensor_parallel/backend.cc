@@ -89,7 +89,7 @@ class LedModel : public SharedModel {
   // stopped halfway.
   void run_pass(std::span<const model::SequenceTokens> batch,
                 const std::function<void()>& compute) override {
-    const WholeLoops whole;
+    const UnstoppableLoops whole;
     try {
       leader_.begin_pass(number_, batch);
       compute();

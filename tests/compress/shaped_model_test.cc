@@ -47,7 +47,7 @@ class Shaped : public CompressTest {
       if (!model::is_linear(name, config)) continue;
       const bool map = name.ends_with("_pivot_proj.weight"), head = !name.ends_with("_proj.weight");
       const LowBitFormat expected = map ? LowBitFormat{} : head ? asked.lm_head : asked.linear;
-      EXPECT_EQ(config.quantization->of(name), expected) << name;
+      EXPECT_EQ(config.quantization->format_of(name), expected) << name;
       EXPECT_EQ(tensor.dtype, expected.bits == 8 ? DType::kI8 : DType::kU8) << name;
     }
   }

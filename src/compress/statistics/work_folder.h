@@ -8,9 +8,9 @@
 
 namespace neuronmm::compress {
 
-// Makes `folder` (io::FolderWriter::work()) ready. `settings` is a text that differs whenever the
-// results would: work of a run with the same settings stays, anything else in the folder is
-// deleted.
+// Makes `folder` (io::FolderWriter::resume_folder()) ready. `settings` is a text that differs
+// whenever the results would: work of a run with the same settings stays, anything else in the
+// folder is deleted.
 Status open_work_folder(const std::filesystem::path& folder, const std::string& settings);
 
 }  // namespace neuronmm::compress
