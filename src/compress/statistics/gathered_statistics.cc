@@ -149,12 +149,8 @@ class Gathering {
   }
 
   Status make_folder(io::FolderWriter output) const {
-<<<<<<< HEAD:src/compress/statistics/gathered_statistics.cc
     const fs::path work = output.resume_folder();
     NMM_TRY(open_work_folder(work, settings()));
-=======
-    NMM_ASSIGN(const auto work, StagedWork::open(output.resume_folder(), settings()));
->>>>>>> names2:src/compress/gathered_statistics.cc
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work));
     }
