@@ -140,10 +140,10 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
                    "instructions for it")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str();
-  add_weights_flags(command, flags.weights,
-                    "original (the folder's), or int8, int6, int4: train what such weights, and "
-                    "activations of int8, compute, and write them; folders that have few bits "
-                    "always are trained like this");
+  add_bits_flags(
+      command, flags.bits,
+      "train what weights of 8, 6 or 4 bits, and activations of int8, compute, and write "
+      "such weights; without it those of the folder, which may have few bits already");
   command->add_option("--threads", flags.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -155,7 +155,7 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
     if (flags.request.data.empty() && flags.request.recipe.self_generated == 0) {
       throw CLI::ValidationError("--data", "is needed, or --self-generated with --teacher");
     }
-    weight_formats(flags.weights);
+    weight_formats(flags.bits);
   });
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/option_names.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
@@ -42,6 +43,29 @@ struct FitRequest {
   bool plan_only = false;            // nothing is written but the sensitivities
   bool force = false;                // replace an existing output folder
 };
+
+// What a caller gave; what was left out has no value.
+struct FitGiven {
+  std::filesystem::path model, out;
+  Budget budget;
+  std::vector<std::string> calibration;  // the names of the texts
+  std::optional<int64_t> calibration_tokens, block;
+  std::filesystem::path sensitivities;  // empty: not given
+  bool simulated = false;               // the device is a simulated NeuronCore
+  bool can_make_metric = true;          // the program that makes the output metric can be run
+  bool plan_only = false, force = false;
+};
+struct FitSettings {
+  FitRequest request;              // its texts have names and no contents yet
+  std::vector<std::string> notes;  // what was not done as it was asked, a sentence each
+};
+// Returns complete settings, or an error that names what is missing.
+//
+//   calibration_tokens  32768
+//   sensitivities       the folder OUT.fit
+//   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
+//   method              two-sided; whitened where nobody can make the metric
+Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names);
 
 // A model that was not made, as predicted.
 struct Candidate {

@@ -47,6 +47,9 @@ struct CompressionRecord {
   std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots
   // What was predicted and measured where the form was left open, in words; else empty.
   std::string form_choice = {};
+  // All settings of the compression, a JSON object (compress/settings.h). Empty in folders of
+  // version 0.2.0 and before.
+  std::string settings = {};
 
   bool pivoted() const { return form != "uv"; }
 };
