@@ -46,9 +46,9 @@ def rows_of(kept: str) -> dict[str, list[str]]:
                 rows[f"{form}-{method}-{sizes}"] = ["--form", form, "--method", method, "--allocate", sizes]
     for form in FORMS:
         rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
-        for weights in ("int8", "int4"):
-            flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--weights", weights]
-            rows[f"{form}-two-sided-predicted-{weights}"] = flags
+        for bits in ("8", "4"):
+            flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--bits", bits]
+            rows[f"{form}-two-sided-predicted-int{bits}"] = flags
     ratio = f"{1 - float(kept):.4g}"
     return {f"{kept}-{name}": ["--ratio", ratio, *flags] for name, flags in rows.items()}
 

@@ -13,6 +13,7 @@
 #include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
 #include "compress/output/transformers_code.h"
+#include "compress/quantize_settings.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/factor_rounding.h"
 #include "compress/statistics/calibration_input.h"
@@ -92,10 +93,8 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
 std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
-  nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
+  nlohmann::ordered_json settings = {{"settings", settings_json(request)},
                                      {"exceptions", exceptions_json(quantization)},
-                                     {"gptq", request.rounding == Rounding::kGptq},
-                                     {"smooth", request.smooth},
                                      {"model", model_identity}};
   if (const CalibrationOrigin* const origin = text.origin()) {
     settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};

@@ -361,16 +361,16 @@ TEST_F(Shaped, ThreadsChangeNothing) {
 TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
-  expect_refused(request, {"form mixed needs a calibration text or saved statistics"});
+  expect_refused(request, {"form mixed needs calibration, self_generated or statistics"});
   request = shaped("out", Form::kNarrow);
   request.method = Method::kSvd;
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
   request = shaped("out", Form::kMixed);
   request.pad = true;
-  expect_refused(request, {"pad form neurons", "found form mixed"});
+  expect_refused(request, {"pad is for form neurons", "found form mixed"});
   request = shaped("out", Form::kUv);  // with predicted allocation
   request.method = Method::kSvd;
-  expect_refused(request, {"form uv with predicted allocation", "svd"});
+  expect_refused(request, {"form uv with predicted sizes", "svd"});
   request = shaped("out", Form::kMixed);
   request.method = Method::kTwoSided;  // and nobody makes the metric
   expect_refused(request, {"two-sided", "metric"});

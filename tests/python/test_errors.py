@@ -119,11 +119,11 @@ def test_invalid_perplexity_arguments(llm: LLM, tmp_path: Path) -> None:
         {"method": "best"},
         {"method": "whitened"},
         {"allocate": "measured"},
-        {"weights": "int5"},
-        {"group": 16, "weights": "int8"},
-        {"group": 24, "weights": "int4"},
+        {"bits": 5},
+        {"group": 16, "bits": 8},
+        {"group": 24, "bits": 4},
         {"lm_head_bits": 8},
-        {"lm_head_bits": 7, "weights": "int4"},
+        {"lm_head_bits": 7, "bits": 4},
         {"block": 0},
         {"calibration_tokens": 0},
     ],
@@ -144,6 +144,7 @@ def test_invalid_compress_options(tmp_path: Path, wrong: dict[str, Any]) -> None
         ({"gram": "a"}, "--gram was removed; use --statistics"),
         ({"save_gram": "a"}, "--save-gram was removed; use --statistics"),
         ({"save_statistics": "a"}, "--save-statistics was removed; use --statistics"),
+        ({"weights": "int8"}, "--weights was removed; use --bits"),
     ],
 )
 def test_removed_keywords_are_refused_with_what_replaces_them(tmp_path: Path, removed: dict[str, Any], instead: str) -> None:

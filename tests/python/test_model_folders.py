@@ -24,8 +24,8 @@ def assert_same(left: Path, right: Path) -> None:
     [
         ({"method": "svd", "measure": False}, "--method svd --no-measure"),
         (
-            {"method": "svd", "weights": "int4", "group": 32, "lm_head_bits": 8, "measure": False},
-            "--method svd --weights int4 --group 32 --lm-head-bits 8 --no-measure",
+            {"method": "svd", "bits": 4, "group": 32, "lm_head_bits": 8, "measure": False},
+            "--method svd --bits 4 --group 32 --lm-head-bits 8 --no-measure",
         ),
         (
             {"form": "uv", "block": 128, "calibration": CALIBRATION, "calibration_tokens": 4000},
@@ -34,12 +34,12 @@ def assert_same(left: Path, right: Path) -> None:
         (
             {
                 "form": "uv",
-                "weights": "int8",
+                "bits": 8,
                 "block": 64,
                 "calibration": [CALIBRATION, str(DEMO / "evaluation.txt")],
                 "calibration_tokens": 3000,
             },
-            f"--form uv --weights int8 --block 64 --calibration {CALIBRATION} "
+            f"--form uv --bits 8 --block 64 --calibration {CALIBRATION} "
             f"--calibration {DEMO / 'evaluation.txt'} --calibration-tokens 3000",
         ),
     ],
@@ -63,8 +63,8 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
         ({"form": "narrow", "method": "whitened"}, "--form narrow --method whitened", "narrow"),
         ({"form": "pivoted", "method": "whitened"}, "--form pivoted --method whitened", "pivoted"),
         (
-            {"form": "neurons", "method": "whitened", "allocate": "uniform", "weights": "int8"},
-            "--form neurons --method whitened --allocate uniform --weights int8",
+            {"form": "neurons", "method": "whitened", "allocate": "uniform", "bits": 8},
+            "--form neurons --method whitened --allocate uniform --bits 8",
             "neurons",
         ),
         (

@@ -47,6 +47,7 @@ std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt
 // Which texts statistics are of.
 struct CalibrationOrigin {
   int64_t tokens = 0;                               // that were used of all texts
+  int64_t asked = 0;                                // that were to be used at most; 0: unknown
   std::string text;                                 // names and hashes of the texts
   std::vector<io::CalibrationSource> sources = {};  // one per text, for the record of a model
 };

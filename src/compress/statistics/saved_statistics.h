@@ -14,6 +14,7 @@
 // The folder appears with all layers at once; what is optional may join it later, file by file.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -39,6 +40,9 @@ class SavedStatistics {
   // An error unless they are of these texts, by hash and size, and of as many tokens.
   Status check_texts(const CalibrationSequences& text) const;
 
+  // The tokens that were asked for when a folder was made, as far as it says so. The folder is not
+  // checked.
+  static std::optional<int64_t> tokens_asked(const std::filesystem::path& folder);
   static std::filesystem::path metric_path(const std::filesystem::path& folder);
   // `method`: "whitened" or "two-sided".
   static std::filesystem::path losses_folder(const std::filesystem::path& folder,
