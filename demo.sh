@@ -14,16 +14,18 @@ cmake -B build >/dev/null
 cmake --build build --target neuronmm -j "$(nproc)"
 mkdir -p "$out"
 
-json_number() { # FILE KEY: the first number under that key
+# Prints the first number that a JSON file has under a key.
+json_number() {  # arguments: FILE KEY
   sed -n "s/.*\"$2\": *\([0-9.eE+-]*\).*/\1/p" "$1" | head -n 1
 }
 
-quietly() { # COMMAND...: its output only if it fails
+# Runs a command and prints its output only if it fails.
+quietly() {  # arguments: COMMAND...
   "$@" &>"$out/log" || { cat "$out/log" >&2; exit 1; }
 }
 
 table=""
-measure() { # NAME FOLDER
+measure() {  # arguments: NAME FOLDER
   local text
   for text in stories evaluation; do
     quietly "$program" perplexity "$2" "models/demo/$text.txt" --reference models/demo --json "$out/$text.json"

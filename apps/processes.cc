@@ -53,7 +53,7 @@ void share_cores(int processes_of_host) {
 
 Status connect_processes(const LaunchedCommand& command) {
   link_flags().link.shared_memory = link_flags().transport == "auto";
-  link_flags().link.tell = [name = command.name](const std::string& message) {
+  link_flags().link.on_fatal = [name = command.name](const std::string& message) {
     print_message("neuronmm {}: {}\n", name, printable(message));
   };
   NMM_ASSIGN(communicator(), parallel::connect(link_flags().link));
@@ -96,11 +96,11 @@ int lead(const std::function<int()>& run) {
 }
 
 // Computes for process 0 until it sends kEnd. A launcher sends signals to all processes, but only
-// process 0 acts on one, possibly after finishing its work, and then ends the others. OrderlyEnd
-// keeps the launcher's signal from ending this process. If process 0 dies, the communicator
-// notices.
+// process 0 acts on one, possibly after finishing its work, and then ends the others.
+// OrderlyShutdown keeps the launcher's signal from ending this process. If process 0 dies, the
+// communicator notices.
 int follow() {
-  const OrderlyEnd ending;
+  const OrderlyShutdown ending;
   tensor_parallel::follow(
       *communicator(),
       [](const std::string& line) { return make_own_backend(decode_options(line)); },

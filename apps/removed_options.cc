@@ -9,6 +9,9 @@ constexpr std::string_view kStatistics =
     "--statistics DIR, which reads what the folder holds and with --calibration TEXT adds what it "
     "lacks";
 
+constexpr std::string_view kBits =
+    "--bits 8, 6 or 4; without it weights keep the format that they have";
+
 constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--error-aware", "", "--form auto, which loses less"},
     {"compress", "--method", "error-aware",
@@ -20,6 +23,8 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--gram", "", "--statistics DIR"},
     {"compress", "--save-gram", "", kStatistics},
     {"compress", "--save-statistics", "", kStatistics},
+    {"compress", "--weights", "", kBits},
+    {"finetune", "--weights", "", kBits},
     {"quantize", "--save-statistics", "", kStatistics},
 };
 

@@ -90,7 +90,7 @@ Status measure(const model::Transformer& transformer, const eval::Task& task,
 }
 
 Status measure_choices(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                       const eval::TaskData& data, int turns) {
+                       const eval::LoadedTask& data, int turns) {
   const eval::EncodeRules rules = {true, transformer.config().max_position_embeddings};
   NMM_ASSIGN(const auto items,
              eval::encode_items(tokenizer, data.items, rules, data.file.string()));
@@ -107,7 +107,7 @@ Status measure_choices(const model::Transformer& transformer, const text::Tokeni
 
 // Times one chunk, because the speed does not depend on the number of chunks.
 Status measure_text(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                    const eval::TaskData& data, int turns) {
+                    const eval::LoadedTask& data, int turns) {
   const int64_t context = eval::default_context(transformer.config());
   NMM_ASSIGN(std::vector<text::TokenId> tokens, tokenizer.encode(data.text));
   if (std::ssize(tokens) < context) return fail("{}: too short", data.file.string());
@@ -137,7 +137,7 @@ Status run(const Options& options) {
              options.items, options.turns);
   fmt::print("{:14} {:>8} {:>8} {:>10} {:>10} {:>10} {:>9} {:>9}\n", "", "length", "sharing",
              "prefill", "requests", "computed", "requests/", "computed/");
-  for (const eval::TaskData& task : data) {
+  for (const eval::LoadedTask& task : data) {
     NMM_TRY(task.task->is_text() ? measure_text(transformer, tokenizer, task, options.turns)
                                  : measure_choices(transformer, tokenizer, task, options.turns));
   }

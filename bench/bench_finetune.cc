@@ -93,12 +93,13 @@ Status measure(const Settings& settings, const std::string& products, double gfl
   }
   const double update = seconds_of([&] { model.update(1e-6, 1); });
   const double flops = flops_per_token(model, teacher, settings.length);
-  const double rate = tokens / spread(wall).median;
+  const double rate = tokens / statistics_of(wall).median;
   fmt::print(
       "{:<8} {:7.1f} tokens/s, {:.2f} processor ms per token; {:.3f} GFLOP per token, so {:.1f} "
       "GFLOP/s: {:.0f} % of the limit of {:.0f}, which would be {:.0f} tokens/s; update {:.2f} s\n",
-      products, rate, 1e3 * spread(processor).median / tokens, flops / 1e9, rate * flops / 1e9,
-      100 * rate * flops / 1e9 / gflops_limit, gflops_limit, gflops_limit * 1e9 / flops, update);
+      products, rate, 1e3 * statistics_of(processor).median / tokens, flops / 1e9,
+      rate * flops / 1e9, 100 * rate * flops / 1e9 / gflops_limit, gflops_limit,
+      gflops_limit * 1e9 / flops, update);
   return {};
 }
 
@@ -118,13 +119,17 @@ int run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   neuronmm::bench::Settings settings;
-  CLI::App app("Speed of training by a teacher");
-  app.add_option("MODEL_DIR", settings.model)->required();
-  app.add_option("TEACHER_DIR", settings.teacher)->required();
-  app.add_option("--sequences", settings.sequences)->check(CLI::PositiveNumber);
-  app.add_option("--length", settings.length)->check(CLI::Range(2, 8192));
-  app.add_option("--repeats", settings.repeats)->check(CLI::PositiveNumber);
-  app.add_option("--products", settings.products)->check(CLI::IsMember({"bf16", "fp32"}));
+  CLI::App app("Measures the speed of training with a teacher.");
+  app.add_option("MODEL_DIR", settings.model, "folder of the compressed model")->required();
+  app.add_option("TEACHER_DIR", settings.teacher, "folder of the dense model")->required();
+  app.add_option("--sequences", settings.sequences, "sequences in the micro-batch (default 4)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--length", settings.length, "tokens in a sequence (default 256)")
+      ->check(CLI::Range(2, 8192));
+  app.add_option("--repeats", settings.repeats, "timed steps (default 3)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--products", settings.products, "dtypes of products (default: both)")
+      ->check(CLI::IsMember({"bf16", "fp32"}));
   CLI11_PARSE(app, argc, argv);
   return neuronmm::bench::run(settings);
 }

@@ -87,17 +87,17 @@ class FormWeights {
   }
 
  private:
-  using Held = std::unique_ptr<RandomWeight>;
+  using OwnedWeight = std::unique_ptr<RandomWeight>;
   struct Map {
     std::vector<int32_t> index;
-    Held values;
+    OwnedWeight values;
   };
   struct Part {
-    Held w, u, v;
+    OwnedWeight w, u, v;
     Map in, out;
   };
 
-  Held weight(int64_t rows, int64_t columns) {
+  OwnedWeight weight(int64_t rows, int64_t columns) {
     return std::make_unique<RandomWeight>(rows, columns, random_);
   }
   // Makes a map whose pivots are spread over all elements.
@@ -108,8 +108,8 @@ class FormWeights {
     }
     return out;
   }
-  static ops::WeightView view(const Held& held, int bits) {
-    return held ? held->view(bits) : ops::WeightView();
+  static ops::WeightView view(const OwnedWeight& owned, int bits) {
+    return owned ? owned->view(bits) : ops::WeightView();
   }
   static ops::Pivots pivots(const Map& map, int bits) {
     return {.index = map.index, .map_t = view(map.values, bits)};
@@ -213,26 +213,29 @@ void run(const Options& options, const ops::Backend& backend) {
 int main(int argc, char** argv) {
   using namespace neuronmm;
   bench::Options options;
-  CLI::App app("Speed of the fused MLP in every form beside the dense one");
+  CLI::App app("Compares the speed of the fused MLP in every form with that of the dense MLP.");
   std::vector<std::string> models;
   for (const auto& [name, shape] : bench::kModels) models.push_back(name);
-  app.add_option("--models", options.models, "whose MLP shapes")
+  app.add_option("--models", options.models, "models whose MLP shapes are timed")
       ->check(CLI::IsMember(models))
       ->capture_default_str();
-  app.add_option("--rows", options.rows, "numbers of tokens M")
+  app.add_option("--rows", options.rows, "numbers of tokens M that are multiplied at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--bits", options.bits, "of a weight")
+  app.add_option("--bits", options.bits, "bits of a weight")
       ->check(CLI::IsMember({8, 16}))
       ->capture_default_str();
-  app.add_option("--ratio", options.ratio, "share of parameters that the forms leave out")
+  app.add_option("--ratio", options.ratio, "share of the parameters that the forms remove")
       ->check(CLI::Range(0.0, 0.95))
       ->capture_default_str();
-  app.add_option("--block", options.block, "sizes are multiples of this")
+  app.add_option("--block", options.block, "number that all sizes are multiples of")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--repeats", options.repeats, "timed turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "number of threads; 0 uses all cores (default 0)")
+      ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
   if (options.threads > 0) set_num_threads(options.threads);
   const auto backend = cpu::make_backend(cpu::best_kernels());

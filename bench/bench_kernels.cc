@@ -54,7 +54,7 @@ struct Options {
   std::vector<std::string> operations = {"dense", "xuv", "mlp"};
   double ratio = 0.2;
   int repeats = 7, threads = 0;
-  cpu::DotProducts dots = cpu::DotProducts::kInt8;
+  cpu::DotProducts dot_products = cpu::DotProducts::kInt8;
   bool amx = true, peers = true;
   std::string json;
 };
@@ -125,10 +125,10 @@ void silu_multiply(const std::vector<float>& gate, std::vector<float>& up) {
 }
 
 // All contenders of one operation for one x.
-class Contest {
+class OperationBenchmark {
  public:
-  Contest(const ops::Backend& backend, const std::vector<std::unique_ptr<Peer>>& peers,
-          const Weights& weights, const Matrix& x)
+  OperationBenchmark(const ops::Backend& backend, const std::vector<std::unique_ptr<Peer>>& peers,
+                     const Weights& weights, const Matrix& x)
       : backend_(backend), peers_(peers), weights_(weights), x_(x) {}
 
   std::vector<Contender> contenders(const std::string& operation) const {
@@ -177,11 +177,11 @@ class Contest {
     const ops::LinearWeight weight = weights_.up.weight(bits);
     const std::shared_ptr<ops::Linear> u = backend_.make_linear({.w_t = weight.u_t});
     const std::shared_ptr<ops::Linear> v = backend_.make_linear({.w_t = weight.v_t});
-    const auto strip = std::make_shared<Matrix>(x_.rows(), weight.rank());
+    const auto inner = std::make_shared<Matrix>(x_.rows(), weight.rank());
     add(all, our_name(bits, " sequential"), bits, bytes(weight), weight.out_features(),
         [=, this](MutableMatrixView y) {
-          u->apply(x_.view(), strip->view());
-          v->apply(strip->view(), y);
+          u->apply(x_.view(), inner->view());
+          v->apply(inner->view(), y);
         });
   }
 
@@ -197,23 +197,23 @@ class Contest {
   static std::vector<const Matrix*> chain(const LowRank& weight) {
     return {&weight.u.floats(), &weight.v.floats()};
   }
-  bool can(const Peer& peer, const std::vector<const Matrix*>& weights) const {
+  bool supports(const Peer& peer, const std::vector<const Matrix*>& weights) const {
     return std::all_of(weights.begin(), weights.end(), [&](const Matrix* w_t) {
-      return peer.can(x_.rows(), w_t->columns(), w_t->rows());
+      return peer.supports(x_.rows(), w_t->columns(), w_t->rows());
     });
   }
 
   // Returns x in the peer's layout. The values do not matter if the peer's type is not fp32.
-  std::shared_ptr<std::vector<float>> place_x(const Peer& peer) const {
-    const auto placed =
+  std::shared_ptr<std::vector<float>> x_in_peer_layout(const Peer& peer) const {
+    const auto values =
         std::make_shared<std::vector<float>>(static_cast<size_t>(x_.rows() * x_.columns()));
-    if (peer.type() != PeerType::kFp32) return placed;
+    if (peer.type() != PeerType::kFp32) return values;
     for (int64_t i = 0; i < x_.rows(); ++i) {
       for (int64_t j = 0; j < x_.columns(); ++j) {
-        (*placed)[static_cast<size_t>(peer.index(i, j, x_.rows(), x_.columns()))] = x_.row(i)[j];
+        (*values)[static_cast<size_t>(peer.index(i, j, x_.rows(), x_.columns()))] = x_.row(i)[j];
       }
     }
-    return placed;
+    return values;
   }
 
   void add_peer(std::vector<Contender>& all, const Peer& peer, const std::string& operation) const {
@@ -227,9 +227,9 @@ class Contest {
     }
     const std::vector<const Matrix*> weights =
         operation == "xuv" ? chain(weights_.up) : std::vector{&weights_.dense.floats()};
-    if (!can(peer, weights)) return;
+    if (!supports(peer, weights)) return;
     const auto linear = std::make_shared<PeerLinear>(peer, weights, x_.rows());
-    const auto x = place_x(peer);
+    const auto x = x_in_peer_layout(peer);
     add_peer(all, peer, weights, weights.back()->rows(), linear, [=] { linear->run(x->data()); });
   }
 
@@ -241,10 +241,10 @@ class Contest {
     for (const LowRank* weight : {&weights_.gate, &weights_.up, &weights_.down}) {
       for (const Matrix* w_t : chain(*weight)) weights.push_back(w_t);
     }
-    if (!can(peer, weights)) return;
+    if (!supports(peer, weights)) return;
     const auto gate = chain_of(weights_.gate), up = chain_of(weights_.up);
     const auto down = chain_of(weights_.down);
-    const auto x = place_x(peer);
+    const auto x = x_in_peer_layout(peer);
     add_peer(all, peer, weights, weights_.down.v.floats().rows(), down, [=] {
       gate->run(x->data());
       up->run(x->data());
@@ -278,7 +278,7 @@ class Contest {
 
 // Returns whether all results agree, to their precision, on a sample. A benchmark of wrong results
 // is worthless.
-bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
+bool results_agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
   for (const Contender& contender : all) {
     if (!contender.result) continue;
     double error = 0, norm = 0;
@@ -303,7 +303,8 @@ bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
 class Report {
  public:
   Report(const std::string& device, const MachineLimits& limits, const Options& options)
-      : limits_(limits), our_dots_(cpu::best_kernels({options.dots, options.amx}).dot_products) {
+      : limits_(limits),
+        our_dot_products_(cpu::best_kernels({options.dot_products, options.amx}).dot_products) {
     fmt::print(
         "{}: {:.0f} GFLOP/s of FMA, {:.0f} of bf16 products, {:.0f} GOP/s of 8-bit products, "
         "streaming read {:.1f} GB/s\n",
@@ -339,7 +340,8 @@ class Report {
 
  private:
   bool rounds_to_bf16(const Contender& contender) const {
-    return contender.bits == 16 && (!contender.ours || our_dots_ == cpu::DotProducts::kInt8AndBf16);
+    return contender.bits == 16 &&
+           (!contender.ours || our_dot_products_ == cpu::DotProducts::kInt8AndBf16);
   }
 
   // Returns the median of the fastest peer. Peers are left out if their weights have fewer bits
@@ -374,13 +376,14 @@ class Report {
                                                     : limits_.fma_gflops;
     const double limit = std::max(peak > 0 ? gflops / peak : 0, gigabytes / limits_.read_gb_s);
     const double ratio = best_peer(all, times, contender.bits) / s.median;
-    const double of_int8 = contender.bits < 8 ? our_int8(all, times, contender) / s.median : 0;
+    const double speedup_over_int8 =
+        contender.bits < 8 ? our_int8(all, times, contender) / s.median : 0;
     fmt::print(
         "{:>5} {:<6}{:<25} {:>9.3f} {:>9.3f}-{:<9.3f} {:>8.1f} {:>7.2f} {:>5.0f}% {:>7} {:>7}\n", m,
         operation, contender.name, s.median * 1e3, s.lower_quartile * 1e3, s.upper_quartile * 1e3,
         gflops, gigabytes, 100 * limit,
         contender.ours && std::isfinite(ratio) ? fmt::format("{:.2f}", ratio) : "",
-        of_int8 > 0 ? fmt::format("{:.2f}", of_int8) : "");
+        speedup_over_int8 > 0 ? fmt::format("{:.2f}", speedup_over_int8) : "");
     json_["results"].push_back({{"model", model_},
                                 {"operation", operation},
                                 {"m", m},
@@ -391,12 +394,12 @@ class Report {
                                 {"seconds_upper_quartile", s.upper_quartile},
                                 {"gflops", gflops},
                                 {"gb_s", gigabytes},
-                                {"times_int8", of_int8},
+                                {"times_int8", speedup_over_int8},
                                 {"limit_share", limit}});
   }
 
   MachineLimits limits_;
-  cpu::DotProducts our_dots_;
+  cpu::DotProducts our_dot_products_;
   std::string model_;
   nlohmann::json json_;
 };
@@ -416,13 +419,13 @@ bool run(const Options& options, const ops::Backend& backend,
       for (int64_t i = 0; i < m * shape.hidden; ++i) x.data()[i] = normal(random);
       for (const std::string& operation : options.operations) {
         const std::vector<Contender> all =
-            Contest(backend, peers, weights, x).contenders(operation);
+            OperationBenchmark(backend, peers, weights, x).contenders(operation);
         std::vector<std::function<void()>> runs;
         for (const Contender& contender : all) runs.push_back(contender.run);
         const auto before = [&](size_t i) {
-          let_peers_sleep();
+          wait_until_peers_sleep();
           flush();
-          if (!all[i].ours) wake_peers();
+          if (!all[i].ours) wake_peer_threads();
         };
         const int64_t low_rank = rank * (shape.hidden + shape.intermediate);
         const int64_t parameters = operation == "dense" ? shape.hidden * shape.intermediate
@@ -430,7 +433,7 @@ bool run(const Options& options, const ops::Backend& backend,
                                                         : 3 * low_rank;
         report.add(operation, m, parameters, all, take_turns(runs, options.repeats, before));
         const int64_t n = operation == "mlp" ? shape.hidden : shape.intermediate;
-        if (!agree(all, m, n)) return false;
+        if (!results_agree(all, m, n)) return false;
       }
     }
   }
@@ -443,31 +446,36 @@ bool run(const Options& options, const ops::Backend& backend,
 int main(int argc, char** argv) {
   using namespace neuronmm;
   bench::Options options;
-  CLI::App app("Speed of the CPU matmul kernels beside the machine's limits and other libraries");
+  CLI::App app(
+      "Compares the speed of the CPU kernels with the machine's limits and with other libraries.");
   std::vector<std::string> models;
   for (const auto& [name, shape] : bench::kModels) models.push_back(name);
-  app.add_option("--models", options.models, "whose MLP shapes")
+  app.add_option("--models", options.models, "models whose MLP shapes are timed")
       ->check(CLI::IsMember(models))
       ->capture_default_str();
-  app.add_option("--rows", options.rows, "numbers of tokens M")
+  app.add_option("--rows", options.rows, "numbers of tokens M that are multiplied at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--operations", options.operations)
+  app.add_option("--operations", options.operations, "operations to time")
       ->check(CLI::IsMember({"dense", "xuv", "mlp"}))
       ->capture_default_str();
-  app.add_option("--ratio", options.ratio, "share of weights removed by the low-rank factors")
+  app.add_option("--ratio", options.ratio, "share of the weights that the low-rank factors remove")
       ->check(CLI::Range(0.0, 0.95))
       ->capture_default_str();
-  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--repeats", options.repeats, "timed turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "number of threads; 0 uses all cores (default 0)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option(
-         "--dots", options.dots,
-         "dot products that our kernels may use where the CPU has them; without bf16's, bf16 "
-         "weights meet fp32 activations")
+         "--dots", options.dot_products,
+         "dot-product instructions that our kernels may use if the CPU has them (default int8); "
+         "without bf16, bf16 weights are multiplied with fp32 activations")
       ->transform(CLI::Transformer(bench::kDotProducts));
-  app.add_flag("!--no-amx", options.amx, "int8 products without AMX where the CPU has it");
-  app.add_flag("!--no-peers", options.peers, "only our own kernels");
-  app.add_option("--json", options.json, "also write the results to this file");
+  app.add_flag("!--no-amx", options.amx,
+               "compute int8 products without AMX, even if the CPU has it");
+  app.add_flag("!--no-peers", options.peers, "time only our own kernels");
+  app.add_option("--json", options.json, "write the results to this JSON file, too");
   CLI11_PARSE(app, argc, argv);
   if (options.threads > 0) set_num_threads(options.threads);
   bench::set_peer_threads(num_threads());
@@ -475,7 +483,7 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<bench::Peer>> peers;
   if (options.peers) peers = bench::make_peers(missing);
   for (const std::string& name : missing) fmt::print("not built in: {}\n", name);
-  const auto backend = cpu::make_backend(cpu::best_kernels({options.dots, options.amx}));
+  const auto backend = cpu::make_backend(cpu::best_kernels({options.dot_products, options.amx}));
   bench::Report report(backend->name(), bench::measure_machine_limits(), options);
   if (!bench::run(options, *backend, peers, report)) return 1;
   if (!options.json.empty() && !report.write(options.json)) {

@@ -93,7 +93,7 @@ Work work_of(const Transformer& transformer, const Options& options) {
   return work;
 }
 
-TokensPerSecond time_ours(const Transformer& transformer, const Options& options) {
+TokensPerSecond time_model(const Transformer& transformer, const Options& options) {
   std::mt19937_64 random(1);
   std::vector<TokenId> tokens(
       static_cast<size_t>(std::max(options.prompt_tokens, options.new_tokens)));
@@ -145,7 +145,7 @@ Status measure(std::vector<Contender>& contenders, const Options& options) {
       if (turn == 0 && !contender.transformer) continue;  // llama-bench warms up by itself
       TokensPerSecond speed;
       if (contender.transformer) {
-        speed = time_ours(*contender.transformer, options);
+        speed = time_model(*contender.transformer, options);
       } else {
         NMM_ASSIGN(speed, peer.run(contender.name));
       }
@@ -294,19 +294,24 @@ Status run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   int threads = num_threads();
-  CLI::App app("Prefill and decode of whole models beside each other and llama.cpp");
-  app.add_option("MODEL_DIR", options.model_dir, "the dense model, which others are compared with")
+  CLI::App app("Compares prefill and decode of whole models with each other and with llama.cpp.");
+  app.add_option("MODEL_DIR", options.model_dir,
+                 "folder of the dense model that the others are compared with")
       ->required();
-  app.add_option("--against", options.against, "compressed models");
-  auto* const program = app.add_option("--llama-bench", options.llama_bench, "llama.cpp's program");
-  app.add_option("--gguf", options.gguf, "models for it")->needs(program);
-  app.add_option("--prompt-tokens", options.prompt_tokens)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--new-tokens", options.new_tokens)->check(CLI::Range(1, 1 << 20));
-  app.add_option("--runs", options.runs, "timed turns")->check(CLI::Range(1, 1000));
-  app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
+  app.add_option("--against", options.against, "folders of compressed models");
+  auto* const program = app.add_option("--llama-bench", options.llama_bench,
+                                       "path of llama.cpp's program llama-bench");
+  app.add_option("--gguf", options.gguf, "GGUF files that llama-bench runs")->needs(program);
+  app.add_option("--prompt-tokens", options.prompt_tokens, "tokens of the prompt (default 512)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--new-tokens", options.new_tokens, "tokens to decode (default 32)")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--runs", options.runs, "timed turns (default 3)")->check(CLI::Range(1, 1000));
+  app.add_option("--threads", threads, "number of threads (default: all cores)")
+      ->check(CLI::Range(1, 1024));
   app.add_flag("--bf16-activations", options.bf16_activations,
-               "as `neuronmm bench --activations bf16`");
-  app.add_option("--json", options.json, "also write the measurements to this file");
+               "round activations to bf16 like `neuronmm bench --activations bf16`");
+  app.add_option("--json", options.json, "write the measurements to this JSON file, too");
   CLI11_PARSE(app, argc, argv);
   set_num_threads(threads);
   const Status status = run(options);

@@ -28,7 +28,7 @@ constexpr int64_t kColumns = 4 * cpu::kPanel;
 struct Contender {
   const char* name;
   int bits;
-  cpu::DotProducts dots;
+  cpu::DotProducts dot_products;
 };
 constexpr auto kBytes = cpu::DotProducts::kInt8, kPairs = cpu::DotProducts::kInt8AndBf16;
 constexpr Contender kContenders[] = {{"bf16", 16, kBytes},
@@ -39,19 +39,20 @@ constexpr Contender kContenders[] = {{"bf16", 16, kBytes},
 
 void measure(const RandomWeight& weight, int64_t m, int64_t k, int turns) {
   // The smallest number of multiply-adds in a turn, which begins with cold caches.
-  constexpr double kLeastMultiplyAdds = 4e8;
+  constexpr double kMinMultiplyAdds = 4e8;
   Matrix x(m, k), y(m, kColumns);
   std::mt19937 random(static_cast<uint32_t>(m));
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::generate_n(x.data(), m * k, [&] { return uniform(random); });
   const double each = static_cast<double>(m * k * kColumns);
-  const auto repeats = static_cast<int64_t>(std::max(1.0, kLeastMultiplyAdds / each));
+  const auto repeats = static_cast<int64_t>(std::max(1.0, kMinMultiplyAdds / each));
   std::vector<cpu::PackedMatrix> packed;
   for (const Contender& one : kContenders) packed.emplace_back(weight.view(one.bits));
   std::vector<cpu::Buffer<float>> storage(packed.size());
   std::vector<std::function<void()>> runs;
   for (size_t i = 0; i < packed.size(); ++i) {
-    const cpu::Kernels& kernels = cpu::best_kernels({.most_dot_products = kContenders[i].dots});
+    const cpu::Kernels& kernels =
+        cpu::best_kernels({.most_dot_products = kContenders[i].dot_products});
     const cpu::PackedRows a = cpu::pack_rows(kernels, x.view(), packed[i].type(), storage[i]);
     runs.emplace_back([&kernels, &packed, y = y.view(), repeats, a, i] {
       for (int64_t j = 0; j < repeats; ++j) {

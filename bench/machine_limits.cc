@@ -205,8 +205,8 @@ MachineLimits measure_machine_limits() {
 }
 
 CacheFlusher::CacheFlusher() {
-  constexpr int64_t kLeast = int64_t{128} << 20;
-  const int64_t bytes = std::max<int64_t>(kLeast, 4 * sysconf(_SC_LEVEL3_CACHE_SIZE));
+  constexpr int64_t kMinBytes = int64_t{128} << 20;
+  const int64_t bytes = std::max<int64_t>(kMinBytes, 4 * sysconf(_SC_LEVEL3_CACHE_SIZE));
   count_ = bytes / 4;
   words_ = cpu::Buffer<uint32_t>(count_, cpu::Pages::kHuge);
   std::fill_n(words_.data(), count_, 1u);

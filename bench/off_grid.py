@@ -51,7 +51,7 @@ def write(path, tensors):
             file.write(tensor.astype("<f4").tobytes())
 
 
-def scaled(tensors, config, random):
+def scale_channels(tensors, config, random):
     def factors(count):
         return np.exp(DEVIATION * random.standard_normal(count))
 
@@ -63,10 +63,10 @@ def scaled(tensors, config, random):
 
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     for layer in range(config["num_hidden_layers"]):
-        at = f"model.layers.{layer}."
-        attention, mlp = at + "self_attn.", at + "mlp."
-        fold(at + "input_layernorm.weight", [f"{attention}{name}_proj.weight" for name in "qkv"])
-        fold(at + "post_attention_layernorm.weight", [f"{mlp}{name}_proj.weight" for name in ("gate", "up")])
+        prefix = f"model.layers.{layer}."
+        attention, mlp = prefix + "self_attn.", prefix + "mlp."
+        fold(prefix + "input_layernorm.weight", [f"{attention}{name}_proj.weight" for name in "qkv"])
+        fold(prefix + "post_attention_layernorm.weight", [f"{mlp}{name}_proj.weight" for name in ("gate", "up")])
         scale = factors(config["intermediate_size"])
         tensors[mlp + "up_proj.weight"] *= scale[:, None]
         tensors[mlp + "down_proj.weight"] /= scale
@@ -80,7 +80,7 @@ def scaled(tensors, config, random):
     fold("model.norm.weight", ["lm_head.weight"])
 
 
-def moved(tensors, random):
+def add_noise(tensors, random):
     """Moves the weights by up to half a step. Q4_1 has 16 values from the smallest to the largest
     of every 32 weights.
     """
@@ -97,9 +97,9 @@ def main():
     config = json.loads((model / "config.json").read_text())
     tensors = read(model / "model.safetensors")
     if sys.argv[3:] == ["noise"]:
-        moved(tensors, np.random.default_rng(1))
+        add_noise(tensors, np.random.default_rng(1))
     else:
-        scaled(tensors, config, np.random.default_rng(1))
+        scale_channels(tensors, config, np.random.default_rng(1))
     out.mkdir()
     write(out / "model.safetensors", tensors)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")

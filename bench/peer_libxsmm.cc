@@ -87,7 +87,7 @@ class Libxsmm final : public Peer {
  public:
   Libxsmm() { libxsmm_init(); }
   std::string name() const override { return "libxsmm fp32"; }
-  bool can(int64_t, int64_t k, int64_t n) const override {
+  bool supports(int64_t, int64_t k, int64_t n) const override {
     return k % kBlock == 0 && n % kBlock == 0;
   }
   std::unique_ptr<PeerProduct> product(const Matrix& w_t, int64_t rows, bool) const override {

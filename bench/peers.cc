@@ -31,12 +31,12 @@ void set_peer_threads(int threads) {
   openblas_set_num_threads(threads);
 }
 
-void wake_peers() {
+void wake_peer_threads() {
 #pragma omp parallel
   {}
 }
 
-void let_peers_sleep() {
+void wait_until_peers_sleep() {
   // libgomp's default spin count takes 6 ms: 300,000 pauses of about 65 cycles (measured on Zen 4).
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }

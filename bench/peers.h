@@ -27,7 +27,7 @@ class Peer {
   virtual std::string name() const = 0;
   virtual PeerType type() const { return PeerType::kFp32; }
   // Returns whether the peer supports a product of this shape.
-  virtual bool can(int64_t /*rows*/, int64_t /*k*/, int64_t /*n*/) const { return true; }
+  virtual bool supports(int64_t /*rows*/, int64_t /*k*/, int64_t /*n*/) const { return true; }
   // Makes a product. With `to_floats` y is fp32, even if the peer's activations are not.
   virtual std::unique_ptr<PeerProduct> product(const Matrix& w_t, int64_t rows,
                                                bool to_floats) const = 0;
@@ -45,10 +45,10 @@ std::vector<std::unique_ptr<Peer>> make_peers(std::vector<std::string>& missing)
 // The peers run on OpenMP's threads. The first function sets their number. The second one wakes
 // them, as they would be awake in a program that computes one product after the other.
 void set_peer_threads(int threads);
-void wake_peers();
+void wake_peer_threads();
 // Waits until the peers' threads sleep. They spin for some milliseconds after a product and disturb
 // others until then.
-void let_peers_sleep();
+void wait_until_peers_sleep();
 
 // Each function makes the peers of one library. It is defined only if the library was found.
 std::vector<std::unique_ptr<Peer>> openblas_peers();

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""The table of docs/quality.md: a model in every form, by every method, at several sizes, each measured against the dense one.
+"""Measures the table of docs/quality.md: one model in every form, by every method and at several
+sizes, each compared with the dense model.
 
     bench/quality.py DENSE WORK --calibration TEXT [--calibration TEXT] --text NAME=FILE [--text NAME=FILE]
                      [--rows PATTERN] [--kept .9,.8] [--windows 24] [--context 1024] [--tasks DATA] [--speed] [--print-only]
 
-DENSE is a model folder, WORK keeps what is finished: a row is a file WORK/NAME.json, and the next call goes on with the rows
-that have none. The calibration texts are gathered once, in WORK/statistics. No text may be both a calibration text and one
-that is measured on: `neuronmm perplexity` says so in the row's file. Compressed models are deleted when they are measured;
---keep-models leaves them in WORK.
+DENSE is the folder of the dense model. WORK keeps the finished rows, each in a file WORK/NAME.json,
+and the next call measures only the missing rows. The statistics of the calibration texts are
+gathered once, in WORK/statistics. A text must not be used both for calibration and for measurement;
+otherwise `neuronmm perplexity` writes a note into the row's file. Compressed models are deleted
+after they are measured, unless --keep-models is given.
 
-Columns: mean KL(dense || compressed) in nats per token with half of its 95 % interval (windows as samples), perplexity, how
-often both models choose the same token, the size of the model; with --tasks accuracy over all items of six tasks; with
---speed prefill of 512 and decode, tokens/s beside the dense model's in the same run. A second table has KL alone, a column for
-each share that is kept.
+The first table has these columns for each text: the mean KL(dense || compressed) in nats per token
+with half of its 95 % interval (windows as samples), the perplexity, and how often both models choose
+the same token. The files of the rows also hold the accuracy over all items of six tasks (--tasks)
+and the speed of prefill and decode in tokens/s (--speed). The second table has KL alone, with one
+column for each share of the parameters that is kept.
 """
 
 import argparse
@@ -28,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TASKS = "openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge"
 FORMS = ("uv", "pivoted", "narrow", "neurons", "mixed")
 METHODS = ("whitened", "two-sided")
-NEAR = .002  # a reader would call shares that differ by less the same
+SHARE_TOLERANCE = .002  # shares that differ by less count as equal
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
@@ -43,9 +46,9 @@ def rows_of(kept: str) -> dict[str, list[str]]:
                 rows[f"{form}-{method}-{sizes}"] = ["--form", form, "--method", method, "--allocate", sizes]
     for form in FORMS:
         rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
-        for weights in ("int8", "int4"):
-            flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--weights", weights]
-            rows[f"{form}-two-sided-predicted-{weights}"] = flags
+        for bits in ("8", "4"):
+            flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--bits", bits]
+            rows[f"{form}-two-sided-predicted-int{bits}"] = flags
     ratio = f"{1 - float(kept):.4g}"
     return {f"{kept}-{name}": ["--ratio", ratio, *flags] for name, flags in rows.items()}
 
@@ -144,7 +147,7 @@ class Bench:
                 finished = self.work / f"{kept}-{name}.json"
                 row = json.loads(finished.read_text()) if finished.exists() else None
                 cells.append(" / ".join(f"{found['kl']:.3f}" for found in row["texts"].values()) if row else "")
-                if row and abs(kept_share(row) - float(kept)) >= NEAR:
+                if row and abs(kept_share(row) - float(kept)) >= SHARE_TOLERANCE:
                     cells[-1] += f" ({kept_share(row):.3f})"
             if any(cells):
                 print(f"| {name} | " + " | ".join(cells) + " |")
@@ -158,20 +161,24 @@ def kept_share(row: dict) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dense", type=pathlib.Path)
-    parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--calibration", action="append", default=[], required=True)
-    parser.add_argument("--calibration-tokens", default="32768")
-    parser.add_argument("--text", action="append", default=[], required=True, metavar="NAME=FILE")
-    parser.add_argument("--kept", default=".95,.9,.8,.7,.5")
-    parser.add_argument("--rows", default="*", help="names as a shell pattern, several with commas")
-    parser.add_argument("--windows", default="24", help="of each text")
-    parser.add_argument("--context", default="1024", help="tokens of a window")
-    parser.add_argument("--tasks", help="folder of task files: also accuracies")
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--keep-models", action="store_true")
-    parser.add_argument("--print-only", action="store_true")
-    parser.add_argument("--neuronmm", default=str(ROOT / "build/release/neuronmm"))
+    parser.add_argument("dense", type=pathlib.Path, metavar="DENSE", help="folder of the dense model")
+    parser.add_argument("work", type=pathlib.Path, metavar="WORK", help="folder for finished rows and models")
+    parser.add_argument("--calibration", action="append", default=[], required=True, metavar="TEXT",
+                        help="text file for the calibration of compress; repeatable")
+    parser.add_argument("--calibration-tokens", default="32768", help="number of calibration tokens (default 32768)")
+    parser.add_argument("--text", action="append", default=[], required=True, metavar="NAME=FILE",
+                        help="text file to measure on, and its name in the table; repeatable")
+    parser.add_argument("--kept", default=".95,.9,.8,.7,.5",
+                        help="shares of the MLPs' parameters to keep, separated by commas (default .95,.9,.8,.7,.5)")
+    parser.add_argument("--rows", default="*", help="shell patterns of the rows to measure, separated by commas (default: all rows)")
+    parser.add_argument("--windows", default="24", help="number of windows of each text (default 24)")
+    parser.add_argument("--context", default="1024", help="tokens in a window (default 1024)")
+    parser.add_argument("--tasks", help="folder of task files; measures accuracies, too")
+    parser.add_argument("--speed", action="store_true", help="measure the speed of every model, too")
+    parser.add_argument("--keep-models", action="store_true", help="keep the compressed models in WORK")
+    parser.add_argument("--print-only", action="store_true", help="print the finished rows and measure nothing")
+    parser.add_argument("--neuronmm", default=str(ROOT / "build/release/neuronmm"),
+                        help="program to run (default build/release/neuronmm)")
     flags = parser.parse_args()
     flags.work.mkdir(parents=True, exist_ok=True)
     bench = Bench(flags)

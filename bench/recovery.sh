@@ -60,7 +60,8 @@ PY
 divergence() {
   "$neuronmm" perplexity "$1" "$2" --reference "$model" --context "$context" --limit "$limit" 2>>errors.txt | awk '$1 == "KL" {print $2}'
 }
-point() {  # FORM TOKENS FOLDER SECONDS
+# Measures one point and appends it to points.txt.
+point() {  # arguments: FORM TOKENS FOLDER SECONDS
   local wiki c4
   wiki=$(divergence "$3" wiki_held_out.txt)
   c4=$(divergence "$3" c4_held_out.txt)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""How many instructions of a kernel's trace `neuronmm nki` simulates in a second: a matmul in tiles of 128 x 512, in bf16, whose loads are
-in the inner loop, or a row of tiles of the stationary matrix at a time. Programs are run in turns; of each the time that it takes to
-start is measured, too, and left out.
+"""Measures how many instructions of a kernel's trace `neuronmm nki` simulates per second.
 
     bench/simulator_rate.py PROGRAM [OTHER ...] [--runs 15]
+
+The kernel is a matmul in bf16 with tiles of 128 x 512. In the case "inner" the loads are in the
+inner loop. In the case "hoisted" a whole row of tiles of the stationary matrix is loaded at once.
+Several programs are run in turns. The time that a program takes to start is measured separately and
+subtracted.
 """
 
 import argparse
@@ -58,7 +61,7 @@ CASES = (("inner", 4096, 99328), ("inner", 16384, 397312), ("hoisted", 4096, 686
 
 
 def seconds(command):
-    """Runs a command and returns its user time of the processor and its time on the clock."""
+    """Runs a command and returns its user CPU time and its wall time in seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, time.perf_counter() - start
@@ -66,8 +69,8 @@ def seconds(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", metavar="PROGRAM", nargs="+")
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("programs", metavar="PROGRAM", nargs="+", help="neuronmm programs to compare; the first writes the traces")
+    parser.add_argument("--runs", type=int, default=15, help="timed runs of each program (default 15)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "matmul.py")
@@ -83,8 +86,8 @@ def main():
                     runs.setdefault(program, []).append(seconds([program, "nki", "--from-trace", trace]))
             for program in arguments.programs:
                 (user, clock), (user0, clock0) = ([statistics.median(kind) for kind in zip(*times[program])] for times in (runs, starts))
-                least, most = (choice(u for u, _ in runs[program]) for choice in (min, max))
-                print(f"{kernel} {rows} x 8192 x 8192, {program}: user {user * 1e3:.0f} ms ({least * 1e3:.0f}-{most * 1e3:.0f}), "
+                shortest, longest = (choice(u for u, _ in runs[program]) for choice in (min, max))
+                print(f"{kernel} {rows} x 8192 x 8192, {program}: user {user * 1e3:.0f} ms ({shortest * 1e3:.0f}-{longest * 1e3:.0f}), "
                       f"clock {clock * 1e3:.0f} ms; million instructions per second {instructions / (user - user0) / 1e6:.2f} "
                       f"of user time, {instructions / (clock - clock0) / 1e6:.2f} by the clock")
 

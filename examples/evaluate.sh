@@ -13,7 +13,8 @@ small=${2:-$work/evaluated}
 data=${3:-$work/data}
 tasks=wikitext2,openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
 
-if [ $# -eq 0 ]; then                                 # nothing to download: a text and a riddle of our own
+# Without arguments nothing is downloaded: the data are a text and a question that this script writes.
+if [ $# -eq 0 ]; then
   tasks=ptb,winogrande
   mkdir -p "$data"
   head -c 6000 "$root/models/demo/evaluation.txt" >"$data/ptb.test.txt"

@@ -25,7 +25,8 @@ talk() {
     "$neuronmm" chat "$1" --greedy --max-new-tokens 60 || "$neuronmm" generate "$1" "Once upon a time" --max-new-tokens 60
 }
 
-if [ $# -lt 3 ]; then                                          # nothing to download: a text and a riddle of our own
+# Without DATA_DIR nothing is downloaded: the data are a text and a question that this script writes.
+if [ $# -lt 3 ]; then
   tasks=winogrande
   mkdir -p "$data"
   head -c 6000 "$root/models/demo/evaluation.txt" >"$data/wikitext2.txt"

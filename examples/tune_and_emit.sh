@@ -11,7 +11,7 @@ root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}
 work=${WORK:-$root/build/examples}
 kernel=${1:-xuv}
-shape=${2:-512,2048,1280,8192}                        # Llama-3.2-1B's up projection at ratio 0.2, 512 tokens
+shape=${2:-512,2048,1280,8192}  # the up projection of Llama-3.2-1B at ratio 0.2, for 512 tokens
 out=${3:-$work/$kernel.py}
 
 mkdir -p "$work"

@@ -1,5 +1,5 @@
 // Reads a template up to the first NUL byte, and a conversation after it. The result must be an
-// error, or a prompt whose `said` ranges are ordered and inside the text.
+// error, or a prompt whose from_messages ranges are ordered and inside the text.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@ constexpr jinja::Limits kLimits = {
 
 void check(const ChatPrompt& prompt) {
   size_t end = 0;
-  for (const ByteRange& range : prompt.said) {
+  for (const ByteRange& range : prompt.from_messages) {
     NMM_CHECK(range.begin >= end && range.begin < range.end);
     end = range.end;
   }
@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.chat_templates["default"] = input.substr(0, zero);
   config.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   Conversation conversation;
-  conversation.say("system", " Be brief. ");
-  conversation.say("user", "2 + 2?");
+  conversation.add_message("system", " Be brief. ");
+  conversation.add_message("user", "2 + 2?");
   if (zero < size) {
     auto parsed = parse_conversation(input.substr(zero + 1), "conversation");
     if (parsed.ok()) conversation = std::move(parsed).value();

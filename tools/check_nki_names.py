@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every name and call of emitted NKI kernels against AWS's own signatures.
+"""Checks every name and call in emitted NKI kernels against AWS's own signatures.
 
 usage: check_nki_names.py API FILE.py...
 
-API: the folder nki/api/nki of a checkout of github.com/aws-neuron/aws-neuron-sdk, at the release to check against; of the
-legacy dialect general/nki/api/nki of a commit before 2025-10-17. What is found missing is printed; exit status 1.
+API is the folder nki/api/nki in a checkout of github.com/aws-neuron/aws-neuron-sdk, at the release
+to check against. For the legacy dialect it is general/nki/api/nki at a commit before 2025-10-17.
+The script prints what does not agree and then exits with status 1.
 """
 
 import ast
@@ -24,20 +25,20 @@ def definitions(path):
     return found
 
 
-def misfits(call, function):
+def call_errors(call, function):
     """Yields the differences between the arguments of a call and the parameters of its function."""
-    given, taken = [keyword.arg for keyword in call.keywords], function.args
-    places = [argument.arg for argument in (*taken.posonlyargs, *taken.args)]
-    names = {*places, *(argument.arg for argument in taken.kwonlyargs)}
-    if len(call.args) > len(places) and not taken.vararg:
-        yield f"takes {len(places)} arguments, is given {len(call.args)}"
-    if not taken.kwarg:
+    given, parameters = [keyword.arg for keyword in call.keywords], function.args
+    positional = [argument.arg for argument in (*parameters.posonlyargs, *parameters.args)]
+    names = {*positional, *(argument.arg for argument in parameters.kwonlyargs)}
+    if len(call.args) > len(positional) and not parameters.vararg:
+        yield f"takes {len(positional)} arguments, is given {len(call.args)}"
+    if not parameters.kwarg:
         yield from (f"takes no {name}" for name in given if name not in names)
-    needed = places[len(call.args) : len(places) - len(taken.defaults)]
-    yield from (f"needs {name}" for name in needed if name not in given)
+    required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
+    yield from (f"needs {name}" for name in required if name not in given)
 
 
-def wrong_in(path, modules):
+def errors_in(path, modules):
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
@@ -49,7 +50,7 @@ def wrong_in(path, modules):
             continue
         function = modules.get(node.func.value.id, {}).get(node.func.attr)
         if isinstance(function, ast.FunctionDef):
-            yield from (f"{path}:{node.lineno}: {ast.unparse(node.func)} {text}" for text in misfits(node, function))
+            yield from (f"{path}:{node.lineno}: {ast.unparse(node.func)} {text}" for text in call_errors(node, function))
 
 
 def main():
@@ -59,9 +60,9 @@ def main():
     # The names under which emitted files import the modules.
     names = {"nki": "", "nisa": "isa", "nl": "language"}
     modules = {name: definitions(api / folder / "__init__.py") for name, folder in names.items()}
-    wrong = [text for path in sys.argv[2:] for text in wrong_in(pathlib.Path(path), modules)]
-    print("\n".join(wrong) if wrong else f"{len(sys.argv) - 2} files fit {api}")
-    sys.exit(bool(wrong))
+    found = [text for path in sys.argv[2:] for text in errors_in(pathlib.Path(path), modules)]
+    print("\n".join(found) if found else f"{len(sys.argv) - 2} files fit {api}")
+    sys.exit(bool(found))
 
 
 if __name__ == "__main__":

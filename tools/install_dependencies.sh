@@ -19,21 +19,21 @@ build_packages=(
   libpcre2-dev libutf8proc-dev                     # tokenizer
   libxxhash-dev                                    # checksums of unfinished work
   libedit-dev                                      # line editing of `neuronmm chat`
-  libopenmpi-dev openmpi-bin                       # several processes, on one machine or more
+  libopenmpi-dev openmpi-bin                       # MPI, for runs in several processes
   libboost1.81-dev libssl-dev prometheus-cpp-dev   # `neuronmm serve`: sockets and HTTP, TLS, metrics
 )
 finetune_packages=(libtorch-dev)
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
-  python3-numpy                                    # emitted kernels run in an independent interpreter
-  python3-torch                                    # the oracle of fine-tuning
-  openssl                                          # a certificate for a server
+  python3-numpy                                    # the interpreter that checks emitted kernels
+  python3-torch                                    # reference results for fine-tuning
+  openssl                                          # makes the certificate of a test server
 )
-python_packages=(python3-dev python3-venv)         # pip install .
+python_packages=(python3-dev python3-venv)         # what `pip install .` needs
 browser_packages=(chromium chromium-driver python3-venv)
-proxy_packages=(nginx-light)                       # before several servers, deploy/nginx.conf
-bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
+proxy_packages=(nginx-light)                       # nginx, as a proxy with deploy/nginx.conf
+bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: optional peers of bench_kernels
 aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static mmdebstrap)
 
 packages=("${build_packages[@]}")

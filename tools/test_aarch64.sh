@@ -22,7 +22,8 @@ QEMU_CPU=max ctest --preset aarch64 -j "$(nproc)"
 step "aarch64: which kernels other CPUs get"
 readonly test_cpu=build/aarch64/tests/cpu/test_cpu neuronmm=build/aarch64/neuronmm
 readonly dispatch=--gtest_filter='Kernels.*:*/Dispatch.*:*/Linear.Int8Factors/*'
-expect_sets() {  # the CPU, the instruction sets that the tests must find there
+# The tests must find exactly the instruction sets SETS on an emulated CPU, and pass there.
+expect_sets() {  # arguments: CPU SETS
   local found
   found=$(emulated "$1" $test_cpu --gtest_list_tests "$dispatch" | sed -n 's/^ *TakesTheForced.*\/\(NEON[^ ]*\).*/\1/p')
   echo "$1:" $found

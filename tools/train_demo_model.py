@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Trains models/demo: a 7-million-parameter Llama on TinyStories, from text to a Hugging Face folder.
+"""Trains models/demo, a Llama with 7 million parameters, on TinyStories, and writes a Hugging Face
+folder.
 
     apt-get install python3-torch python3-numpy libopenblas-dev
     python3 tools/train_demo_model.py --text DIR --steps 1850
 
-DIR holds tinystories_sample_2M.txt (stories separated by <|endoftext|>) and, optionally, tinystories_4M.txt
-(the same stories and two more megabytes, lower-cased: what is new in it is given its capitals back).
-The last 5 % of the first file's stories are held out. Interrupt at will: a run resumes from its checkpoint.
-The learning rate warms up, stays constant, then falls linearly to zero over the last quarter of --steps, so a
-resumed run may be given another --steps.
+DIR holds tinystories_sample_2M.txt, whose stories are separated by <|endoftext|>. It may also hold
+tinystories_4M.txt, which has the same stories and two more megabytes in lower case. The new stories
+of that file get their capitals back. The last 5 % of the first file's stories are held out.
+
+An interrupted run resumes from its checkpoint. The learning rate warms up, stays constant, and falls
+linearly to zero over the last quarter of --steps. A resumed run may therefore have another --steps.
 """
 
 import argparse
@@ -223,15 +225,18 @@ def save(p, tokenizer, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("models/demo"))
-    parser.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("build/demo_model.checkpoint"))
-    parser.add_argument("--steps", type=int, default=1850)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--lr", type=float, default=1.5e-3)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--text", type=pathlib.Path, required=True, metavar="DIR", help="folder of the training text")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("models/demo"),
+                        help="folder to write the model to (default models/demo)")
+    parser.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("build/demo_model.checkpoint"),
+                        help="file that keeps an unfinished run (default build/demo_model.checkpoint)")
+    parser.add_argument("--steps", type=int, default=1850, help="number of training steps (default 1850)")
+    parser.add_argument("--batch", type=int, default=8, help="sequences in a step (default 8)")
+    parser.add_argument("--lr", type=float, default=1.5e-3, help="largest learning rate (default 0.0015)")
+    parser.add_argument("--dropout", type=float, default=0.1, help="dropout probability (default 0.1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the weights and batches (default 1)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(),
+                        help="number of CPU threads (default: torch's choice)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

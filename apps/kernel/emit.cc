@@ -64,11 +64,13 @@ Result<int> run_emit(const EmitFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_TRY(check_fits(settings));
-  NMM_ASSIGN(const KernelSettings all, of_all_cores(settings));
+  NMM_ASSIGN(const KernelSettings all, settings_of_all_cores(settings));
   const int64_t instructions = tile::count(settings.program).instructions;
   const nki::Dialect dialect = dialect_of(flags, settings.device.name);
-  const std::string misfit = nki::misfit(dialect, settings.device.name);
-  if (!misfit.empty()) print_message("warning: --device {}: {}\n", settings.device.name, misfit);
+  const std::string unsuited = nki::why_unsuited(dialect, settings.device.name);
+  if (!unsuited.empty()) {
+    print_message("warning: --device {}: {}\n", settings.device.name, unsuited);
+  }
   if (instructions > kManyInstructions) {
     print_message(
         "warning: {} instructions; compilers have taken hours and 40 GB for 300,000, and refuse "

@@ -22,7 +22,7 @@ using kernels::KernelShape;
 constexpr double kMostMatmuls = 1 << 24;
 constexpr std::string_view kAuto = "auto";
 
-Result<int64_t> parse_whole(std::string_view flag, std::string_view text) {
+Result<int64_t> parse_integer(std::string_view flag, std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) return fail("{}: {} is too large", flag, text);
@@ -52,7 +52,7 @@ Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
   }
   KernelShape shape;
   for (size_t i = 0; i < parts.size(); ++i) {
-    NMM_ASSIGN(dimension_of(shape, kernel.dimensions[i]), parse_whole("--shape", parts[i]));
+    NMM_ASSIGN(dimension_of(shape, kernel.dimensions[i]), parse_integer("--shape", parts[i]));
   }
   return shape;
 }
@@ -70,7 +70,7 @@ Result<kernels::TilingValues> parse_tiling(std::string_view text) {
     for (const auto& [before, value] : values) {
       if (before == name) return fail("--tiling: {} is given twice", name);
     }
-    NMM_ASSIGN(const int64_t value, parse_whole("--tiling " + name, part.substr(equals + 1)));
+    NMM_ASSIGN(const int64_t value, parse_integer("--tiling " + name, part.substr(equals + 1)));
     values.emplace_back(name, value);
   }
   return values;
@@ -143,7 +143,7 @@ Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   p.cores = flags.cores;
   NMM_TRY(check_cores(p));
   NMM_ASSIGN(p.shape, kernels::share_of_core(p.shape, p.cores));
-  p.device = simulator::beside_others(p.device, p.cores);
+  p.device = simulator::with_shared_stack(p.device, p.cores);
   p.options.dtype = dtype(flags.dtype);
   p.options.accumulate = dtype(flags.accumulate);
   if (flags.left == "natural") p.options.left = kernels::Layout::kNatural;
@@ -179,7 +179,7 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   return s;
 }
 
-Result<KernelSettings> of_all_cores(const KernelSettings& settings) {
+Result<KernelSettings> settings_of_all_cores(const KernelSettings& settings) {
   KernelSettings all = settings;
   all.shape.M *= settings.cores;
   NMM_ASSIGN(all.program, kernels::make_program_on_cores(*all.kernel, all.shape, all.tiling,

@@ -40,7 +40,7 @@ struct KernelSettings : kernels::Instance {
 Result<KernelSettings> read_settings(const KernelFlags& flags);
 // Returns the settings with the shape of all cores together and a program that loops over the
 // cores.
-Result<KernelSettings> of_all_cores(const KernelSettings& settings);
+Result<KernelSettings> settings_of_all_cores(const KernelSettings& settings);
 
 // For example "M 4096, K 8192, r 4096, N 16384".
 std::string shape_text(const KernelSettings& settings);

@@ -84,18 +84,18 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
 
 // Prints the message of a tracer that made no trace. Returns the exit code: 2 if the command line
 // is wrong, otherwise 1, whatever exit code the kernel chose.
-int refuse(const TracerReport& tracer) {
+int report_refusal(const TracerReport& tracer) {
   const std::string said = "Python ended without a message or a trace, as os._exit() makes it do";
   print_message("neuronmm nki: {}\n", tracer.message.empty() ? said : tracer.message);
   return tracer.exit_code == 2 ? 2 : 1;
 }
 
 Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
-                             const DeviceSpec& device, simulator::Trace* timeline) {
+                             const DeviceSpec& device, simulator::Timeline* timeline) {
   KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
   trace::TraceOptions options;
   options.as_written = as_written;
-  options.timing.trace = timeline;
+  options.timing.timeline = timeline;
   NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));
   return run;
 }
@@ -140,7 +140,7 @@ Result<Outputs> open_outputs(const NkiFlags& flags) {
 }
 
 Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device,
-             const simulator::Trace& timeline, size_t lines) {
+             const simulator::Timeline& timeline, size_t lines) {
   if (outputs.timeline.wanted()) {
     NMM_TRY(outputs.timeline.write(timeline.json(report.run.name, device.name)));
   }
@@ -168,19 +168,19 @@ Result<int> run_nki(const NkiFlags& flags) {
   const fs::path path = runs ? folder.path() / "kernel.trace" : fs::path(flags.from_trace);
   NMM_ASSIGN(const Traced traced,
              trace_of(runs ? flags.call.kernel : flags.from_trace, flags, path));
-  if (!traced.file) return refuse(traced.tracer);
+  if (!traced.file) return report_refusal(traced.tracer);
   const std::string& recorded = traced.file->header().device;
   NMM_ASSIGN(const DeviceSpec device,
              simulator::find_device(flags.call.device.empty() ? recorded : flags.call.device));
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
-  simulator::Trace timeline;
+  simulator::Timeline timeline;
   NkiReport report;
   NMM_ASSIGN(report.run,
              run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
                         device, outputs.wants_timeline() ? &timeline : nullptr));
   if (!flags.compare.empty()) {
     NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
-    if (!other.file) return refuse(other.tracer);
+    if (!other.file) return report_refusal(other.tracer);
     NMM_ASSIGN(report.other, run_kernel(flags.compare, other, flags.as_written, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {

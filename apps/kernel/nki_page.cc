@@ -37,7 +37,7 @@ TimeUnit unit_of(double ms) { return ms < 10 ? TimeUnit{"us", 1e-3} : TimeUnit{"
 
 // Draws the engines over time. All DMA queues share one lane, which shows the share of the queues
 // that have a transfer in flight.
-std::string timeline_section(const KernelRun& run, const simulator::Trace& timeline) {
+std::string timeline_section(const KernelRun& run, const simulator::Timeline& timeline) {
   const simulator::Utilization& busy = timeline.utilization();
   const TimeUnit unit = unit_of(run.latency_ms());
   LaneChart chart{.title = "Who is busy when", .unit = unit.name};
@@ -121,8 +121,8 @@ std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
 class SourceText {
  public:
   std::string line(const std::string& file, int64_t number) {
-    const auto [at, fresh] = files_.try_emplace(file);
-    if (fresh) read(file, at->second);
+    const auto [at, inserted] = files_.try_emplace(file);
+    if (inserted) read(file, at->second);
     const auto index = static_cast<size_t>(number - 1);
     return number >= 1 && index < at->second.size() ? at->second[index] : "";
   }
@@ -150,7 +150,7 @@ std::string lines_section(const KernelRun& run) {
   for (const trace::LineReport& line : run.timing.lines) {
     const trace::SourceLine& source = run.header.sources[line.source];
     html +=
-        "<tr>" + page_cell("td", run.header.place(line.source)) +
+        "<tr>" + page_cell("td", run.header.location(line.source)) +
         page_cell("td", fmt::format("{:.2f}", line.stalled() / 1e3)) +
         page_cell("td", fmt::format("{:.1f} %", line.stalled() / 1e4 / run.latency_ms())) +
         page_cell("td", causes_text(line)) + page_cell("td", std::to_string(line.instructions)) +
@@ -167,7 +167,7 @@ std::string lines_section(const KernelRun& run) {
 }  // namespace
 
 std::string nki_page(const NkiReport& report, const DeviceSpec& device,
-                     const simulator::Trace& timeline) {
+                     const simulator::Timeline& timeline) {
   const std::string text = to_text(report, device, 0);
   return page_head(fmt::format("{} on {}", report.run.name, device.name)) +
          fmt::format(

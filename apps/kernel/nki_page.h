@@ -4,12 +4,12 @@
 #include <string>
 
 #include "kernel/nki_report.h"
-#include "trainium/simulator/trace.h"
+#include "trainium/simulator/timeline.h"
 
 namespace neuronmm::apps {
 
 // Returns the page. `timeline` is that of the report's kernel.
 std::string nki_page(const NkiReport& report, const simulator::DeviceSpec& device,
-                     const simulator::Trace& timeline);
+                     const simulator::Timeline& timeline);
 
 }  // namespace neuronmm::apps

@@ -120,7 +120,7 @@ std::string memory_lines(const KernelRun& run) {
 std::string source_lines(const KernelRun& run, size_t most) {
   size_t width = 4;
   for (size_t i = 0; i < std::min(most, run.timing.lines.size()); ++i) {
-    width = std::max(width, run.header.place(run.timing.lines[i].source).size());
+    width = std::max(width, run.header.location(run.timing.lines[i].source).size());
   }
   std::string text = fmt::format(
       "\nsource lines by the time that the kernel stands still for them\n"
@@ -134,7 +134,7 @@ std::string source_lines(const KernelRun& run, size_t most) {
                         share_of(line.stalled() / kNsPerMs, run.latency_ms()), line.instructions,
                         time_of(line.busy_ns / kNsPerMs),
                         line.bytes > 0 ? bytes_of(static_cast<double>(line.bytes)) : "",
-                        run.header.place(line.source), width, causes_text(line));
+                        run.header.location(line.source), width, causes_text(line));
   }
   if (run.timing.lines.size() > most) {
     text += fmt::format("  and {} lines more (--lines)\n", run.timing.lines.size() - most);

@@ -24,9 +24,9 @@ struct SimulateFlags {
 // cannot be written.
 Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
-  NMM_ASSIGN(const KernelSettings all, of_all_cores(settings));
+  NMM_ASSIGN(const KernelSettings all, settings_of_all_cores(settings));
   if (flags.values) NMM_TRY(check_values_size(all));
-  NMM_ASSIGN(OutputFile trace_file, OutputFile::open(flags.trace));
+  NMM_ASSIGN(OutputFile timeline_file, OutputFile::open(flags.trace));
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   SimulateReport report;
   NMM_ASSIGN(report.check, check_program(settings));
@@ -34,22 +34,22 @@ Result<int> run_simulate(const SimulateFlags& flags) {
     writer.print("{}", tile::print(settings.program));
     std::fflush(writer.text());
   }
-  simulator::Trace trace;
+  simulator::Timeline timeline;
   simulator::TimingOptions options;
   options.model_flops = reference::problem_flops(*settings.kernel, settings.shape);
-  if (trace_file.wanted()) options.trace = &trace;
+  if (timeline_file.wanted()) options.timeline = &timeline;
   NMM_ASSIGN(report.timing, simulator::simulate(settings.program, settings.device, options));
   if (!report.timing.remedies.empty()) report.changes = changes_that_fit(settings);
   if (flags.values) {
     NMM_ASSIGN(report.values, compare_values(all));
   }
-  if (trace_file.wanted()) {
-    NMM_TRY(trace_file.write(trace.json(settings.kernel->name, settings.device.name)));
+  if (timeline_file.wanted()) {
+    NMM_TRY(timeline_file.write(timeline.json(settings.kernel->name, settings.device.name)));
   }
   if (writer.wants_json()) NMM_TRY(writer.write_json_text(to_json(settings, report)));
   writer.print("{}{}", flags.print_program ? "\n" : "", to_text(settings, report));
-  if (trace.total() > trace.kept()) {
-    writer.print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
+  if (timeline.total() > timeline.kept()) {
+    writer.print("\ntrace: the first {} of {} events\n", timeline.kept(), timeline.total());
   }
   // Exit code 1 tells scripts that values are outside their bounds.
   return report.values && report.values->worst_share > 1 ? 1 : 0;

@@ -50,12 +50,12 @@ std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
       "fastest,\n"
       "{:.4f} ms, and no longer than the kernel's default tiling.\n\nwhy the others lost:\n",
       100 * tuner::kSlack, outcome.fastest_ns * 1e-6);
-  for (size_t i = 0; i < outcome.losers.size(); ++i) {
-    const tuner::Losers& losers = outcome.losers[i];
-    if (losers.count == 0) continue;
+  for (size_t i = 0; i < outcome.rejected.size(); ++i) {
+    const tuner::RejectedTilings& rejected = outcome.rejected[i];
+    if (rejected.count == 0) continue;
     text += fmt::format("  {:<10}{:>8}   closest: {}\n{:<23}{}\n",
-                        tuner::loss_name(static_cast<tuner::Loss>(i)), losers.count,
-                        tuner::tiling_text(losers.closest), "", losers.why);
+                        tuner::rejection_name(static_cast<tuner::Rejection>(i)), rejected.count,
+                        tuner::tiling_text(rejected.closest), "", rejected.why);
   }
   return text +
          "\nPE bound: share of the latency that the Tensor engine needs at least. compulsory: HBM\n"
@@ -69,20 +69,20 @@ Json tiling_json(const kernels::Tiling& tiling) {
 }
 
 std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
-  Json best = Json::array(), losers = Json::object();
+  Json best = Json::array(), rejected = Json::object();
   for (const Measurement& m : outcome.best) {
     best.push_back({{"tiling", tiling_json(m.tiling)},
                     {"latency_ms", m.latency_ns * 1e-6},
                     {"tensor_bound_ms", m.bound.tensor_ns * 1e-6},
                     {"dma_bound_ms", m.bound.dma_ns * 1e-6},
-                    {"eviction_bound_ms", m.bound.eviction_ns * 1e-6},
+                    {"eviction_bound_ms", m.bound.elementwise_ns * 1e-6},
                     {"hbm_bytes", m.hbm_bytes},
                     {"compulsory_ratio", traffic_ratio(outcome, m)}});
   }
-  for (size_t i = 0; i < outcome.losers.size(); ++i) {
-    const tuner::Losers& l = outcome.losers[i];
-    losers[std::string(tuner::loss_name(static_cast<tuner::Loss>(i)))] = {
-        {"count", l.count}, {"closest", tiling_json(l.closest)}, {"why", l.why}};
+  for (size_t i = 0; i < outcome.rejected.size(); ++i) {
+    const tuner::RejectedTilings& tilings = outcome.rejected[i];
+    rejected[std::string(tuner::rejection_name(static_cast<tuner::Rejection>(i)))] = {
+        {"count", tilings.count}, {"closest", tiling_json(tilings.closest)}, {"why", tilings.why}};
   }
   const Json json = {{"note", "simulated (no Trainium was used)"},
                      {"problem", tuner::key_of(problem)},
@@ -93,7 +93,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
                      {"compulsory_bytes", outcome.compulsory_bytes},
                      {"fastest_ms", outcome.fastest_ns * 1e-6},
                      {"best", best},
-                     {"losers", losers}};
+                     {"losers", rejected}};
   return json.dump(2) + "\n";
 }
 

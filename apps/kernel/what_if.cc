@@ -17,10 +17,10 @@ using simulator::Parameter;
 // Parameters that count parts of the machine. A simulation keeps a record per part, so it needs
 // some, but not too many.
 constexpr std::string_view kParts[] = {"psum_banks", "dma_queues", "dma_depth"};
-constexpr double kLeastParts = 4, kMostParts = 1024, kMostOfAnything = 1e9;
+constexpr double kLeastParts = 4, kMostParts = 1024, kLargestValue = 1e9;
 
 bool is_possible(std::string_view name, double value) {
-  if (name == "dma_engines" || value > kMostOfAnything) return false;
+  if (name == "dma_engines" || value > kLargestValue) return false;
   return std::ranges::count(kParts, name) == 0 ||
          (value == std::floor(value) && value >= kLeastParts && value <= kMostParts);
 }
@@ -29,7 +29,7 @@ struct Change {
   double number = 0;
   bool factor = false;
 
-  double of(double value) const { return factor ? value * number : number; }
+  double apply_to(double value) const { return factor ? value * number : number; }
 };
 
 Result<Change> parse_change(const std::string& text, const std::string& value) {
@@ -69,7 +69,7 @@ Status change_parameter(const std::string& text, const std::string& name, const 
     names.push_back(row.name);
     if (row.name != name) continue;
     Parameter& parameter = device.*row.member;
-    const double value = change.of(parameter);
+    const double value = change.apply_to(parameter);
     if (!is_possible(name, value)) {
       return fail("--what-if {}: the model does not take {} = {}", text, name, value);
     }

@@ -50,7 +50,7 @@ Result<text::Conversation> first_conversation(const ChatFlags& flags) {
   if (!flags.messages.empty()) {
     NMM_ASSIGN(conversation, load_conversation(flags.messages));
   }
-  if (!flags.system.empty()) conversation.say("system", flags.system);
+  if (!flags.system.empty()) conversation.add_message("system", flags.system);
   if (!flags.template_kwargs.empty()) {
     NMM_ASSIGN(conversation.template_kwargs,
                text::parse_template_kwargs(flags.template_kwargs, "--chat-template-kwargs"));
@@ -82,14 +82,14 @@ class ChatLoop {
     while (!ended_) {
       const auto line = next_message();
       if (interrupted()) {
-        if (!lines_.on_terminal() || !take_back_interrupt())
+        if (!lines_.on_terminal() || !forget_interrupt())
           return interrupted_error("the conversation is not saved");
         print_message("(/exit or Ctrl-D ends the chat)\n");
       } else if (!line) {
         break;
       } else {
         report(handle_line(*line));
-        if (interrupted() && !take_back_interrupt())  // SIGTERM
+        if (interrupted() && !forget_interrupt())  // SIGTERM
           return interrupted_error("the conversation is not saved");
       }
     }

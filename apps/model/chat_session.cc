@@ -16,7 +16,7 @@ bool has_role(const Json& message, const char* role) {
 Status ChatSession::send(const std::string& message) {
   const Json before = conversation_.messages;
   if (unanswered()) conversation_.messages.erase(conversation_.messages.size() - 1);
-  conversation_.say("user", message);
+  conversation_.add_message("user", message);
   Status answered = answer();
   if (!answered.ok()) conversation_.messages = before;
   return answered;
@@ -57,14 +57,15 @@ Status ChatSession::answer() {
   conversation_.add_generation_prompt = true;
   conversation_.continue_field.clear();
   NMM_ASSIGN(const auto prompt, text::apply_chat_template(model_.tokenizer, conversation_));
-  NMM_ASSIGN(const auto tokens, model_.tokenizer.encode(prompt.text, {.add_special_tokens = false,
-                                                                      .literal = prompt.said}));
+  NMM_ASSIGN(const auto tokens,
+             model_.tokenizer.encode(
+                 prompt.text, {.add_special_tokens = false, .literal = prompt.from_messages}));
   model::GenerateOptions options = model_.options;
   options.sampling.seed += answer_count_++;
   NMM_ASSIGN(const auto answered, stream_answer(model_.transformer, model_.tokenizer, tokens,
                                                 options, {.stop = model_.stop, .cache = &cache_}));
   const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;
-  if (!cut_off || !answered.text.empty()) conversation_.say("assistant", answered.text);
+  if (!cut_off || !answered.text.empty()) conversation_.add_message("assistant", answered.text);
   if (model_.timings && !cut_off) print_timings(tokens.size(), answered.generation, model_.device);
   return {};
 }

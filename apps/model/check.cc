@@ -119,7 +119,8 @@ void print_report(const ReportWriter& writer, const eval::AccuracyReport& report
     writer.print(
         "first divergence    sequence {}, position {}: token {}, reference {}, logits {:.6g} "
         "apart\n",
-        first->sequence, first->position, first->model_token, first->reference_token, first->gap);
+        first->sequence, first->position, first->model_token, first->reference_token,
+        first->logit_gap);
   }
   if (!report.passed) writer.print("failed at           {}\n", report.first_failure);
   writer.print("{}\n", report.passed ? "PASSED" : "FAILED");
@@ -137,7 +138,7 @@ Json to_json(const eval::AccuracyReport& report) {
                                 {"position", first->position},
                                 {"token", first->model_token},
                                 {"reference_token", first->reference_token},
-                                {"gap", first->gap}};
+                                {"gap", first->logit_gap}};
   }
   if (!report.passed) json["first_failure"] = report.first_failure;
   return json;

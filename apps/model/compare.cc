@@ -104,7 +104,7 @@ std::string short_name(const std::string& folder) {
 
 // The tasks that every model is evaluated on, and the settings.
 struct Evaluator {
-  const std::vector<eval::TaskData>& data;
+  const std::vector<eval::LoadedTask>& data;
   eval::EvaluationSettings settings;
   Progress& progress;
 };
@@ -122,7 +122,8 @@ Result<ComparedModel> evaluate_model(const std::string& folder,
   evaluator.progress.print(fmt::format("model {}", folder));
   NMM_ASSIGN(column.evaluation, eval::evaluate(transformer, tokenizer, evaluator.data,
                                                evaluator.settings, evaluator.progress, dense));
-  if (!column.evaluation.stopped.empty()) return interrupted_error(column.evaluation.stopped);
+  if (!column.evaluation.interruption.empty())
+    return interrupted_error(column.evaluation.interruption);
   for (const eval::TaskResult& result : column.evaluation.results) {
     if (result.calibrated_on) note_calibrated_on(folder, result.file.string());
   }

@@ -77,10 +77,10 @@ void add_choice_rows(TableBuilder& builder, const eval::TaskResult& dense, size_
   };
   builder.add_row_against_dense(
       fmt::format("{} acc lost", dense.task->name),
-      [&](const ComparedModel& model) { return with_interval(paired(model).lost); });
+      [&](const ComparedModel& model) { return with_interval(paired(model).accuracy_lost); });
   builder.add_row_against_dense(
       fmt::format("{} same choice", dense.task->name),
-      [&](const ComparedModel& model) { return with_interval(paired(model).agreement); });
+      [&](const ComparedModel& model) { return with_interval(paired(model).choice_agreement); });
 }
 
 void add_trade_off_rows(TableBuilder& builder, const ComparedModel& dense) {
@@ -114,7 +114,8 @@ std::optional<eval::AccuracyLoss> accuracy_lost(const ComparedModel& dense,
 std::optional<double> gamma_of(const ComparedModel& dense, const ComparedModel& model) {
   const auto loss = accuracy_lost(dense, model);
   if (!loss || loss->is_noise()) return {};
-  return eval::gamma(dense.mean_accuracy(), model.mean_accuracy(), model.speedup);
+  return eval::accuracy_lost_per_speedup(dense.mean_accuracy(), model.mean_accuracy(),
+                                         model.speedup);
 }
 
 ComparisonTable comparison_table(const Models& models, const std::string& speedup_name) {
@@ -188,8 +189,8 @@ void add_task_json(Json& json, const eval::TaskResult& dense, const eval::TaskRe
   json[name + "_items"] = result.items.size();
   if (is_dense) return;
   const eval::PairedAccuracy paired = eval::paired_accuracy(dense, result);
-  eval::add_estimate(json, name + "_acc_lost", paired.lost);
-  eval::add_estimate(json, name + "_choice_agreement", paired.agreement);
+  eval::add_estimate(json, name + "_acc_lost", paired.accuracy_lost);
+  eval::add_estimate(json, name + "_choice_agreement", paired.choice_agreement);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
 #include "io/text_file.h"
+#include "message.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
 #include "model/data_processes.h"
@@ -51,7 +52,6 @@ Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelC
         config, request.form,
         std::vector<io::MlpShape>(static_cast<size_t>(config.num_hidden_layers), shape),
         request.weights);
-    writer.print("form {}\n", compress::form_name(request.form));
     print_plan(writer, plan);
     warn_of_share(request, plan);
     return writer.write_json(plan_json(request, plan));
@@ -59,10 +59,10 @@ Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelC
   const auto dense = sizes.dense_parameters() * config.num_hidden_layers;
   const auto most = static_cast<int64_t>((1.0 - request.rule.ratio) * static_cast<double>(dense));
   writer.print(
-      "form {}, allocation {}: sizes in multiples of {} by the loss that a calibration text "
-      "predicts; the MLPs keep at most {} of {} parameters\n",
-      compress::form_name(request.form), compress::allocate_name(request.allocate),
-      request.rule.block, most, dense);
+      "sizes follow from the losses that the calibration text tells; the MLPs keep at most {} of "
+      "{} "
+      "parameters\n",
+      most, dense);
   Json json = request_json(request);
   json["mlp_parameters_before"] = dense;
   json["mlp_parameters_at_most"] = most;
@@ -74,6 +74,7 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   const fs::path config_json =
       fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
+  print_settings(writer, request);
   if (compress::narrows_mlps(request)) {
     NMM_TRY(dry_run_shapes(request, config, writer));
     return 0;
@@ -85,24 +86,17 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   if (request.allocate == compress::Allocate::kMeasured) {
     NMM_TRY(compress::check_allocation(plan, request.rule.block, request.model.string()));
     writer.print(
-        "--allocate measured says which matrices get more and which get less; the total "
-        "above is not exceeded\n");
+        "--allocate measured says which matrices get more and which get less; the total above is "
+        "not exceeded\n");
   }
   NMM_TRY(writer.write_json(plan_json(request, plan)));
   return 0;
 }
 
-Status read_calibration(const CompressFlags& flags, compress::CompressRequest& request) {
-  if (flags.calibration.empty() && flags.self_generated == 0) return {};
-  request.calibration.emplace();
-  request.calibration->self_generated = flags.self_generated;
-  request.calibration->seed = flags.seed;
-  if (compress::narrows_mlps(request))
-    request.calibration->max_tokens = compress::kShapeCalibrationTokens;
-  if (flags.calibration_tokens > 0) request.calibration->max_tokens = flags.calibration_tokens;
-  for (const std::string& name : flags.calibration) {
-    NMM_ASSIGN(auto text, io::read_corpus(name));
-    request.calibration->texts.push_back(compress::NamedText::of_file(name, std::move(text)));
+Status read_texts(compress::CompressRequest& request) {
+  if (!request.calibration) return {};
+  for (compress::NamedText& text : request.calibration->texts) {
+    NMM_ASSIGN(text.text, io::read_corpus(text.name));
   }
   return {};
 }
@@ -110,7 +104,7 @@ Status read_calibration(const CompressFlags& flags, compress::CompressRequest& r
 Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
                           const ops::Backend& backend, compress::DataParallel* others) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-  NMM_TRY(read_calibration(flags, request));
+  NMM_TRY(read_texts(request));
   Progress progress(stderr);
   const compress::Measure measure =
       flags.no_measure ? compress::Measure() : measure_on(request, backend, progress);
@@ -125,31 +119,19 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
              compress::compress(request, backend, progress, {}, measure, make_metric, others));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
-  request.model = flags.request.model;  // where the floats are gone
+  request.model = flags.given.model;  // where the floats are gone
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
   NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
 }
 
-// What cannot be meant together is wrong usage, whatever the files hold. A text that is not read
-// yet counts as there.
-void require_meaning(const CompressFlags& flags, compress::CompressRequest request) {
-  if (request.out.empty() && !flags.dry_run) {
-    throw CLI::ValidationError("--output", "is needed (only --dry-run needs none)");
-  }
-  const bool saved = !request.statistics.empty();
-  if (!flags.calibration.empty() || flags.self_generated > 0 || (flags.dry_run && !saved)) {
-    request.calibration.emplace();
-  }
-  const Status meant = compress::check_request(request);
-  if (!meant.ok()) throw CLI::ValidationError(meant.error().message);
-}
-
-// What the flags mean is worked out before any file is read.
 Result<int> run(const CompressFlags& flags) {
-  NMM_ASSIGN(const compress::CompressRequest request, compress_request(flags));
-  require_meaning(flags, request);
+  const compress::CompressSettings settings = compress_settings(flags);
+  const compress::CompressRequest& request = settings.request;
+  if (all_processes().is_first()) {
+    for (const std::string& note : settings.notes) print_message("note: {}\n", note);
+  }
   if (flags.dry_run) {
     if (!all_processes().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "compress/settings.h"
 #include "message.h"
 
 namespace neuronmm::apps {
@@ -194,16 +195,22 @@ void print_loss(const ReportWriter& writer, bool asked,
       loss->divergence, loss->perplexity, loss->dense_perplexity);
 }
 
+void print_settings(const ReportWriter& writer, const compress::CompressRequest& request) {
+  writer.print("settings:\n");
+  const Json settings = compress::settings_json(request);
+  for (const auto& [name, value] : settings.items()) {
+    const std::string text = value.is_null()     ? "none"
+                             : value.is_string() ? value.get<std::string>()
+                                                 : value.dump();
+    writer.print("  {:<20}{}\n", name, text == "[]" ? "none" : text);
+  }
+}
+
 Json request_json(const compress::CompressRequest& request) {
-  return {{"model", request.model.string()},
-          {"output", request.out.string()},
-          {"form", compress::form_name(request.form)},
-          {"method", compress::method_name(request.method)},
-          {"ratio", request.rule.ratio},
-          {"block", request.rule.block},
-          {"allocate", compress::allocate_name(request.allocate)},
-          {"pad", request.pad},
-          {"weights", compress::weights_text(request.weights)}};
+  Json json = {{"model", request.model.string()}, {"output", request.out.string()}};
+  json.update(compress::settings_json(request));
+  json["weights"] = compress::weights_text(request.weights);
+  return json;
 }
 
 Json plan_json(const compress::CompressRequest& request, const compress::Plan& plan) {

@@ -10,6 +10,8 @@
 
 namespace neuronmm::apps {
 
+// All settings with their values, a line each.
+void print_settings(const ReportWriter& writer, const compress::CompressRequest& request);
 // Of form uv, before anything is done.
 void print_plan(const ReportWriter& writer, const compress::Plan& plan);
 // A warning where sizes in whole blocks miss the share that was asked for by more than 0.02.

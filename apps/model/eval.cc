@@ -78,7 +78,7 @@ void print_differences(const ReportWriter& writer, const Results& results,
     } else if (const eval::TaskResult* dense = reference.find(*result.task)) {
       const eval::PairedAccuracy paired = eval::paired_accuracy(*dense, result);
       writer.print("{:14} acc lost {}, same choice {}\n", result.task->name,
-                   with_interval(paired.lost), with_interval(paired.agreement));
+                   with_interval(paired.accuracy_lost), with_interval(paired.choice_agreement));
     }
   }
 }
@@ -127,14 +127,14 @@ void print_results(const ReportWriter& writer, const std::vector<eval::TaskResul
 // Evaluates the reference on the multiple-choice tasks. On texts the reference runs later, together
 // with the model.
 Result<eval::Evaluation> evaluate_reference(const eval::Reference& reference,
-                                            std::vector<eval::TaskData> data,
+                                            std::vector<eval::LoadedTask> data,
                                             const eval::EvaluationSettings& settings,
                                             Progress& progress) {
-  std::erase_if(data, [](const eval::TaskData& task) { return task.task->is_text(); });
+  std::erase_if(data, [](const eval::LoadedTask& task) { return task.task->is_text(); });
   progress.print(fmt::format("reference {}", reference.name));
   NMM_ASSIGN(auto evaluation,
              eval::evaluate(reference.model, reference.tokenizer, data, settings, progress));
-  if (!evaluation.stopped.empty()) return interrupted_error(evaluation.stopped);
+  if (!evaluation.interruption.empty()) return interrupted_error(evaluation.interruption);
   return evaluation;
 }
 
@@ -144,7 +144,7 @@ struct EvaluatedPair {
 };
 
 Result<EvaluatedPair> evaluate_model(const EvalFlags& flags,
-                                     const std::vector<eval::TaskData>& data,
+                                     const std::vector<eval::LoadedTask>& data,
                                      const ops::Backend& backend) {
   const eval::EvaluationSettings settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
@@ -183,8 +183,8 @@ Result<int> run_eval(const EvalFlags& flags) {
   if (reference != nullptr) print_differences(writer, evaluation.results, *reference);
   NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir, reference)));
   if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
-  if (evaluation.stopped.empty()) return 0;
-  print_message("neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,
+  if (evaluation.interruption.empty()) return 0;
+  print_message("neuronmm eval: {}; the tasks above are complete{}\n", evaluation.interruption,
                 writer.wants_json() || samples.wanted() ? " and in the files" : "");
   return kInterruptedExit;
 }

@@ -148,11 +148,10 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
           "and sums are fp32")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str();
-  add_weights_flags(
-      command, flags.weights,
-      "format to train and write: original (the folder's), or int8, int6 or int4, which "
-      "compute with activations of int8; a folder that has such weights keeps their "
-      "format");
+  add_bits_flags(
+      command, flags.bits,
+      "train for weights of 8, 6 or 4 bits, which compute with activations of int8, and write "
+      "such weights; without it the folder's format is kept");
   command->add_option("--threads", flags.threads, "threads to compute with; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -164,7 +163,7 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
     if (flags.request.data.empty() && flags.request.recipe.self_generated == 0) {
       throw CLI::ValidationError("--data", "is needed, or --self-generated with --teacher");
     }
-    weight_formats(flags.weights);
+    weight_formats(flags.bits);
   });
 }
 

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "finetune/finetune.h"
-#include "model/weights_flags.h"
+#include "model/bits_flags.h"
 
 namespace neuronmm::apps {
 
@@ -16,7 +16,7 @@ namespace neuronmm::apps {
 struct FinetuneFlags {
   finetune::FinetuneRequest request;
   std::string which = "v,u", products = "auto", json;
-  WeightsFlags weights;
+  BitsFlags bits;
   int threads = 0;  // the number of threads; 0 means all cores
 };
 

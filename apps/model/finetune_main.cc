@@ -108,7 +108,7 @@ Result<int> run(FinetuneFlags& flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(flags.request.recipe.phases, finetune::parse_parts(flags.which));
   flags.request.compute = products_of(flags);
-  flags.request.weights = weight_formats(flags.weights);
+  flags.request.weights = weight_formats(flags.bits);
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();

@@ -22,12 +22,8 @@ namespace neuronmm::apps {
 namespace {
 
 struct FitFlags {
-  fit::FitRequest request;
+  fit::FitGiven given;
   std::string bytes, decode, prefill;
-  std::optional<double> max_kl;
-  std::vector<std::string> calibration;
-  int64_t calibration_tokens = compress::kShapeCalibrationTokens;
-  int64_t block = 0;  // 0: what fits the device
   std::string json, html;
   DeviceOptions device;
 };
@@ -64,50 +60,30 @@ double times_of(const char* flag, const std::string& text) {
   throw CLI::ValidationError(flag, fmt::format("expected a factor like 1.5x, found {:?}", text));
 }
 
-// Completes flags.request but for the calibration text.
-fit::FitRequest fit_request(const FitFlags& flags) {
-  fit::FitRequest request = flags.request;
-  if (!flags.bytes.empty()) request.budget.bytes = bytes_of(flags.bytes);
-  if (!flags.decode.empty()) request.budget.decode = times_of("--decode", flags.decode);
-  if (!flags.prefill.empty()) request.budget.prefill = times_of("--prefill", flags.prefill);
-  request.budget.divergence = flags.max_kl;
-  const fit::Budget& budget = request.budget;
-  if (!budget.bytes && !budget.decode && !budget.prefill && !budget.divergence) {
-    throw CLI::ValidationError("--bytes, --decode, --prefill or --max-kl", "a budget is needed");
-  }
-  require_one_stdin("--calibration", flags.calibration);
-  if (request.out.empty() && !request.plan_only) {
-    throw CLI::ValidationError("--output", "is needed (only --plan needs none)");
-  }
-  if (request.sensitivities.empty()) {
-    if (request.out.empty()) {
-      throw CLI::ValidationError("--sensitivities", "is needed by --plan without --output");
-    }
-    request.sensitivities = request.out;
-    request.sensitivities += ".fit";
-  }
-  constexpr int64_t kTile = 128, kHostBlock = 32;
-  request.block = flags.block > 0 ? flags.block : flags.device.simulated() ? kTile : kHostBlock;
-  return request;
+// Throws CLI::ValidationError where the library refuses what was given.
+fit::FitSettings fit_settings(const FitFlags& flags) {
+  fit::FitGiven given = flags.given;
+  if (!flags.bytes.empty()) given.budget.bytes = bytes_of(flags.bytes);
+  if (!flags.decode.empty()) given.budget.decode = times_of("--decode", flags.decode);
+  if (!flags.prefill.empty()) given.budget.prefill = times_of("--prefill", flags.prefill);
+  require_one_stdin("--calibration", given.calibration);
+  given.simulated = flags.device.simulated();
+  given.can_make_metric = metric_program_available();
+  auto settings = fit::fit_settings(given, OptionNames::kFlags);
+  if (!settings.ok()) throw CLI::ValidationError(settings.error().message);
+  return *std::move(settings);
 }
 
 Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
                      compress::DataParallel* others) {
-  fit::FitRequest request = fit_request(flags);
+  fit::FitSettings settings = fit_settings(flags);
+  fit::FitRequest& request = settings.request;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
-  request.calibration.max_tokens = flags.calibration_tokens;
-  for (const std::string& name : flags.calibration) {
-    NMM_ASSIGN(auto text, io::read_corpus(name));
-    request.calibration.texts.push_back(compress::NamedText::of_file(name, std::move(text)));
+  for (compress::NamedText& text : request.calibration.texts) {
+    NMM_ASSIGN(text.text, io::read_corpus(text.name));
   }
-  if (!metric_program_available()) {
-    print_message(
-        "note: the program neuronmm-finetune, which makes the metric of the method two-sided, is "
-        "not "
-        "there; whitened is used\n");
-    request.method = "whitened";
-  }
+  for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
   const compress::MakeMetric make_metric =
@@ -132,7 +108,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
 Result<int> run_fit(const FitFlags& flags) {
   DeviceOptions host = flags.device;
   if (host.simulated()) host.device = "cpu";
-  return run_data_parallel(flags.request.model, host,
+  return run_data_parallel(flags.given.model, host,
                            [&](const ops::Backend& backend, compress::DataParallel* others) {
                              return fit_with(flags, backend, others);
                            });
@@ -148,7 +124,7 @@ void add_budget(CLI::App* command, FitFlags& flags) {
                       "a prompt of 512 tokens at least so many times as fast: 1.5x");
   command
       ->add_option(
-          "--max-kl", flags.max_kl,
+          "--max-kl", flags.given.budget.divergence,
           "KL from MODEL_DIR of at most so many nats per token; the result is then as small "
           "as it can be, else as near as it can be")
       ->check(real_range(1e-9, 1e3));
@@ -160,40 +136,40 @@ void add_fit(Program& program) {
   const auto flags = std::make_shared<FitFlags>();
   CLI::App* command =
       program.add(CommandGroup::kModels, "fit", "Find and write the best model within a budget");
-  command->add_option("MODEL_DIR", flags->request.model, "a Hugging Face model folder, dense")
+  command->add_option("MODEL_DIR", flags->given.model, "a Hugging Face model folder, dense")
       ->required();
-  add_output_option(command, flags->request.out, "the new model folder");
+  add_output_option(command, flags->given.out, "the new model folder");
   add_budget(command, *flags);
   command
       ->add_option(
-          "--calibration", flags->calibration,
+          "--calibration", flags->given.calibration,
           "text that decides what matters; - is standard input. Several are sampled evenly. "
           "NAME.jsonl has documents")
       ->required()
       ->allow_extra_args(false);
   command
-      ->add_option("--calibration-tokens", flags->calibration_tokens,
-                   "tokens to use in all, as many of each text, evenly spread over it")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-      ->capture_default_str();
-  command->add_option("--sensitivities", flags->request.sensitivities,
+      ->add_option("--calibration-tokens", flags->given.calibration_tokens,
+                   "tokens to use in all, as many of each text, evenly spread over it (default "
+                   "32768)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command->add_option("--sensitivities", flags->given.sensitivities,
                       "folder of what was measured of the model, which serves later budgets; by "
                       "default OUT.fit");
   command
-      ->add_option("--block", flags->block,
+      ->add_option("--block", flags->given.block,
                    "sizes are multiples of this; by default 32, for simulated devices 128")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_flag("--plan", flags->request.plan_only,
+  command->add_flag("--plan", flags->given.plan_only,
                     "say what would be chosen, and write no model");
   command->add_option("--html", flags->html,
                       "also write a page with what there is to choose from, as plots");
   add_device_options(command, flags->device, Devices::kHostAndSimulated);
   add_json_option(command, flags->json);
-  command->add_flag("--force", flags->request.force, "replace an existing output folder");
+  command->add_flag("--force", flags->given.force, "replace an existing output folder");
   command->footer(
       "What single changes cost is measured once (minutes); further budgets with the same\n"
       "--sensitivities take as long as it takes to write the model and to measure it.");
-  command->parse_complete_callback([flags] { fit_request(*flags); });
+  command->parse_complete_callback([flags] { fit_settings(*flags); });
   program.set_run(
       command, [flags] { return run_fit(*flags); }, ProcessMode::kDataParallel);
 }

@@ -119,8 +119,9 @@ ScatterChart front_chart(const FitResult& result, const std::vector<fit::Candida
   }
   constexpr const char* kSingles[] = {"#e08e0b", "#00a078", "#cc79a7", "#d55e00",
                                       "#56b4e9", "#b8a900", "#8c8c8c", "#5a636e"};
-  for (size_t i = 0; i < result.singles.size(); ++i) {
-    add(result.singles[i].name, kSingles[i % std::size(kSingles)], result.singles[i].predicted);
+  for (size_t i = 0; i < result.uniform_models.size(); ++i) {
+    add(result.uniform_models[i].name, kSingles[i % std::size(kSingles)],
+        result.uniform_models[i].predicted);
   }
   if (result.measured) {
     fit::Quantities at = {};
@@ -217,7 +218,7 @@ Json fit_json(const fit::FitRequest& request, const FitResult& result) {
                {"corrected", result.corrected},
                {"lm_head", format_name(result.choice.head)},
                {"layers", layers_json(result.choice)},
-               {"single", candidates_json(result.singles)},
+               {"single", candidates_json(result.uniform_models)},
                {"front_of_bytes", candidates_json(result.front)},
                {"front_of_prefill", candidates_json(result.fast_front)}};
   if (const auto& measured = result.measured) {

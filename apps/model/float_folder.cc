@@ -75,7 +75,7 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
   Status created;
   if (all.is_first()) {
     Progress progress(stderr);
-    created = io::check_apart(out, model);
+    created = io::check_output_apart_from_input(out, model);
     if (created.ok()) created = floats.create(options.force);
     if (created.ok()) created = floats.dequantize(model, progress);
   }

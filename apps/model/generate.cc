@@ -61,10 +61,10 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
   if (!flags.chat) return tokenizer.encode(prompt, {.parse_added_tokens = flags.parse_special});
   text::Conversation conversation;
-  if (!flags.system.empty()) conversation.say("system", flags.system);
-  conversation.say("user", prompt);
+  if (!flags.system.empty()) conversation.add_message("system", flags.system);
+  conversation.add_message("user", prompt);
   NMM_ASSIGN(const auto chat, text::apply_chat_template(tokenizer, conversation));
-  return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
+  return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.from_messages});
 }
 
 // Prints a line per token with its text, its log-probability and the most likely tokens.

@@ -3,7 +3,6 @@
 #include "gguf/import.h"
 
 #include <filesystem>
-#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "compress/quantize.h"
 #include "flags.h"
 #include "io/quantization.h"
+#include "model/bits_flags.h"
 #include "model/float_folder.h"
 #include "report_writer.h"
 
@@ -23,14 +23,14 @@ using Json = nlohmann::ordered_json;
 
 struct ImportFlags {
   std::string file, out, dtype = "bf16", json;
-  std::optional<int> bits;
+  BitsFlags bits;
   bool force = false;
 };
 
 // Returns the name of the format of the weights in the folder.
 std::string format_of(const ImportFlags& flags) {
-  if (!flags.bits) return flags.dtype;
-  return io::format_text(compress::quantized_formats(*flags.bits).linear);
+  const compress::WeightFormats formats = weight_formats(flags.bits);
+  return formats ? io::format_text(formats->linear) : flags.dtype;
 }
 
 DType dtype_of(const std::string& flag) {
@@ -60,7 +60,7 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
   if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);
   const compress::QuantizeRequest request = {.model = floats.model(),
                                              .out = flags.out,
-                                             .formats = compress::quantized_formats(*flags.bits),
+                                             .formats = *weight_formats(flags.bits),
                                              .force = flags.force};
   const auto backend = make_backend({});
   if (!backend.ok()) return backend.error();
@@ -70,7 +70,7 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
 }
 
 Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress) {
-  if (flags.bits) return import_quantized(flags, progress);
+  if (flags.bits.bits) return import_quantized(flags, progress);
   return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
 }
 
@@ -104,11 +104,9 @@ void add_import(Program& program) {
       command->add_option("--dtype", flags->dtype, "format of the weights in the folder")
           ->check(CLI::IsMember({"bf16", "f16", "f32"}))
           ->capture_default_str();
-  command
-      ->add_option("--bits", flags->bits,
-                   "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize "
-                   "does")
-      ->check(CLI::IsMember({8, 6, 4}))
+  add_bits_flags(
+      command, flags->bits,
+      "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize does")
       ->excludes(dtype);
   add_json_option(command, flags->json);
   command->add_flag("--force", flags->force, "replace an existing model folder");
@@ -116,6 +114,7 @@ void add_import(Program& program) {
       "Quantized weights are made floats, as exact as --dtype f32 holds them; --bits, quantize or\n"
       "compress make the folder small again, quantize --calibration TEXT with less loss. A file\n"
       "without tensors gives a folder with a tokenizer.");
+  command->parse_complete_callback([flags] { weight_formats(flags->bits); });
   program.set_run(command, [flags] { return run_import(*flags); });
 }
 

@@ -1,4 +1,5 @@
-// neuronmm serve: a model behind OpenAI's and Anthropic's APIs.
+// The command `neuronmm serve`: serves a model over HTTP with OpenAI's and Anthropic's APIs. It
+// first listens at its address and then loads the model. A signal lets running answers finish.
 
 #include <algorithm>
 #include <chrono>
@@ -24,9 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
+// Interval at which loops look for a signal or for the end of the answers.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-// A connection is a descriptor, and shells allow 1024 where the system has room for more.
+// Raises the soft limit of file descriptors to the hard limit. Every connection needs a descriptor,
+// and shells often set the soft limit to 1024.
 void raise_descriptor_limit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -34,7 +37,7 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// All that has to live as long as the server.
+// Everything that must live as long as the server.
 struct Loaded {
   std::unique_ptr<ops::Backend> backend;
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -48,7 +51,8 @@ std::string default_name(const std::string& folder) {
   return path.filename().empty() ? folder : path.filename().string();
 }
 
-// Of prompt and answer together. Says where that is less than what was asked for.
+// Returns how many tokens a prompt and its answer may have together. Prints a message if that is
+// less than what the flags ask for.
 Result<int64_t> context_tokens(const serve::EngineOptions& options,
                                const model::Transformer& transformer) {
   const serve::SequenceCapacity capacity = serve::sequence_capacity(transformer, options);
@@ -83,13 +87,14 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& l
   return model;
 }
 
-// What `inspect --json` says, and who computes.
+// Returns the JSON of GET /v1/model: what `inspect --json` prints, and the device and the context
+// length.
 Result<std::string> description(const ServeFlags& flags, const serve::ServedModel& model,
                                 const model::Transformer& transformer) {
   const io::ModelConfig& config = transformer.config();
   NMM_ASSIGN(const auto layers, read_layers(transformer.checkpoint(), config));
   auto json = model_json(config, transformer.checkpoint(), layers);
-  json["model"] = model.names.front();  // where it lies is nobody's business
+  json["model"] = model.names.front();  // clients do not need to know the folder
   json["form"] = config.compression ? config.compression->form : "dense";
   json["context_length"] = model.context_tokens;
   json["dense_bytes"] = dense_bytes(config, transformer.checkpoint(), layers);
@@ -117,9 +122,9 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, 
   return std::make_shared<serve::GenerationService>(std::move(parts));
 }
 
-// Until all answers are sent, time is over, or a second signal comes. Where a process is lost they
-// end at once.
-Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& ending) {
+// Waits until all answers are sent, the time is over or a second signal comes. If a process of the
+// run is lost, its answers end at once.
+Result<int> drain(serve::Server& server, double timeout_s, const OrderlyShutdown& ending) {
   if (interrupted()) {
     print_message(
         "no new requests are taken; running answers have {} s, or until a second signal\n",
@@ -128,7 +133,7 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& end
   server.drain();
   const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
   while (!server.drained()) {
-    if (ending.wanted_now()) {
+    if (ending.must_stop_now()) {
       server.abort();
       return fail("answers that still ran were broken off by a second signal");
     }
@@ -144,7 +149,9 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& end
 
 Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
-  std::optional<OrderlyEnd> ending;  // goes last, and loaded after the server
+  // The declarations are in reverse order of destruction: first the server, then `loaded`, last
+  // `ending`.
+  std::optional<OrderlyShutdown> ending;
   Loaded loaded;
   serve::ServerOptions options = flags.server;
   options.version = kVersion;
@@ -153,12 +160,13 @@ Result<int> run_serve(const ServeFlags& flags) {
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
   NMM_ASSIGN(const auto service, load(flags, loaded));
-  ending.emplace();  // from here on a signal asks for an end, it is not one
+  // A signal ends the process before this line. After it, a signal only asks for an orderly end.
+  ending.emplace();
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && all_processes().lost().empty()) std::this_thread::sleep_for(kLook);
   Result<int> code = drain(*server, flags.shutdown_timeout_s, *ending);
-  // The launcher's signal may come before it is known why.
+  // The launcher may send its signal before this process knows which other process was lost.
   if (const std::string lost = all_processes().lost(); !lost.empty()) return fail("{}", lost);
   return code;
 }

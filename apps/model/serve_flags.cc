@@ -10,8 +10,10 @@
 namespace neuronmm::apps {
 namespace {
 
+// The largest value of flags that have no natural limit.
 constexpr int64_t kMost = int64_t{1} << 40;
 
+// Returns an empty text if `text` is a valid beginning of Prometheus metric names, else the reason.
 std::string check_prefix(const std::string& text) {
   const bool good = std::ranges::all_of(text, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
@@ -20,7 +22,8 @@ std::string check_prefix(const std::string& text) {
   return good && !digit ? "" : "expected letters, digits, _ and :, and no digit first";
 }
 
-// What goes into headers is one line of visible characters.
+// Returns an empty text if `text` has only visible characters, else the reason. API keys and model
+// names appear in headers, which allow nothing else.
 std::string check_visible(const std::string& text) {
   const bool good = !text.empty() && std::ranges::all_of(text, [](char c) {
     return std::isgraph(static_cast<unsigned char>(c)) != 0;
@@ -32,7 +35,8 @@ bool only_of(std::string_view allowed, std::string_view text) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-// As browsers write one: scheme://host:port in lower case, without the port that the scheme has.
+// Returns whether `text` is an origin as browsers write it: scheme://host:port in lower case,
+// without the port if it is the scheme's default.
 bool is_origin(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::string_view kNames = "0123456789abcdefghijklmnopqrstuvwxyz.-_";
@@ -51,7 +55,8 @@ bool is_origin(std::string_view text) {
   return host.ends_with(']') && only_of("0123456789abcdef:.", host.substr(1, host.size() - 2));
 }
 
-// Another would be a flag without an effect.
+// Returns an empty text if a browser can send `text` as its origin, else the reason. A flag with
+// another value would have no effect.
 std::string check_origin(const std::string& text) {
   if (text == "*" || text == "null" || is_origin(text)) return "";
   return fmt::format(

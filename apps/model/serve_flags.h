@@ -1,5 +1,6 @@
 #pragma once
-// The flags of `serve`.
+// The flags of the command `neuronmm serve`, which apps/model/serve.cc reads. add_serve_flags()
+// declares them with their checks, so a wrong value is refused before the command runs.
 
 #include <cstdint>
 #include <string>
@@ -13,16 +14,18 @@
 
 namespace neuronmm::apps {
 
+// The values of the flags, with their defaults.
 struct ServeFlags {
   std::string model_dir, model_name;
   serve::ServerOptions server;
   serve::EngineOptions engine;
   std::string metrics_prefix = "vllm:";
   double shutdown_timeout_s = 45.0;
-  int64_t ping_interval_s = 30;  // below 1: never
+  int64_t ping_interval_s = 30;  // in seconds; below 1: no pings
   DeviceOptions device;
 };
 
+// Adds the flags to `command`. `flags` receives their values and must outlive the command.
 void add_serve_flags(CLI::App* command, ServeFlags& flags);
 
 }  // namespace neuronmm::apps

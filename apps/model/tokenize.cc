@@ -72,8 +72,8 @@ Result<int> run_conversation(const Options& options, ReportWriter& report) {
     return 0;
   }
   NMM_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(options.model_dir));
-  NMM_ASSIGN(const auto ids,
-             tokenizer.encode(prompt.text, {.add_special_tokens = false, .literal = prompt.said}));
+  NMM_ASSIGN(const auto ids, tokenizer.encode(prompt.text, {.add_special_tokens = false,
+                                                            .literal = prompt.from_messages}));
   report.print("{}\n", fmt::join(ids, " "));
   NMM_TRY(report.write_json(Json{{"ids", ids}, {"text", prompt.text}}));
   return 0;

@@ -104,7 +104,7 @@ void add_paper(Program& program) {
       ->check(CLI::IsMember(flags->choice.devices))
       ->allow_extra_args(false);
   command
-      ->add_option("--keep", flags->choice.keep,
+      ->add_option("--keep", flags->choice.kept_share,
                    "forms: the share of the MLPs' parameters that each form may keep")
       ->check(real_range(0.01, 1.0))
       ->capture_default_str();

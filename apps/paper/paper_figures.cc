@@ -37,7 +37,8 @@ constexpr std::array<PaperKernel, 3> kPaperKernels = {
      {validation::neuronmm, "NeuronMM", "#4f9a4f"}}};
 
 // Returns the two series of a kernel: published in its colour, simulated in a pale one.
-std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& colour) {
+std::array<BarSeries, 2> published_and_simulated(const std::string& name,
+                                                 const std::string& colour) {
   const std::string prefix = name.empty() ? "" : name + " ";
   return {BarSeries{prefix + "published", colour, false, {}},
           BarSeries{prefix + "simulated", colour, true, {}}};
@@ -88,7 +89,9 @@ void add_rows(const std::vector<Row>& rows, const PivotedRuns& pivoted, Quantity
               Figure& figure) {
   BarChart& chart = figure.charts.front();
   for (const PaperKernel& kernel : kPaperKernels) {
-    for (BarSeries& series : pair_of(kernel.name, kernel.colour)) chart.series.push_back(series);
+    for (BarSeries& series : published_and_simulated(kernel.name, kernel.colour)) {
+      chart.series.push_back(series);
+    }
   }
   chart.series.push_back({"pivoted simulated", "#8064a2", true, {}});
   Json json = Json::array();
@@ -186,7 +189,9 @@ struct BlockCharts {
   // Every chart has published and simulated series, except latency, which is not published.
   BlockCharts() {
     for (BarChart* chart : {&intensity, &spill, &latency}) {
-      for (BarSeries& series : pair_of("", "#4878a8")) chart->series.push_back(series);
+      for (BarSeries& series : published_and_simulated("", "#4878a8")) {
+        chart->series.push_back(series);
+      }
     }
     latency.series.erase(latency.series.begin());
   }
@@ -203,7 +208,7 @@ struct BlockCharts {
 };
 
 // Returns text such as "819       819.2    +0.0 %".
-std::string compared(double published, double simulated, int decimals) {
+std::string comparison_columns(double published, double simulated, int decimals) {
   const bool known = !std::isnan(published) && published > 0;
   const std::string difference =
       known ? fmt::format("{:+.1f} %", 100 * (simulated / published - 1)) : "-";
@@ -250,10 +255,11 @@ Result<Figure> blocks_figure() {
   for (const validation::PublishedRowBlock& published : validation::kPublishedRowBlocks) {
     NMM_ASSIGN(const BlockRun run, run_block(published));
     const double used = published.sbuf_used_percent > 0 ? published.sbuf_used_percent : kNone;
-    figure.text += fmt::format("{:>6}{}{}{}{:>12.3f}\n", published.rows,
-                               compared(published.flops_per_byte, run.flops_per_byte, 0),
-                               compared(used, run.sbuf_percent, 0),
-                               compared(published.spill_mb, run.spill_mb, 0), run.milliseconds);
+    figure.text +=
+        fmt::format("{:>6}{}{}{}{:>12.3f}\n", published.rows,
+                    comparison_columns(published.flops_per_byte, run.flops_per_byte, 0),
+                    comparison_columns(used, run.sbuf_percent, 0),
+                    comparison_columns(published.spill_mb, run.spill_mb, 0), run.milliseconds);
     charts.add(published, run);
     json.push_back(block_json(published, run));
   }

@@ -33,7 +33,7 @@ struct Choice {
   std::vector<int64_t> cores;  // For end-to-end, which uses one core if the list is empty.
   // For forms, and for end-to-end on several cores.
   std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
-  double keep = 0.8;  // For forms: the share of the MLPs' parameters that is kept.
+  double kept_share = 0.8;  // For forms: the share of the MLPs' parameters that is kept.
 };
 // Compares tuned tilings with the paper's (paper_tuning.cc).
 Result<Figure> tuning_figure(const Choice& choice);

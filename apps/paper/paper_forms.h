@@ -27,7 +27,7 @@ struct MlpForm {
   device::MlpShape shape;
 };
 // Returns the forms, dense first. Fails if the kept share is too small for one of the forms.
-Result<std::vector<MlpForm>> forms_at(const MlpSizes& mlp, double keep);
+Result<std::vector<MlpForm>> forms_at(const MlpSizes& mlp, double kept_share);
 
 // Returns a function that gives the time of an MLP of this form for a number of tokens. The tilings
 // are tuned for whole row tiles. The function keeps the time for every number of tokens.

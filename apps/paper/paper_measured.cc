@@ -99,15 +99,15 @@ Result<std::vector<MeasuredRow>> read_rows(const json& report, const std::string
 Result<MeasuredRows> measured_rows(const std::filesystem::path& file) {
   NMM_ASSIGN(const json report, io::read_json_object(file, io::kMaxConfigBytes));
   NMM_ASSIGN(const auto rows, read_rows(report, file.string()));
-  MeasuredRows made;
-  made.text = fmt::format(
+  MeasuredRows result;
+  result.text = fmt::format(
       "measured by an owner, {}\n  {:<32} {:<22} {:<5} {:<14} {:>13} {:>13} {:>9}\n", file.string(),
       "model", "MLPs", "core", "quantity", "measured ms", "simulated ms", "difference");
   Json json = Json::array();
   for (const MeasuredRow& row : rows) {
-    made.text += fmt::format("  {:<32} {:<22} {:<5} {:<14} {:>13.6g} {:>13.6g} {:>+7.1f} %\n",
-                             row.model, row.what, row.device, row.quantity, row.measured_ms,
-                             row.simulated_ms, 100 * row.difference());
+    result.text += fmt::format("  {:<32} {:<22} {:<5} {:<14} {:>13.6g} {:>13.6g} {:>+7.1f} %\n",
+                               row.model, row.what, row.device, row.quantity, row.measured_ms,
+                               row.simulated_ms, 100 * row.difference());
     json.push_back({{"set", "measured"},
                     {"model", row.model},
                     {"mlps", row.what},
@@ -117,8 +117,8 @@ Result<MeasuredRows> measured_rows(const std::filesystem::path& file) {
                     {"simulated_ms", row.simulated_ms},
                     {"difference", row.difference()}});
   }
-  made.json = json.dump(2) + "\n";
-  return made;
+  result.json = json.dump(2) + "\n";
+  return result;
 }
 
 }  // namespace neuronmm::apps

@@ -34,14 +34,15 @@ Cost operator+(const Cost& a, const Cost& b) { return {a.ms + b.ms, a.bytes + b.
 struct Row {
   std::string model;
   KernelShape shape;  // For the dense layer, r is 0.
-  Cost one_by_one = {},
-       paired = {};  // `paired` has gate and up as one kernel. The dense layer has no such kernel.
+  Cost three_kernels = {};
+  // Gate and up are one kernel. The dense layer has no such kernel.
+  Cost two_kernels = {};
   Cost fused = {};
   bool h_on_chip = false;
 
   double gain() const { return best_of_several().ms / fused.ms; }
   const Cost& best_of_several() const {
-    return paired.ms > 0 && paired.ms < one_by_one.ms ? paired : one_by_one;
+    return two_kernels.ms > 0 && two_kernels.ms < three_kernels.ms ? two_kernels : three_kernels;
   }
 };
 
@@ -102,8 +103,8 @@ Result<Row> low_rank_row(const Timer& timer, std::string_view model, const Kerne
   NMM_ASSIGN(const auto up, timer.tuned("mlp_up", shape));
   NMM_ASSIGN(const auto down, timer.tuned("xtuv", down_shape));
   // Gate and up have equal shapes and equal times.
-  row.one_by_one = cost_of(gate) + cost_of(gate) + cost_of(down);
-  row.paired = cost_of(up) + cost_of(down);
+  row.three_kernels = cost_of(gate) + cost_of(gate) + cost_of(down);
+  row.two_kernels = cost_of(up) + cost_of(down);
   NMM_TRY(time_fused_low_rank(timer, up.tiling, down.tiling, row));
   return row;
 }
@@ -123,7 +124,7 @@ Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelSh
   };
   NMM_ASSIGN(const Cost gate, matmul(shape.K, shape.N));
   NMM_ASSIGN(const Cost down, matmul(shape.N, shape.K));
-  row.one_by_one = gate + gate + down;
+  row.three_kernels = gate + gate + down;
   NMM_ASSIGN(const auto fused, timer.tuned("dense_mlp", row.shape));
   row.fused = cost_of(fused);
   return row;
@@ -137,11 +138,11 @@ std::string line(const Row& row) {
   const auto mib = [](const Cost& cost) {
     return cost.ms > 0 ? fmt::format("{:.1f}", static_cast<double>(cost.bytes) / kMiB) : "-";
   };
-  return fmt::format("{:<14}{:>6}{:>7} {:>10}{:>10}{:>10}{:>8.3f}x{:>11}{:>10}{:>10}   {}\n",
-                     row.model, row.shape.M,
-                     row.shape.r > 0 ? fmt::format("{}", row.shape.r) : "dense", ms(row.one_by_one),
-                     ms(row.paired), ms(row.fused), row.gain(), mib(row.one_by_one),
-                     mib(row.paired), mib(row.fused), row.h_on_chip ? "on chip" : "HBM");
+  return fmt::format(
+      "{:<14}{:>6}{:>7} {:>10}{:>10}{:>10}{:>8.3f}x{:>11}{:>10}{:>10}   {}\n", row.model,
+      row.shape.M, row.shape.r > 0 ? fmt::format("{}", row.shape.r) : "dense",
+      ms(row.three_kernels), ms(row.two_kernels), ms(row.fused), row.gain(), mib(row.three_kernels),
+      mib(row.two_kernels), mib(row.fused), row.h_on_chip ? "on chip" : "HBM");
 }
 
 Json cost_json(const Cost& cost) { return {{"latency_ms", cost.ms}, {"hbm_bytes", cost.bytes}}; }
@@ -149,11 +150,11 @@ Json cost_json(const Cost& cost) { return {{"latency_ms", cost.ms}, {"hbm_bytes"
 Json row_json(const Row& row) {
   Json json = {{"model", row.model},
                {"shape", {row.shape.M, row.shape.K, row.shape.r, row.shape.N}},
-               {"three_kernels", cost_json(row.one_by_one)},
+               {"three_kernels", cost_json(row.three_kernels)},
                {"fused", cost_json(row.fused)},
                {"h_on_chip", row.h_on_chip},
                {"gain", row.gain()}};
-  if (row.paired.ms > 0) json["two_kernels"] = cost_json(row.paired);
+  if (row.two_kernels.ms > 0) json["two_kernels"] = cost_json(row.two_kernels);
   return json;
 }
 

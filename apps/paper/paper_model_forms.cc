@@ -108,11 +108,11 @@ Result<Figure> forms_figure(const Choice& choice) {
   for (const std::string& model : wanted) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));
     NMM_ASSIGN(const std::vector<MlpForm> forms,
-               forms_at({config.hidden_size, config.intermediate_size}, choice.keep));
+               forms_at({config.hidden_size, config.intermediate_size}, choice.kept_share));
     table.text += fmt::format(
         "\n{}, bf16, one core; ms: prefill of {} tokens in each sequence, decode of one; at most "
         "{} of the MLPs' parameters\n",
-        model, kPrompt, choice.keep);
+        model, kPrompt, choice.kept_share);
     for (const std::string& device : choice.devices) {
       NMM_TRY(add_device(config, model, forms, device, table));
     }

@@ -33,11 +33,11 @@ Gains speedups(const std::vector<Row>& rows, const PivotedRuns& pivoted,
                PublishedProgram (*baseline)(int64_t M)) {
   Gains sum;
   for (const auto& [M, run] : pivoted) {
-    const Row* theirs = row_of(rows, baseline(M), Quantity::kMilliseconds);
+    const Row* baseline_row = row_of(rows, baseline(M), Quantity::kMilliseconds);
     const Row* fused = row_of(rows, validation::neuronmm(M), Quantity::kMilliseconds);
-    sum.published += theirs->published->value / fused->published->value;
-    sum.simulated += theirs->simulated / fused->simulated;
-    sum.pivoted += theirs->simulated / run.milliseconds;
+    sum.published += baseline_row->published->value / fused->published->value;
+    sum.simulated += baseline_row->simulated / fused->simulated;
+    sum.pivoted += baseline_row->simulated / run.milliseconds;
   }
   const auto count = static_cast<double>(pivoted.size());
   return {sum.published / count, sum.simulated / count, sum.pivoted / count};

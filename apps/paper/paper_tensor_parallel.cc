@@ -81,7 +81,7 @@ struct Parallel {
 
 // Adds the collectives to the times of one core. `mlp_columns` is the number of columns that are
 // added up after an MLP.
-Parallel with_collectives(const Request& alone, const DeviceSpec& device,
+Parallel with_collectives(const Request& one_core, const DeviceSpec& device,
                           const io::ModelConfig& config, int64_t cores, int64_t mlp_columns) {
   const auto ms = [&](int64_t rows) {
     const double tokens = static_cast<double>(rows) * kBytes;
@@ -93,8 +93,8 @@ Parallel with_collectives(const Request& alone, const DeviceSpec& device,
                   device::all_reduce_seconds(device, cores, kHeadBytes));
   };
   const double prefill = ms(kRequest.prompt_tokens), decode = ms(1);
-  Parallel parallel{.request = alone,
-                    .sums = prefill + static_cast<double>(alone.decodes) * decode};
+  Parallel parallel{.request = one_core,
+                    .sums = prefill + static_cast<double>(one_core.decodes) * decode};
   parallel.request.prefill += prefill;
   parallel.request.decode += decode;
   parallel.request.whole += parallel.sums;
@@ -141,7 +141,7 @@ Result<Request> with_mlps(const io::ModelConfig& share, std::string_view name,
 struct Row {
   PublishedRequest published;
   int64_t cores = 1, rank = 0;
-  Request dense_alone, low_rank_alone;  // The times on one core.
+  Request dense_one_core, low_rank_one_core;  // The times on one core.
   Parallel dense, layout1, layout2;
   double mlp_bytes = 0;  // The MLP weights of a core over those of its share of the dense MLP.
 
@@ -158,7 +158,7 @@ Result<io::ModelConfig> compressed(io::ModelConfig config, const PublishedReques
   return config;
 }
 
-Result<Row> simulate_row(const PublishedRequest& published, const DeviceSpec& alone,
+Result<Row> simulate_row(const PublishedRequest& published, const DeviceSpec& one_core,
                          int64_t cores) {
   Row row;
   row.published = published;
@@ -172,11 +172,11 @@ Result<Row> simulate_row(const PublishedRequest& published, const DeviceSpec& al
              i = static_cast<double>(dense_share.intermediate_size);
   row.mlp_bytes = r * (h + i) / (h * i);
 
-  const auto single = device::make_timing_backend(alone, tuned_tilings(alone));
-  NMM_ASSIGN(row.dense_alone, simulate_request(dense, published.model, *single));
-  NMM_ASSIGN(row.low_rank_alone, simulate_request(low_rank, published.model, *single));
+  const auto single = device::make_timing_backend(one_core, tuned_tilings(one_core));
+  NMM_ASSIGN(row.dense_one_core, simulate_request(dense, published.model, *single));
+  NMM_ASSIGN(row.low_rank_one_core, simulate_request(low_rank, published.model, *single));
 
-  const DeviceSpec device = simulator::beside_others(alone, cores);
+  const DeviceSpec device = simulator::with_shared_stack(one_core, cores);
   const device::ChooseTiling tilings = tuned_tilings(device, cores);
   const auto backend = device::make_timing_backend(device, tilings);
   const auto parallel = [&](const Request& request, int64_t columns) {
@@ -192,9 +192,9 @@ Result<Row> simulate_row(const PublishedRequest& published, const DeviceSpec& al
   return row;
 }
 
-std::string cell(const Parallel& parallel, const Request& alone) {
+std::string cell(const Parallel& parallel, const Request& one_core) {
   return fmt::format("{:>9.1f}{:>6.2f}x{:>5.1f} %", parallel.request.whole,
-                     alone.whole / parallel.request.whole,
+                     one_core.whole / parallel.request.whole,
                      100 * parallel.sums / parallel.request.whole);
 }
 
@@ -206,11 +206,11 @@ std::string table(const std::vector<Row>& rows) {
       "{7:>7}{8:>9}\n",
       "model", "ratio", "rank", "cores", "request", "x", "sums", "MLP", "of dense");
   for (const Row& row : rows) {
-    text +=
-        fmt::format("{:13}{:>6}{:>6}{:>6} {}{}{}{:>6.2f}x{:>8.2f}x\n", row.published.model,
-                    row.published.ratio, row.rank, row.cores, cell(row.dense, row.dense_alone),
-                    cell(row.layout1, row.low_rank_alone), cell(row.layout2, row.low_rank_alone),
-                    row.mlp_bytes, row.dense.request.whole / row.best().request.whole);
+    text += fmt::format(
+        "{:13}{:>6}{:>6}{:>6} {}{}{}{:>6.2f}x{:>8.2f}x\n", row.published.model, row.published.ratio,
+        row.rank, row.cores, cell(row.dense, row.dense_one_core),
+        cell(row.layout1, row.low_rank_one_core), cell(row.layout2, row.low_rank_one_core),
+        row.mlp_bytes, row.dense.request.whole / row.best().request.whole);
   }
   return text;
 }
@@ -230,8 +230,8 @@ Json row_json(const Row& row, std::string_view device) {
           {"cores", row.cores},
           {"mlp_weights_per_core_over_dense", row.mlp_bytes},
           {"simulated",
-           {{"one_core_dense_ms", row.dense_alone.whole},
-            {"one_core_low_rank_ms", row.low_rank_alone.whole},
+           {{"one_core_dense_ms", row.dense_one_core.whole},
+            {"one_core_low_rank_ms", row.low_rank_one_core.whole},
             {"dense", parallel_json(row.dense)},
             {"layout_1", parallel_json(row.layout1)},
             {"layout_2", parallel_json(row.layout2)}}}};

@@ -31,7 +31,7 @@ struct Case {
 
 // A shape with the results of both tilings.
 struct Row {
-  Case of;
+  Case test_case;
   double paper_ms = 0;
   int64_t paper_bytes = 0;
   bool paper_spills = false;
@@ -91,7 +91,7 @@ Result<Row> run(const Case& wanted) {
                                .options = {.accumulate = wanted.sums},
                                .device = device,
                                .chosen = {{"contiguous", 0}}};
-  Row row{.of = wanted, .tuned = {}};
+  Row row{.test_case = wanted, .tuned = {}};
   // The default tiling is the paper's.
   NMM_ASSIGN(const kernels::Tiling paper, kernels::tiling_of(*kernel, {}));
   NMM_ASSIGN(const tile::Program program,
@@ -118,24 +118,24 @@ std::string head(const char* name) {
 
 // Returns the values of one row in the format of docs/tuning.md.
 std::string line(const Row& row) {
-  const KernelShape& s = row.of.shape;
+  const KernelShape& s = row.test_case.shape;
   return fmt::format(
       "{:<18}{:>6}{:>7}{:>7} {:>10.4f}{:>10.4f}{:>8.3f}{:>10.2f}{:>10.2f}{:>7.2f}{:>7.1f} "
       "%{:>5.1f} %"
       "{:>10.2f}x   {}\n",
-      row.of.name, s.M, s.r, row.paper_spills ? "spills" : "", row.paper_ms, row.tuned_ms(),
+      row.test_case.name, s.M, s.r, row.paper_spills ? "spills" : "", row.paper_ms, row.tuned_ms(),
       row.time_ratio(), static_cast<double>(row.paper_bytes) / kMiB,
       static_cast<double>(row.tuned.hbm_bytes) / kMiB, row.bytes_ratio(), 100 * row.tensor_share(),
       100 * row.dma_share(), row.compulsory_ratio(), tiling_text(row.tuned.tiling));
 }
 
 Json row_json(const Row& row) {
-  const KernelShape& s = row.of.shape;
+  const KernelShape& s = row.test_case.shape;
   Json tiling = Json::object();
   for (const auto& [name, value] : row.tuned.tiling.values()) tiling[name] = value;
-  return {{"name", row.of.name},
+  return {{"name", row.test_case.name},
           {"shape", {s.M, s.K, s.r, s.N}},
-          {"sums", row.of.sums == DType::kBF16 ? "bf16" : "fp32"},
+          {"sums", row.test_case.sums == DType::kBF16 ? "bf16" : "fp32"},
           {"paper",
            {{"latency_ms", row.paper_ms},
             {"hbm_bytes", row.paper_bytes},
@@ -156,7 +156,7 @@ std::string verdict(const std::vector<Row>& rows) {
     return a.time_ratio() < b.time_ratio();
   });
   return fmt::format("closest to the paper's: {:.4f} of its time ({}, M {})\n", worst->time_ratio(),
-                     worst->of.name, worst->of.shape.M);
+                     worst->test_case.name, worst->test_case.shape.M);
 }
 
 BarChart headline_chart(const std::vector<Row>& rows) {
@@ -167,8 +167,8 @@ BarChart headline_chart(const std::vector<Row>& rows) {
   chart.series = {{"the paper's tiling", "#4878a8", false, {}}, {"tuned", "#4f9a4f", false, {}}};
   for (const Row& row : rows) {
     // With fp32 sums the paper's tiling spills, which would hide the comparison.
-    if (row.of.name != "headline" || row.of.sums != DType::kBF16) continue;
-    chart.groups.push_back(fmt::format("{}", row.of.shape.M));
+    if (row.test_case.name != "headline" || row.test_case.sums != DType::kBF16) continue;
+    chart.groups.push_back(fmt::format("{}", row.test_case.shape.M));
     chart.series[0].values.push_back(static_cast<double>(row.paper_bytes) / (1 << 30));
     chart.series[1].values.push_back(static_cast<double>(row.tuned.hbm_bytes) / (1 << 30));
   }

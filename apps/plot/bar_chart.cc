@@ -21,7 +21,7 @@ Axis axis_of(const BarChart& chart) {
   return {values, chart.logarithmic ? Axis::Scale::kLogarithmic : Axis::Scale::kLinear, true};
 }
 
-double height_on(const Axis& axis, double value) { return kPlotHeight * axis.place(value); }
+double height_on(const Axis& axis, double value) { return kPlotHeight * axis.fraction(value); }
 
 std::string legend_of(const BarChart& chart, double top) {
   std::vector<LegendEntry> entries;
@@ -52,15 +52,15 @@ std::string grid(const BarChart& chart, const Axis& axis, double bottom) {
 std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
-  const size_t beside = chart.one_per_group ? 1 : chart.series.size();
-  const double bar = 0.84 * group / static_cast<double>(beside);
+  const size_t bars_per_group = chart.one_per_group ? 1 : chart.series.size();
+  const double bar = 0.84 * group / static_cast<double>(bars_per_group);
   for (size_t s = 0; s < chart.series.size(); ++s) {
     const BarSeries& series = chart.series[s];
     for (size_t g = 0; g < chart.groups.size(); ++g) {
       const double value = series.values[g];
       if (std::isnan(value) || (chart.logarithmic && value <= 0)) continue;
-      const double x =
-          kLeft + group * (static_cast<double>(g) + 0.08) + bar * static_cast<double>(s % beside);
+      const double x = kLeft + group * (static_cast<double>(g) + 0.08) +
+                       bar * static_cast<double>(s % bars_per_group);
       const double from = kPlotHeight * axis.base(), to = height_on(axis, value);
       const double y = bottom - std::max(from, to);
       svg += fmt::format(
@@ -78,7 +78,7 @@ std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
 }
 
 // Returns true if all names fit side by side. A character is assumed to be 6.8 pixels wide.
-bool upright(const BarChart& chart) {
+bool names_fit(const BarChart& chart) {
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
   return std::ranges::all_of(chart.groups, [&](const std::string& name) {
     return 6.8 * static_cast<double>(name.size()) <= group;
@@ -102,20 +102,22 @@ std::string group_names(const BarChart& chart, double bottom) {
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
   for (size_t g = 0; g < chart.groups.size(); ++g) {
     const double x = kLeft + group * (static_cast<double>(g) + 0.5);
-    if (upright(chart)) {
+    if (names_fit(chart)) {
       svg += svg_text(x, bottom + 18, "text-anchor=\"middle\"", chart.groups[g]);
     } else {
-      const std::string turned = fmt::format(
+      const std::string rotation = fmt::format(
           "text-anchor=\"end\" transform=\"rotate(-60 {:.1f} {:.1f})\"", x + 4, bottom + 12);
-      svg += svg_text(x + 4, bottom + 12, turned, shortened(chart.groups[g]));
+      svg += svg_text(x + 4, bottom + 12, rotation, shortened(chart.groups[g]));
     }
   }
-  const double below = upright(chart) ? 40 : 190;
+  const double below = names_fit(chart) ? 40 : 190;
   return svg + svg_text(kLeft + (kWidth - kLeft - kRight) / 2, bottom + below,
                         "text-anchor=\"middle\"", chart.groups_name);
 }
 
-double height_of(const BarChart& chart) { return kTop + kPlotHeight + (upright(chart) ? 60 : 210); }
+double height_of(const BarChart& chart) {
+  return kTop + kPlotHeight + (names_fit(chart) ? 60 : 210);
+}
 
 std::string body_of(const BarChart& chart, double top) {
   const Axis axis = axis_of(chart);

@@ -65,7 +65,7 @@ Axis::Axis(const std::vector<double>& values, Scale scale, bool with_zero) : sca
   set_linear(least, most);
 }
 
-double Axis::place(double value) const {
+double Axis::fraction(double value) const {
   const auto position = [this](double v) {
     return scale_ == Scale::kLogarithmic ? std::log10(v) : v;
   };

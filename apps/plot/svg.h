@@ -25,9 +25,9 @@ class Axis {
 
   const std::vector<double>& ticks() const { return ticks_; }
   // Returns a place outside [0, 1] for a value beyond the ends of the axis.
-  double place(double value) const;
+  double fraction(double value) const;
   // Returns the place where bars begin: zero, or the lowest tick of a logarithmic axis.
-  double base() const { return place(scale_ == Scale::kLogarithmic ? low_ : 0.0); }
+  double base() const { return fraction(scale_ == Scale::kLogarithmic ? low_ : 0.0); }
 
  private:
   void set_logarithmic(double least, double most);

@@ -73,10 +73,10 @@ class _Numpy(types.ModuleType):
     def __init__(self):
         super().__init__("numpy")
         for name in ("zeros", "ones", "empty", "ndarray", "full"):
-            setattr(self, name, _shaped_or(getattr(np, name)))
+            setattr(self, name, _shape_if_large(getattr(np, name)))
 
 
-def _shaped_or(function):
+def _shape_if_large(function):
     def make(shape=None, *args, **kwargs):
         dtype = kwargs.get("dtype", args[-1] if args else None)
         size = int(np.prod(shape)) if shape is not None else 0
@@ -87,7 +87,7 @@ def _shaped_or(function):
     return make
 
 
-class Shape(launch.Shaped):
+class Shape(launch.ArgumentSpec):
     """A tensor with only a type and a shape."""
 
     def __init__(self, dtype, shape):
@@ -97,8 +97,8 @@ class Shape(launch.Shaped):
     def reshape(self, *shape):
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         count = int(np.prod(self.shape))
-        known = -int(np.prod(shape)) if -1 in shape else 1
-        return Shape(self.dtype, [count // known if n == -1 else n for n in shape])
+        known_size = -int(np.prod(shape)) if -1 in shape else 1
+        return Shape(self.dtype, [count // known_size if n == -1 else n for n in shape])
 
     def astype(self, dtype):
         return Shape(dtype, self.shape)
@@ -123,12 +123,12 @@ class _Mark:
 
     @staticmethod
     def _parametrize(names, rows, **kwargs):
-        def keep(function):
+        def record(function):
             columns = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
             function.__dict__.setdefault("_rows", []).append((columns, rows))
             return function
 
-        return keep
+        return record
 
 
 def _skip(reason=""):
@@ -152,26 +152,26 @@ def _modules():
     types_of_nki = types.ModuleType("nki.dtype")
     types_of_nki.__getattr__ = dtypes.find
     nki.dtype = types_of_nki
-    made = {m.__name__: m for m in (pytest, casts, metadata, extensions, types_of_nki)}
+    modules = {m.__name__: m for m in (pytest, casts, metadata, extensions, types_of_nki)}
     # These packages are not needed, and slow to load if they are installed.
     for name in ("torch", "scipy", "scipy.special", "ml_dtypes"):
-        made[name] = types.ModuleType(name)
-        made[name].__getattr__ = lambda attribute: missing.Placeholder(attribute)
+        modules[name] = types.ModuleType(name)
+        modules[name].__getattr__ = lambda attribute: missing.Placeholder(attribute)
     for name in ("test_orchestrator", "metrics_collector", "metadata_loader", "output_validator"):
         module = types.ModuleType(f"test.utils.{name}")
         module.__getattr__ = lambda attribute: missing.Placeholder(attribute)
-        made[module.__name__] = module
-    return made
+        modules[module.__name__] = module
+    return modules
 
 
-class _Anything(missing.Finder):
+class _PlaceholderFinder(missing.Finder):
     def find_spec(self, name, path=None, target=None):
         if name.startswith(("nki", "neuronxcc")):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
 
-class _Mended(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _RepairedModuleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Repairs mlp.py of the release of 2026-04-13, which closes its docstring twice. The text
     between both ends is left out.
     """
@@ -202,9 +202,9 @@ class _Mended(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def open_checkout(root: str):
     sys.path[:0] = [root, f"{root}/src"]
     missing.install()
-    sys.meta_path.insert(0, _Mended())
+    sys.meta_path.insert(0, _RepairedModuleFinder())
     sys.modules.update(_modules())
-    sys.meta_path.append(_Anything())
+    sys.meta_path.append(_PlaceholderFinder())
     # A test forgets to import this name.
     builtins.Platforms = importlib.import_module("test.utils.common_dataclasses").Platforms
     generators = importlib.import_module("test.integration.nkilib.utils.tensor_generators")
@@ -213,7 +213,7 @@ def open_checkout(root: str):
             setattr(generators, name, _generator)
 
 
-class _Keeper:
+class _CallRecorder:
     """An orchestrator that keeps the call. All other methods do nothing."""
 
     call = None
@@ -225,16 +225,16 @@ class _Keeper:
         return lambda *args, **kwargs: None
 
 
-def _kept(method, given):
-    keeper = _Keeper()
-    fixtures = {"test_manager": keeper, "collector": _Keeper(), "request": None}
+def _recorded_call(method, given):
+    recorder = _CallRecorder()
+    fixtures = {"test_manager": recorder, "collector": _CallRecorder(), "request": None}
     names = method.__code__.co_varnames[1 : method.__code__.co_argcount]
     if "platform_target" in names:
         fixtures["platform_target"] = importlib.import_module("test.utils.common_dataclasses").Platforms.TRN2
     method(given["self"], **{n: v for n, v in {**fixtures, **given}.items() if n in names})
-    if keeper.call is None:
+    if recorder.call is None:
         raise Skipped("the test calls no kernel")
-    return keeper.call
+    return recorder.call
 
 
 def _import(name):
@@ -249,7 +249,7 @@ def _import(name):
     return module
 
 
-def _show(value):
+def _text_of(value):
     if hasattr(value, "name") and hasattr(value, "value"):
         return value.name
     if isinstance(value, type):
@@ -268,44 +268,44 @@ def _rows_of_methods(key):
     found = []
     for test, method in vars(tests).items():
         for columns, listed in vars(method).get("_rows", ()) if callable(method) else ():
-            place = [columns.index(c) for c in TARGET_COLUMNS if c in columns]
-            if not place:
+            target_index = [columns.index(c) for c in TARGET_COLUMNS if c in columns]
+            if not target_index:
                 continue
             others = [rows for rows in method._rows if rows[0] is not columns]
             for index, row in enumerate(listed):
                 for more in others[0][1] if others else (None,):
-                    found.append(_row(key, tests, test, method, index, columns, list(row), place[0], others, more))
+                    found.append(_row(key, tests, test, method, index, columns, list(row), target_index[0], others, more))
     return found
 
 
-def _row(key, tests, test, method, index, columns, row, place, others, more):
-    target, row[place] = row[place], None
+def _row(key, tests, test, method, index, columns, row, target_index, others, more):
+    target, row[target_index] = row[target_index], None
     given = dict(zip(columns, row))
     if others:
         given[others[0][0][0]] = more
-    text = " ".join(f"{n}={_show(v)}" for n, v in given.items() if n not in TARGET_COLUMNS and _show(v) != "")
+    text = " ".join(f"{n}={_text_of(v)}" for n, v in given.items() if n not in TARGET_COLUMNS and _text_of(v) != "")
     cores = given.get("vnc_degree", given.get("lnc_degree"))
-    return Row(key, test, index, text, cores, target, lambda: _kept(method, {"self": tests(), **given}))
+    return Row(key, test, index, text, cores, target, lambda: _recorded_call(method, {"self": tests(), **given}))
 
 
 def _rows_of_lists(key):
-    name, cls, test, config, width, place = MLP_FILES[key]
+    name, cls, test, config, width, target_index = MLP_FILES[key]
     module = _import(name)
     tests = getattr(module, cls)
     found = []
     for list_name, listed in list(vars(module).items()):
-        for kind, index, row in _listed(listed):
+        for kind, index, row in _rows_of_groups(listed):
             if len(row) != width:
                 break
             row = list(row)
-            target, row[place] = row[place], None
-            text = " ".join(_show(v) for i, v in enumerate(row) if i != place)
+            target, row[target_index] = row[target_index], None
+            text = " ".join(_text_of(v) for i, v in enumerate(row) if i != target_index)
             label = f"{list_name}.{kind}" if kind else list_name
             found.append(Row(key, label, index, text, row[0], target, _mlp_call(module, tests, test, config, row)))
     return found
 
 
-def _listed(listed):
+def _rows_of_groups(listed):
     groups = listed.items() if isinstance(listed, dict) else [("", listed)]
     for kind, group in groups:
         if isinstance(group, list) and group and isinstance(group[0], (list, tuple)):
@@ -315,9 +315,9 @@ def _listed(listed):
 
 def _mlp_call(module, tests, test, config, row):
     def call():
-        made = getattr(module, config)([row])
-        generator = made.global_tensor_configs.custom_generators[0]
-        case = generator.generate_ranges(made.global_tensor_configs, {})[0]
-        return _kept(vars(tests)[test], {"self": tests(), "range_test_options": case})
+        test_config = getattr(module, config)([row])
+        generator = test_config.global_tensor_configs.custom_generators[0]
+        case = generator.generate_ranges(test_config.global_tensor_configs, {})[0]
+        return _recorded_call(vars(tests)[test], {"self": tests(), "range_test_options": case})
 
     return call

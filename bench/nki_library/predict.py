@@ -1,11 +1,14 @@
-"""Predicts the rows of nki-library's tests that have a target, and compares them: docs/predictions.md.
+"""Predicts the times of the tests in nki-library that have a target, and compares them with the
+targets (docs/predictions.md).
 
     python3 bench/nki_library/predict.py predict CHECKOUT --program build/release/neuronmm --out docs/predictions.csv
     python3 bench/nki_library/predict.py predict CHECKOUT --out docs/predictions.csv --column repaired_us
-    python3 bench/nki_library/predict.py targets CHECKOUT --out docs/predictions.csv      joins the targets
+    python3 bench/nki_library/predict.py targets CHECKOUT --out docs/predictions.csv
     python3 bench/nki_library/predict.py errors --out docs/predictions.csv [--column first_us]
 
-`predict` reads no target. A row that is there already is not predicted again (a column can be taken up where it stopped).
+`predict` simulates the rows and never reads a target. It skips rows that have a prediction already,
+so that an interrupted run can be continued. `targets` adds the targets to the table. `errors` prints
+the errors of the predictions.
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ def rows_of(checkout, keys=None):
     import checkout as reader
 
     reader.open_checkout(checkout)
-    known = set()
+    earlier_rows = set()
     for key in keys or [*reader.FILES, *reader.MLP_FILES]:
         for number, row in enumerate(reader.rows(key)):
-            same = (row.file, row.text.replace("cp_strided_q_slicing=True", "cp_strided_q_slicing=False"))
-            counts = "seen" if is_seen(row) else "again" if same in known else "blind"
-            known.add(same)
+            identity_of_row = (row.file, row.text.replace("cp_strided_q_slicing=True", "cp_strided_q_slicing=False"))
+            counts = "seen" if is_seen(row) else "again" if identity_of_row in earlier_rows else "blind"
+            earlier_rows.add(identity_of_row)
             yield f"{row.test}[{row.index}]" + (".strided" if "slicing=True" in row.text else ""), counts, row
 
 
@@ -112,7 +115,7 @@ def cores_of(row, launched, first):
     return row.cores or (1 if row.test.endswith("_no_cp_unit") and not first else launched)
 
 
-def guarded(row, program, both):
+def predict_in_process(row, program, launched_too):
     """Predicts a row in a process of its own, so that a crash affects no other row."""
     read, write = os.pipe()
     child = os.fork()
@@ -122,9 +125,9 @@ def guarded(row, program, both):
         result = {}
         try:
             call = row.call()
-            result = {"launched": call.cores, "cores": cores_of(row, call.cores, both)}
+            result = {"launched": call.cores, "cores": cores_of(row, call.cores, launched_too)}
             result["own"] = simulate(call, result["cores"], program)
-            if both and result["cores"] != call.cores:
+            if launched_too and result["cores"] != call.cores:
                 result["as_launched"] = simulate(row.call(), call.cores, program)
         except BaseException as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
@@ -140,14 +143,14 @@ def guarded(row, program, both):
     return json.loads(answer) if answer else {"why_not": "the process was stopped"}
 
 
-def table(path):
+def read_table(path):
     if not os.path.exists(path):
         return {}
     with open(path, newline="") as text:
         return {line["id"]: line for line in csv.DictReader(text)}
 
 
-def write(path, lines):
+def write_table(path, lines):
     with open(path + ".new", "w", newline="") as out:
         writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
         writer.writeheader()
@@ -156,7 +159,7 @@ def write(path, lines):
 
 
 def predict(options):
-    lines = table(options.out)
+    lines = read_table(options.out)
     for identity, counts, row in rows_of(options.checkout, options.file):
         if not has_target(row):
             continue
@@ -166,11 +169,11 @@ def predict(options):
             continue
         if counts == "again" or (options.half is not None and int(line["half"]) != options.half):
             continue
-        found = guarded(row, options.program, options.column == "first_us")
+        found = predict_in_process(row, options.program, options.column == "first_us")
         (first_columns if options.column == "first_us" else repaired_columns)(line, found)
         print(key, line.get(options.column), found.get("place", ""), line["why_not"], flush=True)
-        write(options.out, lines)
-    write(options.out, lines)
+        write_table(options.out, lines)
+    write_table(options.out, lines)
 
 
 def first_columns(line, found):
@@ -190,17 +193,17 @@ def repaired_columns(line, found):
 
 
 def targets(options):
-    lines = table(options.out)
+    lines = read_table(options.out)
     for identity, _, row in rows_of(options.checkout):
         key = f"{row.file}/{identity}"
         if key in lines:
             lines[key]["target_us"] = f"{target_us(row):.2f}"
-    write(options.out, lines)
+    write_table(options.out, lines)
 
 
 def show_errors(options):
     groups = {}
-    for line in table(options.out).values():
+    for line in read_table(options.out).values():
         if line["counts"] != options.counts or not line[options.column] or not line["target_us"]:
             continue
         if options.half is not None and int(line["half"]) != options.half:
@@ -218,15 +221,18 @@ def show_errors(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["predict", "targets", "errors"])
-    parser.add_argument("checkout", nargs="?", help="of aws-neuron/nki-library")
-    parser.add_argument("--out", required=True, help="the table")
-    parser.add_argument("--program", default="build/release/neuronmm")
-    parser.add_argument("--column", default="first_us", choices=["first_us", "repaired_us", "first_launched_us"])
-    parser.add_argument("--file", action="append", help="only this test file")
-    parser.add_argument("--half", type=int, choices=[0, 1])
-    parser.add_argument("--counts", default="blind", choices=["blind", "seen"])
-    parser.add_argument("--again", action="store_true", help="also rows that could not be predicted")
+    parser.add_argument("step", choices=["predict", "targets", "errors"], help="what to do")
+    parser.add_argument("checkout", nargs="?", help="folder of a checkout of aws-neuron/nki-library")
+    parser.add_argument("--out", required=True, help="CSV file of the table, which is updated")
+    parser.add_argument("--program", default="build/release/neuronmm",
+                        help="program that simulates (default build/release/neuronmm)")  # fmt: skip
+    parser.add_argument("--column", default="first_us", choices=["first_us", "repaired_us", "first_launched_us"],
+                        help="column of the predictions (default first_us)")  # fmt: skip
+    parser.add_argument("--file", action="append", help="use only this test file, a key of FILES or MLP_FILES; repeatable")
+    parser.add_argument("--half", type=int, choices=[0, 1], help="use only this half of the rows (default: both)")
+    parser.add_argument("--counts", default="blind", choices=["blind", "seen"],
+                        help="kind of rows whose errors are printed (default blind)")  # fmt: skip
+    parser.add_argument("--again", action="store_true", help="predict rows again that could not be predicted before")
     options = parser.parse_args()
     {"predict": predict, "targets": targets, "errors": show_errors}[options.step](options)
 

@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "..", "python"), HERE]
 
 
-class Called(Exception):
+class KernelCalled(Exception):
     """Raised when a kernel is called outside another kernel. It keeps the launch, and nothing runs.
     """
 
@@ -48,10 +48,10 @@ def _moe_rows(root):
     """
     fused, attention = os.path.join(root, "moe_fused_tkg"), os.path.join(root, "attn_tkg", "agents")
     for version in _names(os.path.join(fused, "bench", "bench_all_moe.py"), r'^    \("(v\w+)"'):
-        yield f"moe_fused/{version}", "moe_fused", "trn2", lambda v=version: _run_of_version(fused, v)
+        yield f"moe_fused/{version}", "moe_fused", "trn2", lambda v=version: _call_of_version(fused, v)
     for script in _names(os.path.join(attention, "bench_all.py"), r'^    \("\w+",\s*"(bench_\w+\.py)"'):
         version = script.removeprefix("bench_").removesuffix(".py")
-        yield f"attn_tkg/{version}", "attn_tkg", "trn2", lambda s=script: _bench(os.path.join(attention, s))
+        yield f"attn_tkg/{version}", "attn_tkg", "trn2", lambda s=script: _call_of_script(os.path.join(attention, s))
     quantized = os.path.join(fused, "quantized")
     for version, device in [(v, "trn2") for v in QUANTIZED] + [(v, "trn3") for v in ("v12i", "v14a", "v14b")]:
         yield (f"moe_fp8/{version}@{device}", "moe_fp8", device,
@@ -64,7 +64,7 @@ def _moe_rows(root):
     prefill = os.path.join(root, "attn_cte")
     for version in PREFILL:
         path = os.path.join(prefill, "agents" if version != "v0" else "", f"{version}_qwen3_attn_cte_fused.py".removeprefix("v0_"))
-        yield f"attn_cte/{version}", "attn_cte", "trn2", lambda p=path, v=version: _prefill(p, v)
+        yield f"attn_cte/{version}", "attn_cte", "trn2", lambda p=path, v=version: _prefill_call(p, v)
 
 
 QUANTIZED = ["v5", "v6a", "v6b", "v6c", "v7", "v11c", "v12d", "v12g", "v12h", "v12i", "v12k"]
@@ -76,7 +76,7 @@ SPARSE = {"hidden_states": "bf16[1,2048]", "gate_up_weights": "bf16[128,2048,512
 PREFILL = {"v0": "", "v4a": "", "v5a": "", "v5b": "", "v6a": "", "v6bcd": "", "v7ab": "[2]", "v8a": "[2]"}
 
 
-def _prefill(path, version):
+def _prefill_call(path, version):
     sizes = {"hidden_states": "bf16[1,640,2048]", "Wq": "bf16[1024,2048]", "Wk": "bf16[512,2048]", "Wv": "bf16[512,2048]",
              "q_norm_weight": "bf16[128]", "k_norm_weight": "bf16[128]", "cos": "bf16[640,128]", "sin": "bf16[640,128]"}  # fmt: skip
     if version == "v0":
@@ -96,13 +96,13 @@ def _names(path, pattern):
 
 
 @contextlib.contextmanager
-def _kept_calls():
-    """Inside the block a call of a kernel raises Called, and torch has only shapes."""
+def _intercepted_calls():
+    """Inside the block a call of a kernel raises KernelCalled, and torch has only shapes."""
     import nki
     from nki import missing
 
     def call(kernel, *args, **named):
-        raise Called(kernel, args, named)
+        raise KernelCalled(kernel, args, named)
 
     missing.install()
     shapes.install()
@@ -117,39 +117,39 @@ def _kept_calls():
         nki.Kernel.__call__ = plain
 
 
-def _as_command(kept):
-    function = kept.kernel.func
+def _as_command(launch):
+    function = launch.kernel.func
     names = list(inspect.signature(function).parameters)
     options = []
-    for name, value in [*zip(names, kept.args), *kept.named.items()]:
+    for name, value in [*zip(names, launch.args), *launch.named.items()]:
         is_tensor = isinstance(value, shapes.Tensor)
         options += ["--arg" if is_tensor else "--kwarg", f"{name}={value.argument() if is_tensor else repr(value)}"]
-    grid = f"[{','.join(map(str, kept.kernel.grid))}]" if kept.kernel.grid else ""
+    grid = f"[{','.join(map(str, launch.kernel.grid))}]" if launch.kernel.grid else ""
     return f"{function.__code__.co_filename}:{function.__name__}{grid}", options
 
 
-def _run_of_version(fused, version):
+def _call_of_version(fused, version):
     """Calls a version as bench_runner.py does, with padded weights that `run` cuts for the version.
     """
-    with _kept_calls():
+    with _intercepted_calls():
         spec = importlib.util.spec_from_file_location("kernel_file", os.path.join(fused, "versions", f"kernel_{version}.py"))
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         sizes = [(1, 1, 2048), (1, 2048), (2048, 128), (128, 2048, 2, 256), (128, 256, 2048)]
         try:
             module.run(*[shapes.Tensor(size, "bfloat16") for size in sizes])
-        except Called as kept:
-            return _as_command(kept)
+        except KernelCalled as launch:
+            return _as_command(launch)
     raise LookupError("run() calls no kernel")
 
 
-def _bench(script):
+def _call_of_script(script):
     sys.path.insert(0, os.path.dirname(script))
-    with _kept_calls():
+    with _intercepted_calls():
         try:
             runpy.run_path(script)
-        except Called as kept:
-            return _as_command(kept)
+        except KernelCalled as launch:
+            return _as_command(launch)
     raise LookupError("the bench script calls no kernel")
 
 
@@ -167,7 +167,7 @@ def _kda_rows(kda, accelopt):
         first = os.path.join(bench, "kernels", os.path.basename(case["kernel"]))
         texts = glob.glob(os.path.join(folder, "runs", "*.py"))
         rewrites = [path for path in texts if re.search(r"^def kernel\(", open(path).read(), re.M)]
-        for path in [first, *sorted(rewrites, key=_drawn)[:REWRITES]]:
+        for path in [first, *sorted(rewrites, key=_name_hash)[:REWRITES]]:
             name = "baseline" if path == first else os.path.basename(path)[:-3]
             yield (f"kda/{problem}/{name}", "kda", "trn2",
                    lambda p=path, r=reference: (f"{p}:kernel", _tiled_inputs(p, r)))  # fmt: skip
@@ -176,7 +176,7 @@ def _kda_rows(kda, accelopt):
 REWRITES = 3  # per operator, drawn by their names
 
 
-def _drawn(path):
+def _name_hash(path):
     return hashlib.sha256(os.path.basename(path).encode()).digest()
 
 
@@ -188,13 +188,13 @@ def _tiled_inputs(path, reference):
     """
     if reference not in _INPUTS:
         module = runpy.run_path(reference)
-        _INPUTS[reference] = [_described(a) for a in module["transform_to_nki_inputs"](module["get_inputs"]())]
+        _INPUTS[reference] = [_option_of(a) for a in module["transform_to_nki_inputs"](module["get_inputs"]())]
     with open(path) as text:
         names = re.search(r"^def kernel\(([^)]*)\)", text.read(), re.M)[1].split(",")
     return [word for name, (option, value) in zip(names, _INPUTS[reference]) for word in (option, f"{name.strip()}={value}")]
 
 
-def _described(value):
+def _option_of(value):
     if not hasattr(value, "shape") or not value.shape:
         return "--kwarg", repr(float(value))
     return "--arg", f"{'fp32' if value.dtype.kind == 'f' else 'i32'}[{','.join(map(str, value.shape))}]"

@@ -1,10 +1,13 @@
-"""Predicts kernels of other people's repositories that were timed on a Trainium, and compares: docs/predictions_other.md.
+"""Predicts the times of kernels from other repositories that were measured on a Trainium, and
+compares both (docs/predictions_other.md).
 
     python3 bench/other_kernels/predict.py predict --moe DIR --nkilib DIR --kda DIR --accelopt DIR
-    python3 bench/other_kernels/predict.py times --kda DIR                      joins the published times of kda
+    python3 bench/other_kernels/predict.py times --kda DIR
     python3 bench/other_kernels/predict.py errors [--column repaired_us]
 
-`predict` reads no time. A row that has a prediction is not predicted again, so that it goes on where it stopped.
+`predict` simulates the kernels and never reads a measured time. It skips rows that have a prediction
+already, so that an interrupted run can be continued. `times` adds the published times of
+kda-for-trainium to the table. `errors` prints the errors of the predictions.
 """
 
 from __future__ import annotations
@@ -80,12 +83,12 @@ def times(options):
     for row in table.values():
         if row["family"] == "kda":
             _, problem, name = row["id"].split("/")
-            found = first[problem] if name == "baseline" else _measured(options.kda, problem, name)
+            found = first[problem] if name == "baseline" else _published_times(options.kda, problem, name)
             row["published_us"] = f"{1e3 * statistics.mean(found):.1f}" if found else ""
     _write(options.out, table)
 
 
-def _measured(kda, problem, name):
+def _published_times(kda, problem, name):
     with open(os.path.join(kda, "workspaces", problem, "benchmark.csv")) as text:
         rows = [row for row in csv.DictReader(text) if os.path.basename(row["candidate"]) == f"{name}.py"]
     return [float(row["latency_ms"]) for row in rows if row["latency_ms"]]
@@ -123,15 +126,18 @@ def _write(path, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["predict", "times", "errors"])
-    parser.add_argument("--moe", help="a checkout of KevGomes1403/nki-moe-megakernel at bcf4f30")
-    parser.add_argument("--nkilib", help="src/nkilib_src of a checkout of aws-neuron/nki-library, which the former imports")
-    parser.add_argument("--kda", help="a checkout of Jerry2423/kda-for-trainium")
-    parser.add_argument("--accelopt", help="a checkout of zhang677/AccelOpt")
-    parser.add_argument("--program", default="build/release/neuronmm")
-    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "predictions_other.csv"))
-    parser.add_argument("--column", default="first_us")
-    parser.add_argument("--only", help="only ids that begin so")
+    parser.add_argument("what", choices=["predict", "times", "errors"], help="what to do")
+    parser.add_argument("--moe", help="folder of a checkout of KevGomes1403/nki-moe-megakernel at bcf4f30")
+    parser.add_argument("--nkilib", help="src/nkilib_src in a checkout of aws-neuron/nki-library, which nki-moe-megakernel imports")
+    parser.add_argument("--kda", help="folder of a checkout of Jerry2423/kda-for-trainium")
+    parser.add_argument("--accelopt", help="folder of a checkout of zhang677/AccelOpt")
+    parser.add_argument("--program", default="build/release/neuronmm",
+                        help="program that simulates (default build/release/neuronmm)")  # fmt: skip
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "predictions_other.csv"),
+                        help="CSV file of the table, which is updated (default docs/predictions_other.csv)")  # fmt: skip
+    parser.add_argument("--column", default="first_us",
+                        help="column of the predictions, first_us or repaired_us (default first_us)")  # fmt: skip
+    parser.add_argument("--only", metavar="PREFIX", help="predict only rows whose id begins with PREFIX (default: all)")
     options = parser.parse_args()
     {"predict": predict, "times": times, "errors": errors}[options.what](options)
 

@@ -72,7 +72,7 @@ class Tensor:
         return self.like(self.data.transpose(*order).shape)
 
 
-def _made(*shape, dtype="float32", **others):
+def _new_tensor(*shape, dtype="float32", **others):
     return Tensor(shape[0] if isinstance(shape[0], (tuple, list)) else shape, dtype)
 
 
@@ -93,7 +93,7 @@ def install():
     """Makes `import torch` and `import torch_xla.core.xla_model` find the stand-in."""
     torch = types.ModuleType("torch")
     vars(torch).update({name: name for name in TYPES})
-    torch.randn = torch.zeros = torch.ones = torch.rand = torch.empty = _made
+    torch.randn = torch.zeros = torch.ones = torch.rand = torch.empty = _new_tensor
     torch.tensor = torch.from_numpy = torch.as_tensor = _tensor
     torch.cat, torch.manual_seed, torch.Tensor, torch.device = _cat, lambda seed: None, Tensor, str
     torch.nn = types.ModuleType("torch.nn")

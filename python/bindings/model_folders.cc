@@ -16,6 +16,8 @@
 #include "base/parallel.h"
 #include "compress/compress.h"
 #include "compress/quantize.h"
+#include "compress/quantize_settings.h"
+#include "compress/settings.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "eval/folder_divergence.h"
@@ -31,49 +33,61 @@ namespace {
 namespace fs = std::filesystem;
 using namespace nb::literals;
 
-// The arguments of `neuronmm compress` under the names of its flags.
+// The arguments of Python's compress() under the names of its keywords.
 struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
-  int64_t block = 0;
-  std::string form, method, weights, allocate;
-  std::optional<int> group, lm_head_bits;
+  std::optional<int64_t> block;
+  std::optional<std::string> form, method, allocate;
   bool pad = false;
+  std::optional<int> bits, group, lm_head_bits;
   std::vector<fs::path> calibration;
-  int64_t calibration_tokens = 0, self_generated = 0;
-  uint64_t seed = 0;
+  std::optional<int64_t> calibration_tokens, self_generated;
+  std::optional<uint64_t> seed;
   std::optional<fs::path> statistics;
   // The program neuronmm-finetune.
   std::optional<fs::path> metric_program;
   bool measure = true, force = false;
 };
 
-Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
-  compress::CompressRequest request;
-  request.model = flags.model;
-  request.out = flags.output;
-  request.rule.ratio = flags.ratio;
-  request.rule.block = flags.block;
-  NMM_ASSIGN(request.form, compress::parse_form(flags.form));
-  NMM_ASSIGN(request.method, compress::parse_method(flags.method));
-  NMM_ASSIGN(request.allocate, compress::parse_allocate(flags.allocate));
-  request.pad = flags.pad;
-  NMM_ASSIGN(request.weights,
-             compress::parse_weights(flags.weights, flags.group, flags.lm_head_bits));
-  if (!flags.calibration.empty() || flags.self_generated > 0) {
-    request.calibration = {.texts = {},
-                           .max_tokens = flags.calibration_tokens,
-                           .self_generated = flags.self_generated,
-                           .seed = flags.seed};
-    for (const fs::path& file : flags.calibration) {
-      NMM_ASSIGN(auto text, text_of_file(file));
-      request.calibration->texts.push_back(
-          compress::NamedText::of_file(file.string(), std::move(text)));
-    }
+// The name's value, if there is one.
+template <typename Value>
+Status read_name(const std::optional<std::string>& name, Result<Value> (*parse)(std::string_view),
+                 std::optional<Value>& value) {
+  if (!name) return {};
+  NMM_ASSIGN(value, parse(*name));
+  return {};
+}
+
+Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
+  compress::CompressGiven given;
+  given.model = flags.model;
+  given.out = flags.output;
+  given.ratio = flags.ratio;
+  NMM_TRY(read_name(flags.form, compress::parse_form, given.form));
+  NMM_TRY(read_name(flags.method, compress::parse_method, given.method));
+  NMM_TRY(read_name(flags.allocate, compress::parse_allocate, given.allocate));
+  given.block = flags.block;
+  given.pad = flags.pad;
+  given.bits = flags.bits;
+  given.group = flags.group;
+  given.lm_head_bits = flags.lm_head_bits;
+  for (const fs::path& file : flags.calibration) given.calibration.push_back(file.string());
+  given.calibration_tokens = flags.calibration_tokens;
+  given.self_generated = flags.self_generated;
+  given.seed = flags.seed;
+  given.statistics = flags.statistics.value_or("");
+  given.force = flags.force;
+  given.can_make_metric = flags.metric_program.has_value();
+  return compress::compress_settings(given, OptionNames::kKeywords);
+}
+
+Status read_texts(std::optional<compress::CalibrationText>& calibration) {
+  if (!calibration) return {};
+  for (compress::NamedText& text : calibration->texts) {
+    NMM_ASSIGN(text.text, text_of_file(text.name));
   }
-  request.statistics = flags.statistics.value_or("");
-  request.force = flags.force;
-  return request;
+  return {};
 }
 
 // Returns a function that computes the metric with another program, which not every installation
@@ -91,9 +105,10 @@ compress::MakeMetric make_metric_of(const CompressFlags& flags, bool shown) {
   };
 }
 
-Result<compress::CompressSummary> run_compress(const CompressFlags& flags, bool shown) {
+Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
+                                               compress::CompressRequest request, bool shown) {
   Progress progress(shown ? stderr : nullptr);
-  NMM_ASSIGN(const auto request, request_of(flags));
+  NMM_TRY(read_texts(request.calibration));
   const auto backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
   const compress::Measure measure = [&](const fs::path& compressed,
                                         const std::vector<std::vector<text::TokenId>>& sequences)
@@ -171,45 +186,57 @@ nb::dict summary_dict(const compress::CompressSummary& summary) {
   return values;
 }
 
-nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
-  return summary_dict(run_job(
-      threads, [flags = std::move(flags), progress] { return run_compress(flags, progress); }));
+// Settings that cannot be meant are a ValueError.
+template <typename Settings>
+Settings settings_or_value_error(Result<Settings> settings) {
+  if (!settings.ok()) throw nb::value_error(settings.error().message.c_str());
+  return *std::move(settings);
 }
 
-// The arguments of `neuronmm quantize` under the names of its flags.
+// Runs the compression. "notes" in the result lists what was not done as it was asked.
+nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
+  const compress::CompressSettings settings = settings_or_value_error(settings_of(flags));
+  nb::dict values =
+      summary_dict(run_job(threads, [flags = std::move(flags), request = settings.request,
+                                     progress] { return run_compress(flags, request, progress); }));
+  values["notes"] = settings.notes;
+  return values;
+}
+
+// The arguments of Python's quantize() under the names of its keywords.
 struct QuantizeFlags {
   fs::path model, output;
-  int bits = 8;
-  std::optional<int> group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits;
   std::vector<fs::path> calibration;
-  int64_t calibration_tokens = 0;
+  std::optional<int64_t> calibration_tokens;
   std::optional<fs::path> statistics;
-  bool gptq = false, smoothing = false, force = false;
+  std::optional<std::string> rounding;
+  std::optional<bool> smoothing;
+  bool force = false;
 };
 
-Result<compress::QuantizeRequest> request_of(const QuantizeFlags& flags) {
-  compress::QuantizeRequest request = {
-      .model = flags.model,
-      .out = flags.output,
-      .formats = compress::quantized_formats(flags.bits, flags.group, flags.lm_head_bits),
-      .rounding = flags.gptq ? compress::Rounding::kGptq : compress::Rounding::kNearest,
-      .smooth = flags.smoothing,
-      .statistics = flags.statistics.value_or(""),
-      .force = flags.force};
-  if (flags.calibration.empty()) return request;
-  request.calibration = {.texts = {}, .max_tokens = flags.calibration_tokens};
-  for (const fs::path& file : flags.calibration) {
-    NMM_ASSIGN(auto text, text_of_file(file));
-    request.calibration->texts.push_back(
-        compress::NamedText::of_file(file.string(), std::move(text)));
-  }
-  return request;
+Result<compress::QuantizeRequest> settings_of(const QuantizeFlags& flags) {
+  compress::QuantizeGiven given;
+  given.model = flags.model;
+  given.out = flags.output;
+  given.bits = flags.bits;
+  given.group = flags.group;
+  given.lm_head_bits = flags.lm_head_bits;
+  for (const fs::path& file : flags.calibration) given.calibration.push_back(file.string());
+  given.calibration_tokens = flags.calibration_tokens;
+  given.statistics = flags.statistics.value_or("");
+  NMM_TRY(read_name(flags.rounding, compress::parse_rounding, given.rounding));
+  given.smooth = flags.smoothing;
+  given.force = flags.force;
+  return compress::quantize_settings(given, OptionNames::kKeywords);
 }
 
 nb::dict quantize_model(const QuantizeFlags& flags, int threads, bool progress) {
-  const auto summary = run_job(threads, [flags, progress]() -> Result<compress::QuantizeSummary> {
+  const auto asked = settings_or_value_error(settings_of(flags));
+  const auto summary = run_job(threads, [asked, progress]() -> Result<compress::QuantizeSummary> {
     Progress shown(progress ? stderr : nullptr);
-    NMM_ASSIGN(const auto request, request_of(flags));
+    compress::QuantizeRequest request = asked;
+    NMM_TRY(read_texts(request.calibration));
     const auto backend = cpu::make_backend();
     return compress::quantize(request, *backend, shown);
   });
@@ -248,37 +275,37 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("model", &CompressFlags::model)
       .def_rw("output", &CompressFlags::output)
       .def_rw("ratio", &CompressFlags::ratio)
-      .def_rw("block", &CompressFlags::block)
-      .def_rw("form", &CompressFlags::form)
-      .def_rw("method", &CompressFlags::method)
+      .def_rw("block", &CompressFlags::block, nb::for_setter(nb::arg().none()))
+      .def_rw("form", &CompressFlags::form, nb::for_setter(nb::arg().none()))
+      .def_rw("method", &CompressFlags::method, nb::for_setter(nb::arg().none()))
+      .def_rw("allocate", &CompressFlags::allocate, nb::for_setter(nb::arg().none()))
       .def_rw("pad", &CompressFlags::pad)
-      .def_rw("weights", &CompressFlags::weights)
+      .def_rw("bits", &CompressFlags::bits, nb::for_setter(nb::arg().none()))
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
-      .def_rw("allocate", &CompressFlags::allocate)
       .def_rw("calibration", &CompressFlags::calibration)
-      .def_rw("calibration_tokens", &CompressFlags::calibration_tokens)
-      .def_rw("self_generated", &CompressFlags::self_generated)
-      .def_rw("seed", &CompressFlags::seed)
+      .def_rw("calibration_tokens", &CompressFlags::calibration_tokens,
+              nb::for_setter(nb::arg().none()))
+      .def_rw("self_generated", &CompressFlags::self_generated, nb::for_setter(nb::arg().none()))
+      .def_rw("seed", &CompressFlags::seed, nb::for_setter(nb::arg().none()))
       .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
       .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)
       .def_rw("force", &CompressFlags::force);
-  m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
-  m.attr("SHAPE_CALIBRATION_TOKENS") = compress::kShapeCalibrationTokens;
   m.def("compress", &compress_model, "flags"_a, "num_threads"_a, "progress"_a);
   nb::class_<QuantizeFlags>(m, "QuantizeFlags")
       .def(nb::init<>())
       .def_rw("model", &QuantizeFlags::model)
       .def_rw("output", &QuantizeFlags::output)
-      .def_rw("bits", &QuantizeFlags::bits)
+      .def_rw("bits", &QuantizeFlags::bits, nb::for_setter(nb::arg().none()))
       .def_rw("group", &QuantizeFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &QuantizeFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
       .def_rw("calibration", &QuantizeFlags::calibration)
-      .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens)
+      .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens,
+              nb::for_setter(nb::arg().none()))
       .def_rw("statistics", &QuantizeFlags::statistics, nb::for_setter(nb::arg().none()))
-      .def_rw("gptq", &QuantizeFlags::gptq)
-      .def_rw("smoothing", &QuantizeFlags::smoothing)
+      .def_rw("rounding", &QuantizeFlags::rounding, nb::for_setter(nb::arg().none()))
+      .def_rw("smoothing", &QuantizeFlags::smoothing, nb::for_setter(nb::arg().none()))
       .def_rw("force", &QuantizeFlags::force);
   m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);
   m.def("removed_option_message", &apps::removed_option_message, "command"_a, "arguments"_a);

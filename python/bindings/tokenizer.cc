@@ -49,8 +49,8 @@ std::pair<nb::bytes, std::vector<TokenId>> apply_chat_template(const Tokenizer& 
     const nb::gil_scoped_release released;
     const auto parsed = value_or_throw(text::parse_conversation(conversation, "conversation"));
     prompt = value_or_throw(text::apply_chat_template(tokenizer, parsed));
-    ids = value_or_throw(
-        tokenizer.encode(prompt.text, {.add_special_tokens = false, .literal = prompt.said}));
+    ids = value_or_throw(tokenizer.encode(
+        prompt.text, {.add_special_tokens = false, .literal = prompt.from_messages}));
   }
   return {nb::bytes(prompt.text.data(), prompt.text.size()), std::move(ids)};
 }

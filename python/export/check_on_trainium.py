@@ -1,9 +1,11 @@
-"""Checks this export step by step and writes check_report.json, which can be sent to the project. Never run on a Trainium.
+"""Checks this export step by step and writes check_report.json, which can be sent to the project.
+Nobody has run this script on a Trainium yet.
 
-    python check_on_trainium.py                      what this machine can: with the SDK, without or with a device
+    python check_on_trainium.py                      runs every step that this machine can run
     python check_on_trainium.py --dense ORIGINAL     also times the model that was compressed
 
-Each step says pass, fail or skip. What needs a device is skipped where /dev/neuron0 is not. Exit status 1: a step failed.
+The script prints pass, fail or skip for each step. Steps that need a Trainium are skipped if there
+is no /dev/neuron*. The exit status is 1 if a step fails, else 0.
 """
 
 import argparse
@@ -31,37 +33,37 @@ class Skip(Exception):
     pass
 
 
-def within(found, wanted):
+def in_series(found, expected):
     """Returns whether a version belongs to a series: "0.6.1" belongs to "0.6"."""
-    return found is not None and found.split("+")[0].split(".")[: len(wanted.split("."))] == wanted.split(".")
+    return found is not None and found.split("+")[0].split(".")[: len(expected.split("."))] == expected.split(".")
 
 
-def changed(path, wanted):
-    if path.stat().st_size != wanted["bytes"]:
+def is_changed(path, expected):
+    if path.stat().st_size != expected["bytes"]:
         return True
-    return "crc32" in wanted and zlib.crc32(path.read_bytes()) != wanted["crc32"]
+    return "crc32" in expected and zlib.crc32(path.read_bytes()) != expected["crc32"]
 
 
-def folder(export, options):
+def check_files(export, options):
     """Checks that every file is there, and that all files except weights are unchanged. The logits
     check the weights.
     """
     wrong = []
-    for name, wanted in export["files"].items():
+    for name, expected in export["files"].items():
         path = HERE / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
-        elif changed(path, wanted):
+        elif is_changed(path, expected):
             wrong.append(f"{name} is not as it was written")
     if wrong:
         raise RuntimeError(f"{'; '.join(wrong)}: copy the whole folder again, or export again")
     return {"files": len(export["files"])}
 
 
-def versions(export, options):
+def check_versions(export, options):
     found = installed(engine.DISTRIBUTIONS)
-    wrong = [f"{name} {found.get(name) or 'is not installed'}, expected {wanted}"
-             for name, wanted in export["packages"].items() if not within(found.get(name), wanted)]  # fmt: skip
+    wrong = [f"{name} {found.get(name) or 'is not installed'}, expected {expected}"
+             for name, expected in export["packages"].items() if not in_series(found.get(name), expected)]  # fmt: skip
     if wrong:
         raise RuntimeError(
             f"not those of SDK {export['sdk']}: {'; '.join(wrong)}: go into the environment of that release, or export "
@@ -70,7 +72,7 @@ def versions(export, options):
     return found
 
 
-def find(name):
+def resolve(name):
     module, _, path = name.partition(":")
     found = importlib.import_module(module)
     for part in path.split("."):
@@ -78,11 +80,11 @@ def find(name):
     return found
 
 
-def accepts(function, parameter):
+def takes_parameter(function, parameter):
     return parameter in inspect.signature(function).parameters
 
 
-def imports(export, options):
+def check_imports(export, options):
     """Checks that everything this export calls exists and takes the parameters that it passes."""
     used = dict(engine.USED) | engine.USED_BY_MODEL.get(export["model"]["model_type"], {})
     if KERNELS.exists():
@@ -90,11 +92,11 @@ def imports(export, options):
     wrong = []
     for name, parameters in used.items():
         try:
-            function = find(name)
+            function = resolve(name)
         except (ImportError, AttributeError) as error:
             wrong.append(f"{name}: {error}")
             continue
-        wrong += [f"{name} takes no {parameter}" for parameter in parameters if not accepts(function, parameter)]
+        wrong += [f"{name} takes no {parameter}" for parameter in parameters if not takes_parameter(function, parameter)]
     if wrong:
         raise RuntimeError(
             f"{'; '.join(wrong)}: this SDK is not the one that the export was written for, or its models have changed; "
@@ -103,7 +105,7 @@ def imports(export, options):
     return {"names": len(used)}
 
 
-def kernels(export, options):
+def check_kernels(export, options):
     """Runs the small kernel in nki.simulate and compares the result with numpy in fp32."""
     if not KERNELS.exists():
         raise Skip("this export has no kernels")
@@ -133,7 +135,7 @@ def kernels(export, options):
     return {"relative_error": error, "tolerance": entry["tolerance"]}
 
 
-def logits_in(mode):
+def check_logits_in(mode):
     def step(export, options):
         report = compare(engine.Engine(export, MODEL, mode, logits=True), read_golden())
         if not report["passed"]:
@@ -147,29 +149,29 @@ def logits_in(mode):
     return step
 
 
-def logits_with_kernels(export, options):
+def check_logits_with_kernels(export, options):
     """Compares logits on the device with the kernels in use. Every prefill is padded to the number
     of rows that the kernels were emitted for, so that each prefill uses them.
     """
     if not KERNELS.exists():
         raise Skip("this export has no kernels")
-    return logits_in("device")(export, options)
+    return check_logits_in("device")(export, options)
 
 
-def compiles(export, options):
+def check_compilation(export, options):
     engine.Engine(export, MODEL, "compile")
     return {}
 
 
-def tokens(export, options):
+def check_tokens(export, options):
     """Compares the tokens that the device chooses with the golden ones. The comparison of a
     sequence ends where it chooses another token whose golden logit is nearly as large.
     """
-    made = engine.Engine(export, MODEL, "device")
+    device_engine = engine.Engine(export, MODEL, "device")
     same = total = 0
     for ids, first, logits in read_golden():
-        prompt, wanted = ids[: first + 1], [*ids[first + 1 :], int(logits[-1].argmax())]
-        for found, expected, row in zip(made.generate(prompt, len(wanted)), wanted, logits, strict=True):
+        prompt, expected_tokens = ids[: first + 1], [*ids[first + 1 :], int(logits[-1].argmax())]
+        for found, expected, row in zip(device_engine.generate(prompt, len(expected_tokens)), expected_tokens, logits, strict=True):
             total += 1
             if found == expected:
                 same += 1
@@ -184,32 +186,32 @@ def tokens(export, options):
     return {"tokens": total, "same": same}
 
 
-def latency(name):
+def check_latency(name):
     def step(export, options):
         found = {variant: rest for variant, *rest in run.variants(options.dense)}
         if name not in found:
             raise Skip("no --dense" if name == "dense" else "this export has no kernels")
         folder, kernels_on = found[name]
         flags = ["--runs", options.runs, "--mode", "device"]
-        return run.child(["run.py", "time", folder, *flags], "device", export["device"], kernels_on, options.timeout)
+        return run.run_process(["run.py", "time", folder, *flags], "device", export["device"], kernels_on, options.timeout)
 
     return step
 
 
 # name: (description, mode of its process, whether it needs a device, function)
 STEPS = {
-    "folder": ("the folder is as it was written", "cpu", False, folder),
-    "versions": ("versions are those of the matrix", "cpu", False, versions),
-    "imports": ("everything that is called is there", "cpu", False, imports),
-    "kernels": ("nki.simulate computes our kernel", "cpu", False, kernels),
-    "cpu_logits": ("logits in the CPU mode", "cpu", False, logits_in("cpu")),
-    "cpu_compile": ("compiles without a device", "compile", False, compiles),
-    "logits": ("logits on the device", "device", True, logits_in("device")),
-    "logits_kernels": ("logits on the device with our kernels", "device", True, logits_with_kernels),
-    "tokens": ("tokens on the device", "device", True, tokens),
-    "latency_factored": ("time on the device", "device", True, latency("factored")),
-    "latency_kernels": ("time with our kernels", "device", True, latency("factored_with_kernels")),
-    "latency_dense": ("time of the dense model", "device", True, latency("dense")),
+    "folder": ("all files are unchanged since the export", "cpu", False, check_files),
+    "versions": ("installed packages are those of the export's SDK", "cpu", False, check_versions),
+    "imports": ("the SDK has all functions that the export calls", "cpu", False, check_imports),
+    "kernels": ("nki.simulate computes the expected result of our kernel", "cpu", False, check_kernels),
+    "cpu_logits": ("logits in CPU mode agree with neuronmm's", "cpu", False, check_logits_in("cpu")),
+    "cpu_compile": ("the model compiles without a device", "compile", False, check_compilation),
+    "logits": ("logits on the device agree with neuronmm's", "device", True, check_logits_in("device")),
+    "logits_kernels": ("logits on the device with our kernels agree with neuronmm's", "device", True, check_logits_with_kernels),
+    "tokens": ("tokens that the device chooses agree with neuronmm's", "device", True, check_tokens),
+    "latency_factored": ("latency of the compressed model on the device", "device", True, check_latency("factored")),
+    "latency_kernels": ("latency of the compressed model with our kernels", "device", True, check_latency("factored_with_kernels")),
+    "latency_dense": ("latency of the dense model on the device", "device", True, check_latency("dense")),
 }
 
 
@@ -224,7 +226,7 @@ def run_here(name, export, options):
 
 
 def run_step(name, export, options):
-    what, mode, needs_device, _ = STEPS[name]
+    description, mode, needs_device, _ = STEPS[name]
     if needs_device and not glob.glob("/dev/neuron*") and not options.assume_device:
         return {"result": "skip", "reason": "no /dev/neuron* on this machine"}
     if name.startswith("latency_"):
@@ -232,7 +234,7 @@ def run_step(name, export, options):
     flags = ["--dense", options.dense] if options.dense else []
     try:
         command = ["check_on_trainium.py", "--step", name, *flags]
-        return run.child(command, mode, export["device"], name.endswith("_kernels"), options.timeout)
+        return run.run_process(command, mode, export["device"], name.endswith("_kernels"), options.timeout)
     except Exception as error:  # noqa: BLE001: the process of the step may crash or time out
         return {"result": "fail", "reason": str(error)[-4000:]}
 
@@ -244,12 +246,13 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dense", type=run.folder_of_model, help="the folder of the model that was compressed")
-    parser.add_argument("--only", choices=STEPS, action="append", help="only this step; may be repeated")
-    parser.add_argument("--runs", type=int, default=11, help="timed runs of each model, after a warm-up")
-    parser.add_argument("--timeout", type=float, default=7200, help="seconds that a step may take")
-    parser.add_argument("--assume-device", action="store_true", help="do not look for /dev/neuron*")
-    parser.add_argument("--output", type=pathlib.Path, default=HERE / "check_report.json")
+    parser.add_argument("--dense", type=run.model_folder, help="folder of the model that was compressed; times it, too")
+    parser.add_argument("--only", choices=STEPS, action="append", help="run only this step; may be repeated (default: all steps)")
+    parser.add_argument("--runs", type=int, default=11, help="timed requests to each model after a warm-up (default 11)")
+    parser.add_argument("--timeout", type=float, default=7200, help="largest time of one step in seconds (default 7200)")
+    parser.add_argument("--assume-device", action="store_true", help="run the steps that need a device without looking for /dev/neuron*")
+    parser.add_argument("--output", type=pathlib.Path, default=HERE / "check_report.json",
+                        help="file to write the report to (default check_report.json next to this script)")  # fmt: skip
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     options, export = parser.parse_args(), read_export()
     if options.step:

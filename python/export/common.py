@@ -115,7 +115,7 @@ def latency_report(engine, prompt_tokens, new_tokens, runs):
     engine.run_once(prompt_tokens, new_tokens)  # a warm-up
     timed = [engine.run_once(prompt_tokens, new_tokens) for _ in range(runs)]
     prefill, whole = [first for first, _ in timed], [last for _, last in timed]
-    if engine.TIMES_FIRST_TOKEN_APART:
+    if engine.TIMES_FIRST_TOKEN_SEPARATELY:
         timed = [(min(prefill), last) for _, last in timed]
     decode = [(last - first) / (new_tokens - 1) for first, last in timed]
     if min(decode) <= 0:

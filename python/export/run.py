@@ -1,6 +1,7 @@
-"""Compiles the model, lets it write, or times it beside the dense one. Never run on a Trainium.
+"""Compiles the exported model, generates text with it, or compares its latency with that of the
+dense model. Nobody has run this script on a Trainium yet.
 
-    python run.py compile                            once; also on a machine without a Trainium
+    python run.py compile                            compiles once; needs no Trainium
     python run.py generate "The color of the sky is"
     python run.py benchmark --dense ORIGINAL         writes benchmark_report.json
 """
@@ -17,30 +18,39 @@ from common import HERE, MODEL, installed, latency_report, read_export
 
 import engine
 
-MARK = "neuronmm-result "  # begins the line in which a child process reports its result
+RESULT_PREFIX = "neuronmm-result "  # begins the line in which a child process reports its result
+
+
+def add_mode(parser, choices, default):
+    parser.add_argument("--mode", choices=choices, default=default, help=f"where the model runs (default {default})")
+
+
+def add_runs(parser):
+    parser.add_argument("--runs", type=int, default=11, help="timed requests after a warm-up (default 11)")
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("compile").add_argument("--mode", choices=("compile", "device"), default="compile")
-    generate = commands.add_parser("generate")
-    generate.add_argument("prompt")
-    generate.add_argument("--new-tokens", type=int, default=32)
-    generate.add_argument("--mode", choices=("cpu", "device"), default="device")
-    benchmark = commands.add_parser("benchmark")
-    benchmark.add_argument("--dense", type=folder_of_model, help="the folder of the model that was compressed")
-    benchmark.add_argument("--runs", type=int, default=11)
-    benchmark.add_argument("--mode", choices=("cpu", "device"), default="device")
-    benchmark.add_argument("--output", type=pathlib.Path, default=HERE / "benchmark_report.json")
-    time = commands.add_parser("time", help="one model, in this process; benchmark starts it")
-    time.add_argument("model", type=pathlib.Path)
-    time.add_argument("--runs", type=int, default=11)
-    time.add_argument("--mode", choices=("cpu", "device"), default="device")
+    add_mode(commands.add_parser("compile", help="compile the model"), ("compile", "device"), "compile")
+    generate = commands.add_parser("generate", help="continue a prompt")
+    generate.add_argument("prompt", help="text to continue")
+    generate.add_argument("--new-tokens", type=int, default=32, help="number of tokens to generate (default 32)")
+    add_mode(generate, ("cpu", "device"), "device")
+    benchmark = commands.add_parser("benchmark", help="time all models and write a report")
+    benchmark.add_argument("--dense", type=model_folder, help="folder of the model that was compressed; times it, too")
+    add_runs(benchmark)
+    add_mode(benchmark, ("cpu", "device"), "device")
+    benchmark.add_argument("--output", type=pathlib.Path, default=HERE / "benchmark_report.json",
+                           help="file to write the report to (default benchmark_report.json next to this script)")  # fmt: skip
+    time = commands.add_parser("time", help="time one model in this process; benchmark runs this command")
+    time.add_argument("model", type=pathlib.Path, help="folder of the model")
+    add_runs(time)
+    add_mode(time, ("cpu", "device"), "device")
     return parser.parse_args()
 
 
-def output_of(arguments, environment, timeout):
+def run_and_capture(arguments, environment, timeout):
     """Returns (everything that a process and its children have printed, its exit status).
 
     All of them are killed together on a timeout or an interrupt. An engine is a process of its own,
@@ -56,7 +66,7 @@ def output_of(arguments, environment, timeout):
             raise
 
 
-def child(arguments, mode, device, kernels=False, timeout=None):
+def run_process(arguments, mode, device, kernels=False, timeout=None):
     """Runs a script of this folder with these arguments and returns the last object that it
     reports.
 
@@ -66,18 +76,18 @@ def child(arguments, mode, device, kernels=False, timeout=None):
     environment = os.environ | engine.environment(mode, device) | engine.kernel_environment(kernels)
     what = " ".join(map(str, arguments))
     try:
-        output, status = output_of(arguments, environment, timeout)
+        output, status = run_and_capture(arguments, environment, timeout)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"{what}: not done after {timeout:.0f} s; --timeout gives it more") from None
-    results = [line for line in output.splitlines() if line.startswith(MARK)]
+    results = [line for line in output.splitlines() if line.startswith(RESULT_PREFIX)]
     if status != 0 or not results:
         killed = " (killed: compilers take 32 GB and more for large models)" if status == -signal.SIGKILL else ""
         raise RuntimeError(f"{what}: exit status {status}{killed}:\n{output[-2000:]}")
-    return json.loads(results[-1].removeprefix(MARK))
+    return json.loads(results[-1].removeprefix(RESULT_PREFIX))
 
 
 def report(result):
-    print(MARK + json.dumps(result), flush=True)
+    print(RESULT_PREFIX + json.dumps(result), flush=True)
 
 
 def variants(dense):
@@ -88,7 +98,7 @@ def variants(dense):
     return ([("dense", dense, False)] if dense else []) + found
 
 
-def folder_of_model(path):
+def model_folder(path):
     """Returns the folder of a model for argparse. A wrong folder is refused before anything is
     compiled.
     """
@@ -99,15 +109,15 @@ def folder_of_model(path):
 
 
 def benchmark(export, options):
-    timed = {}
+    measured = {}
     for name, folder, kernels in variants(options.dense):
         flags = ["--runs", options.runs, "--mode", options.mode]
-        timed[name] = child(["run.py", "time", folder, *flags], options.mode, export["device"], kernels)
-        row = timed[name]
+        measured[name] = run_process(["run.py", "time", folder, *flags], options.mode, export["device"], kernels)
+        row = measured[name]
         print(f"{name:22} prefill {row['context_encoding_model']['latency_ms_p50']:10.3f} ms, "
               f"a token {row['token_generation_model']['latency_ms_p50']:8.3f} ms")  # fmt: skip
-    whole = {"export": export, "mode": options.mode, "models": timed, "versions": installed(engine.DISTRIBUTIONS)}
-    options.output.write_text(json.dumps(whole, indent=2) + "\n")
+    report_object = {"export": export, "mode": options.mode, "models": measured, "versions": installed(engine.DISTRIBUTIONS)}
+    options.output.write_text(json.dumps(report_object, indent=2) + "\n")
     print(f"written to {options.output}")
 
 
@@ -118,10 +128,10 @@ def main():
     if options.command != "time":  # the parent process of "time" has set it
         os.environ |= engine.environment(options.mode, export["device"])
     if options.command == "time":
-        made = engine.Engine(export, options.model, options.mode)
-        return report(latency_report(made, export["prompt_tokens"], export["new_tokens"], options.runs))
-    made = engine.Engine(export, MODEL, options.mode)
-    print("compiled" if options.command == "compile" else made.text(options.prompt, options.new_tokens))
+        model = engine.Engine(export, options.model, options.mode)
+        return report(latency_report(model, export["prompt_tokens"], export["new_tokens"], options.runs))
+    model = engine.Engine(export, MODEL, options.mode)
+    print("compiled" if options.command == "compile" else model.text(options.prompt, options.new_tokens))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from .removed import refuses_removed
 _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
 Method = Literal["two-sided", "whitened", "svd"]
-Weights = Literal["original", "int8", "int6", "int4"]
 Allocate = Literal["uniform", "predicted", "measured"]
 Rounding = Literal["nearest", "gptq"]
 Dtype = Literal["bf16", "f16", "f32"]
@@ -128,10 +127,10 @@ def compress(
     self_generated: int = 0,
     seed: int = 0,
     statistics: _Path | None = None,
-    block: int = 32,
+    block: int | None = None,
     allocate: Allocate | None = None,
     pad: bool = False,
-    weights: Weights = "original",
+    bits: int | None = None,
     group: int | None = None,
     lm_head_bits: int | None = None,
     measure: bool = True,
@@ -144,8 +143,9 @@ def compress(
 
     ratio is the share of parameters to remove, and sizes are multiples of `block`. calibration
     names text files (NAME.jsonl has documents). self_generated is a number of tokens that the model
-    writes itself, to be used instead of a text. All other arguments have the meaning of the same
-    option of `neuronmm compress`.
+    writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear weights, with
+    `group` and `lm_head_bits` as in quantize(). All other arguments have the meaning and the
+    default of the same option of `neuronmm compress`. The paper's setting is form="uv", block=128.
 
     None stands for the defaults of that command: form auto, method two-sided and allocate measured
     (predicted without a text). With options that only form uv has, the defaults are uv, whitened
@@ -161,77 +161,44 @@ def compress(
     flags.ratio = number("ratio", ratio, 0, 1)
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
-    flags.block = whole_number("block", block, 1, 1 << 20)
-    flags.statistics = None if statistics is None else os.fspath(statistics)
-    only_of_uv = method == "svd"
-    if form is None:
-        form = "uv" if only_of_uv else "auto"
-    flags.form = one_of("form", form, get_args(Form))
-    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
-    flags.calibration = [os.fspath(file) for file in files]
-    flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
-    if allocate is None:
-        by_loss: Allocate = "measured" if files or self_generated else "predicted"
-        allocate = "uniform" if form == "uv" else by_loss
-    flags.allocate = one_of("allocate", allocate, get_args(Allocate))
+    flags.block = None if block is None else whole_number("block", block, 1, 1 << 20)
+    flags.form = None if form is None else one_of("form", form, get_args(Form))
+    flags.method = None if method is None else one_of("method", method, get_args(Method))
+    flags.allocate = None if allocate is None else one_of("allocate", allocate, get_args(Allocate))
     flags.pad = bool(pad)
-    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"))
-    flags.weights = one_of("weights", weights, get_args(Weights))
-    flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
-    if lm_head_bits is not None and weights == "original":
-        raise ValueError(f"lm_head_bits: only rounded weights have them, found weights {weights}")
-    if group is not None and weights != "int4" and (weights == "original" or lm_head_bits != 4):
-        raise ValueError(f"group: only weights of 4 bits have groups, found weights {weights}")
-    if calibration_tokens is None:
-        of_shapes = _narrows_mlps(flags)
-        calibration_tokens = _native.SHAPE_CALIBRATION_TOKENS if of_shapes else _native.DEFAULT_CALIBRATION_TOKENS
-    flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
+    _set_bits(flags, bits, group, lm_head_bits)
+    _set_calibration(flags, calibration, calibration_tokens, statistics)
+    flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
     flags.seed = whole_number("seed", seed, 0, 2**64 - 1)
-    _check_text(flags)
+    flags.metric_program = _metric_program()
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
+    for note in values.pop("notes"):
+        warnings.warn(note, stacklevel=3)
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
     values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]
     return CompressionReport(**values)
 
 
-def _weight_options(group: int | None, lm_head_bits: int | None) -> tuple[int | None, int | None]:
-    return (
-        None if group is None else one_of("group", group, (16, 32)),
-        None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4)),
-    )
+_Flags = _native.CompressFlags | _native.QuantizeFlags
 
 
-def _narrows_mlps(flags: _native.CompressFlags) -> bool:
-    """Returns whether MLPs are compared as a whole instead of matrix by matrix."""
-    return flags.form != "uv" or flags.method == "two-sided" or flags.allocate == "predicted"
+def _set_bits(flags: _Flags, bits: int | None, group: int | None, lm_head_bits: int | None) -> None:
+    flags.bits = None if bits is None else one_of("bits", bits, (8, 6, 4))
+    flags.group = None if group is None else one_of("group", group, (16, 32))
+    flags.lm_head_bits = None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4))
 
 
-def _set_method(flags: _native.CompressFlags, method: str) -> None:
-    flags.method = one_of("method", method, get_args(Method))
-    if flags.method == "two-sided":
-        flags.metric_program = _metric_program()
-        saved = flags.statistics is not None and os.path.exists(os.path.join(flags.statistics, "metric.safetensors"))
-        if flags.metric_program is None and not saved:
-            warnings.warn(
-                "method two-sided needs the program neuronmm-finetune, which is not there; whitened is used",
-                stacklevel=3,
-            )
-            flags.method = "whitened"
+def _set_calibration(flags: _Flags, texts: _Path | Sequence[_Path], tokens: int | None, statistics: _Path | None) -> None:
+    files = [texts] if isinstance(texts, (str, os.PathLike)) else list(texts)
+    flags.calibration = [os.fspath(file) for file in files]
+    flags.calibration_tokens = None if tokens is None else whole_number("calibration_tokens", tokens, 1, 1 << 40)
+    flags.statistics = None if statistics is None else os.fspath(statistics)
 
 
 def _metric_program() -> str | None:
     return shutil.which(os.environ.get("NEURONMM_FINETUNE", "neuronmm-finetune"))
-
-
-def _check_text(flags: _native.CompressFlags) -> None:
-    if flags.calibration or flags.self_generated > 0:
-        return
-    if flags.allocate == "measured":
-        raise ValueError("allocate measured needs a calibration text, on which it measures every matrix")
-    if flags.statistics is None and (_narrows_mlps(flags) or flags.method != "svd"):
-        raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
 
 
 @refuses_removed("quantize")
@@ -239,7 +206,7 @@ def quantize(
     model: _Path,
     output: _Path,
     *,
-    bits: int = 8,
+    bits: int | None = None,
     group: int | None = None,
     lm_head_bits: int | None = None,
     calibration: _Path | Sequence[_Path] = (),
@@ -260,22 +227,10 @@ def quantize(
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
-    flags.bits = one_of("bits", bits, (8, 6, 4))
-    flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
-    if group is not None and 4 not in (bits, lm_head_bits):
-        raise ValueError(f"group: only weights of 4 bits have groups, found bits {bits}")
-    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
-    flags.calibration = [os.fspath(file) for file in files]
-    tokens = _native.SHAPE_CALIBRATION_TOKENS if calibration_tokens is None else calibration_tokens
-    flags.calibration_tokens = whole_number("calibration_tokens", tokens, 1, 1 << 40)
-    flags.statistics = None if statistics is None else os.fspath(statistics)
-    text = bool(files) or statistics is not None
-    rounding = one_of("rounding", rounding or ("gptq" if text else "nearest"), get_args(Rounding))
-    flags.gptq, flags.smoothing = rounding == "gptq", text if smoothing is None else bool(smoothing)
-    if not text and (flags.gptq or flags.smoothing):
-        raise ValueError("rounding gptq and smoothing need a calibration text or statistics")
-    if text and not flags.gptq and not flags.smoothing:
-        raise ValueError("calibration: has no use beside rounding nearest and no smoothing")
+    _set_bits(flags, bits, group, lm_head_bits)
+    _set_calibration(flags, calibration, calibration_tokens, statistics)
+    flags.rounding = None if rounding is None else one_of("rounding", rounding, get_args(Rounding))
+    flags.smoothing = None if smoothing is None else bool(smoothing)
     flags.force = bool(force)
     return QuantizationReport(**_native.quantize(flags, thread_count(num_threads), bool(progress)))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .launch import Shaped
+from .launch import ArgumentSpec
 from .tracer import dtypes, values
 
 _TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\](?:\*([\d.eE+-]+))?")
@@ -89,8 +89,8 @@ def bind(parameters: list[str], tensors: list[TensorArgument], options: dict, ge
     tensors.
     """
     by_name: dict[str, list] = {}
-    known = set(parameters)
-    unnamed = not any(t.name in known for t in tensors)
+    names = set(parameters)
+    unnamed = not any(t.name in names for t in tensors)
     free = [p for p in parameters if p not in options]
     if unnamed and len({t.name for t in tensors}) > len(free):
         raise UsageError(f"--arg: {len(tensors)} tensors for the parameters {', '.join(free) or 'none'}")
@@ -98,13 +98,13 @@ def bind(parameters: list[str], tensors: list[TensorArgument], options: dict, ge
     numbers: dict = {}
     for t in tensors:
         name = renamed.get(t.name, t.name)
-        if name not in known:
+        if name not in names:
             raise UsageError(f"--arg {t.name}: the kernel has no such parameter, only {', '.join(parameters)}")
         data = t.random(generator, first=not numbers) if generator is not None else None
-        by_name.setdefault(name, []).append((Shaped(t.dtype, t.shape, data), data))
+        by_name.setdefault(name, []).append((ArgumentSpec(t.dtype, t.shape, data), data))
         numbers[name] = data
     for name in options:
-        if name not in known and "**" not in known:
+        if name not in names and "**" not in names:
             raise UsageError(f"--kwarg {name}: the kernel has no such parameter, only {', '.join(parameters)}")
     call = dict(options)
     for name, given in by_name.items():

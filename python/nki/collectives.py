@@ -97,11 +97,11 @@ def _move(s, call, dst, src, ranks):
     if dst.size != src.size or dst.dtype is not src.dtype:
         errors.fail(call, f"dsts is {dst.describe()} and srcs is {src.describe()}, in parts of {len(ranks)} ranks: expected "
                           f"equally many elements of one type")  # fmt: skip
-    s.reads(src, call, "srcs")
+    s.note_read(src, call, "srcs")
     s.emit("sendrecv", "dma", ("dst", "src"), [dst, src], (("collective", call.rpartition(".")[2]), ("ranks", len(ranks))))
     if s.values:
         dst.put(src.bits().reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
 
 
 def _reduction(call, op):
@@ -162,7 +162,7 @@ def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     lengths and positions.
     """
     call = "nki.collectives.all_to_all_v"
-    return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
+    return _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
 
 
 def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
@@ -170,7 +170,7 @@ def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     the lengths of the chunks.
     """
     call = "nki.collectives.all_gather_v"
-    return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
+    return _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
 
 
 class Prepared(NkiInstruction):
@@ -192,8 +192,8 @@ def _prepare(kind, srcs, dsts, replica_group, metadata_tensor, recv_counts_known
     if s.state.get("prepared") is not None:
         errors.fail(call, "the collective prepared before has not been triggered; they share one slot")
     _table(call, metadata_tensor, 4 if has_rdispls else 3, len(_ranks(call, replica_group)))
-    made = s.state["prepared"] = Prepared(kind, (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls))
-    return made
+    prepared = s.state["prepared"] = Prepared(kind, (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls))
+    return prepared
 
 
 def _trigger(kind, prepare_instr, name=None):
@@ -211,7 +211,7 @@ all_to_all_v_prepare, all_to_all_v_trigger = partial(_prepare, "all_to_all_v"), 
 all_gather_v_prepare, all_gather_v_trigger = partial(_prepare, "all_gather_v"), partial(_trigger, "all_gather_v")
 
 
-def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=False):
+def _exchange_of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=False):
     """Records an exchange whose sizes are known only at run time. With `slots`, a chunk arrives
     from each rank, otherwise as much as this rank sends.
     """
@@ -223,7 +223,7 @@ def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_co
     if dst.dtype is not src.dtype:
         errors.fail(call, f"dsts is {dst.describe()} and srcs is {src.describe()}: expected one type")
     table = _table(call, metadata_tensor, 4 if has_rdispls else 3, len(ranks))
-    s.reads(src, call, "srcs")
+    s.note_read(src, call, "srcs")
     s.note(f"{call}: how much is moved is known at run time only; priced is what both tensors hold (assumed)")
     flat, source = dst.reshape((dst.size,)), src.reshape((src.size,))
     attributes = (("collective", call.rpartition(".")[2]), ("ranks", len(ranks)))
@@ -239,9 +239,9 @@ def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_co
         flat[at : at + sent].put(source[begin : begin + sent].bits())
         if not recv_counts_known:
             _row(table, 2).put(counts[:1, :].astype(np.uint32).reshape(_row(table, 2).shape))
-    s.writes(dst)
+    s.note_write(dst)
     if not recv_counts_known:
-        s.writes(_row(table, 2))
+        s.note_write(_row(table, 2))
     return DONE
 
 
@@ -253,7 +253,7 @@ def _table(call, view, rows, ranks):
     if view.dtype is not dtypes.uint32 or view.shape != expected:
         errors.fail(call, f"metadata_tensor: {view.describe()}, expected uint32 {list(expected)}")
     for row in (0, 1, 3)[: rows - 1]:
-        sessions.active(call).reads(_row(view, row), call, "metadata_tensor")
+        sessions.active(call).note_read(_row(view, row), call, "metadata_tensor")
     return view
 
 
@@ -301,13 +301,13 @@ def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_
     for dst, first, second in zip(*(_channels(call, one, "channels") for one in lists)):
         _pairs(call, [dst], [first])
         _pairs(call, [dst], [second])
-        s.reads(second, call, "srcs1_by_channel")
-        s.reads(first, call, "srcs0_by_channel")
+        s.note_read(second, call, "srcs1_by_channel")
+        s.note_read(first, call, "srcs0_by_channel")
         s.emit("sendrecv", "dma", ("dst", "src", "src1"), [dst, first, second],
                (("collective", "collective_permute_implicit_reduce"), ("ranks", len(ranks))))  # fmt: skip
         if s.values:
             s.write(dst, operators.apply(operators.find(op, call), s.read(first), s.read(second)).reshape(dst.shape))
-        s.writes(dst)
+        s.note_write(dst)
     return DONE
 
 

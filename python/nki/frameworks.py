@@ -31,12 +31,12 @@ def as_array(value) -> tuple[np.ndarray, dtypes.DType | None]:
     return np.asarray(value, np.float32 if dtype is not None and dtype.float else None), dtype
 
 
-def as_given(array: np.ndarray, dtype: dtypes.DType, package: str):
+def as_framework_tensor(array: np.ndarray, dtype: dtypes.DType, package: str):
     """Returns a result as a tensor of `package`, the package of the arguments."""
     if package == "torch":
         torch = sys.modules["torch"]
         signed = array.astype({"uint16": np.int32, "uint32": np.int64}.get(str(array.dtype), array.dtype))
-        made = torch.from_numpy(np.ascontiguousarray(signed))
-        return made.to(getattr(torch, str(dtype), made.dtype)) if dtype.float else made
+        tensor = torch.from_numpy(np.ascontiguousarray(signed))
+        return tensor.to(getattr(torch, str(dtype), tensor.dtype)) if dtype.float else tensor
     jnp = sys.modules["jax"].numpy
     return jnp.asarray(array).astype(getattr(jnp, str(dtype), array.dtype))

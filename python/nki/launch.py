@@ -104,7 +104,7 @@ def execute(s: Session, function, args: tuple, kwargs: dict):
             sessions.current = s
             return _call(s, function, args, kwargs)
         s.group = Group(count)
-        s.group.sessions[:] = [s, *(s.beside(i) for i in range(1, count))]
+        s.group.sessions[:] = [s, *(s.for_program(i) for i in range(1, count))]
         return s.group.run([functools.partial(_call, each, function, args, kwargs) for each in s.group.sessions])
     finally:
         sessions.current = before
@@ -117,7 +117,7 @@ def _call(s, function, args, kwargs):
     return function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
 
 
-class Shaped:
+class ArgumentSpec:
     """An argument without values (a type and a shape), or an array together with its intended type.
     """
 
@@ -128,7 +128,7 @@ class Shaped:
 
 
 def _argument(s, name, value, source):
-    if isinstance(value, Shaped):
+    if isinstance(value, ArgumentSpec):
         return s.argument(name, value.dtype, value.shape, value.data, source)
     found = None
     if frameworks.package_of(value):
@@ -160,16 +160,16 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     """Raises an error if the result contains elements that were never written, or that depend on
     such elements.
     """
-    holes = view.storage.unwritten(view.layout, view.offset)
-    if holes is False:
+    unwritten_mask = view.storage.unwritten(view.layout, view.offset)
+    if unwritten_mask is False:
         return
     count = (
-        f"{view.size if holes is True else int(holes.sum())} of the {view.size} elements of {name}, {view.describe()}"
+        f"{view.size if unwritten_mask is True else int(unwritten_mask.sum())} of the {view.size} elements of {name}, {view.describe()}"
     )
-    if s.first_hole is None:
-        where = s.trace.place(view.storage.root.kind)
+    if s.first_unwritten_read is None:
+        where = s.trace.source_line(view.storage.root.kind)
         raise errors.NkiValidationError(f"{where}: {count} were never written")
-    raise errors.NkiValidationError(f"{s.first_hole} were never written, and with them {count}")
+    raise errors.NkiValidationError(f"{s.first_unwritten_read} were never written, and with them {count}")
 
 
 def results(s: Session, returned, package: str | None = None):
@@ -180,7 +180,7 @@ def results(s: Session, returned, package: str | None = None):
         check_result(s, returned)
         numbers = s.read(returned)
         if package is not None:
-            return frameworks.as_given(numbers, returned.dtype, package)
+            return frameworks.as_framework_tensor(numbers, returned.dtype, package)
         return numbers.astype(np.float16) if returned.dtype is dtypes.float16 else numbers
     if isinstance(returned, (tuple, list)):
         return type(returned)(results(s, part, package) for part in returned)

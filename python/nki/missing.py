@@ -29,7 +29,7 @@ PACKAGES = {"torch", "torch_xla", "torch_neuronx", "torch_neuron", "jax", "jaxli
 
 # Private parts of the real `nki`. Generated kernels annotate their parameters with a class of these
 # modules.
-_INNER = ("nki.backends", "nki.framework")
+_PRIVATE_MODULES = ("nki.backends", "nki.framework")
 
 unlisted: list[str] = []  # missing packages that are not listed above; reports name them
 
@@ -99,7 +99,7 @@ class Placeholder:
     __len__ = __int__ = __float__ = __index__ = _number
 
     def _refuse(self):
-        inner = self._name.startswith(_INNER)
+        inner = self._name.startswith(_PRIVATE_MODULES)
         package = ".".join(self._name.split(".")[:2]) if inner else self._name.partition(".")[0]
         errors.fail(self._name, f"the kernel uses {package}, which is not installed")
 
@@ -116,8 +116,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         package = name.partition(".")[0]
         inside = name != package and isinstance(sys.modules.get(package), _Module)
-        inside = inside or name.startswith(_INNER)
-        if package in PACKAGES or inside or (name == package and _plainly_imported()):
+        inside = inside or name.startswith(_PRIVATE_MODULES)
+        if package in PACKAGES or inside or (name == package and _is_imported_outside_try()):
             if package not in PACKAGES and not inside:
                 unlisted.append(package)
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -130,7 +130,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def _plainly_imported() -> bool:
+def _is_imported_outside_try() -> bool:
     """Returns whether the module is imported by a statement of a user's file that does not expect
     failure.
     """
@@ -139,11 +139,11 @@ def _plainly_imported() -> bool:
         frame = frame.f_back
     if frame is None or not location.is_user_file(frame.f_code.co_filename):
         return False
-    return frame.f_lineno in _plain_imports(frame.f_code.co_filename)
+    return frame.f_lineno in _import_lines_outside_try(frame.f_code.co_filename)
 
 
 @functools.lru_cache
-def _plain_imports(name: str) -> frozenset:
+def _import_lines_outside_try(name: str) -> frozenset:
     """Returns the lines of the import statements outside `try`. The result is empty for installed
     packages, which handle missing modules themselves.
     """
@@ -151,8 +151,8 @@ def _plain_imports(name: str) -> frozenset:
         return frozenset()
     with open(name, "rb") as file:
         tree = ast.parse(file.read())
-    tried = {node for outer in ast.walk(tree) if isinstance(outer, ast.Try) for node in ast.walk(outer)}
-    imports = (n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) and n not in tried)
+    inside_try = {node for outer in ast.walk(tree) if isinstance(outer, ast.Try) for node in ast.walk(outer)}
+    imports = (n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) and n not in inside_try)
     return frozenset(line for n in imports for line in range(n.lineno, n.end_lineno + 1))
 
 

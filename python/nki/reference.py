@@ -20,7 +20,7 @@ from .arguments import UsageError
 from .tracer import dtypes
 
 notes: list[str] = []  # notes on loaded files, for the report
-_FUNCTION = re.compile(r"(?P<place>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
+_FUNCTION = re.compile(r"(?P<target>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
 
 
 def _phi(x):
@@ -37,27 +37,27 @@ _NAMES = {
 }  # fmt: skip
 
 
-def load(place: str) -> types.ModuleType:
+def load(target: str) -> types.ModuleType:
     """Imports FILE.py or a dotted name. The folder of the file is added to sys.path."""
-    if not place.endswith(".py"):
-        return importlib.import_module(place)
-    path = os.path.abspath(place)
+    if not target.endswith(".py"):
+        return importlib.import_module(target)
+    path = os.path.abspath(target)
     folder, file = os.path.split(path)
     package = []
     with open(path, "rb") as source:
         nodes = list(ast.walk(ast.parse(source.read(), path)))
-    levels = _levels(nodes)
+    depth = _relative_import_depth(nodes)
     # The loop ends at a folder from which the file's relative imports work.
-    while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < levels:
+    while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < depth:
         folder, name = os.path.split(folder)
         package.insert(0, name)
     for entry in (folder, os.path.dirname(path)):
         if entry not in sys.path:
             sys.path.insert(0, entry)
-    for entry in (*_roots(path, nodes), os.getcwd()):
+    for entry in (*_import_roots(path, nodes), os.getcwd()):
         if entry not in sys.path:
             sys.path.append(entry)
-    if file[:-3].isidentifier() and _imported(package, folder, needed=levels > 0):
+    if file[:-3].isidentifier() and _import_packages(package, folder, needed=depth > 0):
         module = importlib.import_module(".".join([*package, file[:-3]]))
         if getattr(module, "__file__", None) and os.path.samefile(module.__file__, path):
             return module
@@ -65,14 +65,14 @@ def load(place: str) -> types.ModuleType:
     return _module(re.sub(r"\W", "_", file[:-3]) + "_of_the_user", path)
 
 
-def _levels(nodes: list[ast.AST]) -> int:
+def _relative_import_depth(nodes: list[ast.AST]) -> int:
     """Returns how many enclosing folders the file's relative imports need: two for `from ..utils
     import x`.
     """
     return max((n.level for n in nodes if isinstance(n, ast.ImportFrom)), default=0)
 
 
-def _roots(path: str, nodes: list[ast.AST]) -> list[str]:
+def _import_roots(path: str, nodes: list[ast.AST]) -> list[str]:
     """Returns the folders above the file that contain modules which it imports by their full names.
     """
     names = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level}
@@ -86,7 +86,7 @@ def _roots(path: str, nodes: list[ast.AST]) -> list[str]:
     return roots
 
 
-def _imported(package: list[str], folder: str, needed: bool) -> bool:
+def _import_packages(package: list[str], folder: str, needed: bool) -> bool:
     """Imports the packages around a file and returns whether that worked.
 
     A file without relative imports does not need them. If a package cannot be imported, such a file
@@ -112,8 +112,8 @@ def _package(name: str, folder: str) -> str:
     The package gets another name than its own if it is called `nki` like this one, or like another
     imported package.
     """
-    taken = sys.modules.get(name)
-    if taken is None or folder in map(os.path.abspath, getattr(taken, "__path__", [])):
+    existing = sys.modules.get(name)
+    if existing is None or folder in map(os.path.abspath, getattr(existing, "__path__", [])):
         return name
     name = f"{name}_of_the_user"
     if name not in sys.modules:
@@ -139,7 +139,7 @@ def expected(text: str, arguments: dict) -> list[np.ndarray]:
     types.
     """
     try:
-        result = _evaluated(text, arguments)
+        result = _evaluate(text, arguments)
     except UsageError:
         raise
     except Exception as error:  # the user's reference may raise anything
@@ -147,28 +147,28 @@ def expected(text: str, arguments: dict) -> list[np.ndarray]:
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else (result,))]
 
 
-def _evaluated(text, arguments):
+def _evaluate(text, arguments):
     match = _FUNCTION.fullmatch(text)
     if match is None:
         return eval(
-            text, {**_NAMES, **{name: _wide(value) for name, value in arguments.items()}}
+            text, {**_NAMES, **{name: _as_float64(value) for name, value in arguments.items()}}
         )  # the expression is the user's own
-    function = getattr(load(match["place"]), match["name"], None)
+    function = getattr(load(match["target"]), match["name"], None)
     if function is None:
-        raise UsageError(f"--ref: {match['place']} has no {match['name']}")
-    return function(**_accepted(function, arguments))
+        raise UsageError(f"--ref: {match['target']} has no {match['name']}")
+    return function(**_accepted_arguments(function, arguments))
 
 
-def _accepted(function, arguments):
+def _accepted_arguments(function, arguments):
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return arguments
     return {name: value for name, value in arguments.items() if name in parameters}
 
 
-def _wide(value):
+def _as_float64(value):
     if isinstance(value, tuple):
-        return tuple(_wide(v) for v in value)
+        return tuple(_as_float64(v) for v in value)
     return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
 
@@ -196,5 +196,5 @@ def distance(found: np.ndarray, reference: np.ndarray) -> float:
     error = np.abs(a - b)
     if rms == 0:
         return float(error.max())
-    whole = math.sqrt(float((error * error).mean())) / rms
-    return max(whole, float((error / (np.abs(b) + 8 * rms)).max()))
+    frobenius = math.sqrt(float((error * error).mean())) / rms
+    return max(frobenius, float((error / (np.abs(b) + 8 * rms)).max()))

@@ -1,9 +1,11 @@
-"""Traces a kernel of a file: `python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace
-OUT`.
+"""Runs an NKI kernel of a Python file and records its instructions in a trace file.
 
-The exit status is 0 on success, 1 if the kernel is wrong (it raises, breaks a rule or computes
-something else), and 2 if the command line is wrong. Standard error then has one line that says what
-is wrong. If the kernel raised, the user's lines of the traceback follow.
+    python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace OUT
+
+The exit status is 0 on success and 2 if the command line is wrong. It is 1 if the kernel raises an
+exception, breaks a rule of the hardware, or does not compute the expected result. Standard error
+then has one line that says what is wrong. If the kernel raised an exception, the lines of the
+traceback that belong to the user's files follow.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
-_MOST_SECONDS = 10_000_000  # the largest time that a timer accepts
-_KERNEL = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
+_MAX_SECONDS = 10_000_000  # the largest time that a timer accepts
+_KERNEL = re.compile(r"(?P<target>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,23 +59,29 @@ class KernelFailed(Exception):
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog="python -m nki.run", description="Runs an NKI kernel and records its instructions."
+        prog="python -m nki.run", description="Runs an NKI kernel of a Python file and records its instructions."
     )
-    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL[N] launches it on N cores")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="kernel to run; KERNEL[N] launches it on N cores")
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow"
+        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
+        help="tensor argument of the kernel; a suffix *SCALE sets the standard deviation of its random numbers"
     )
-    parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument")
-    parser.add_argument("--device", default="trn2", help="trn1, trn2 or trn3")
-    parser.add_argument("--trace", metavar="OUT", help="the trace file to write")
-    parser.add_argument("--values", action="store_true", help="compute the numbers too")
-    parser.add_argument("--ref", metavar="MODULE:FN|EXPR", help="the expected result; computes the numbers")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tolerance", type=float, help="allowed relative error")
-    parser.add_argument("--json", metavar="F", help="a report; - for standard output")
-    parser.add_argument("--quiet", action="store_true", help="without the report as text")
-    parser.add_argument("--max-instructions", type=int, default=20_000_000)
-    parser.add_argument("--max-seconds", type=float, default=600.0)
+    parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE",
+                        help="compile-time argument of the kernel: a Python literal or an expression over its module's names")  # fmt: skip
+    parser.add_argument("--device", default="trn2", help="device to run on: trn1, trn2 or trn3 (default trn2)")
+    parser.add_argument("--trace", metavar="OUT", help="trace file to write (default: none)")
+    parser.add_argument("--values", action="store_true", help="compute the values of all tensors, too")
+    parser.add_argument("--ref", metavar="MODULE:FN|EXPR",
+                        help="function or NumPy expression of the expected result; implies --values")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers in tensors (default 0)")
+    parser.add_argument("--tolerance", type=float,
+                        help="largest allowed relative error (default: computed from the types, at least 1e-5)")  # fmt: skip
+    parser.add_argument("--json", metavar="F", help="JSON file to write the report to; - is standard output")
+    parser.add_argument("--quiet", action="store_true", help="print no report")
+    parser.add_argument("--max-instructions", type=int, default=20_000_000,
+                        help="largest number of instructions to execute (default 20,000,000)")  # fmt: skip
+    parser.add_argument("--max-seconds", type=float, default=600.0,
+                        help="largest time that the kernel may run, in seconds (default 600)")  # fmt: skip
     return parser
 
 
@@ -84,7 +92,7 @@ def run(options) -> int:
     _check_limits(options)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
     with_values = options.values or options.ref is not None
-    module, kernel, grid = _find(options.kernel)
+    module, kernel, grid = _find_kernel(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
     try:
@@ -103,7 +111,7 @@ def run(options) -> int:
     for text in reference.notes:
         session.note(text)
     try:
-        returned = _guarded(session, kernel, call)
+        returned = _run_kernel(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
             returned.close()
             raise KernelFailed(f"{_definition(kernel)}: the kernel yields or awaits, which runs nothing; expected a plain function")
@@ -117,7 +125,7 @@ def run(options) -> int:
             _check_written(session, outputs)
         report = _report(session, kernel, outputs)
         if with_values:
-            report["outputs"] = _check(session, options, outputs, {**given, **numbers}, tensors)
+            report["outputs"] = _check_outputs(session, options, outputs, {**given, **numbers}, tensors)
         if options.trace:
             trace.write(_header(session, kernel, outputs, trace))
     finally:
@@ -130,39 +138,39 @@ def run(options) -> int:
 def _check_limits(options):
     if options.tolerance is not None and not 0 <= options.tolerance < math.inf:
         raise UsageError(f"--tolerance: expected a number from 0, found {options.tolerance:g}")
-    if not 0 < options.max_seconds <= _MOST_SECONDS:
-        raise UsageError(f"--max-seconds: expected more than 0 and at most {_MOST_SECONDS:,}, found {options.max_seconds:g}")
+    if not 0 < options.max_seconds <= _MAX_SECONDS:
+        raise UsageError(f"--max-seconds: expected more than 0 and at most {_MAX_SECONDS:,}, found {options.max_seconds:g}")
     if options.max_instructions < 1:
         raise UsageError(f"--max-instructions: expected 1 or more, found {options.max_instructions}")
     if options.seed < 0:
         raise UsageError(f"--seed: expected 0 or more, found {options.seed}")
 
 
-def _find(text):
+def _find_kernel(text):
     match = _KERNEL.fullmatch(text)
     if match is None:
         raise UsageError(f"expected FILE.py:KERNEL, found {text!r}")
-    if match["place"].endswith(".py") and not os.path.isfile(match["place"]):
-        raise UsageError(f"{match['place']}: no such file")
+    if match["target"].endswith(".py") and not os.path.isfile(match["target"]):
+        raise UsageError(f"{match['target']}: no such file")
     reference.notes.clear()
     try:
-        module = reference.load(match["place"])
+        module = reference.load(match["target"])
     except BaseException as error:
-        raise KernelFailed(_import_failure(match["place"], error)) from None
+        raise KernelFailed(_import_failure(match["target"], error)) from None
     kernel = getattr(module, match["name"], None)
     if isinstance(kernel, (missing.Placeholder, type)) or not callable(kernel):
-        raise UsageError(_no_kernel(match["place"], match["name"], module))
+        raise UsageError(_no_kernel(match["target"], match["name"], module))
     grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
     if not 1 <= math.prod(grid) <= 1024:
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
-        return module, sys.modules["neuronxcc.nki"].adopt(kernel), grid
+        return module, sys.modules["neuronxcc.nki"].function_to_trace(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
 
 
-def _no_kernel(place, name, module):
+def _no_kernel(target, name, module):
     names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
-    text = f"{place} has no kernel {name!r}; " + (f"it has {', '.join(names)}" if names else "it has none")
+    text = f"{target} has no kernel {name!r}; " + (f"it has {', '.join(names)}" if names else "it has none")
     why = [f"{package} is not installed" for package in missing.unlisted] + reference.notes
     return "; ".join([text, *why])
 
@@ -178,14 +186,14 @@ def _is_legacy(kernel):
     return False
 
 
-def _import_failure(place, error):
+def _import_failure(target, error):
     if isinstance(error, errors.NkiValidationError):
         return str(error)
     if isinstance(error, ImportError):
-        return f"{_where(error) or place}: import: {error}"
+        return f"{_user_line(error) or target}: import: {error}"
     if isinstance(error, SyntaxError):
-        return f"{error.filename or place}:{error.lineno or 1}: {error.msg}"
-    return _raised(error, place)
+        return f"{error.filename or target}:{error.lineno or 1}: {error.msg}"
+    return _describe_exception(error, target)
 
 
 def _parameters(kernel):
@@ -198,7 +206,7 @@ def _required(kernel):
     return {p.name for p in kinds if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-def _guarded(session, kernel, call):
+def _run_kernel(session, kernel, call):
     """Runs the kernel and turns whatever it raises into a message. A kernel that hangs without
     instructions is stopped, too.
     """
@@ -214,25 +222,25 @@ def _guarded(session, kernel, call):
     except errors.NkiValidationError as error:
         raise KernelFailed(str(error)) from None
     except (Exception, SystemExit) as error:
-        raise KernelFailed(_raised(error)) from None
+        raise KernelFailed(_describe_exception(error)) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _where(error):
+def _user_line(error):
     lines = [f for f in traceback.extract_tb(error.__traceback__) if location.is_user_file(f.filename)]
-    return f"{location.short(lines[-1].filename)}:{lines[-1].lineno}" if lines else None
+    return f"{location.display_path(lines[-1].filename)}:{lines[-1].lineno}" if lines else None
 
 
-def _raised(error, place="<no file>"):
+def _describe_exception(error, target="<no file>"):
     """Returns `file:line: Type: text` and below it the user's lines of the traceback. If a call of
     this package raised, the first line names that call.
     """
     raised = traceback.extract_tb(error.__traceback__)
     frames = [f for f in raised if location.is_user_file(f.filename)]
-    call = _call_of(error)
-    lines = [f"{_where(error) or place}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
-    shown = [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
+    call = _failing_call(error)
+    lines = [f"{_user_line(error) or target}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
+    shown = [f"  {location.display_path(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
     if len(shown) > 20:  # an endless recursion
         shown[10:-10] = [f"  and {len(shown) - 20} calls more"]
     return "\n".join(lines + shown)
@@ -242,7 +250,7 @@ _MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.te
             "neuronxcc.nki.isa": "nisa", "neuronxcc.nki.language": "nl", "neuronxcc.nki.tile": "tile"}  # fmt: skip
 
 
-def _call_of(error) -> str:
+def _failing_call(error) -> str:
     """Returns the function of this package that the user's innermost line called and that raised,
     or "".
     """
@@ -286,7 +294,7 @@ def _report(session, kernel, outputs):
 
 def _definition(kernel):
     code = inspect.unwrap(kernel).__code__
-    return f"{location.short(code.co_filename)}:{code.co_firstlineno}"
+    return f"{location.display_path(code.co_filename)}:{code.co_firstlineno}"
 
 
 def _check_written(session, outputs):
@@ -294,11 +302,11 @@ def _check_written(session, outputs):
     """
     for i, view in enumerate(outputs):
         if view.dynamic is None and view.storage.unwritten(view.layout, view.offset) is True:
-            where = session.trace.place(view.storage.root.kind)
+            where = session.trace.source_line(view.storage.root.kind)
             raise KernelFailed(f"{where}: result {i}, {view.describe()}, was never written")
 
 
-def _check(session, options, outputs, arguments_, tensors):
+def _check_outputs(session, options, outputs, arguments_, tensors):
     found = []
     for i, view in enumerate(outputs):
         try:

@@ -15,7 +15,7 @@ constexpr long kGraceNs = 400'000'000;
 std::atomic<bool> interrupt_flag{false};
 std::atomic<bool> end_flag{false};  // the signal was SIGTERM
 std::atomic<bool> second_flag{false};
-std::atomic<int> unsaved_works{0}, orderly_ends{0};
+std::atomic<int> unsaved_works{0}, orderly_shutdowns{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
 static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
 
@@ -44,7 +44,7 @@ void set_grace(long nanoseconds) {
 void on_interrupt(int signal) {
   if (signal == SIGTERM) end_flag.store(true);
   const bool is_first = !interrupt_flag.exchange(true);
-  if (is_first && orderly_ends.load() > 0) return;
+  if (is_first && orderly_shutdowns.load() > 0) return;
   if (!is_first) second_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
@@ -76,7 +76,7 @@ bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
 const std::atomic<bool>& interrupt_request() { return interrupt_flag; }
 void set_interrupted(bool value) { interrupt_flag.store(value); }
 
-bool take_back_interrupt() {
+bool forget_interrupt() {
   if (end_flag.load()) return false;
   set_grace(0);
   interrupt_flag.store(false);
@@ -91,9 +91,9 @@ UnsavedWork::~UnsavedWork() {
   if (unsaved_works.fetch_sub(1) == 1 && interrupted()) set_grace(kGraceNs);
 }
 
-OrderlyEnd::OrderlyEnd() { orderly_ends.fetch_add(1); }
-OrderlyEnd::~OrderlyEnd() { orderly_ends.fetch_sub(1); }
-bool OrderlyEnd::wanted_now() const { return second_flag.load(); }
+OrderlyShutdown::OrderlyShutdown() { orderly_shutdowns.fetch_add(1); }
+OrderlyShutdown::~OrderlyShutdown() { orderly_shutdowns.fetch_sub(1); }
+bool OrderlyShutdown::must_stop_now() const { return second_flag.load(); }
 
 Error interrupted_error(std::string what_is_kept) {
   return {"interrupted: " + std::move(what_is_kept), Error::Kind::kInterrupted};

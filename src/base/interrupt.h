@@ -26,7 +26,7 @@ void set_interrupted(bool value);  // for tests
 // Forgets a Ctrl-C that the program has obeyed, so that the next one counts as the first again.
 // `chat` calls it after an answer that Ctrl-C ended. Returns false after SIGTERM, which asks for
 // the end of the program and is not forgotten.
-bool take_back_interrupt();
+bool forget_interrupt();
 
 // While an object of this class exists, finished work is in memory only. An interrupt then waits
 // until the current step is over and its owner has saved the work. It is for steps that may take
@@ -42,11 +42,11 @@ class UnsavedWork {
 // Like UnsavedWork, for a program that obeys the first signal when it is ready, for example a
 // server that finishes its answers. The program obeys the second signal at once. The third ends the
 // process.
-class OrderlyEnd : public UnsavedWork {
+class OrderlyShutdown : public UnsavedWork {
  public:
-  OrderlyEnd();
-  ~OrderlyEnd();
-  bool wanted_now() const;  // whether the second signal has come
+  OrderlyShutdown();
+  ~OrderlyShutdown();
+  bool must_stop_now() const;  // whether the second signal has come
 };
 
 // Returns the error for interrupted work. Its message is "interrupted: " followed by

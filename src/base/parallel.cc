@@ -54,7 +54,7 @@ class ThreadTeam {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_workers(threads - 1);
     loop_ = {threads, count, body, context};
-    share_out();
+    distribute_iterations();
     state_.fetch_add(kLoop, std::memory_order_release);  // open
     state_.notify_all();
     take_iterations(0);
@@ -63,7 +63,7 @@ class ThreadTeam {
       wait_for_change(state);
       state = state_.load(std::memory_order_acquire);
     }
-    const std::exception_ptr thrown = std::exchange(thrown_, nullptr);
+    const std::exception_ptr thrown = std::exchange(exception_, nullptr);
     busy_.store(false, std::memory_order_release);
     if (thrown) std::rethrow_exception(thrown);
     return true;
@@ -99,15 +99,16 @@ class ThreadTeam {
   }
 
   void work(int thread) {
-    uint32_t done = 0;  // the number of the loop that this worker was in last; loop 0 is closed
+    uint32_t last_loop =
+        0;  // the number of the loop that this worker was in last; loop 0 is closed
     while (true) {
       uint32_t state = state_.load(std::memory_order_acquire);
-      if (!is_open(state) || loop_number(state) == done) {
+      if (!is_open(state) || loop_number(state) == last_loop) {
         wait_for_change(state);
         continue;
       }
       if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
-      done = loop_number(state);
+      last_loop = loop_number(state);
       if (thread < loop_.threads) take_iterations(thread);
       const uint32_t left = state_.fetch_sub(1, std::memory_order_release) - 1;
       if ((left & kInsideMask) == 0 && !is_open(left)) state_.notify_all();
@@ -130,11 +131,11 @@ class ThreadTeam {
         Share& share = shares_[static_cast<size_t>(i)];
         share.next.store(share.end, std::memory_order_relaxed);
       }
-      const std::lock_guard lock(thrown_mutex_);
-      if (!thrown_) thrown_ = std::current_exception();
+      const std::lock_guard lock(exception_mutex_);
+      if (!exception_) exception_ = std::current_exception();
     }
   }
-  void share_out() {
+  void distribute_iterations() {
     for (int i = 0; i < loop_.threads; ++i) {
       Share& share = shares_[static_cast<size_t>(i)];
       share.next.store(loop_.count * i / loop_.threads, std::memory_order_relaxed);
@@ -164,8 +165,8 @@ class ThreadTeam {
   Loop loop_;
   std::array<Share, kMaxThreads> shares_;
   int workers_ = 0;  // the number of workers started
-  std::mutex thrown_mutex_;
-  std::exception_ptr thrown_;  // thrown by an iteration of the loop
+  std::mutex exception_mutex_;
+  std::exception_ptr exception_;  // thrown by an iteration of the loop
 };
 
 // Returns $OMP_NUM_THREADS, which people set for all programs, or the number of cores that this
@@ -197,8 +198,8 @@ void set_num_threads(int threads) {
 
 StoppableLoops::StoppableLoops(const std::atomic<bool>& stop) { stop_loops = &stop; }
 StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }
-WholeLoops::WholeLoops() : stop_(std::exchange(stop_loops, nullptr)) {}
-WholeLoops::~WholeLoops() { stop_loops = stop_; }
+UnstoppableLoops::UnstoppableLoops() : stop_(std::exchange(stop_loops, nullptr)) {}
+UnstoppableLoops::~UnstoppableLoops() { stop_loops = stop_; }
 
 // Loops of one iteration, loops on one thread, and loops inside other loops run on the calling
 // thread.

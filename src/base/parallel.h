@@ -34,12 +34,12 @@ class StoppableLoops {
 };
 // Protects work within a StoppableLoops that must not be left half done. While an object exists,
 // this thread's loops do not stop.
-class WholeLoops {
+class UnstoppableLoops {
  public:
-  WholeLoops();
-  ~WholeLoops();
-  WholeLoops(const WholeLoops&) = delete;
-  WholeLoops& operator=(const WholeLoops&) = delete;
+  UnstoppableLoops();
+  ~UnstoppableLoops();
+  UnstoppableLoops(const UnstoppableLoops&) = delete;
+  UnstoppableLoops& operator=(const UnstoppableLoops&) = delete;
 
  private:
   const std::atomic<bool>* const stop_;  // the flag of the surrounding StoppableLoops

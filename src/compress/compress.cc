@@ -7,6 +7,7 @@
 #include "compress/factorize_model.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/linear_algebra/blas.h"
+#include "compress/settings.h"
 #include "compress/sizes/allocate.h"
 #include "compress/sizes/measured_ranks.h"
 #include "compress/sizes/predicted_curves.h"
@@ -79,33 +80,36 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
   return list;
 }
 
-// All that the factors depend on. Work that was kept under other settings is thrown away.
-// Statistics without their text are told apart by their files; those of a text by the text.
-std::string settings_of(const CompressRequest& request, const CalibrationInput& calibration,
-                        const ordered_json& model) {
-  ordered_json settings = {{"form", form_name(request.form)},
-                           {"pad", request.pad},
-                           {"ratio", request.rule.ratio},
-                           {"block", request.rule.block},
-                           {"method", method_name(request.method)},
-                           {"weights", weights_text(request.weights)},
-                           {"allocate", allocate_name(request.allocate)},
+// All that the factors depend on. Statistics without their text are told apart by their files,
+// those of a text by the text.
+ordered_json work_settings(const CompressRequest& request, const CalibrationInput& calibration,
+                           const ordered_json& model) {
+  ordered_json settings = {{"settings", settings_json(request)},
                            {"shapes", shapes_json(request.shapes)},
                            {"model", model}};
-  if (!request.statistics.empty()) settings["statistics"] = request.statistics.string();
   if (calibration.statistics && !request.calibration) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
   }
-  if (writes_text(request)) {
-    settings["self_generated"] = {{"tokens", request.calibration->self_generated},
-                                  {"seed", request.calibration->seed}};
-  }
   if (calibration.text) {
-    settings["calibration"] = {{"text", calibration.text->origin.text},
-                               {"tokens", calibration.text->origin.tokens}};
+    settings["text"] = {{"names", calibration.text->origin.text},
+                        {"tokens", calibration.text->origin.tokens}};
   }
+  return settings;
+}
+
+// Work that was kept under other settings is thrown away. What an older program did not know of has
+// its default.
+Status open_work(const fs::path& work, const CompressRequest& request,
+                 const ordered_json& settings) {
+  const auto same = [&](const std::string& before) {
+    auto saved = ordered_json::parse(before, nullptr, /*allow_exceptions=*/false);
+    if (!saved.is_object() || !saved.contains("settings")) return false;
+    if (!same_settings(saved["settings"], request)) return false;
+    saved["settings"] = settings["settings"];
+    return saved == settings;
+  };
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
-  return settings.dump(2, ' ', false, kReplace) + "\n";
+  return open_work_folder(work, settings.dump(2, ' ', false, kReplace) + "\n", same);
 }
 
 // The ranks of single matrices, as they were given or as the rule makes them.
@@ -183,8 +187,8 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    const fs::path work = output.work();
-    NMM_TRY(open_work_folder(work, settings_of(request_, calibration_, model_identity_)));
+    const fs::path work = output.resume_folder();
+    NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_)));
     if (writes_text(request_)) NMM_TRY(write_text(work));
     NMM_ASSIGN(const KnownOfText known, gather(work, make_metric));
     NMM_TRY(choose_sizes(known, work));

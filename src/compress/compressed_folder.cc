@@ -4,6 +4,7 @@
 
 #include "compress/output/model_writer.h"
 #include "compress/output/transformers_code.h"
+#include "compress/settings.h"
 #include "io/model_files.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
@@ -22,6 +23,8 @@ io::CompressionRecord record_of(const CompressedModel& model) {
                                   .allocate = std::string(allocate_name(request.allocate)),
                                   .form = std::string(form_name(model.plan.form))};
   if (model.calibration != nullptr) record.calibration = model.calibration->sources;
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
   if (model.form) record.form_choice = form_choice_text(*model.form);
   if (model.sizes && !model.sizes->taken()) {
     record.allocate = allocate_name(Allocate::kPredicted);
@@ -66,7 +69,7 @@ Status write_compressed_model(const CompressedModel& model, const io::FolderWrit
   NMM_TRY(write_model({.checkpoint = model.checkpoint,
                        .config = model.config,
                        .matrices = model.plan.matrices,
-                       .work = output.work(),
+                       .work = output.resume_folder(),
                        .whole_mlps = narrows_mlps(request)},
                       quantization, output.staging(), progress));
   if (quantization) {

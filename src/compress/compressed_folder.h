@@ -28,7 +28,7 @@ struct CompressedModel {
   const CalibrationOrigin* calibration = nullptr;  // null: no text decided anything
 };
 
-// Writes all but the model card, from the factors or MLPs that lie in output.work().
+// Writes all but the model card, from the factors or MLPs that lie in output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,
                               Progress& progress);
 Status write_compressed_card(const CompressedModel& model, const std::optional<MeasuredLoss>& loss,

@@ -13,6 +13,7 @@
 #include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
 #include "compress/output/transformers_code.h"
+#include "compress/quantize_settings.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/factor_rounding.h"
 #include "compress/statistics/calibration_input.h"
@@ -92,10 +93,8 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
 std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
-  nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
+  nlohmann::ordered_json settings = {{"settings", settings_json(request)},
                                      {"exceptions", exceptions_json(quantization)},
-                                     {"gptq", request.rounding == Rounding::kGptq},
-                                     {"smooth", request.smooth},
                                      {"model", model_identity}};
   if (const CalibrationOrigin* const origin = text.origin()) {
     settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};
@@ -279,9 +278,9 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   Quantizing run(request, backend, progress, others, checkpoint, config, text);
-  NMM_TRY(
-      open_work_folder(output.work(), settings_of(request, text, identity, run.quantization())));
-  NMM_TRY(run.write(matrices, output, output.work(), on_matrix));
+  NMM_TRY(open_work_folder(output.resume_folder(),
+                           settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,

@@ -9,38 +9,70 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Statistics alone say what a layer gains, not what the narrowed model makes of a text.
-Status check_calibration(const CompressRequest& request, const std::string& what) {
-  if (request.calibration) return {};
-  if (request.statistics.empty()) {
-    return fail("{} needs a calibration text or saved statistics", what);
-  }
-  if (request.allocate == Allocate::kMeasured) {
-    return fail("allocate measured needs a calibration text, on which it runs narrowed layers");
-  }
-  return {};
-}
+class RequestCheck {
+ public:
+  RequestCheck(const CompressRequest& request, OptionNames names)
+      : request_(request), names_(names) {}
 
-Status check_statistics(const CompressRequest& request) {
-  std::error_code ignored;
-  if (request.statistics.empty() || fs::weakly_canonical(request.statistics, ignored) !=
-                                        fs::weakly_canonical(request.out, ignored)) {
-    return {};
+  Status run() const {
+    if (request_.pad && request_.form != Form::kNeurons) {
+      return fail("{} is for {} neurons, found {}", name("pad"), name("form"), form());
+    }
+    NMM_TRY(check_folders());
+    return narrows_mlps(request_) ? check_whole_mlps() : check_single_matrices();
   }
-  return fail("{}: expected different folders for the model and the statistics",
-              request.out.string());
-}
 
-// The other forms weigh what whole MLPs lose, for which uv's ways of saving work do not exist yet.
-Status check_form(const CompressRequest& request) {
-  const std::string_view form = form_name(request.form);
-  NMM_TRY(check_calibration(request, fmt::format("form {}", form)));
-  if (request.method == Method::kSvd) {
-    return fail("form {}{} has the methods whitened and two-sided, found svd", form,
-                request.form == Form::kUv ? " with predicted allocation" : "");
+ private:
+  std::string name(std::string_view keyword) const { return option_name(names_, keyword); }
+  std::string form() const { return fmt::format("{} {}", name("form"), form_name(request_.form)); }
+
+  Status check_folders() const {
+    std::error_code ignored;
+    if (request_.statistics.empty() || fs::weakly_canonical(request_.statistics, ignored) !=
+                                           fs::weakly_canonical(request_.out, ignored)) {
+      return {};
+    }
+    return fail("{}: expected different folders for the model and the statistics",
+                request_.out.string());
   }
-  return {};
-}
+
+  // Statistics alone say what a layer gains, not what the narrowed model makes of a text.
+  Status check_text(const std::string& what, std::string_view otherwise) const {
+    if (request_.calibration) return {};
+    if (request_.statistics.empty()) {
+      return fail("{} needs {}, {} or {}; {}", what, name("calibration"), name("self_generated"),
+                  name("statistics"), otherwise);
+    }
+    if (request_.allocate != Allocate::kMeasured) return {};
+    return fail(
+        "{} measured needs {} or {}, on which it measures what every matrix or layer is worth; "
+        "{} are not enough",
+        name("allocate"), name("calibration"), name("self_generated"), name("statistics"));
+  }
+
+  Status check_whole_mlps() const {
+    if (request_.method == Method::kSvd) {
+      return fail("{}{} has the methods whitened and two-sided, found {} svd", form(),
+                  request_.form == Form::kUv ? " with predicted sizes" : "", name("method"));
+    }
+    return check_text(
+        form(), fmt::format("{} uv with {} svd needs none of them", name("form"), name("method")));
+  }
+
+  // Plain SVD looks at no text, unless ranks are measured on it.
+  Status check_single_matrices() const {
+    const std::string method = fmt::format("{} {}", name("method"), method_name(request_.method));
+    if (request_.method != Method::kSvd) return check_text(method, "svd needs none of them");
+    if (!request_.statistics.empty()) {
+      return fail("{} looks at no text, so that {} has no use", method, name("statistics"));
+    }
+    if (request_.allocate != Allocate::kMeasured) return {};
+    return check_text(fmt::format("{} measured", name("allocate")), "uniform needs none of them");
+  }
+
+  const CompressRequest& request_;
+  OptionNames names_;
+};
 
 }  // namespace
 
@@ -87,20 +119,8 @@ Result<Method> parse_method(std::string_view name) {
   return fail("method: expected whitened, two-sided or svd, found \"{}\"", name);
 }
 
-Status check_request(const CompressRequest& request) {
-  if (request.pad && request.form != Form::kNeurons) {
-    return fail("zero neurons pad form neurons, found form {}", form_name(request.form));
-  }
-  NMM_TRY(check_statistics(request));
-  if (narrows_mlps(request)) return check_form(request);
-  if (request.allocate == Allocate::kMeasured && !request.calibration) {
-    return fail(
-        "allocate measured needs a calibration text, on which it measures what every matrix is "
-        "worth; saved statistics are not enough");
-  }
-  if (request.method != Method::kSvd) return check_calibration(request, "method whitened");
-  if (request.statistics.empty()) return {};
-  return fail("method svd looks at no text, so that statistics have no use");
+Status check_request(const CompressRequest& request, OptionNames names) {
+  return RequestCheck(request, names).run();
 }
 
 }  // namespace neuronmm::compress

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/option_names.h"
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
 #include "compress/sizes/form.h"
@@ -56,8 +57,8 @@ struct CompressRequest {
 // each matrix is factorized for itself, which only form uv can be.
 bool narrows_mlps(const CompressRequest& request);
 
-// Every combination that would leave something unused is refused: a file that is named and not read
-// would be taken for used.
-Status check_request(const CompressRequest& request);
+// Refuses every combination that would leave something unused: a file that is named and not read
+// would be taken for used. Messages name options as `names` says.
+Status check_request(const CompressRequest& request, OptionNames names = OptionNames::kKeywords);
 
 }  // namespace neuronmm::compress

@@ -38,7 +38,7 @@ class Comparison {
         // Without a map one tolerance holds for all logits.
         tolerances_(options.tolerance_map.value_or(
             ToleranceMap{{std::nullopt, options.divergence_tol, 0.0}})),
-        by_reference_(vocab_size) {
+        ids_by_reference_logit_(vocab_size) {
     for (const Tolerance& tolerance : tolerances_) {
       largest_top_k_ = std::max(largest_top_k_, std::min(vocab_size, tolerance.top_k.value_or(0)));
     }
@@ -80,28 +80,30 @@ class Comparison {
       report_.first_divergence = Divergence{sequence_, position_, expected, found, gap};
     }
     if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
-      fail_here(fmt::format("token {} instead of {}", found, expected));
+      record_failure(fmt::format("token {} instead of {}", found, expected));
     } else if (!(gap <= options_.divergence_tol)) {  // a NaN gap fails, too
-      fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
-                            found, expected, gap, options_.divergence_tol));
+      record_failure(
+          fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}", found,
+                      expected, gap, options_.divergence_tol));
     }
   }
 
   // Checks every tolerance, each over the k largest reference logits. One partial sort serves all
   // k.
   void check_logits(Logits reference, Logits model) {
-    std::iota(by_reference_.begin(), by_reference_.end(), 0);
-    std::partial_sort(by_reference_.begin(), by_reference_.begin() + largest_top_k_,
-                      by_reference_.end(),
+    std::iota(ids_by_reference_logit_.begin(), ids_by_reference_logit_.end(), 0);
+    std::partial_sort(ids_by_reference_logit_.begin(),
+                      ids_by_reference_logit_.begin() + largest_top_k_,
+                      ids_by_reference_logit_.end(),
                       [&](TokenId a, TokenId b) { return reference[a] > reference[b]; });
     for (const Tolerance& tolerance : tolerances_) check_top_k(tolerance, reference, model);
   }
 
   void check_top_k(const Tolerance& tolerance, Logits reference, Logits model) {
-    const int64_t vocab_size = std::ssize(by_reference_);
+    const int64_t vocab_size = std::ssize(ids_by_reference_logit_);
     const int64_t k = std::min(tolerance.top_k.value_or(vocab_size), vocab_size);
     double largest = 0.0, largest_reference = 0.0;
-    for (const TokenId id : std::span(by_reference_).first(k)) {
+    for (const TokenId id : std::span(ids_by_reference_logit_).first(k)) {
       largest = std::max(largest, deviation(reference[id], model[id]));
       largest_reference = std::max(largest_reference, std::abs(static_cast<double>(reference[id])));
     }
@@ -109,11 +111,11 @@ class Comparison {
     if (largest <= allowed) return;
     const std::string which =
         tolerance.top_k ? fmt::format("the {} largest logits", k) : "the logits";
-    fail_here(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
+    record_failure(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
   }
 
   // Keeps the first reason only, because later ones mostly follow from it.
-  void fail_here(const std::string& why) {
+  void record_failure(const std::string& why) {
     if (!report_.first_failure.empty()) return;
     report_.first_failure = fmt::format("sequence {}, position {}: {}", sequence_, position_, why);
   }
@@ -122,12 +124,12 @@ class Comparison {
   ToleranceMap tolerances_;
   int64_t largest_top_k_ = 0;
   // Ids with the largest reference logits first, sorted up to largest_top_k_.
-  std::vector<TokenId> by_reference_;
+  std::vector<TokenId> ids_by_reference_logit_;
   int64_t sequence_ = 0, position_ = 0;
   AccuracyReport report_;
 };
 
-Status check_fit(const io::ModelConfig& config, const ReferenceSequence& sequence) {
+Status check_matches_model(const io::ModelConfig& config, const ReferenceSequence& sequence) {
   if (sequence.logits.columns() != config.vocab_size) {
     return fail("reference: expected logits of {} tokens (the model's vocab_size), found {}",
                 config.vocab_size, sequence.logits.columns());
@@ -152,7 +154,7 @@ Result<AccuracyReport> check_accuracy(const model::Transformer& transformer,
   progress.start("check", sequences);
   for (int64_t s = 0; s < sequences; ++s) {
     const ReferenceSequence& sequence = reference[s];
-    NMM_TRY(check_fit(transformer.config(), sequence));
+    NMM_TRY(check_matches_model(transformer.config(), sequence));
     if (interrupted()) {
       return interrupted_error(fmt::format("{} of {} sequences compared", s, sequences));
     }

@@ -99,13 +99,13 @@ DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {
     const int64_t tokens = std::ssize(sequence);
     summary.tokens += tokens;
     WindowSum& kl = divergence.emplace_back(WindowSum{0.0, tokens});
-    WindowSum& same = agreement.emplace_back(WindowSum{0.0, tokens});
-    WindowSum& more = added.emplace_back(WindowSum{0.0, tokens});
+    WindowSum& same_choices = agreement.emplace_back(WindowSum{0.0, tokens});
+    WindowSum& added_loss = added.emplace_back(WindowSum{0.0, tokens});
     double window_dense_loss = 0.0, window_loss = 0.0;
     for (const TokenDivergence& token : sequence) {
       kl.sum += token.divergence;
-      same.sum += token.same_choice ? 1.0 : 0.0;
-      more.sum += token.loss - token.dense_loss;
+      same_choices.sum += token.same_choice ? 1.0 : 0.0;
+      added_loss.sum += token.loss - token.dense_loss;
       window_dense_loss += token.dense_loss;
       window_loss += token.loss;
     }

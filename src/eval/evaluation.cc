@@ -18,7 +18,7 @@ struct EncodedTask {
 
 // Encodes a text, cut to `max_chunks` chunks (0 for all). A text shorter than one chunk is an error
 // because it has no perplexity by this definition.
-Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const TaskData& data,
+Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const LoadedTask& data,
                                          int64_t context, int64_t max_chunks) {
   auto encoded = tokenizer.encode(data.text);
   if (!encoded.ok()) return fail("{}: {}", data.file.string(), encoded.error().message);
@@ -33,7 +33,7 @@ Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const
 }
 
 // Encodes a data set: a text as one sequence of tokens, every other task as items with choices.
-Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& data,
+Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const LoadedTask& data,
                            const io::ModelConfig& config, const EvaluationSettings& settings) {
   EncodedTask encoded;
   if (data.task->is_text()) {
@@ -48,7 +48,7 @@ Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& dat
 
 // Checks the reference for one text. evaluate() calls it for all texts before the first task runs.
 Status check_reference(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                       const TaskData& data, const Reference& reference) {
+                       const LoadedTask& data, const Reference& reference) {
   NMM_TRY(check_comparable(reference.model.config(), transformer.config(),
                            default_context(transformer.config())));
   return check_same_tokens(reference.tokenizer, reference.name, tokenizer,
@@ -64,7 +64,7 @@ int64_t count_truncated(const std::vector<EncodedItem>& items) {
 }
 
 // Runs the model on one task. Errors in its data have been found before.
-Result<TaskResult> run(const model::Transformer& transformer, const TaskData& data,
+Result<TaskResult> run(const model::Transformer& transformer, const LoadedTask& data,
                        const EncodedTask& encoded, Progress& progress, const Reference* reference) {
   TaskResult result;
   result.task = data.task;
@@ -95,12 +95,12 @@ Result<TaskResult> run(const model::Transformer& transformer, const TaskData& da
 
 // The caller reads all files before it loads the model, so that a wrong path costs seconds, not
 // minutes.
-Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
-                                         const EvaluationSettings& settings) {
-  std::vector<TaskData> all;
+Result<std::vector<LoadedTask>> read_tasks(const std::vector<const Task*>& tasks,
+                                           const EvaluationSettings& settings) {
+  std::vector<LoadedTask> all;
   for (const Task* task : tasks) {
     NMM_ASSIGN(const TaskFiles files, find_files(*task, settings.data));
-    TaskData& data = all.emplace_back();
+    LoadedTask& data = all.emplace_back();
     data.task = task;
     data.file = files.items;
     if (task->is_text()) {
@@ -117,10 +117,10 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
 // All input is encoded before the model computes anything, so that a bad line in the last file is
 // found at once. After an interrupt the finished tasks are kept.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                            const std::vector<TaskData>& data, const EvaluationSettings& settings,
+                            const std::vector<LoadedTask>& data, const EvaluationSettings& settings,
                             Progress& progress, const Reference* reference) {
   std::vector<EncodedTask> encoded;
-  for (const TaskData& task : data) {
+  for (const LoadedTask& task : data) {
     if (reference != nullptr && task.task->is_text()) {
       NMM_TRY(check_reference(transformer, tokenizer, task, *reference));
     }
@@ -141,7 +141,7 @@ Result<Evaluation> evaluate(const model::Transformer& transformer, const text::T
     const std::string message = fmt::format("{}: {}", data[i].task->name, error.message);
     if (error.kind != Error::Kind::kInterrupted) return Error{message};
     if (i == 0) return Error{message + "; no task is finished", error.kind};
-    evaluation.stopped = message;
+    evaluation.interruption = message;
     break;
   }
   return evaluation;

@@ -29,15 +29,15 @@ struct EvaluationSettings {
 };
 
 // A data set as read from its files.
-struct TaskData {
+struct LoadedTask {
   const Task* task = nullptr;
   std::filesystem::path file;
   std::string text, checksum;   // a text, and the checksum of its file
   std::vector<TaskItem> items;  // the items of a multiple-choice task
 };
 // Reads all data sets. Errors name the file, and the line if there is one.
-Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
-                                         const EvaluationSettings& settings);
+Result<std::vector<LoadedTask>> read_tasks(const std::vector<const Task*>& tasks,
+                                           const EvaluationSettings& settings);
 
 // The result of one data set.
 struct TaskResult {
@@ -56,7 +56,7 @@ struct TaskResult {
 // The results of all data sets.
 struct Evaluation {
   std::vector<TaskResult> results;
-  std::string stopped;  // what an interrupt left unfinished; empty if all tasks are done
+  std::string interruption;  // what an interrupt left unfinished; empty if all tasks are done
 };
 
 // The model before compression. Texts are scored with both models together to show what has
@@ -71,7 +71,7 @@ struct Reference {
 // value that is not finite, and an interrupt before the first task is done. With a reference, a
 // different tokenizer or vocabulary is an error, too.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
-                            const std::vector<TaskData>& data, const EvaluationSettings& settings,
+                            const std::vector<LoadedTask>& data, const EvaluationSettings& settings,
                             Progress& progress, const Reference* reference = nullptr);
 
 // The unweighted mean of acc over the multiple-choice tasks. Over all six tasks it is the paper's

@@ -65,8 +65,8 @@ Json task_json(const TaskResult& result, const ReferenceResults* reference) {
   if (const TaskResult* dense = reference != nullptr ? reference->find(*result.task) : nullptr) {
     const PairedAccuracy paired = paired_accuracy(*dense, result);
     json["reference_acc"] = dense->score->acc.value;
-    add_estimate(json, "acc_lost", paired.lost);
-    add_estimate(json, "choice_agreement", paired.agreement);
+    add_estimate(json, "acc_lost", paired.accuracy_lost);
+    add_estimate(json, "choice_agreement", paired.choice_agreement);
   }
   return json;
 }
@@ -88,7 +88,7 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
                {"data", settings.data.string()},
                {"limit", settings.limit},
                {"add_bos", settings.add_bos},
-               {"complete", evaluation.stopped.empty()},
+               {"complete", evaluation.interruption.empty()},
                {"results", std::move(results)}};
   if (reference != nullptr) json["reference"] = reference->name;
   // Without a multiple-choice task the keys are absent, not null.

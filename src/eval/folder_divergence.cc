@@ -45,10 +45,10 @@ class FolderComparison {
     progress_.start(
         "comparing with the dense model",
         dense_.config.num_hidden_layers + other_.config.num_hidden_layers + std::ssize(sequences_));
-    NMM_ASSIGN(Matrix dense_hidden, hidden_of(dense_));
-    NMM_ASSIGN(Matrix other_hidden, hidden_of(other_));
-    NMM_ASSIGN(const auto dense_head, head_of(dense_));
-    NMM_ASSIGN(const auto other_head, head_of(other_));
+    NMM_ASSIGN(Matrix dense_hidden, final_hidden_states(dense_));
+    NMM_ASSIGN(Matrix other_hidden, final_hidden_states(other_));
+    NMM_ASSIGN(const auto dense_head, load_head(dense_));
+    NMM_ASSIGN(const auto other_head, load_head(other_));
     std::vector<SequenceDivergence> result;
     int64_t first = 0;
     for (const auto& sequence : sequences_) {
@@ -77,11 +77,11 @@ class FolderComparison {
     if (interrupted()) return interrupted_error("the divergence is not measured");
     return {};
   }
-  Result<Matrix> hidden_of(const OpenedModel& model) {
+  Result<Matrix> final_hidden_states(const OpenedModel& model) {
     return model::run_layer_by_layer(model.checkpoint, model.config, sequences_, backend_,
                                      [this] { return step(); });
   }
-  Result<model::LmHead> head_of(const OpenedModel& model) const {
+  Result<model::LmHead> load_head(const OpenedModel& model) const {
     auto head = model::LmHead::load(model.checkpoint, model.config, backend_);
     model.checkpoint.release_pages();  // otherwise packed weights would be in memory twice
     return head;

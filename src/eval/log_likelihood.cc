@@ -25,7 +25,7 @@ constexpr int64_t kGroupTokens = 1024;  // the same bound in tokens that their c
 constexpr int64_t kPassTokens = 512;
 
 // A span of an item's input tokens, which the choices [first_choice, end_choice) have in common.
-struct Piece {
+struct InputSpan {
   size_t item = 0;
   size_t first_choice = 0, end_choice = 0;
   int64_t first = 0, count = 0;
@@ -58,7 +58,7 @@ class Scorer {
     first_ = end_ = first;
     size_t choices = 0;
     int64_t tokens = 0;
-    std::vector<Piece> shared;
+    std::vector<InputSpan> shared;
     for (; end_ < items_.size() && end_ - first_ < kGroupItems && tokens < kGroupTokens; ++end_) {
       const EncodedItem& item = items_[end_];
       choices = std::max(choices, item.requests.size());
@@ -81,8 +81,8 @@ class Scorer {
   // Scores choice number `choice` of every item of the group, from where it differs from the item's
   // other choices.
   void score_choice(size_t choice) {
-    std::vector<Piece> pass;
-    int64_t room = kPassTokens;
+    std::vector<InputSpan> pass;
+    int64_t remaining = kPassTokens;
     for (size_t i = first_; i < end_; ++i) {
       const EncodedItem& item = items_[i];
       if (choice >= item.requests.size()) continue;
@@ -91,33 +91,33 @@ class Scorer {
       cache(i).set_length(item.shared_tokens());
       const int64_t length = std::ssize(item.requests[choice].inputs);
       for (int64_t first = item.shared_tokens(); first < length;) {
-        const int64_t count = std::min(room, length - first);
+        const int64_t count = std::min(remaining, length - first);
         pass.push_back({i, choice, choice + 1, first, count});
         first += count;
-        room -= count;
-        if (room > 0) continue;
+        remaining -= count;
+        if (remaining > 0) continue;
         run(pass, Transformer::Logits::kAll);
         pass.clear();
-        room = kPassTokens;
+        remaining = kPassTokens;
       }
     }
     run(pass, Transformer::Logits::kAll);
   }
 
-  // Runs the model once over these pieces and adds the log-probabilities that the logits give.
-  void run(const std::vector<Piece>& pass, Transformer::Logits which) {
+  // Runs the model once over these spans and adds the log-probabilities that the logits give.
+  void run(const std::vector<InputSpan>& pass, Transformer::Logits which) {
     if (pass.empty()) return;
     std::vector<model::SequenceTokens> batch;
     std::vector<Prediction> predictions;
     int64_t row = 0;
-    for (const Piece& piece : pass) {
-      const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
-      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item), which});
-      result_.computed_tokens += piece.count;
-      const int64_t rows = which == Transformer::Logits::kAll ? piece.count : 1;
+    for (const InputSpan& span : pass) {
+      const std::span<const TokenId> inputs(items_[span.item].requests[span.first_choice].inputs);
+      batch.push_back({inputs.subspan(span.first, span.count), &cache(span.item), which});
+      result_.computed_tokens += span.count;
+      const int64_t rows = which == Transformer::Logits::kAll ? span.count : 1;
       const size_t first = predictions.size();
-      append_predictions(piece, row, rows, predictions);
-      batch.back().wanted = wanted_for(std::span(predictions).subspan(first), row, rows);
+      append_predictions(span, row, rows, predictions);
+      batch.back().wanted = wanted_logits(std::span(predictions).subspan(first), row, rows);
       row += rows;
     }
     const model::Predictions found = transformer_.predict(batch);
@@ -136,8 +136,8 @@ class Scorer {
   };
 
   // Returns which logits of the rows from first_row on these predictions need.
-  static std::vector<ops::WantedLogits> wanted_for(std::span<const Prediction> predictions,
-                                                   int64_t first_row, int64_t rows) {
+  static std::vector<ops::WantedLogits> wanted_logits(std::span<const Prediction> predictions,
+                                                      int64_t first_row, int64_t rows) {
     std::vector<ops::WantedLogits> wanted(static_cast<size_t>(rows), {.all = false});
     for (const Prediction& p : predictions) {
       const ops::WantedLogits one = {.all = false, .named = {p.target}, .log_sum = true};
@@ -147,18 +147,18 @@ class Scorer {
     return wanted;
   }
 
-  // Lists the predictions that a piece yields. The rows from first_row on follow the last `rows`
-  // tokens of the piece.
-  void append_predictions(const Piece& piece, int64_t first_row, int64_t rows,
+  // Lists the predictions that a span yields. The rows from first_row on follow the last `rows`
+  // tokens of the span.
+  void append_predictions(const InputSpan& span, int64_t first_row, int64_t rows,
                           std::vector<Prediction>& predictions) {
-    const int64_t first = piece.first + piece.count - rows;
-    for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
-      const EncodedRequest& request = items_[piece.item].requests[choice];
+    const int64_t first = span.first + span.count - rows;
+    for (size_t choice = span.first_choice; choice < span.end_choice; ++choice) {
+      const EncodedRequest& request = items_[span.item].requests[choice];
       // Rows that predict the context's own tokens are not scored.
       const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
       for (int64_t i = unscored; i < rows; ++i) {
         const TokenId target = request.targets[first + i - request.first_prediction()];
-        predictions.push_back({first_row + i, target, &result_.items[piece.item][choice], 0.0});
+        predictions.push_back({first_row + i, target, &result_.items[span.item][choice], 0.0});
       }
     }
   }

@@ -17,7 +17,7 @@ std::vector<double> per_code_point(std::vector<double> values,
 }  // namespace
 
 // Like numpy's argmax.
-int64_t chosen(const std::vector<double>& log_likelihoods) {
+int64_t best_choice(const std::vector<double>& log_likelihoods) {
   return std::ranges::max_element(log_likelihoods) - log_likelihoods.begin();
 }
 
@@ -29,9 +29,9 @@ Accuracy accuracy(const std::vector<bool>& correct) {
 }
 
 ItemScore score_item(const TaskItem& item, const std::vector<double>& log_likelihoods) {
-  ItemScore score = {chosen(log_likelihoods) == item.gold, {}};
+  ItemScore score = {best_choice(log_likelihoods) == item.gold, {}};
   if (!item.choice_lengths.empty()) {
-    score.acc_norm = chosen(per_code_point(log_likelihoods, item.choice_lengths)) == item.gold;
+    score.acc_norm = best_choice(per_code_point(log_likelihoods, item.choice_lengths)) == item.gold;
   }
   return score;
 }

@@ -22,7 +22,7 @@ struct Accuracy {
 Accuracy accuracy(const std::vector<bool>& correct);
 
 // Returns the answer: the first of the largest values.
-int64_t chosen(const std::vector<double>& log_likelihoods);
+int64_t best_choice(const std::vector<double>& log_likelihoods);
 
 // Whether one item is answered correctly, by both rules.
 struct ItemScore {

@@ -57,11 +57,12 @@ Status check_same_tokens(const text::Tokenizer& dense, const std::string& dense_
   NMM_ASSIGN(const auto a, dense.encode(text));
   NMM_ASSIGN(const auto b, other.encode(text));
   if (a == b) return {};
-  const auto place = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  const auto first_difference =
+      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
   return fail(
       "expected two models of one tokenizer, found that {} and {} encode the text differently from "
       "token {} on",
-      dense_name, other_name, place);
+      dense_name, other_name, first_difference);
 }
 
 Result<PairedPerplexity> paired_perplexity(const model::Transformer& dense,

@@ -97,8 +97,8 @@ Result<std::optional<fs::path>> find_variant(const Task& task, const fs::path& f
 
 Result<std::optional<TaskFiles>> find_in(const Task& task, const fs::path& folder) {
   std::error_code ignored;
-  const fs::path own = folder / fmt::format("{}{}", task.name, extension(task));
-  if (fs::is_regular_file(own, ignored)) return std::optional(TaskFiles{own, {}});
+  const fs::path user_file = folder / fmt::format("{}{}", task.name, extension(task));
+  if (fs::is_regular_file(user_file, ignored)) return std::optional(TaskFiles{user_file, {}});
   for (const Task::File& file : task.published) {
     const fs::path items = folder / file.path, labels = folder / file.labels;
     if (!fs::exists(items, ignored)) continue;

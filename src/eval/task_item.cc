@@ -180,12 +180,13 @@ Result<Question> read_question(const Task& task, const json& object, const JsonF
 Result<TaskItem> blank(const JsonFields& fields) {
   TaskItem item;
   NMM_ASSIGN(const std::string sentence, required_string(fields, "sentence"));
-  const size_t place = sentence.find('_');
-  if (place == std::string::npos) return fields.wrong("sentence", "a blank (\"_\")");
-  const std::string_view rest = strip(std::string_view(sentence).substr(place + 1));
+  const size_t blank_position = sentence.find('_');
+  if (blank_position == std::string::npos) return fields.wrong("sentence", "a blank (\"_\")");
+  const std::string_view rest = strip(std::string_view(sentence).substr(blank_position + 1));
   for (const char* key : {"option1", "option2"}) {
     NMM_ASSIGN(const std::string option, required_string(fields, key));
-    item.requests.push_back({sentence.substr(0, place) + option, fmt::format(" {}", rest)});
+    item.requests.push_back(
+        {sentence.substr(0, blank_position) + option, fmt::format(" {}", rest)});
   }
   NMM_ASSIGN(item.gold, index_field(fields, "answer", 1, 2));
   return item;

@@ -6,7 +6,7 @@ namespace neuronmm::eval {
 namespace {
 
 bool is_right(const TaskResult& result, size_t item) {
-  return chosen(result.likelihoods.items[item]) == result.items[item].gold;
+  return best_choice(result.likelihoods.items[item]) == result.items[item].gold;
 }
 
 // Returns the mean over items, with the sample standard deviation (n - 1) over sqrt(n) as its
@@ -23,7 +23,8 @@ PairedAccuracy paired_accuracy(const TaskResult& dense, const TaskResult& other)
   NMM_CHECK(dense.items.size() == other.items.size());
   std::vector<double> lost, same;
   for (size_t i = 0; i < dense.items.size(); ++i) {
-    const int64_t a = chosen(dense.likelihoods.items[i]), b = chosen(other.likelihoods.items[i]);
+    const int64_t a = best_choice(dense.likelihoods.items[i]),
+                  b = best_choice(other.likelihoods.items[i]);
     lost.push_back(int{is_right(dense, i)} - int{is_right(other, i)});
     same.push_back(a == b ? 1.0 : 0.0);
   }
@@ -39,7 +40,7 @@ std::optional<AccuracyLoss> accuracy_loss(const std::vector<TaskResult>& dense,
   double squares = 0.0, tasks = 0.0;
   for (size_t i = 0; i < dense.size(); ++i) {
     if (!dense[i].score) continue;
-    const Estimate lost = paired_accuracy(dense[i], other[i]).lost;
+    const Estimate lost = paired_accuracy(dense[i], other[i]).accuracy_lost;
     loss.value += lost.value;
     squares += lost.standard_error * lost.standard_error;
     tasks += 1.0;
@@ -50,7 +51,8 @@ std::optional<AccuracyLoss> accuracy_loss(const std::vector<TaskResult>& dense,
   return loss;
 }
 
-std::optional<double> gamma(double dense_accuracy, double accuracy, double speedup) {
+std::optional<double> accuracy_lost_per_speedup(double dense_accuracy, double accuracy,
+                                                double speedup) {
   if (!(speedup > 1.0)) return {};
   return (dense_accuracy - accuracy) / (speedup - 1.0);
 }

@@ -12,8 +12,9 @@ namespace neuronmm::eval {
 
 // A comparison of two models on the same items of one task.
 struct PairedAccuracy {
-  Estimate lost;       // acc of the dense model minus that of the other, paired item by item
-  Estimate agreement;  // share of the items for which both choose the same answer, right or wrong
+  Estimate accuracy_lost;  // acc of the dense model minus that of the other, paired item by item
+  Estimate
+      choice_agreement;  // share of the items for which both choose the same answer, right or wrong
 };
 PairedAccuracy paired_accuracy(const TaskResult& dense, const TaskResult& other);
 
@@ -34,6 +35,7 @@ std::optional<AccuracyLoss> accuracy_loss(const std::vector<TaskResult>& dense,
 // speed gained, both as fractions; lower is better. It is the speed degradation ratio of He et al.
 // (arXiv 2406.15786). Assumed: the NeuronMM paper means this ratio, which fits its published pairs
 // of loss and speed-up but is not stated there. Returns nothing if there is no speed-up.
-std::optional<double> gamma(double dense_accuracy, double accuracy, double speedup);
+std::optional<double> accuracy_lost_per_speedup(double dense_accuracy, double accuracy,
+                                                double speedup);
 
 }  // namespace neuronmm::eval

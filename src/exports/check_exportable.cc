@@ -75,11 +75,12 @@ Status check_exportable(const io::ModelConfig& config, Target target, const std:
   const bool vllm = target == Target::kVllmNeuron;
   const std::string missing = vllm ? missing_in_vllm(config) : missing_in_nxdi(config);
   if (missing.empty()) return {};
-  const bool other_has = (vllm ? missing_in_nxdi(config) : missing_in_vllm(config)).empty();
+  const bool other_target_supports =
+      (vllm ? missing_in_nxdi(config) : missing_in_vllm(config)).empty();
   return fail("{}: the models of {} have no {}{}", source, target_name(target), missing,
-              !other_has ? ""
-              : vllm     ? "; nxdi has"
-                         : "; vllm-neuron has");
+              !other_target_supports ? ""
+              : vllm                 ? "; nxdi has"
+                                     : "; vllm-neuron has");
 }
 
 KernelUse kernel_use(const io::ModelConfig& config, Target target) {

@@ -13,7 +13,7 @@ std::string packages_text(const Release& release) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string matrix(const Manifest& m) {
+std::string version_table(const Manifest& m) {
   std::string text = "| Neuron SDK | packages | devices | |\n|---|---|---|---|\n";
   for (const Release& release : releases(m.target)) {
     text += fmt::format("| {} | {} | {} | {} |\n", release.sdk, packages_text(release),
@@ -23,24 +23,25 @@ std::string matrix(const Manifest& m) {
   return text;
 }
 
-std::string row(std::string_view what, double Prediction::*time, const Manifest& m) {
+std::string latency_row(std::string_view what, double Prediction::*time, const Manifest& m) {
   const double dense = m.dense.*time, factored = m.factored.*time;
   return fmt::format("| {} | {:.3f} | {:.3f} | {:.3f} | | | |\n", what, dense, factored,
                      dense / factored);
 }
 
-std::string times(const Manifest& m) {
+std::string latency_table(const Manifest& m) {
   return fmt::format(
              "| {} prompt + {} new tokens, batch 1 | dense, simulated ms | factored, simulated ms "
              "| "
              "speed-up, simulated | dense, measured ms | factored, measured ms | with kernels, "
              "measured ms |\n|---|---|---|---|---|---|---|\n",
              m.prompt_tokens, m.new_tokens) +
-         row("prefill", &Prediction::prefill_ms, m) + row("a token", &Prediction::decode_ms, m) +
-         row("a request", &Prediction::request_ms, m);
+         latency_row("prefill", &Prediction::prefill_ms, m) +
+         latency_row("a token", &Prediction::decode_ms, m) +
+         latency_row("a request", &Prediction::request_ms, m);
 }
 
-std::string install(const Manifest& m) {
+std::string install_steps(const Manifest& m) {
   if (m.target == Target::kVllmNeuron) {
     return "In the environment of the vLLM Neuron plugin:\n\n    pip install ./plugin\n";
   }
@@ -70,7 +71,8 @@ std::string readme(const Manifest& m) {
       "Simulated by neuronmm for one NeuronCore of {}; not measured. The columns on the right are "
       "for what you measure.\n",
       m.source, target_name(m.target), m.choice.device, architecture(m.config), m.source,
-      m.config.compression->form, m.version, install(m), matrix(m), times(m), m.choice.device);
+      m.config.compression->form, m.version, install_steps(m), version_table(m), latency_table(m),
+      m.choice.device);
   if (!m.use.notes.empty()) {
     text += "\n## What runs without our kernels\n\n";
     for (const std::string& note : m.use.notes) text += fmt::format("* {}\n", note);

@@ -54,19 +54,19 @@ const std::vector<Release>& releases(Target target) {
 Result<Choice> choose_release(Target target, std::string_view device, std::string_view sdk) {
   const std::vector<std::string> devices = devices_of(target);
   Choice choice{.device = device.empty() ? devices.front() : std::string(device), .release = {}};
-  std::vector<std::string> known;
+  std::vector<std::string> releases_of_device;
   for (const Release& release : releases(target)) {
     if (std::ranges::find(release.devices, choice.device) == release.devices.end()) continue;
-    known.push_back(release.sdk);
+    releases_of_device.push_back(release.sdk);
     if (sdk.empty() || sdk == release.sdk) choice.release = release;
   }
-  if (known.empty()) {
+  if (releases_of_device.empty()) {
     return fail("{}: runs on {}, found {}", target_name(target), fmt::join(devices, " and "),
                 choice.device);
   }
   if (choice.release.sdk.empty()) {
     return fail("{} on {}: written for the Neuron SDK {}, found {}", target_name(target),
-                choice.device, fmt::join(known, ", "), sdk);
+                choice.device, fmt::join(releases_of_device, ", "), sdk);
   }
   return choice;
 }

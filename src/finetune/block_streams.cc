@@ -9,10 +9,10 @@
 namespace neuronmm::finetune {
 namespace {
 
-// Returns the sum over the T tokens of |y - wanted|² / |wanted|². Both arguments are [1, T, H].
-at::Tensor relative_error(const at::Tensor& y, const at::Tensor& wanted) {
+// Returns the sum over the T tokens of |y - target|² / |target|². Both arguments are [1, T, H].
+at::Tensor relative_error(const at::Tensor& y, const at::Tensor& target) {
   const auto squares = [](const at::Tensor& x) { return (x * x).sum(-1); };
-  return (squares(y - wanted) / squares(wanted)).sum();
+  return (squares(y - target) / squares(target)).sum();
 }
 
 }  // namespace
@@ -20,14 +20,14 @@ at::Tensor relative_error(const at::Tensor& y, const at::Tensor& wanted) {
 Status TrainableModel::open_blocks(Batch examples) {
   const at::NoGradGuard no_gradients;
   NMM_CHECK(state_->teacher.has_value());
-  const io::ModelConfig &ours = state_->model.config(), &theirs = state_->teacher->config();
-  if (ours.hidden_size != theirs.hidden_size ||
-      ours.num_hidden_layers != theirs.num_hidden_layers) {
+  const io::ModelConfig &student = state_->model.config(), &teacher = state_->teacher->config();
+  if (student.hidden_size != teacher.hidden_size ||
+      student.num_hidden_layers != teacher.num_hidden_layers) {
     return fail(
         "{}: expected a teacher with {} layers of hidden_size {} to refine layers by, found {} of "
         "{}",
-        state_->teacher->checkpoint().folder().string(), ours.num_hidden_layers, ours.hidden_size,
-        theirs.num_hidden_layers, theirs.hidden_size);
+        state_->teacher->checkpoint().folder().string(), student.num_hidden_layers,
+        student.hidden_size, teacher.num_hidden_layers, teacher.hidden_size);
   }
   state_->streams.clear();
   for (const Example* const example : examples) {

@@ -101,7 +101,8 @@ class RecordEncoder {
   }
 
   Result<std::vector<TokenId>> encode(const text::ChatPrompt& prompt) const {
-    return tokenizer_.encode(prompt.text, {.add_special_tokens = false, .literal = prompt.said});
+    return tokenizer_.encode(prompt.text,
+                             {.add_special_tokens = false, .literal = prompt.from_messages});
   }
 
   Status add(std::vector<TokenId> tokens, int64_t prompt_tokens) {

@@ -11,9 +11,9 @@
 #include "base/parallel.h"
 #include "compress/output/found_ranks.h"
 #include "compress/output/model_card.h"
-#include "compress/rounding/stored_format.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/output/transformers_code.h"
+#include "compress/rounding/stored_format.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training.h"
@@ -94,7 +94,7 @@ compress::TensorSource factor_source(const TrainableModel& model, const io::Tens
                                      const Rounding& rounding) {
   compress::TensorSource source = {factor};
   if (rounding) {
-    source.rounding = rounding->of(factor.name);
+    source.rounding = rounding->format_of(factor.name);
     source.stored = [&model, name = factor.name] { return model.stored(name); };
     return source;
   }
@@ -133,7 +133,7 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
     }
     compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
     if (rounding && is_float(tensor.dtype) && model::is_linear(name, model.config())) {
-      source.rounding = rounding->of(name);
+      source.rounding = rounding->format_of(name);
     }
     source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
     sources.push_back(std::move(source));
@@ -143,11 +143,11 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.
 Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConfig& config) {
-  Rounding asked = compress::quantization_of(request.weights, config);
-  if (!config.quantization) return asked;
-  if (asked) {
-    asked->calibration = config.quantization->calibration;
-    if (*asked != *config.quantization) {
+  Rounding requested = compress::quantization_of(request.weights, config);
+  if (!config.quantization) return requested;
+  if (requested) {
+    requested->calibration = config.quantization->calibration;
+    if (*requested != *config.quantization) {
       return fail(
           "{}: its weights are {} already, found weights {}; rounded once more they would "
           "lose twice, begin with the original",
@@ -172,9 +172,9 @@ Status check_request(const FinetuneRequest& request, const io::ModelConfig& conf
     return fail("teacher: expected the model before compression for {}, found none",
                 recipe.self_generated > 0 ? "text that it writes" : "refining layers");
   }
-  const bool whole = std::ranges::all_of(
+  const bool no_adapters = std::ranges::all_of(
       recipe.phases, [](const Part part) { return part == Part::kFactors || part == Part::kAll; });
-  if (rounding && !whole) {
+  if (rounding && !no_adapters) {
     return fail(
         "which: expected factors or all, found adapters; what is rounded to {} are the factors "
         "themselves",
@@ -194,16 +194,16 @@ Result<Dataset> load_data(const fs::path& path, const FinetuneRequest& request,
 
 // Limits the validation text, because validations cost time. The sequences that stay are spread
 // over the whole text, and there are as many of them as the token limit allows.
-Dataset thinned(Dataset dataset) {
+Dataset subsample(Dataset dataset) {
   int64_t tokens = 0;
   for (const Example& example : dataset.examples) tokens += example.length();
   const auto count = static_cast<int64_t>(dataset.examples.size());
-  const int64_t wanted =
+  const int64_t kept =
       std::max<int64_t>(1, count * kValidationTokens / std::max(tokens, int64_t{1}));
-  if (wanted >= count) return dataset;
+  if (kept >= count) return dataset;
   std::vector<Example> examples;
-  for (int64_t i = 0; i < wanted; ++i) {
-    examples.push_back(std::move(dataset.examples[static_cast<size_t>(i * count / wanted)]));
+  for (int64_t i = 0; i < kept; ++i) {
+    examples.push_back(std::move(dataset.examples[static_cast<size_t>(i * count / kept)]));
   }
   dataset.examples = std::move(examples);
   return dataset;
@@ -275,7 +275,7 @@ Result<Data> load_all_data(const FinetuneRequest& request, const io::ModelConfig
   Data data;
   NMM_ASSIGN(data.training, load_data(request.data, request, config));
   NMM_ASSIGN(data.validation, load_data(request.validation, request, config));
-  data.validation = thinned(std::move(data.validation));
+  data.validation = subsample(std::move(data.validation));
   if (!request.data.empty()) {
     progress.print(
         fmt::format("{}: {} sequences, {} tokens with a loss ({} sequences cut off, {} "
@@ -354,7 +354,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.work()));
+  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // frees the memory of the model
     NMM_TRY(add_generated(request, folder.path(), data, progress));

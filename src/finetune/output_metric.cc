@@ -110,26 +110,26 @@ class MetricSums {
   // Draws the labels of hidden states [N, H] and returns the gradient of the summed loss, [N, H].
   at::Tensor head(const at::Tensor& hidden) {
     const int64_t count = hidden.size(0);
-    const int64_t together = std::max<int64_t>(1, kDrawnElements / model_.config().vocab_size);
-    std::vector<at::Tensor> pieces;
+    const int64_t chunk = std::max<int64_t>(1, kDrawnElements / model_.config().vocab_size);
+    std::vector<at::Tensor> chunks;
     summary_.labels.emplace_back();
-    for (int64_t first = 0; first < count; first += together) {
+    for (int64_t first = 0; first < count; first += chunk) {
       const at::AutoGradMode gradients(true);
       const at::Tensor rows =
-          hidden.slice(0, first, std::min(count, first + together)).detach().requires_grad_(true);
+          hidden.slice(0, first, std::min(count, first + chunk)).detach().requires_grad_(true);
       const at::Tensor logits = model_.logits(rows);
       const at::Tensor labels = draw_labels(logits.detach(), random_);
       const at::Tensor loss =
           at::nll_loss(at::log_softmax(logits, -1), labels, {}, at::Reduction::Sum);
       loss.backward();
       summary_.mean_loss += loss.item<double>();
-      pieces.push_back(rows.grad());
+      chunks.push_back(rows.grad());
       const int64_t* const drawn = labels.data_ptr<int64_t>();
       for (int64_t i = 0; i < labels.numel(); ++i) {
         summary_.labels.back().push_back(static_cast<text::TokenId>(drawn[i]));
       }
     }
-    return at::cat(pieces);
+    return at::cat(chunks);
   }
 
   // Adds the moments of one layer and returns the gradient with respect to the layer's input.

@@ -54,7 +54,7 @@ namespace {
 // Returns the share of the largest rate at one step. At most a tenth of the steps are warm-up, so
 // that a short run still reaches the full rate. After the warm-up the rate falls linearly and
 // reaches zero one step after the last.
-double share_of_rate(const Recipe& recipe, int64_t step, int64_t total_steps) {
+double schedule_factor(const Recipe& recipe, int64_t step, int64_t total_steps) {
   const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
   return step < warmup
              ? static_cast<double>(step + 1) / static_cast<double>(warmup)
@@ -64,11 +64,11 @@ double share_of_rate(const Recipe& recipe, int64_t step, int64_t total_steps) {
 }  // namespace
 
 double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
-  return recipe.learning_rate * share_of_rate(recipe, step, total_steps);
+  return recipe.learning_rate * schedule_factor(recipe, step, total_steps);
 }
 
 double block_learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
-  return recipe.block_learning_rate * share_of_rate(recipe, step, total_steps);
+  return recipe.block_learning_rate * schedule_factor(recipe, step, total_steps);
 }
 
 }  // namespace neuronmm::finetune

@@ -83,7 +83,7 @@ void adam_update(const AdamTensors& tensors, const AdamStep& step) {
   }
   // The loops above write without torch's knowledge, and the list operations of old versions of
   // torch do not count versions. The version is counted here, so that copies of the old value
-  // (NarrowCopy) are made again.
+  // (CachedCast) are made again.
   for (const at::Tensor& value : tensors.values) value.unsafeGetTensorImpl()->bump_version();
 }
 

@@ -57,7 +57,7 @@ NMM_VECTOR_CLONES void softmax_row(V* scores, int64_t low, int64_t high, int64_t
 // Replaces the gradient of a row's weights by the gradient of its scores. A weight of 0 gives a
 // gradient of 0.
 template <typename V, typename D>
-NMM_VECTOR_CLONES void softmax_row_back(const D* weights, int64_t n, D* gradient) {
+NMM_VECTOR_CLONES void softmax_row_backward(const D* weights, int64_t n, D* gradient) {
   V mean = 0;
 #pragma omp simd reduction(+ : mean)
   for (int64_t j = 0; j < n; ++j) mean += widened(weights[j]) * widened(gradient[j]);
@@ -85,13 +85,13 @@ at::Tensor weights_of(const at::Tensor& scores, const QueryBlock& block, int64_t
   return weights;
 }
 
-void scores_back(const at::Tensor& weights, at::Tensor& gradient) {
+void scores_backward(const at::Tensor& weights, at::Tensor& gradient) {
   const int64_t n = weights.size(-1);
   const at::ScalarType type = weights.scalar_type();
   for_types(values_of(type), type, [&]<typename V, typename D>() {
     at::parallel_for(0, weights.numel() / n, kParallelElements / n, [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
-        softmax_row_back<V>(weights.data_ptr<D>() + i * n, n, gradient.data_ptr<D>() + i * n);
+        softmax_row_backward<V>(weights.data_ptr<D>() + i * n, n, gradient.data_ptr<D>() + i * n);
       }
     });
   });
@@ -131,26 +131,26 @@ struct Attention : torch::autograd::Function<Attention> {
     const at::ScalarType products = saved[2].scalar_type();
     const at::Tensor q = saved[0].to(products), k = saved[1].to(products), &v = saved[2];
     const int64_t batch = q.size(0), heads = q.size(1), group = q.size(2), length = q.size(3);
-    const at::Tensor of_mixed =
+    const at::Tensor grad_mixed =
         gradients[0].view({batch, length, heads, group, q.size(4)}).permute({0, 2, 3, 1, 4});
-    at::Tensor of_q = at::empty_like(saved[0]), of_k = at::zeros_like(saved[1]);
-    at::Tensor of_v = at::zeros_like(of_k);
+    at::Tensor grad_q = at::empty_like(saved[0]), grad_k = at::zeros_like(saved[1]);
+    at::Tensor grad_v = at::zeros_like(grad_k);
     size_t index = 3;
     for (const QueryBlock& block : query_blocks(length, context->saved_data["window"].toInt())) {
       const at::Tensor& weights = saved[index++];
-      const at::Tensor gradient = queries_of(of_mixed, block);
-      at::Tensor of_scores =
+      const at::Tensor gradient = queries_of(grad_mixed, block);
+      at::Tensor grad_scores =
           matrix_product(gradient, v.slice(2, block.begin, block.last).transpose(2, 3));
-      scores_back(weights, of_scores);
-      of_v.slice(2, block.begin, block.last)
+      scores_backward(weights, grad_scores);
+      grad_v.slice(2, block.begin, block.last)
           .add_(matrix_product(weights.transpose(2, 3), gradient));
-      of_k.slice(2, block.begin, block.last)
-          .add_(matrix_product(of_scores.transpose(2, 3), queries_of(q, block)));
-      of_q.slice(3, block.first, block.last)
-          .copy_(matrix_product(of_scores, k.slice(2, block.begin, block.last))
+      grad_k.slice(2, block.begin, block.last)
+          .add_(matrix_product(grad_scores.transpose(2, 3), queries_of(q, block)));
+      grad_q.slice(3, block.first, block.last)
+          .copy_(matrix_product(grad_scores, k.slice(2, block.begin, block.last))
                      .view({batch, heads, group, block.rows(), q.size(4)}));
     }
-    return {of_q, of_k, of_v.to(products), {}};
+    return {grad_q, grad_k, grad_v.to(products), {}};
   }
 };
 

@@ -31,22 +31,22 @@ NMM_VECTOR_CLONES Wide<D> largest_of(const D* x, int64_t n) {
 // - max x)).
 template <typename V>
 struct Sums {
-  V own = 0, wanted = 0, difference = 0;
+  V model = 0, teacher = 0, difference = 0;
 };
 
 template <typename D>
-NMM_VECTOR_CLONES Sums<Wide<D>> sums_of(const D* x, Wide<D> largest, const D* wanted,
-                                        Wide<D> largest_wanted, int64_t n) {
-  Wide<D> own = 0, theirs = 0, difference = 0;
-#pragma omp simd reduction(+ : own, theirs, difference)
+NMM_VECTOR_CLONES Sums<Wide<D>> sums_of(const D* x, Wide<D> largest, const D* teacher,
+                                        Wide<D> largest_teacher, int64_t n) {
+  Wide<D> model_sum = 0, teacher_sum = 0, difference = 0;
+#pragma omp simd reduction(+ : model_sum, teacher_sum, difference)
   for (int64_t i = 0; i < n; ++i) {
-    const Wide<D> a = widened(x[i]) - largest, b = widened(wanted[i]) - largest_wanted;
+    const Wide<D> a = widened(x[i]) - largest, b = widened(teacher[i]) - largest_teacher;
     const Wide<D> weight = exp_of(b);
-    own += exp_of(a);
-    theirs += weight;
+    model_sum += exp_of(a);
+    teacher_sum += weight;
     difference += weight * (b - a);
   }
-  return {own, theirs, difference};
+  return {model_sum, teacher_sum, difference};
 }
 
 template <typename D>
@@ -58,11 +58,11 @@ NMM_VECTOR_CLONES Wide<D> sum_of(const D* x, Wide<D> largest, int64_t n) {
 }
 
 template <typename D>
-NMM_VECTOR_CLONES void gradient_of(D* x, Wide<D> largest, Wide<D> share, const D* wanted,
-                                   Wide<D> largest_wanted, Wide<D> wanted_share, int64_t n) {
+NMM_VECTOR_CLONES void gradient_of(D* x, Wide<D> largest, Wide<D> model_share, const D* teacher,
+                                   Wide<D> largest_teacher, Wide<D> teacher_share, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    x[i] = narrowed<D>(share * exp_of(widened(x[i]) - largest) -
-                       wanted_share * exp_of(widened(wanted[i]) - largest_wanted));
+    x[i] = narrowed<D>(model_share * exp_of(widened(x[i]) - largest) -
+                       teacher_share * exp_of(widened(teacher[i]) - largest_teacher));
   }
 }
 
@@ -75,33 +75,33 @@ NMM_VECTOR_CLONES void probabilities_of(D* x, Wide<D> largest, Wide<D> share, in
 // w times the difference of the logits, minus the difference of the logarithms of both sums of
 // exponentials.
 template <typename D>
-double divergence_of_row(D* x, const D* wanted, int64_t n, bool with_gradient) {
+double divergence_of_row(D* x, const D* teacher, int64_t n, bool with_gradient) {
   using V = Wide<D>;
-  const V largest = largest_of(x, n), largest_wanted = largest_of(wanted, n);
+  const V largest = largest_of(x, n), largest_teacher = largest_of(teacher, n);
   Sums<double> all;
   for (int64_t first = 0; first < n; first += kLogitsPiece) {
-    const Sums<V> piece = sums_of(x + first, largest, wanted + first, largest_wanted,
+    const Sums<V> piece = sums_of(x + first, largest, teacher + first, largest_teacher,
                                   std::min(kLogitsPiece, n - first));
-    all.own += static_cast<double>(piece.own);
-    all.wanted += static_cast<double>(piece.wanted);
+    all.model += static_cast<double>(piece.model);
+    all.teacher += static_cast<double>(piece.teacher);
     all.difference += static_cast<double>(piece.difference);
   }
   if (with_gradient) {
-    gradient_of(x, largest, static_cast<V>(1 / all.own), wanted, largest_wanted,
-                static_cast<V>(1 / all.wanted), n);
+    gradient_of(x, largest, static_cast<V>(1 / all.model), teacher, largest_teacher,
+                static_cast<V>(1 / all.teacher), n);
   }
-  return all.difference / all.wanted - std::log(all.wanted) + std::log(all.own);
+  return all.difference / all.teacher - std::log(all.teacher) + std::log(all.model);
 }
 
 template <typename D>
-double surprise_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
+double cross_entropy_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
   using V = Wide<D>;
-  const V largest = largest_of(x, n), own = widened(x[target]);
+  const V largest = largest_of(x, n), target_logit = widened(x[target]);
   double sum = 0;
   for (int64_t first = 0; first < n; first += kLogitsPiece) {
     sum += static_cast<double>(sum_of(x + first, largest, std::min(kLogitsPiece, n - first)));
   }
-  const double loss = std::log(sum) - static_cast<double>(own - largest);
+  const double loss = std::log(sum) - static_cast<double>(target_logit - largest);
   if (with_gradient) {
     probabilities_of(x, largest, static_cast<V>(1 / sum), n);
     x[target] = narrowed<D>(static_cast<V>(std::expm1(-loss)));
@@ -113,10 +113,11 @@ double surprise_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
 
 // The rows' losses are added in their order, so that the sum does not depend on the number of
 // threads.
-double loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
-                      bool with_gradient) {
-  if (!logits.is_cpu()) return plain_loss_of_logits(logits, wanted, targets, with_gradient);
-  NMM_CHECK(logits.is_contiguous() && (!wanted.defined() || wanted.is_contiguous()));
+double loss_of_logits(at::Tensor& logits, const at::Tensor& teacher_logits,
+                      const at::Tensor& targets, bool with_gradient) {
+  if (!logits.is_cpu()) return plain_loss_of_logits(logits, teacher_logits, targets, with_gradient);
+  NMM_CHECK(logits.is_contiguous() &&
+            (!teacher_logits.defined() || teacher_logits.is_contiguous()));
   const int64_t rows = logits.size(0), n = logits.size(1);
   std::vector<double> losses(static_cast<size_t>(rows));
   for_types(values_of(logits.scalar_type()), logits.scalar_type(), [&]<typename V, typename D>() {
@@ -124,9 +125,9 @@ double loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Te
       for (int64_t i = first; i < last; ++i) {
         D* const row = logits.data_ptr<D>() + i * n;
         losses[static_cast<size_t>(i)] =
-            wanted.defined()
-                ? divergence_of_row(row, wanted.data_ptr<D>() + i * n, n, with_gradient)
-                : surprise_of_row(row, targets.data_ptr<int64_t>()[i], n, with_gradient);
+            teacher_logits.defined()
+                ? divergence_of_row(row, teacher_logits.data_ptr<D>() + i * n, n, with_gradient)
+                : cross_entropy_of_row(row, targets.data_ptr<int64_t>()[i], n, with_gradient);
       }
     });
   });

@@ -5,7 +5,7 @@ namespace {
 
 // Visits the matrices of one linear layer. `narrower` says that a dense matrix is a factor, because
 // its MLP has fewer neurons or pivots in front of it. `part` is the role of such a matrix.
-void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
+void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool all_matrices,
                   const VisitFactor& body) {
   if (linear.low_rank()) {
     body(linear.u, Part::kU);
@@ -18,7 +18,7 @@ void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
     body(linear.out.map, Part::kV);
   } else if (narrower) {
     body(linear.w, part);
-  } else if (whole) {
+  } else if (all_matrices) {
     body(linear.w, Part::kAll);
   }
 }
@@ -28,7 +28,7 @@ void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
 // With pivots that gate and up share, gate and up are the second factors. With fewer neurons all
 // three matrices are dense: gate and up are the first factors, and down is the second.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body) {
-  if (layer.whole) {
+  if (layer.all_matrices) {
     for (TorchLinear* const linear : {&layer.q, &layer.k, &layer.v, &layer.o}) {
       body(linear->w, Part::kAll);
     }
@@ -36,10 +36,10 @@ void for_each_factor(TorchLayer& layer, const VisitFactor& body) {
   const bool shared = !layer.mlp_in.empty();
   if (shared) body(layer.mlp_in.map, Part::kU);
   for (TorchLinear* const linear : {&layer.gate, &layer.up}) {
-    visit_matrix(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU, layer.whole,
-                 body);
+    visit_matrix(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU,
+                 layer.all_matrices, body);
   }
-  visit_matrix(layer.down, layer.fewer_neurons, Part::kV, layer.whole, body);
+  visit_matrix(layer.down, layer.fewer_neurons, Part::kV, layer.all_matrices, body);
 }
 
 void for_each_factor(TorchTransformer& model, const VisitFactor& body) {

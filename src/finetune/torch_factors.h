@@ -13,8 +13,8 @@ namespace neuronmm::finetune {
 // factor that is applied second, Part::kAll for any other matrix.
 using VisitFactor = std::function<void(TorchMatrix&, Part)>;
 
-// Visits the matrices of one layer in the order of its products. In a layer that is not `whole` it
-// skips attention and the matrices that compression left dense.
+// Visits the matrices of one layer in the order of its products. In a layer without `all_matrices`
+// it skips attention and the matrices that compression left dense.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body);
 // Visits the matrices of all layers.
 void for_each_factor(TorchTransformer& model, const VisitFactor& body);

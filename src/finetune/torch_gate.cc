@@ -22,13 +22,13 @@ NMM_VECTOR_CLONES void gate_loop(const D* gate, const D* up, int64_t n, D* y) {
 }
 
 template <typename D>
-NMM_VECTOR_CLONES void gate_loop_back(const D* gate, const D* up, const D* of_y, int64_t n,
-                                      D* of_gate, D* of_up) {
+NMM_VECTOR_CLONES void gate_loop_backward(const D* gate, const D* up, const D* grad_y, int64_t n,
+                                          D* grad_gate, D* grad_up) {
   for (int64_t i = 0; i < n; ++i) {
-    const Wide<D> g = widened(gate[i]), gradient = widened(of_y[i]);
+    const Wide<D> g = widened(gate[i]), gradient = widened(grad_y[i]);
     const Wide<D> sigmoid = 1 / (1 + exp_of(-g));
-    of_up[i] = narrowed<D>(gradient * g * sigmoid);
-    of_gate[i] = narrowed<D>(gradient * widened(up[i]) * sigmoid * (1 + g * (1 - sigmoid)));
+    grad_up[i] = narrowed<D>(gradient * g * sigmoid);
+    grad_gate[i] = narrowed<D>(gradient * widened(up[i]) * sigmoid * (1 + g * (1 - sigmoid)));
   }
 }
 
@@ -48,16 +48,16 @@ struct SiluTimes : torch::autograd::Function<SiluTimes> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &gate = saved[0], &up = saved[1], of_y = gradients[0].contiguous();
-    at::Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(up);
-    for_types(values_of(of_y.scalar_type()), of_y.scalar_type(), [&]<typename V, typename D>() {
-      at::parallel_for(0, of_y.numel(), kParallelElements, [&](int64_t first, int64_t last) {
-        gate_loop_back(gate.data_ptr<D>() + first, up.data_ptr<D>() + first,
-                       of_y.data_ptr<D>() + first, last - first, of_gate.data_ptr<D>() + first,
-                       of_up.data_ptr<D>() + first);
+    const at::Tensor &gate = saved[0], &up = saved[1], grad_y = gradients[0].contiguous();
+    at::Tensor grad_gate = at::empty_like(gate), grad_up = at::empty_like(up);
+    for_types(values_of(grad_y.scalar_type()), grad_y.scalar_type(), [&]<typename V, typename D>() {
+      at::parallel_for(0, grad_y.numel(), kParallelElements, [&](int64_t first, int64_t last) {
+        gate_loop_backward(gate.data_ptr<D>() + first, up.data_ptr<D>() + first,
+                           grad_y.data_ptr<D>() + first, last - first,
+                           grad_gate.data_ptr<D>() + first, grad_up.data_ptr<D>() + first);
       });
     });
-    return {of_gate, of_up};
+    return {grad_gate, grad_up};
   }
 };
 

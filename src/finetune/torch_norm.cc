@@ -21,44 +21,44 @@ template <typename V>
   return 1 / std::sqrt(squares / static_cast<V>(n) + eps);
 }
 
-// Computes one row. With a `change`, x is replaced by the sum.
+// Computes one row. With an `update`, x is replaced by the sum.
 template <typename V, typename D>
-NMM_VECTOR_CLONES void norm_row(V* x, const D* change, const V* gain, V eps, int64_t n, D* y) {
-  if (change != nullptr) {
-    for (int64_t i = 0; i < n; ++i) x[i] += static_cast<V>(widened(change[i]));
+NMM_VECTOR_CLONES void norm_row(V* x, const D* update, const V* gain, V eps, int64_t n, D* y) {
+  if (update != nullptr) {
+    for (int64_t i = 0; i < n; ++i) x[i] += static_cast<V>(widened(update[i]));
   }
   const V r = inverse_root(x, n, eps);
   for (int64_t i = 0; i < n; ++i) y[i] = narrowed<D>(x[i] * r * gain[i]);
 }
 
 // Adds the gradient of x to `gradient`, which already holds the gradient from other uses of x. If
-// there is a `change`, the total is written there, too.
+// there is an `update`, the total is written there, too.
 template <typename V, typename D>
-NMM_VECTOR_CLONES void norm_row_back(const V* x, const D* of_y, const V* gain, V eps, int64_t n,
-                                     V* gradient, D* change) {
+NMM_VECTOR_CLONES void norm_row_backward(const V* x, const D* grad_y, const V* gain, V eps,
+                                         int64_t n, V* gradient, D* update) {
   const V r = inverse_root(x, n, eps);
   V product = 0;
 #pragma omp simd reduction(+ : product)
-  for (int64_t i = 0; i < n; ++i) product += static_cast<V>(widened(of_y[i])) * gain[i] * x[i];
+  for (int64_t i = 0; i < n; ++i) product += static_cast<V>(widened(grad_y[i])) * gain[i] * x[i];
   const V along = r * r * r * product / static_cast<V>(n);
   for (int64_t i = 0; i < n; ++i) {
-    gradient[i] += static_cast<V>(widened(of_y[i])) * gain[i] * r - x[i] * along;
+    gradient[i] += static_cast<V>(widened(grad_y[i])) * gain[i] * r - x[i] * along;
   }
-  if (change == nullptr) return;
-  for (int64_t i = 0; i < n; ++i) change[i] = narrowed<D>(gradient[i]);
+  if (update == nullptr) return;
+  for (int64_t i = 0; i < n; ++i) update[i] = narrowed<D>(gradient[i]);
 }
 
-// Computes all rows. If there is a `change`, `x` is replaced by the sum.
-at::Tensor norm_rows(at::Tensor& x, const at::Tensor& change, const at::Tensor& gain, double eps,
+// Computes all rows. If there is an `update`, `x` is replaced by the sum.
+at::Tensor norm_rows(at::Tensor& x, const at::Tensor& update, const at::Tensor& gain, double eps,
                      at::ScalarType type) {
   at::Tensor y = at::empty(x.sizes(), x.options().dtype(type));
   const int64_t n = x.size(-1);
   for_types(x.scalar_type(), type, [&]<typename V, typename D>() {
     V* const values = x.data_ptr<V>();
-    const D* const changes = change.defined() ? change.data_ptr<D>() : nullptr;
+    const D* const updates = update.defined() ? update.data_ptr<D>() : nullptr;
     at::parallel_for(0, x.numel() / n, kParallelElements / n, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        norm_row(values + i * n, changes == nullptr ? nullptr : changes + i * n, gain.data_ptr<V>(),
+        norm_row(values + i * n, updates == nullptr ? nullptr : updates + i * n, gain.data_ptr<V>(),
                  static_cast<V>(eps), n, y.data_ptr<D>() + i * n);
       }
     });
@@ -66,16 +66,16 @@ at::Tensor norm_rows(at::Tensor& x, const at::Tensor& change, const at::Tensor& 
   return y;
 }
 
-void norm_rows_back(const at::Tensor& x, const at::Tensor& of_y, const at::Tensor& gain, double eps,
-                    at::Tensor& gradient, at::Tensor* change) {
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& grad_y, const at::Tensor& gain,
+                        double eps, at::Tensor& gradient, at::Tensor* update) {
   const int64_t n = x.size(-1);
-  for_types(x.scalar_type(), of_y.scalar_type(), [&]<typename V, typename D>() {
-    D* const changes = change == nullptr ? nullptr : change->data_ptr<D>();
+  for_types(x.scalar_type(), grad_y.scalar_type(), [&]<typename V, typename D>() {
+    D* const updates = update == nullptr ? nullptr : update->data_ptr<D>();
     at::parallel_for(0, x.numel() / n, kParallelElements / n, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        norm_row_back(x.data_ptr<V>() + i * n, of_y.data_ptr<D>() + i * n, gain.data_ptr<V>(),
-                      static_cast<V>(eps), n, gradient.data_ptr<V>() + i * n,
-                      changes == nullptr ? nullptr : changes + i * n);
+        norm_row_backward(x.data_ptr<V>() + i * n, grad_y.data_ptr<D>() + i * n, gain.data_ptr<V>(),
+                          static_cast<V>(eps), n, gradient.data_ptr<V>() + i * n,
+                          updates == nullptr ? nullptr : updates + i * n);
       }
     });
   });
@@ -92,17 +92,17 @@ struct Norm : torch::autograd::Function<Norm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor gradient = at::zeros_like(saved[0]);
-    norm_rows_back(saved[0], gradients[0].contiguous(), saved[1],
-                   context->saved_data["eps"].toDouble(), gradient, nullptr);
+    norm_rows_backward(saved[0], gradients[0].contiguous(), saved[1],
+                       context->saved_data["eps"].toDouble(), gradient, nullptr);
     return {gradient, {}, {}, {}};
   }
 };
 
 struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const at::Tensor& change, const at::Tensor& gain, double eps) {
+                               const at::Tensor& update, const at::Tensor& gain, double eps) {
     at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
-    const at::Tensor y = norm_rows(sum, change.contiguous(), gain, eps, change.scalar_type());
+    const at::Tensor y = norm_rows(sum, update.contiguous(), gain, eps, update.scalar_type());
     context->save_for_backward({sum, gain});
     context->saved_data["eps"] = eps;
     return {sum, y};
@@ -110,10 +110,10 @@ struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor gradient = gradients[0].clone(at::MemoryFormat::Contiguous);
-    at::Tensor change = at::empty(saved[0].sizes(), gradients[1].options());
-    norm_rows_back(saved[0], gradients[1].contiguous(), saved[1],
-                   context->saved_data["eps"].toDouble(), gradient, &change);
-    return {gradient, change, {}, {}};
+    at::Tensor update = at::empty(saved[0].sizes(), gradients[1].options());
+    norm_rows_backward(saved[0], gradients[1].contiguous(), saved[1],
+                       context->saved_data["eps"].toDouble(), gradient, &update);
+    return {gradient, update, {}, {}};
   }
 };
 
@@ -123,13 +123,13 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps, at:
   return x.is_cpu() ? Norm::apply(x, gain, eps, type) : plain_rms_norm(x, gain, eps).to(type);
 }
 
-SumAndNorm add_and_norm(const at::Tensor& x, const at::Tensor& change, const at::Tensor& gain,
+SumAndNorm add_and_norm(const at::Tensor& x, const at::Tensor& update, const at::Tensor& gain,
                         double eps) {
   if (!x.is_cpu()) {
-    const at::Tensor sum = x + change;
-    return {sum, plain_rms_norm(sum, gain, eps).to(change.scalar_type())};
+    const at::Tensor sum = x + update;
+    return {sum, plain_rms_norm(sum, gain, eps).to(update.scalar_type())};
   }
-  const variable_list both = AddAndNorm::apply(x, change, gain, eps);
+  const variable_list both = AddAndNorm::apply(x, update, gain, eps);
   return {both[0], both[1]};
 }
 

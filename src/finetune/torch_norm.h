@@ -14,8 +14,8 @@ struct SumAndNorm {
 // Returns x [..., H] / sqrt(mean square of its row + eps) · gain, rounded to `type`. The gain is
 // not trained and gets no gradient.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps, at::ScalarType type);
-// Returns x + change in the dtype of x, and the norm of that sum in the dtype of `change`.
-SumAndNorm add_and_norm(const at::Tensor& x, const at::Tensor& change, const at::Tensor& gain,
+// Returns x + update in the dtype of x, and the norm of that sum in the dtype of `update`.
+SumAndNorm add_and_norm(const at::Tensor& x, const at::Tensor& update, const at::Tensor& gain,
                         double eps);
 
 }  // namespace neuronmm::finetune

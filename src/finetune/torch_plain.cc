@@ -39,18 +39,18 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   return mixed.permute({0, 3, 1, 2, 4}).reshape({q.size(0), length, -1});
 }
 
-double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
-                            bool with_gradient) {
+double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& teacher_logits,
+                            const at::Tensor& targets, bool with_gradient) {
   const at::ScalarType values = values_of(logits.scalar_type());
   const at::Tensor log_p = at::log_softmax(logits, -1, values);
-  at::Tensor p_wanted = at::zeros_like(log_p).scatter_(1, targets.unsqueeze(1), 1.0);
+  at::Tensor p_target = at::zeros_like(log_p).scatter_(1, targets.unsqueeze(1), 1.0);
   double loss = -log_p.gather(1, targets.unsqueeze(1)).sum().item<double>();
-  if (wanted.defined()) {
-    const at::Tensor log_wanted = at::log_softmax(wanted, -1, values);
-    p_wanted = at::exp(log_wanted);
-    loss = ((log_wanted - log_p) * p_wanted).sum().item<double>();
+  if (teacher_logits.defined()) {
+    const at::Tensor log_teacher = at::log_softmax(teacher_logits, -1, values);
+    p_target = at::exp(log_teacher);
+    loss = ((log_teacher - log_p) * p_target).sum().item<double>();
   }
-  if (with_gradient) logits.copy_(at::exp(log_p) - p_wanted);
+  if (with_gradient) logits.copy_(at::exp(log_p) - p_target);
   return loss;
 }
 

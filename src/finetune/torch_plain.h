@@ -15,8 +15,8 @@ at::Tensor plain_silu_times(const at::Tensor& gate, const at::Tensor& up);
 at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale);
 at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            int64_t window);
-double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
-                            bool with_gradient);
+double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& teacher_logits,
+                            const at::Tensor& targets, bool with_gradient);
 // Both functions use torch's operations on lists and wait for a single number, because a GPU takes
 // longer to launch work on a small tensor than to compute it.
 void plain_adam_update(const AdamTensors& tensors, const AdamStep& step);

@@ -7,11 +7,11 @@
 namespace neuronmm::finetune {
 
 // A copy of a tensor in another dtype, which is made again when the tensor has changed.
-class NarrowCopy {
+class CachedCast {
  public:
   // Returns `weight` in dtype `type`: the weight itself if it has that dtype, else the copy. Every
   // call on one object must pass the same weight.
-  const at::Tensor& of(const at::Tensor& weight, at::ScalarType type);
+  const at::Tensor& get(const at::Tensor& weight, at::ScalarType type);
 
  private:
   at::Tensor copy_;
@@ -23,8 +23,8 @@ class NarrowCopy {
 // AVX-512.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 
-// Returns x · weightᵀ in the dtype of x [..., in] and `narrow` [out, in]. `narrow` is a copy of
-// `weight`, and the gradient goes to `weight`.
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& narrow);
+// Returns x · weightᵀ in the dtype of x [..., in]. `cast_weight` [out, in] is a copy of `weight` in
+// that dtype. The gradient goes to `weight`.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cast_weight);
 
 }  // namespace neuronmm::finetune

@@ -63,20 +63,20 @@ struct Rotate : torch::autograd::Function<Rotate> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &cosine = saved[0], &sine = saved[1], of_y = gradients[0].contiguous();
+    const at::Tensor &cosine = saved[0], &sine = saved[1], grad_y = gradients[0].contiguous();
     const double scale = context->saved_data["scale"].toDouble();
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    const int64_t n = of_y.size(3);
-    at::Tensor of_x =
-        at::empty({of_y.size(0), of_y.size(2), of_y.size(1), n}, of_y.options().dtype(type));
-    for_types(of_y.scalar_type(), type, [&]<typename V, typename D>() {
-      for_each_row(of_x, [&](int64_t to, int64_t from, int64_t t) {
-        turn(of_y.data_ptr<V>() + from * n, cosine.data_ptr<V>() + t * n / 2,
+    const int64_t n = grad_y.size(3);
+    at::Tensor grad_x = at::empty({grad_y.size(0), grad_y.size(2), grad_y.size(1), n},
+                                  grad_y.options().dtype(type));
+    for_types(grad_y.scalar_type(), type, [&]<typename V, typename D>() {
+      for_each_row(grad_x, [&](int64_t to, int64_t from, int64_t t) {
+        turn(grad_y.data_ptr<V>() + from * n, cosine.data_ptr<V>() + t * n / 2,
              sine.data_ptr<V>() + t * n / 2, static_cast<V>(scale), V{-1}, n / 2,
-             of_x.data_ptr<D>() + to * n);
+             grad_x.data_ptr<D>() + to * n);
       });
     });
-    return {of_x, {}, {}, {}};
+    return {grad_x, {}, {}, {}};
   }
 };
 

@@ -41,14 +41,14 @@ at::Tensor rounded_weight(const at::Tensor& weight, const KeptGrid& grid) {
 }
 
 at::Tensor rounded_activations(const at::Tensor& x) {
-  at::Tensor change;
+  at::Tensor rounding_error;
   {
     const at::NoGradGuard no_gradients;
     const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor values = x.detach().to(wide);
-    change = round_groups(values) - values;
+    rounding_error = round_groups(values) - values;
   }
-  return (x + change).to(x.scalar_type());
+  return (x + rounding_error).to(x.scalar_type());
 }
 
 }  // namespace neuronmm::finetune

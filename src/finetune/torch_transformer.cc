@@ -55,7 +55,7 @@ class Loader {
   TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
     TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}, {}};
     if (!rounding_ || view.empty()) return matrix;
-    matrix.grid = KeptGrid(view, rounding_->of(matrix.name));
+    matrix.grid = KeptGrid(view, rounding_->format_of(matrix.name));
     matrix.rounded =
         view.quantized() ? matrix.weight.clone() : rounded_weight(matrix.weight, matrix.grid);
     return matrix;
@@ -104,7 +104,7 @@ class Loader {
   const std::optional<io::Quantization>& rounding_;
 };
 
-at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
+at::Tensor add_offset(const at::Tensor& x, const at::Tensor& offset) {
   return offset.defined() ? x + offset : x;
 }
 
@@ -123,13 +123,15 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 // The adapter's product is small and computed separately from that of the weight, which is not
 // trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
-  const at::ScalarType dots = x.scalar_type();
-  if (rounded.defined()) return matrix_product(rounded_activations(x), rounded.to(dots).t());
-  const at::Tensor& copy = narrow.of(weight, dots);
+  const at::ScalarType product_type = x.scalar_type();
+  if (rounded.defined())
+    return matrix_product(rounded_activations(x), rounded.to(product_type).t());
+  const at::Tensor& copy = cast.get(weight, product_type);
   const at::Tensor y =
       weight.requires_grad() ? product(x, weight, copy) : matrix_product(x, copy.t());
   if (!a.defined()) return y;
-  return y + matrix_product(matrix_product(x, a.to(dots).t()), b.to(dots).t()) * scale;
+  return y +
+         matrix_product(matrix_product(x, a.to(product_type).t()), b.to(product_type).t()) * scale;
 }
 
 at::Tensor TorchPivots::narrow(const at::Tensor& x) const {
@@ -150,14 +152,14 @@ at::Tensor TorchLinear::apply(const at::Tensor& x) const {
 
 Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
                                                 const at::TensorOptions& options,
-                                                at::ScalarType dots,
+                                                at::ScalarType product_type,
                                                 const std::optional<io::Quantization>& rounding,
-                                                bool whole, Layers layers) {
+                                                bool all_matrices, Layers layers) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
   model.options_ = options;
-  model.dots_ = dots;
+  model.product_type_ = product_type;
   const io::ModelConfig& config = model.config_;
   const io::Checkpoint& checkpoint = model.checkpoint_;
   if (!rounding) NMM_TRY(refuse_quantized(checkpoint));
@@ -172,12 +174,12 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   model.final_norm_ = loader.tensor(norm);
   if (config.tie_word_embeddings) {
     model.embedding_ = loader.matrix(table_name, table).used();
-    model.lm_head_ = model.embedding_.to(dots);
+    model.lm_head_ = model.embedding_.to(product_type);
   } else {
     NMM_ASSIGN(const auto head,
                model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
     model.embedding_ = loader.tensor(table);
-    model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(dots);
+    model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(product_type);
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (layers == Layers::kOneByOne) {
@@ -185,11 +187,12 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
       continue;
     }
     NMM_ASSIGN(auto weights, loader.layer(layer));
-    weights.whole = whole;
+    weights.all_matrices = all_matrices;
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
-      if (whole) break;  // they are never trained without `whole`, so one conversion is enough
+      if (all_matrices)
+        break;  // they are never trained without `all_matrices`, so one conversion is enough
       at::Tensor& used = rounding ? linear->w.rounded : linear->w.weight;
-      used = used.to(dots);
+      used = used.to(product_type);
     }
     model.layers_.push_back(std::move(weights));
   }
@@ -214,11 +217,11 @@ void TorchTransformer::freeze() {
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       for (TorchMatrix* const matrix :
            {&linear->w, &linear->u, &linear->v, &linear->in.map, &linear->out.map}) {
-        if (matrix->weight.defined()) matrix->weight = matrix->weight.to(dots_);
+        if (matrix->weight.defined()) matrix->weight = matrix->weight.to(product_type_);
       }
     }
     at::Tensor& shared = layer.mlp_in.map.weight;
-    if (shared.defined()) shared = shared.to(dots_);
+    if (shared.defined()) shared = shared.to(product_type_);
   }
 }
 
@@ -228,41 +231,42 @@ at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
 
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
   if (first == last) return hidden;
-  TorchHidden between = {std::move(hidden), {}};
-  for (int64_t i = first; i < last; ++i) between = behind_layer(between, i, {});
-  return between.sum + between.change;
+  TorchHidden state = {std::move(hidden), {}};
+  for (int64_t i = first; i < last; ++i) state = apply_layer(state, i, {});
+  return state.residual + state.update;
 }
 
 at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
                                        const MlpOffsets& offsets) const {
-  const TorchHidden behind = behind_layer({hidden, {}}, index, offsets);
-  return behind.sum + behind.change;
+  const TorchHidden output = apply_layer({hidden, {}}, index, offsets);
+  return output.residual + output.update;
 }
 
 // Computes the same layer as model/transformer.cc in operations that have a gradient. A test
 // compares the logits of both.
-TorchHidden TorchTransformer::behind_layer(const TorchHidden& hidden, int64_t index,
-                                           const MlpOffsets& offsets) const {
+TorchHidden TorchTransformer::apply_layer(const TorchHidden& hidden, int64_t index,
+                                          const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
   const double eps = config_.rms_norm_eps;
   const SumAndNorm input =
-      hidden.change.defined()
-          ? add_and_norm(hidden.sum, hidden.change, layer.input_norm, eps)
-          : SumAndNorm{hidden.sum, rms_norm(hidden.sum, layer.input_norm, eps, dots_)};
+      hidden.update.defined()
+          ? add_and_norm(hidden.residual, hidden.update, layer.input_norm, eps)
+          : SumAndNorm{hidden.residual,
+                       rms_norm(hidden.residual, layer.input_norm, eps, product_type_)};
   const at::Tensor attended = attend(layer, input.norm);
   const SumAndNorm middle =
-      add_and_norm(input.sum, attended.to(dots_), layer.post_attention_norm, eps);
+      add_and_norm(input.sum, attended.to(product_type_), layer.post_attention_norm, eps);
   const at::Tensor x = layer.mlp_in.narrow(middle.norm);
-  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
-  const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
-  const at::Tensor gated = silu_times(gate.to(dots_), up.to(dots_));
-  return {middle.sum, shifted(layer.down.apply(gated), offsets.down).to(dots_)};
+  const at::Tensor gate = add_offset(layer.gate.apply(x), offsets.gate);
+  const at::Tensor up = add_offset(layer.up.apply(x), offsets.up);
+  const at::Tensor gated = silu_times(gate.to(product_type_), up.to(product_type_));
+  return {middle.sum, add_offset(layer.down.apply(gated), offsets.down).to(product_type_)};
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
   // With rounded weights the kernels round this norm in two terms, which are finer than what sums
   // in fp32 show. It is therefore not rounded here.
-  return rms_norm(rows, final_norm_, config_.rms_norm_eps, dots_);
+  return rms_norm(rows, final_norm_, config_.rms_norm_eps, product_type_);
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
@@ -286,17 +290,18 @@ at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x
   const auto split = [&](const at::Tensor& y, int64_t count) {
     return y.view({batch, length, count, head_dim});
   };
-  at::Tensor q = split(layer.q.apply(x).to(dots_), heads);
-  at::Tensor k = split(layer.k.apply(x).to(dots_), kv_heads);
+  at::Tensor q = split(layer.q.apply(x).to(product_type_), heads);
+  at::Tensor k = split(layer.k.apply(x).to(product_type_), kv_heads);
   if (config_.qk_norm) {
     const auto values = c10::typeMetaToScalarType(options_.dtype());
     q = rms_norm(q.to(values), layer.q_norm, config_.rms_norm_eps, values);
     k = rms_norm(k.to(values), layer.k_norm, config_.rms_norm_eps, values);
   }
-  const Rotation& turn = rotation(length);
-  q = rotate_heads(q, turn, 1.0 / std::sqrt(static_cast<double>(head_dim)));
-  k = rotate_heads(k, turn, 1.0);
-  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2).to(dots_).contiguous();
+  const Rotation& angles = rotation(length);
+  q = rotate_heads(q, angles, 1.0 / std::sqrt(static_cast<double>(head_dim)));
+  k = rotate_heads(k, angles, 1.0);
+  const at::Tensor v =
+      split(layer.v.apply(x), kv_heads).transpose(1, 2).to(product_type_).contiguous();
   return layer.o.apply(causal_attention(
       q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v, config_.sliding_window));
 }

@@ -38,7 +38,7 @@ struct TorchMatrix {
   KeptGrid grid;    // the grid of `rounded`
   at::Tensor a, b;  // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
-  mutable NarrowCopy narrow = {};  // the weight in the dtype of products
+  mutable CachedCast cast = {};  // the weight in the dtype of products
 
   // Returns the weight that products use.
   const at::Tensor& used() const { return rounded.defined() ? rounded : weight; }
@@ -79,7 +79,7 @@ struct TorchLayer {
   // The MLP has fewer neurons than the original, so that gate, up and down count as factors
   // although they are dense.
   bool fewer_neurons = false;
-  bool whole = false;  // all matrices may be trained, not only factors
+  bool all_matrices = false;  // all matrices may be trained, not only factors
 };
 
 // Tensors that are added to the outputs of gate (before silu), up and down of one layer: [B, T, I],
@@ -89,10 +89,13 @@ struct MlpOffsets {
   at::Tensor gate, up, down;
 };
 
-// Hidden states between layers, which are sum + change. The next norm adds both in one pass.
+// Hidden states between layers, which are residual + update. The next norm adds both in one pass.
 struct TorchHidden {
-  // [B, T, H] in the dtypes of values and of products. `change` may be undefined.
-  at::Tensor sum, change;
+  // The residual stream [B, T, H] in the dtype of values.
+  at::Tensor residual;
+  // The output of the last MLP [B, T, H] in the dtype of products, which is not added yet. May be
+  // undefined.
+  at::Tensor update;
 };
 
 // The model itself: embedding, decoder layers, final norm and LM head.
@@ -101,17 +104,18 @@ class TorchTransformer {
   enum class Layers { kLoaded, kOneByOne };
 
   // Loads the weights in the dtype and on the device of `options`. No weight requires a gradient.
-  // Products are computed in `dots`.
+  // Products are computed in `product_type`.
   //
   // With a `rounding`, all linear layers are rounded as in a folder with that rounding, and their
   // inputs as the kernels round them. Weights that have few bits already stay as they are. A
-  // checkpoint with rounded weights is refused without a `rounding`. `whole` sets TorchLayer::whole
-  // of all layers. With kOneByOne a layer is in memory only between read_layer and drop_layer, and
-  // there is no rounding.
+  // checkpoint with rounded weights is refused without a `rounding`. `all_matrices` sets
+  // TorchLayer::all_matrices of all layers. With kOneByOne a layer is in memory only between
+  // read_layer and drop_layer, and there is no rounding.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
-                                       const at::TensorOptions& options, at::ScalarType dots,
+                                       const at::TensorOptions& options,
+                                       at::ScalarType product_type,
                                        const std::optional<io::Quantization>& rounding = {},
-                                       bool whole = false, Layers layers = Layers::kLoaded);
+                                       bool all_matrices = false, Layers layers = Layers::kLoaded);
   Status read_layer(int64_t index);
   void drop_layer(int64_t index) { layers_[static_cast<size_t>(index)] = {}; }
 
@@ -137,13 +141,13 @@ class TorchTransformer {
   TorchTransformer() = default;
   const Rotation& rotation(int64_t length) const;
   at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
-  TorchHidden behind_layer(const TorchHidden& hidden, int64_t index,
-                           const MlpOffsets& offsets) const;
+  TorchHidden apply_layer(const TorchHidden& hidden, int64_t index,
+                          const MlpOffsets& offsets) const;
 
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   at::TensorOptions options_;
-  at::ScalarType dots_ = at::kFloat;
+  at::ScalarType product_type_ = at::kFloat;
   at::Tensor embedding_, final_norm_, lm_head_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding

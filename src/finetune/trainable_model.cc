@@ -38,13 +38,13 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   NMM_ASSIGN(const at::Device device, find_device(options.device));
   const at::TensorOptions weights =
       at::TensorOptions(options.compute == DType::kF64 ? at::kDouble : at::kFloat).device(device);
-  const auto dots =
+  const auto product_type =
       options.compute == DType::kBF16 ? at::kBFloat16 : c10::typeMetaToScalarType(weights.dtype());
-  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.rounding,
-                                                options.all_matrices));
+  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, product_type,
+                                                options.rounding, options.all_matrices));
   std::optional<TorchTransformer> teacher;
   if (!options.teacher.empty()) {
-    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, dots));
+    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, product_type));
     if (teacher->config().vocab_size != model.config().vocab_size) {
       return fail("{}: expected a teacher with the model's vocabulary of {} tokens, found {}",
                   options.teacher.string(), model.config().vocab_size,
@@ -140,7 +140,7 @@ double TrainableModel::loss_sum(Batch batch) const {
   const TorchTransformer& model = state_->model;
   const at::Tensor hidden =
       model.run_layers(model.embed(padded.ids), 0, model.config().num_hidden_layers);
-  return state_->head(State::predicting_rows(hidden, padded), padded, 1.0, nullptr);
+  return state_->head_loss(State::predicting_rows(hidden, padded), padded, 1.0, nullptr);
 }
 
 double TrainableModel::accumulate(Batch batch, double scale) {
@@ -151,7 +151,7 @@ double TrainableModel::accumulate(Batch batch, double scale) {
 void TrainableModel::clear_gradients() {
   state_->gradient_norm.reset();
   for (Parameter& parameter : state_->parameters) {
-    at::Tensor(state_->leaf(parameter)).mutable_grad() = at::Tensor();
+    at::Tensor(state_->gradient_holder(parameter)).mutable_grad() = at::Tensor();
   }
 }
 
@@ -217,7 +217,7 @@ ops::QuantizedWeight TrainableModel::stored(const std::string& factor) const {
 std::vector<float> TrainableModel::read_gradient(const std::string& name) const {
   const auto parameter = std::ranges::find(state_->parameters, name, &Parameter::name);
   NMM_CHECK(parameter != state_->parameters.end());
-  return to_vector(state_->leaf(*parameter).grad());
+  return to_vector(state_->gradient_holder(*parameter).grad());
 }
 
 void TrainableModel::write(const std::string& name, const float* values) {

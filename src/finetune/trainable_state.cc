@@ -58,7 +58,7 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
 
 // Rounding has no gradient. The gradient of the rounded value is used as the gradient of the value
 // (the straight-through estimator).
-const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
+const at::Tensor& TrainableModel::State::gradient_holder(const Parameter& parameter) const {
   const auto found = rounded.find(parameter.name);
   return found == rounded.end() ? parameter.value : found->second.value;
 }
@@ -66,7 +66,7 @@ const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const 
 AdamTensors TrainableModel::State::with_gradients() const {
   AdamTensors tensors;
   for (const Parameter& parameter : parameters) {
-    const at::Tensor& gradient = leaf(parameter).grad();
+    const at::Tensor& gradient = gradient_holder(parameter).grad();
     if (!gradient.defined()) continue;
     tensors.values.push_back(parameter.value);
     tensors.m.push_back(parameter.m);
@@ -86,8 +86,8 @@ void TrainableModel::State::round_parameters() {
 }
 
 void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
-  const auto stand_in = rounded.find(name);
-  (stand_in == rounded.end() ? value : stand_in->second.value).requires_grad_(true);
+  const auto rounded_factor = rounded.find(name);
+  (rounded_factor == rounded.end() ? value : rounded_factor->second.value).requires_grad_(true);
   parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
   const Parameter& parameter = parameters.back();
   by_name[parameter.name] = value.detach();  // shares the memory of `value`
@@ -127,27 +127,28 @@ at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
   return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
 }
 
-double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
-                                   at::Tensor* gradient) const {
+double TrainableModel::State::head_loss(const at::Tensor& rows, const PaddedBatch& batch,
+                                        double scale, at::Tensor* gradient) const {
   const int64_t count = rows.size(0), vocabulary = model.config().vocab_size;
-  const int64_t together = std::max<int64_t>(1, kLogitElements / vocabulary);
+  const int64_t chunk = std::max<int64_t>(1, kLogitElements / vocabulary);
   const at::Tensor teacher_hidden = teacher_rows(batch);
   const at::Tensor leaf = rows.detach().requires_grad_(gradient != nullptr);
   const at::Tensor normed = model.final_norm(leaf);
   const at::NoGradGuard no_gradients;
   double sum = 0.0;
-  std::vector<at::Tensor> pieces;
-  for (int64_t first = 0; first < count; first += together) {
-    const int64_t last = std::min(count, first + together);
+  std::vector<at::Tensor> chunks;
+  for (int64_t first = 0; first < count; first += chunk) {
+    const int64_t last = std::min(count, first + chunk);
     at::Tensor logits = matrix_product(normed.slice(0, first, last), model.lm_head().t());
-    at::Tensor theirs;
-    if (teacher) theirs = teacher->logits(teacher_hidden.slice(0, first, last));
+    at::Tensor teacher_logits;
+    if (teacher) teacher_logits = teacher->logits(teacher_hidden.slice(0, first, last));
     // loss_of_logits replaces the logits by their gradients.
-    sum += loss_of_logits(logits, theirs, batch.targets.slice(0, first, last), gradient != nullptr);
-    if (gradient != nullptr) pieces.push_back(matrix_product(logits, model.lm_head()));
+    sum += loss_of_logits(logits, teacher_logits, batch.targets.slice(0, first, last),
+                          gradient != nullptr);
+    if (gradient != nullptr) chunks.push_back(matrix_product(logits, model.lm_head()));
   }
   if (gradient != nullptr) {
-    normed.backward(at::cat(pieces));
+    normed.backward(at::cat(chunks));
     *gradient = leaf.grad() * scale;
   }
   return sum;
@@ -178,7 +179,7 @@ double TrainableModel::State::backward(const PaddedBatch& batch, double scale) c
     at::Tensor output = run(input, s);
     if (s == segments - 1) {
       output = predicting_rows(output, batch);
-      sum = head(output, batch, scale, &gradient);
+      sum = head_loss(output, batch, scale, &gradient);
     }
     if (!output.requires_grad()) break;  // nothing is trained in these layers or below
     output.backward(gradient);

@@ -58,7 +58,7 @@ struct TrainableModel::State {
   mutable std::optional<double> gradient_norm = {};  // reset when gradients change
 
   // Returns the tensor that holds a parameter's gradient: the parameter itself or its rounding.
-  const at::Tensor& leaf(const Parameter& parameter) const;
+  const at::Tensor& gradient_holder(const Parameter& parameter) const;
   // Returns the parameters that the last backward pass reached, and their gradients.
   AdamTensors with_gradients() const;
   // Rounds all parameters again after they have changed.
@@ -75,8 +75,8 @@ struct TrainableModel::State {
   static at::Tensor predicting_rows(const at::Tensor& hidden, const PaddedBatch& batch);
   // Returns the loss of hidden states [N, H], computed for some rows at a time and without a graph
   // beyond the final norm. A `gradient` that is not null receives the gradient of scale · loss.
-  double head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
-              at::Tensor* gradient) const;
+  double head_loss(const at::Tensor& rows, const PaddedBatch& batch, double scale,
+                   at::Tensor* gradient) const;
   // Returns the loss and adds the gradient of scale · loss to the gradients.
   double backward(const PaddedBatch& batch, double scale) const;
 

@@ -117,13 +117,14 @@ Status Training::run_step() {
   EpochLoss loss = {.phase = position_.phase};
   for (const Example* const example : batch) loss.tokens += example->scored_tokens();
   model_.clear_gradients();
-  const auto together = static_cast<size_t>(recipe_.micro_batch);
-  for (size_t first = 0; first < batch.size(); first += together) {
+  const auto micro_batch = static_cast<size_t>(recipe_.micro_batch);
+  for (size_t first = 0; first < batch.size(); first += micro_batch) {
     if (interrupted()) return stop();
-    const Batch micro = Batch(batch).subspan(first, std::min(together, batch.size() - first));
-    loss.sum += model_.accumulate(micro, 1.0 / static_cast<double>(loss.tokens));
+    const Batch sequences =
+        Batch(batch).subspan(first, std::min(micro_batch, batch.size() - first));
+    loss.sum += model_.accumulate(sequences, 1.0 / static_cast<double>(loss.tokens));
     if (!std::isfinite(loss.sum)) return diverged("loss");
-    show(first, micro);
+    show(first, sequences);
   }
   // The gradient is checked before the update, because a gradient that is not finite would destroy
   // the weights.
@@ -145,13 +146,14 @@ void Training::record(const EpochLoss& loss) {
   last_loss_ = loss.mean();
 }
 
-void Training::show(size_t first, Batch micro) {
-  for (const Example* const example : micro) tokens_ += example->length();
+void Training::show(size_t first, Batch sequences) {
+  for (const Example* const example : sequences) tokens_ += example->length();
   const std::chrono::duration<double> elapsed = Clock::now() - started_;
   std::string note = fmt::format("epoch {}, {:.0f} tokens/s", epoch() + 1,
                                  static_cast<double>(tokens_) / elapsed.count());
   if (last_loss_) note += fmt::format(", loss {:.4f}", *last_loss_);
-  progress_.update(sequences_in(position_.step) + static_cast<int64_t>(first + micro.size()), note);
+  progress_.update(sequences_in(position_.step) + static_cast<int64_t>(first + sequences.size()),
+                   note);
 }
 
 // Measures the validation loss before the first step, at the interval of the recipe, and after the
@@ -164,15 +166,15 @@ Status Training::validate() {
   if (!due || done) return {};
   EpochLoss loss;
   const std::vector<Example>& examples = validation_.examples;
-  const auto together = static_cast<size_t>(recipe_.micro_batch);
-  for (size_t first = 0; first < examples.size(); first += together) {
+  const auto micro_batch = static_cast<size_t>(recipe_.micro_batch);
+  for (size_t first = 0; first < examples.size(); first += micro_batch) {
     if (interrupted()) return stop();
-    std::vector<const Example*> micro;
-    for (size_t i = first; i < std::min(first + together, examples.size()); ++i) {
-      micro.push_back(&examples[i]);
+    std::vector<const Example*> sequences;
+    for (size_t i = first; i < std::min(first + micro_batch, examples.size()); ++i) {
+      sequences.push_back(&examples[i]);
       loss.tokens += examples[i].scored_tokens();
     }
-    loss.sum += model_.loss_sum(micro);
+    loss.sum += model_.loss_sum(sequences);
   }
   if (!std::isfinite(loss.sum)) return diverged("validation loss");
   const std::optional<Validation> best = best_of(all, position_.phase);

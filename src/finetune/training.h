@@ -44,7 +44,7 @@ class Training {
   std::vector<const Example*> batch_of(int64_t step) const;
   Status run_step();
   void record(const EpochLoss& loss);
-  void show(size_t first, Batch micro);
+  void show(size_t first, Batch sequences);
 
   bool validates() const { return !validation_.examples.empty(); }
   Status validate();

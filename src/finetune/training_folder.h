@@ -26,8 +26,9 @@ class TrainingFolder {
  public:
   // The treatment of an earlier run in the folder.
   enum class IfStarted { kResumeSame, kResume, kRestart };
-  // Opens or creates the folder. `folder` is FolderWriter::work(). `settings` is a JSON object that
-  // differs whenever the results would. Without an earlier run every mode starts a new one.
+  // Opens or creates the folder. `folder` is FolderWriter::resume_folder(). `settings` is a JSON
+  // object that differs whenever the results would. Without an earlier run every mode starts a new
+  // one.
   // - kResumeSame continues a run with the same settings. Any other run that has finished a step is
   //   an error.
   // - kResume does the same, but the "learning_rate" may differ. The error says which setting

@@ -12,7 +12,7 @@ namespace neuronmm::fit {
 namespace {
 
 // Ratios above this bound or below its inverse mean that a measurement or its file is wrong.
-constexpr double kMostRatio = 1e6;
+constexpr double kMaxRatio = 1e6;
 
 Status read_list(const io::JsonFields& fields, const char* key, std::vector<double>& ratios) {
   const nlohmann::json* const list = fields.find(key);
@@ -20,7 +20,7 @@ Status read_list(const io::JsonFields& fields, const char* key, std::vector<doub
   if (!list->is_array()) return fields.wrong(key, "an array of ratios");
   for (const nlohmann::json& value : *list) {
     const double ratio = value.is_number() ? value.get<double>() : 0.0;
-    if (!(ratio > 1.0 / kMostRatio && ratio < kMostRatio)) {
+    if (!(ratio > 1.0 / kMaxRatio && ratio < kMaxRatio)) {
       return fields.wrong(key, "ratios between 1e-6 and 1e6");
     }
     ratios.push_back(ratio);

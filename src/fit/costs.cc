@@ -46,7 +46,7 @@ Result<Costs> Costs::measure(const std::filesystem::path& dense, const Device& d
   }
   costs.sizes_ = {config.hidden_size, config.intermediate_size};
   const auto timing = std::make_shared<const PartTiming>(config, dtype, device, std::move(backend));
-  if (device.simulated) costs.remember_simulated(timing);
+  if (device.simulated) costs.cache_simulated_mlps(timing);
   costs.measure_parts(*timing, progress);
   const auto mlp = costs.mlp({}, kAsIs, kAsIs);
   if (!mlp) return fail("{}: the device cannot run its MLPs", dense.string());
@@ -59,29 +59,30 @@ Result<Costs> Costs::measure(const std::filesystem::path& dense, const Device& d
 void Costs::measure_parts(const PartTiming& timing, Progress& progress) {
   const size_t first = simulated_mlp_ ? kAsIs : 0;
   const int64_t half = std::max<int64_t>(1, sizes_.inner / 2);
-  const auto whole = static_cast<double>(sizes_.parameters({}));
-  const auto less = static_cast<double>(sizes_.parameters({.neurons = half}));
+  const auto full_parameters = static_cast<double>(sizes_.parameters({}));
+  const auto half_parameters = static_cast<double>(sizes_.parameters({.neurons = half}));
   progress.start("timing formats", static_cast<int64_t>(kFormats + 1 - first));
   for (size_t format = first; format <= kAsIs; ++format) {
     attention_[format] = timing.attention(format);
     head_[format] = timing.head(format);
     if (!simulated_mlp_) {
-      const Seconds of_whole = timing.mlp({}, format);
-      const Seconds of_half = timing.mlp({.neurons = half}, format);
-      const Seconds slope = (1.0 / (whole - less)) * positive(of_whole + -1.0 * of_half);
-      mlps_[format] = {of_whole + -whole * slope, slope};
+      const Seconds full_seconds = timing.mlp({}, format);
+      const Seconds half_seconds = timing.mlp({.neurons = half}, format);
+      const Seconds slope = (1.0 / (full_parameters - half_parameters)) *
+                            positive(full_seconds + -1.0 * half_seconds);
+      mlps_[format] = {full_seconds + -full_parameters * slope, slope};
     }
     progress.update(static_cast<int64_t>(format - first + 1));
   }
   progress.finish();
 }
 
-void Costs::remember_simulated(std::shared_ptr<const PartTiming> timing) {
+void Costs::cache_simulated_mlps(std::shared_ptr<const PartTiming> timing) {
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>;
-  auto known = std::make_shared<std::map<Key, std::optional<Seconds>>>();
-  simulated_mlp_ = [timing = std::move(timing), known](const io::MlpShape& shape) {
+  auto cache = std::make_shared<std::map<Key, std::optional<Seconds>>>();
+  simulated_mlp_ = [timing = std::move(timing), cache](const io::MlpShape& shape) {
     const Key key = {shape.gate, shape.up, shape.down, shape.input, shape.neurons};
-    const auto [found, first] = known->try_emplace(key);
+    const auto [found, first] = cache->try_emplace(key);
     if (first) found->second = timing->simulated_mlp(shape);
     return found->second;
   };

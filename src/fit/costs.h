@@ -64,7 +64,7 @@ class Costs {
     Seconds fixed, per_parameter;
   };
   void measure_parts(const PartTiming& timing, Progress& progress);
-  void remember_simulated(std::shared_ptr<const PartTiming> timing);
+  void cache_simulated_mlps(std::shared_ptr<const PartTiming> timing);
 
   Seconds dense_, rest_;
   std::array<Seconds, kFormats + 1> attention_ = {}, head_ = {};

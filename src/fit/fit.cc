@@ -24,16 +24,16 @@ namespace fs = std::filesystem;
 // Measures the losses of the shapes that a search would choose at this share of removed parameters.
 // Assumed; other shares were not tried.
 constexpr double kMeasuredRatio = 0.2;
-// Both models are timed in turns, with at least kFewestRuns runs and about kComparedSeconds for the
+// Both models are timed in turns, with at least kMinRuns runs and about kComparedSeconds for the
 // dense model's prompts.
-constexpr int64_t kFewestRuns = 5, kMostRuns = 25;
+constexpr int64_t kMinRuns = 5, kMaxRuns = 25;
 constexpr double kComparedSeconds = 2.0;
 constexpr size_t kPoints = 16;  // points of a front
 // A loss below this share of the allowed one leaves bytes that could be saved. A model that is
 // faster than asked by the inverse of this share has lost more than it must. Assumed.
-constexpr double kUnused = 0.8;
+constexpr double kUnusedShare = 0.8;
 // The factor by which a measured loss may exceed the budget. Assumed.
-constexpr double kMissed = 1.02;
+constexpr double kLossTolerance = 1.02;
 
 Status make_folder(const fs::path& folder) {
   std::error_code error;
@@ -65,28 +65,28 @@ class Fitting {
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
-    NMM_ASSIGN(const Known known, know(inputs(), costs));
+    NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
     FitResult result;
     {
-      const ModelSearch search(known, correction);
+      const ModelSearch search(search_inputs, correction);
       result.dense = search.dense();
       NMM_ASSIGN(result.choice, choose(search, result.dense));
       add_candidates(search, result);
     }
     if (request_.plan_only) return result;
-    NMM_ASSIGN(result.measured, make(result.choice, request_.force));
-    NMM_TRY(correct(known, result, correction));
-    if (!misses(*result.measured)) return result;
-    Result<Choice> other = choose(ModelSearch(known, correction), result.dense);
+    NMM_ASSIGN(result.measured, write_and_measure(result.choice, request_.force));
+    NMM_TRY(correct(search_inputs, result, correction));
+    if (!needs_correction(*result.measured)) return result;
+    Result<Choice> other = choose(ModelSearch(search_inputs, correction), result.dense);
     if (!other.ok()) {  // the first model is written, and its result says what it missed
       progress_.print(other.error().message);
       return result;
     }
-    if (same(*other, result.choice)) return result;
+    if (same_choice(*other, result.choice)) return result;
     result.choice = *std::move(other);
     result.corrected = true;
-    NMM_ASSIGN(result.measured, make(result.choice, true));
+    NMM_ASSIGN(result.measured, write_and_measure(result.choice, true));
     return result;
   }
 
@@ -100,7 +100,8 @@ class Fitting {
             .others = others_};
   }
 
-  Result<Known> know(const compress::CompressionInputs& inputs, const Costs& costs) const {
+  Result<SearchInputs> measure_search_inputs(const compress::CompressionInputs& inputs,
+                                             const Costs& costs) const {
     const fs::path work = request_.sensitivities / "work";
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
     for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
@@ -109,33 +110,33 @@ class Fitting {
                                                 .what = compress::Gathered::kAllLinears};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
     return_freed_memory();
-    Known known{.checkpoint = checkpoint_,
-                .config = config_,
-                .shapes = {},
-                .rounding = {},
-                .costs = costs,
-                .block = request_.block};
+    SearchInputs search_inputs{.checkpoint = checkpoint_,
+                               .config = config_,
+                               .shapes = {},
+                               .rounding = {},
+                               .costs = costs,
+                               .block = request_.block};
     compress::ShapeRequest shape_request;
     shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
     shape_request.files = files;
-    NMM_ASSIGN(known.shapes, compress::measured_curves(inputs, shape_request, shapes));
+    NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
     return_freed_memory();
     if (!device_.simulated) {
-      NMM_ASSIGN(known.rounding,
+      NMM_ASSIGN(search_inputs.rounding,
                  measure_rounding(inputs, files.statistics, request_.sensitivities));
     }
-    return known;
+    return search_inputs;
   }
 
   Goal goal(const Quantities& dense) const {
     const Budget& budget = request_.budget;
     Goal goal;
-    if (budget.bytes) goal.most[kBytes] = *budget.bytes;
-    if (budget.decode) goal.most[kDecode] = dense[kDecode] / *budget.decode;
-    if (budget.prefill) goal.most[kPrefill] = dense[kPrefill] / *budget.prefill;
+    if (budget.bytes) goal.limits[kBytes] = *budget.bytes;
+    if (budget.decode) goal.limits[kDecode] = dense[kDecode] / *budget.decode;
+    if (budget.prefill) goal.limits[kPrefill] = dense[kPrefill] / *budget.prefill;
     if (budget.divergence) {
-      goal.most[kLoss] = *budget.divergence;
-      goal.least = kBytes;
+      goal.limits[kLoss] = *budget.divergence;
+      goal.minimized = kBytes;
     }
     return goal;
   }
@@ -145,42 +146,42 @@ class Fitting {
     if (auto found = search.best(goal)) {
       // The knapsack does not limit the quantity that it minimizes, so that its limit is checked
       // here.
-      if (found->predicted[goal.least] > goal.most[goal.least]) {
+      if (found->predicted[goal.minimized] > goal.limits[goal.minimized]) {
         return fail(
             "{}: {:.0f} bytes are out of reach beside the other budgets; the nearest possible are "
             "{:.0f}",
-            request_.model.string(), goal.most[kBytes], found->predicted[kBytes]);
+            request_.model.string(), goal.limits[kBytes], found->predicted[kBytes]);
       }
       if (found->rounded || narrows(*found)) return *std::move(found);
       return fail("{}: the model meets the budget as it is", request_.model.string());
     }
     const double bytes = search.smallest(kBytes);
-    if (bytes > goal.most[kBytes]) {
+    if (bytes > goal.limits[kBytes]) {
       return fail("{}: {:.0f} bytes are out of reach; the nearest possible are {:.0f}",
-                  request_.model.string(), goal.most[kBytes], bytes);
+                  request_.model.string(), goal.limits[kBytes], bytes);
     }
     for (const auto& [quantity, name] :
          {std::pair(kDecode, "decoding"), std::pair(kPrefill, "prefill")}) {
       const double least = search.smallest(quantity);
-      if (least <= goal.most[quantity]) continue;
+      if (least <= goal.limits[quantity]) continue;
       return fail("{}: {} {:.2f} times as fast is out of reach; the nearest possible is {:.2f}",
-                  request_.model.string(), name, dense[quantity] / goal.most[quantity],
+                  request_.model.string(), name, dense[quantity] / goal.limits[quantity],
                   dense[quantity] / least);
     }
     return fail("{}: no model meets all of the budget at once, though each part of it can be met",
                 request_.model.string());
   }
 
-  Result<Measured> make(const Choice& choice, bool force) {
-    const Realization how = {.model = request_.model,
-                             .out = request_.out,
-                             .calibration = request_.calibration,
-                             .statistics = request_.sensitivities / "statistics",
-                             .work = request_.sensitivities / "work",
-                             .two_sided = request_.method == "two-sided",
-                             .block = request_.block,
-                             .force = force};
-    NMM_TRY(realize(choice, how, backend_, progress_));
+  Result<Measured> write_and_measure(const Choice& choice, bool force) {
+    const Realization options = {.model = request_.model,
+                                 .out = request_.out,
+                                 .calibration = request_.calibration,
+                                 .statistics = request_.sensitivities / "statistics",
+                                 .work = request_.sensitivities / "work",
+                                 .two_sided = request_.method == "two-sided",
+                                 .block = request_.block,
+                                 .force = force};
+    NMM_TRY(realize(choice, options, backend_, progress_));
     NMM_ASSIGN(const auto divergence, eval::folder_divergence(request_.model, request_.out,
                                                               text_.measured, backend_, progress_));
     Measured measured = {.tokens = divergence.tokens,
@@ -194,19 +195,19 @@ class Fitting {
                          .prefill_quartile = 0.0};
     NMM_ASSIGN(const auto written, io::Checkpoint::open(request_.out));
     measured.bytes = written.size_bytes();
-    NMM_TRY(time_beside(measured));
+    NMM_TRY(time_in_turns(measured));
     return measured;
   }
 
   // Times both models in turns. Small models get more runs.
-  Status time_beside(Measured& measured) {
+  Status time_in_turns(Measured& measured) {
     NMM_ASSIGN(const auto device, device_.make());
     NMM_ASSIGN(const auto dense, model::Transformer::load(request_.model, *device));
     NMM_ASSIGN(const auto made, model::Transformer::load(request_.out, *device));
     const model::Transformer* const models[] = {&dense, &made};
     const auto runs = static_cast<int64_t>(kComparedSeconds / std::max(1e-3, dense_.prefill));
     const auto settings =
-        latency_settings(config_, device_.simulated ? 1 : std::clamp(runs, kFewestRuns, kMostRuns));
+        latency_settings(config_, device_.simulated ? 1 : std::clamp(runs, kMinRuns, kMaxRuns));
     NMM_ASSIGN(const auto latency, eval::measure_latency(models, settings, progress_));
     measured.dense = median_seconds(latency.models[0]);
     measured.model = median_seconds(latency.models[1]);
@@ -218,18 +219,19 @@ class Fitting {
 
   // Returns whether the model misses the budget, or leaves so much of it unused that another choice
   // would be better.
-  bool misses(const Measured& measured) const {
+  bool needs_correction(const Measured& measured) const {
     const Budget& budget = request_.budget;
-    const auto off = [](std::optional<double> asked, double quartile, double median) {
-      return asked && (quartile < *asked || median * kUnused > *asked);
+    const auto speed_needs_correction = [](std::optional<double> required, double quartile,
+                                           double median) {
+      return required && (quartile < *required || median * kUnusedShare > *required);
     };
     const double loss = measured.divergence.value;
-    return (budget.divergence &&
-            (loss > *budget.divergence * kMissed || loss < *budget.divergence * kUnused)) ||
-           off(budget.decode, measured.decode_quartile,
-               measured.dense.decode / measured.model.decode) ||
-           off(budget.prefill, measured.prefill_quartile,
-               measured.dense.prefill / measured.model.prefill);
+    return (budget.divergence && (loss > *budget.divergence * kLossTolerance ||
+                                  loss < *budget.divergence * kUnusedShare)) ||
+           speed_needs_correction(budget.decode, measured.decode_quartile,
+                                  measured.dense.decode / measured.model.decode) ||
+           speed_needs_correction(budget.prefill, measured.prefill_quartile,
+                                  measured.dense.prefill / measured.model.prefill);
   }
 
   // Updates the correction for the next search of this run with the ratio of measured to predicted
@@ -239,13 +241,14 @@ class Fitting {
   // begins with the geometric mean of all. Where both shapes and rounding have caused a loss,
   // either prediction may be wrong, and both are corrected. The loss by rounding activations was
   // measured, and is not corrected.
-  Status correct(const Known& known, const FitResult& result, Correction& correction) const {
+  Status correct(const SearchInputs& search_inputs, const FitResult& result,
+                 Correction& correction) const {
     const Choice& choice = result.choice;
     const Measured& measured = *result.measured;
     const auto ratio = [](double real, double predicted) {
       return real > 0.0 && predicted > 0.0 ? real / predicted : 1.0;
     };
-    const double fixed = choice.rounded ? known.rounding->activations : 0.0;
+    const double fixed = choice.rounded ? search_inputs.rounding->activations : 0.0;
     const double loss = ratio(measured.divergence.value - fixed, choice.predicted[kLoss] - fixed);
     correction.decode *= ratio(measured.model.decode, choice.predicted[kDecode]);
     correction.prefill *= ratio(measured.model.prefill, choice.predicted[kPrefill]);
@@ -265,7 +268,7 @@ class Fitting {
     return correction;
   }
 
-  static bool same(const Choice& a, const Choice& b) {
+  static bool same_choice(const Choice& a, const Choice& b) {
     return a.shapes == b.shapes && a.formats == b.formats && a.head == b.head;
   }
 
@@ -274,14 +277,14 @@ class Fitting {
       constexpr size_t kEight = 0, kSix = 1;
       for (const auto& [name, format, head] :
            {std::tuple("int8", kEight, kEight), std::tuple("6 bits", kSix, kSix),
-            std::tuple("4 bits, groups of 16", kProbe, kSix),
-            std::tuple("4 bits, groups of 32", kProbe + 1, kSix)}) {
-        result.singles.push_back({name, search.uniform(format, head).predicted});
+            std::tuple("4 bits, groups of 16", kMeasuredFormat, kSix),
+            std::tuple("4 bits, groups of 32", kMeasuredFormat + 1, kSix)}) {
+        result.uniform_models.push_back({name, search.uniform(format, head).predicted});
       }
     }
     for (const double kept : {0.9, 0.8, 0.7, 0.5}) {
       if (auto choice = search.narrowed(kept)) {
-        result.singles.push_back({fmt::format("mixed, {} kept", kept), choice->predicted});
+        result.uniform_models.push_back({fmt::format("mixed, {} kept", kept), choice->predicted});
       }
     }
     add_front(search, kBytes, result.front);
@@ -294,7 +297,7 @@ class Fitting {
     for (size_t i = 0; i < kPoints; ++i) {
       const double share = (static_cast<double>(i) + 1.0) / static_cast<double>(kPoints + 1);
       Goal goal;
-      goal.most[quantity] = least * std::pow(most / least, share);
+      goal.limits[quantity] = least * std::pow(most / least, share);
       const auto choice = search.best(goal);
       if (!choice) continue;
       // A larger limit may give the same model again if nothing can be gained by it.

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/option_names.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/calibration/calibration_text.h"
@@ -55,6 +56,29 @@ struct FitRequest {
   bool force = false;  // replaces an existing output folder
 };
 
+// The settings that a caller gives. A setting that was left out has no value.
+struct FitGiven {
+  std::filesystem::path model, out;
+  Budget budget;
+  std::vector<std::string> calibration;  // the names of the texts
+  std::optional<int64_t> calibration_tokens, block;
+  std::filesystem::path sensitivities;  // empty if it was left out
+  bool simulated = false;               // whether the device is a simulated NeuronCore
+  bool can_make_metric = true;          // whether the program that makes the output metric exists
+  bool plan_only = false, force = false;
+};
+struct FitSettings {
+  FitRequest request;              // its texts have names but no contents yet
+  std::vector<std::string> notes;  // sentences that say what is not done as it was asked
+};
+// Returns complete settings, or an error that names what is missing. The defaults are:
+//
+//   calibration_tokens  32768
+//   sensitivities       the folder OUT.fit
+//   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
+//   method              two-sided; whitened if the metric cannot be made
+Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names);
+
 // A model that was predicted but not made.
 struct Candidate {
   std::string name;
@@ -80,7 +104,7 @@ struct FitResult {
   std::optional<Measured> measured;  // empty if only a plan was asked for
   bool corrected = false;            // the search was repeated after a measurement
   // Models with one form or one number of bits throughout.
-  std::vector<Candidate> singles;
+  std::vector<Candidate> uniform_models;
   // Models with the least loss at several sizes.
   std::vector<Candidate> front;
   // Models with the least loss at several prefill times.

@@ -27,15 +27,15 @@ inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 // The quantity to minimize and the limits of the other sums.
 struct Goal {
-  Quantity least = kLoss;
-  Quantities most = {kUnlimited, kUnlimited, kUnlimited, kUnlimited};  // limits of the other sums
+  Quantity minimized = kLoss;
+  Quantities limits = {kUnlimited, kUnlimited, kUnlimited, kUnlimited};  // limits of the other sums
 };
 
 // The chosen options and their sums.
 struct Selection {
   std::vector<size_t> options;  // one index per item
   Quantities sums = {};
-  // No selection within the limits has a smaller sum of goal.least.
+  // No selection within the limits has a smaller sum of goal.minimized.
   double bound = 0.0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kDecoded = 17;
 
 // Returns the sorted values at position quarters / 4.
-Seconds at_share(std::span<const eval::RunLatency> runs, size_t quarters) {
+Seconds quartile(std::span<const eval::RunLatency> runs, size_t quarters) {
   std::vector<double> prefills, decodes;
   for (const eval::RunLatency& run : runs) {
     prefills.push_back(run.context_encoding);
@@ -50,7 +50,7 @@ eval::LatencySettings latency_settings(const io::ModelConfig& config, int64_t ru
   return {.prompt_tokens = std::min(kPromptTokens, most), .new_tokens = kDecoded, .runs = runs};
 }
 
-Seconds median_seconds(std::span<const eval::RunLatency> runs) { return at_share(runs, 2); }
-Seconds lower_quartile_seconds(std::span<const eval::RunLatency> runs) { return at_share(runs, 1); }
+Seconds median_seconds(std::span<const eval::RunLatency> runs) { return quartile(runs, 2); }
+Seconds lower_quartile_seconds(std::span<const eval::RunLatency> runs) { return quartile(runs, 1); }
 
 }  // namespace neuronmm::fit

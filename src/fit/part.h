@@ -1,5 +1,6 @@
 #pragma once
-// What of a decoder layer gets a format of its own, and the formats that there are to choose from.
+// Lists the parts of a decoder layer that get a format of their own, and the formats that `fit`
+// chooses from.
 
 #include <array>
 #include <cstddef>
@@ -10,10 +11,10 @@
 
 namespace neuronmm::fit {
 
-// Matrices whose roundings disturb the same thing go together.
+// The parts of a layer. Matrices whose rounding errors disturb the same values form one part.
 enum Part : size_t { kQueriesAndKeys, kValues, kAttentionOutput, kGateAndUp, kDown, kParts };
 
-// "self_attn.q_proj", ..., as modules of a decoder layer are named.
+// Returns the names of the part's modules in a decoder layer, for example "self_attn.q_proj".
 inline std::vector<std::string> modules_of(Part part) {
   switch (part) {
     case kQueriesAndKeys:
@@ -29,10 +30,10 @@ inline std::vector<std::string> modules_of(Part part) {
   }
 }
 
-// Of a rounded model. What is not rounded has the model's own dtype.
+// The formats of a rounded model. Parts that are not rounded keep the model's own dtype.
 inline constexpr size_t kFormats = 4;
 inline constexpr std::array<LowBitFormat, kFormats> kCandidates = {
     LowBitFormat{8, 128}, LowBitFormat{6, 128}, LowBitFormat{4, 16}, LowBitFormat{4, 32}};
-inline constexpr size_t kProbe = 2;  // what losses are measured with
+inline constexpr size_t kMeasuredFormat = 2;  // the format in which losses are measured
 
 }  // namespace neuronmm::fit

@@ -12,20 +12,20 @@ namespace {
 
 // The number of bytes of all copies of a weight if the system does not say how large the last cache
 // is. It exceeds the cache of most core complexes (AMD's X3D: 96 MB). Assumed.
-constexpr int64_t kBytesInTurns = 128 << 20;
+constexpr int64_t kMinCopyBytes = 128 << 20;
 // A measurement is the lower quartile of at least kRounds rounds, which take at least
-// kLeastSeconds. Assumed.
-constexpr int64_t kRounds = 5, kMostRounds = 1000;
-constexpr double kLeastSeconds = 0.05;
+// kMinSeconds. Assumed.
+constexpr int64_t kRounds = 5, kMaxRounds = 1000;
+constexpr double kMinSeconds = 0.05;
 
 // Returns twice the size of the last cache, so that a copy has left the cache when its turn comes.
 // Measured on an Intel Xeon with a cache of 480 MB: copies of 128 MB were read from the cache. A
 // model whose predicted decoding was 1.7 times as fast was then 2.8 times as fast.
-int64_t bytes_in_turns() {
-  return std::max<int64_t>(kBytesInTurns, 2 * int64_t{sysconf(_SC_LEVEL3_CACHE_SIZE)});
+int64_t copy_bytes() {
+  return std::max<int64_t>(kMinCopyBytes, 2 * int64_t{sysconf(_SC_LEVEL3_CACHE_SIZE)});
 }
 
-int64_t most_values(const io::ModelConfig& config) {
+int64_t max_values(const io::ModelConfig& config) {
   const int64_t heads = 2 * (config.num_attention_heads + config.num_key_value_heads);
   return config.hidden_size *
          std::max({config.vocab_size, 3 * config.intermediate_size, heads * config.head_dim});
@@ -43,7 +43,7 @@ void fill(Matrix& matrix) {
 }
 
 template <typename Time>
-Seconds of_both(int64_t prompt, const Time& time) {
+Seconds decode_and_prefill(int64_t prompt, const Time& time) {
   return {time(1), time(prompt)};
 }
 
@@ -55,10 +55,10 @@ PartTiming::PartTiming(const io::ModelConfig& config, DType dtype, Device device
       device_(std::move(device)),
       backend_(std::move(backend)),
       prompt_(latency_settings(config, 1).prompt_tokens),
-      weights_(most_values(config), dtype) {}
+      weights_(max_values(config), dtype) {}
 
 // Returns the seconds of one call on the clock, when `copies` are called in turns.
-double PartTiming::seconds_of(size_t copies, const std::function<void(size_t)>& apply) const {
+double PartTiming::seconds_per_call(size_t copies, const std::function<void(size_t)>& apply) const {
   const auto round = [&] {
     const double start = backend_->clock_seconds();
     for (size_t i = 0; i < copies; ++i) apply(i);
@@ -69,18 +69,18 @@ double PartTiming::seconds_of(size_t copies, const std::function<void(size_t)>& 
   if (device_.simulated) return first;
   std::vector<double> rounds;
   double sum = 0.0;
-  while (std::ssize(rounds) < kRounds || sum * static_cast<double>(copies) < kLeastSeconds) {
+  while (std::ssize(rounds) < kRounds || sum * static_cast<double>(copies) < kMinSeconds) {
     rounds.push_back(round());
     sum += rounds.back();
-    if (interrupted() || std::ssize(rounds) == kMostRounds) break;
+    if (interrupted() || std::ssize(rounds) == kMaxRounds) break;
   }
   std::ranges::sort(rounds);
   return rounds[rounds.size() / 4];
 }
 
-size_t PartTiming::copies_of(const ops::WeightView& weight) const {
+size_t PartTiming::copy_count(const ops::WeightView& weight) const {
   if (device_.simulated) return 1;
-  const int64_t turns = bytes_in_turns() / std::max<int64_t>(1, weight.stored_bytes());
+  const int64_t turns = copy_bytes() / std::max<int64_t>(1, weight.stored_bytes());
   return static_cast<size_t>(
       std::clamp<int64_t>(turns, 1, std::max<int64_t>(1, config_.num_hidden_layers)));
 }
@@ -98,16 +98,16 @@ Seconds PartTiming::attention(size_t format) const {
     weight.w_t = weights_.weight(rows, columns, f);
     return backend_->make_linear(weight);
   };
-  std::vector<Projections> copies(copies_of(weights_.weight(2 * (queries + keys), hidden, f)));
+  std::vector<Projections> copies(copy_count(weights_.weight(2 * (queries + keys), hidden, f)));
   for (Projections& copy : copies) {
     copy = {linear(queries, hidden), linear(keys, hidden), linear(keys, hidden),
             linear(hidden, queries)};
   }
-  return of_both(prompt_, [&](int64_t rows) {
+  return decode_and_prefill(prompt_, [&](int64_t rows) {
     Matrix x(rows, hidden), q(rows, queries), k(rows, keys), v(rows, keys), y(rows, hidden);
     fill(x);
     fill(q);
-    return seconds_of(copies.size(), [&](size_t i) {
+    return seconds_per_call(copies.size(), [&](size_t i) {
       const Projections& copy = copies[i];
       const ops::Linear* const readers[] = {copy.q.get(), copy.k.get(), copy.v.get()};
       const MutableMatrixView made[] = {q.view(), k.view(), v.view()};
@@ -121,24 +121,24 @@ Seconds PartTiming::head(size_t format) const {
   ops::LinearWeight weight;
   weight.w_t = weights_.weight(config_.vocab_size, config_.hidden_size, format_of(format));
   weight.fine_input = format != kAsIs;
-  std::vector<std::unique_ptr<ops::Linear>> copies(copies_of(weight.w_t));
+  std::vector<std::unique_ptr<ops::Linear>> copies(copy_count(weight.w_t));
   for (auto& copy : copies) copy = backend_->make_linear(weight);
   Matrix x(1, config_.hidden_size), y(1, config_.vocab_size);
   fill(x);
   const double seconds =
-      seconds_of(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
+      seconds_per_call(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
   return {seconds, seconds};
 }
 
 Seconds PartTiming::mlp(const io::MlpShape& shape, size_t format) const {
   const ops::MlpWeight weight = synthetic_mlp(shape, format);
   std::vector<std::unique_ptr<ops::Mlp>> copies(
-      copies_of(weights_.weight(3 * weight.neurons(), config_.hidden_size, format_of(format))));
+      copy_count(weights_.weight(3 * weight.neurons(), config_.hidden_size, format_of(format))));
   for (auto& copy : copies) copy = backend_->make_mlp(weight);
-  return of_both(prompt_, [&](int64_t rows) {
+  return decode_and_prefill(prompt_, [&](int64_t rows) {
     Matrix x(rows, config_.hidden_size), y(rows, config_.hidden_size);
     fill(x);
-    return seconds_of(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
+    return seconds_per_call(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
   });
 }
 
@@ -150,7 +150,7 @@ std::optional<Seconds> PartTiming::simulated_mlp(const io::MlpShape& shape) cons
   if (!backend.ok() || !(*backend)->supports(weight).ok()) return std::nullopt;
   const auto mlp = (*backend)->make_mlp(weight);
   if (!(*backend)->prepare(1).ok() || !(*backend)->prepare(prompt_).ok()) return std::nullopt;
-  return of_both(prompt_, [&](int64_t rows) {
+  return decode_and_prefill(prompt_, [&](int64_t rows) {
     Matrix x(rows, config_.hidden_size), y(rows, config_.hidden_size);
     const double start = (*backend)->clock_seconds();
     mlp->apply(x.view(), y.view());

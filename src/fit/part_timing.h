@@ -29,8 +29,8 @@ class PartTiming {
   std::optional<Seconds> simulated_mlp(const io::MlpShape& shape) const;
 
  private:
-  double seconds_of(size_t copies, const std::function<void(size_t)>& apply) const;
-  size_t copies_of(const ops::WeightView& weight) const;
+  double seconds_per_call(size_t copies, const std::function<void(size_t)>& apply) const;
+  size_t copy_count(const ops::WeightView& weight) const;
   ops::MlpWeight synthetic_mlp(const io::MlpShape& shape, size_t format) const;
   ops::Pivots pivots(int64_t rank, bool out) const;
 

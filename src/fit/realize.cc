@@ -24,19 +24,19 @@ Result<double> removed_share(const fs::path& model, const Choice& choice) {
   return 1.0 - kept / static_cast<double>(choice.shapes.size());
 }
 
-Status narrow(const Choice& choice, const Realization& how, const fs::path& out, bool force,
+Status narrow(const Choice& choice, const Realization& options, const fs::path& out, bool force,
               const ops::Backend& backend, Progress& progress) {
   compress::CompressRequest request;
-  request.model = how.model;
+  request.model = options.model;
   request.out = out;
   request.form = compress::Form::kMixed;
-  request.method = how.two_sided ? compress::Method::kTwoSided : compress::Method::kWhitened;
+  request.method = options.two_sided ? compress::Method::kTwoSided : compress::Method::kWhitened;
   request.allocate = compress::Allocate::kPredicted;
   request.shapes = choice.shapes;
-  NMM_ASSIGN(request.rule.ratio, removed_share(how.model, choice));
-  request.rule.block = how.block;
-  request.calibration = how.calibration;
-  request.statistics = how.statistics;
+  NMM_ASSIGN(request.rule.ratio, removed_share(options.model, choice));
+  request.rule.block = options.block;
+  request.calibration = options.calibration;
+  request.statistics = options.statistics;
   request.force = force;
   NMM_TRY(compress::compress(request, backend, progress));
   return {};
@@ -64,24 +64,25 @@ compress::QuantizedFormats formats_of(const Choice& choice) {
 
 }  // namespace
 
-Status realize(const Choice& choice, const Realization& how, const ops::Backend& backend,
+Status realize(const Choice& choice, const Realization& options, const ops::Backend& backend,
                Progress& progress) {
   const bool narrowed = narrows(choice);
-  if (!choice.rounded) return narrow(choice, how, how.out, how.force, backend, progress);
-  const fs::path between = how.work / "narrowed";
-  if (narrowed) NMM_TRY(narrow(choice, how, between, true, backend, progress));
+  if (!choice.rounded)
+    return narrow(choice, options, options.out, options.force, backend, progress);
+  const fs::path between = options.work / "narrowed";
+  if (narrowed) NMM_TRY(narrow(choice, options, between, true, backend, progress));
   compress::QuantizeRequest request;
-  request.model = narrowed ? between : how.model;
-  request.out = how.out;
+  request.model = narrowed ? between : options.model;
+  request.out = options.out;
   request.formats = formats_of(choice);
   request.rounding = compress::Rounding::kGptq;
   request.smooth = true;
   if (narrowed) {
-    request.calibration = how.calibration;
+    request.calibration = options.calibration;
   } else {
-    request.statistics = how.statistics;
+    request.statistics = options.statistics;
   }
-  request.force = how.force;
+  request.force = options.force;
   NMM_TRY(compress::quantize(request, backend, progress));
   std::error_code ignored;
   fs::remove_all(between, ignored);

@@ -26,7 +26,7 @@ struct Realization {
 
 // Compresses the model if the choice narrows MLPs, and then rounds it if the choice rounds. Both
 // steps continue where an interrupted run stopped.
-Status realize(const Choice& choice, const Realization& how, const ops::Backend& backend,
+Status realize(const Choice& choice, const Realization& options, const ops::Backend& backend,
                Progress& progress);
 
 }  // namespace neuronmm::fit

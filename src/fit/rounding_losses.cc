@@ -34,10 +34,10 @@ constexpr int64_t kProbeTokens = 1024;
 
 // The rows of an LM head that are in memory as floats at a time. With a vocabulary of 128 thousand
 // the whole head takes more memory than the rest of a small model. Assumed.
-constexpr int64_t kHeadPiece = 8192;
+constexpr int64_t kHeadRows = 8192;
 
 // The values that a rounded weight stands for, in fp32 and with the smoothing factors divided out.
-struct HeldWeight {
+struct DequantizedWeight {
   Shape shape;
   std::vector<float> values;
 
@@ -46,27 +46,28 @@ struct HeldWeight {
   }
 };
 
-double of(const std::vector<double>& factors, int64_t i) {
+double factor_at(const std::vector<double>& factors, int64_t i) {
   return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
 }
 
-HeldWeight held_rows(const ops::Codes& codes, const compress::TensorScale& scale, int64_t first,
-                     int64_t count) {
-  HeldWeight held{{count, codes.columns}, {}};
-  held.values.reserve(static_cast<size_t>(count * codes.columns));
+DequantizedWeight dequantized_rows(const ops::Codes& codes, const compress::TensorScale& scale,
+                                   int64_t first, int64_t count) {
+  DequantizedWeight dequantized{{count, codes.columns}, {}};
+  dequantized.values.reserve(static_cast<size_t>(count * codes.columns));
   for (int64_t i = first; i < first + count; ++i) {
-    const double row = of(scale.rows, i);
+    const double row = factor_at(scale.rows, i);
     for (int64_t j = 0; j < codes.columns; ++j) {
-      held.values.push_back(static_cast<float>(codes.value(i, j) / (row * of(scale.columns, j))));
+      dequantized.values.push_back(
+          static_cast<float>(codes.value(i, j) / (row * factor_at(scale.columns, j))));
     }
   }
-  return held;
+  return dequantized;
 }
 
 // A rounded LM head whose floats are computed piece by piece while it multiplies.
-class HeadOfCodes final : public ops::Linear {
+class QuantizedHead final : public ops::Linear {
  public:
-  HeadOfCodes(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
+  QuantizedHead(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
       : codes_(std::move(codes)), scale_(std::move(scale)), backend_(&backend) {}
 
   // Returns the rows of the tokens, for a head that is the embedding table, too.
@@ -74,7 +75,7 @@ class HeadOfCodes final : public ops::Linear {
     std::vector<float> values;
     for (const auto& sequence : sequences) {
       for (const text::TokenId token : sequence) {
-        const HeldWeight row = held_rows(codes_, scale_, token, 1);
+        const DequantizedWeight row = dequantized_rows(codes_, scale_, token, 1);
         values.insert(values.end(), row.values.begin(), row.values.end());
       }
     }
@@ -84,11 +85,11 @@ class HeadOfCodes final : public ops::Linear {
   }
 
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    for (int64_t first = 0; first < codes_.rows; first += kHeadPiece) {
-      const int64_t count = std::min(kHeadPiece, codes_.rows - first);
-      const HeldWeight held = held_rows(codes_, scale_, first, count);
+    for (int64_t first = 0; first < codes_.rows; first += kHeadRows) {
+      const int64_t count = std::min(kHeadRows, codes_.rows - first);
+      const DequantizedWeight dequantized = dequantized_rows(codes_, scale_, first, count);
       ops::LinearWeight weight;
-      weight.w_t = held.view();
+      weight.w_t = dequantized.view();
       Matrix piece(x.rows, count);
       backend_->make_linear(weight)->apply(x, piece.view());
       for (int64_t i = 0; i < x.rows; ++i) {
@@ -104,7 +105,7 @@ class HeadOfCodes final : public ops::Linear {
 };
 
 // Returns sequences that are spread over the text and have about kProbeTokens tokens.
-std::vector<std::vector<text::TokenId>> probes_of(
+std::vector<std::vector<text::TokenId>> probe_sequences(
     const std::vector<std::vector<text::TokenId>>& sequences) {
   int64_t tokens = 0;
   for (const auto& sequence : sequences) tokens += std::ssize(sequence);
@@ -140,23 +141,23 @@ class RoundingMeasurement {
     const int64_t layers = inputs_.config.num_hidden_layers;
     RoundingLosses losses;
     losses.layers.resize(static_cast<size_t>(layers));
-    if (!all_known()) NMM_TRY(prepare());
+    if (!all_saved()) NMM_TRY(prepare());
     inputs_.progress.start("measuring rounding", layers * static_cast<int64_t>(kParts) + 1);
     int64_t done = 0;
     for (int64_t layer = 0; layer < layers; ++layer) {
       for (size_t part = 0; part < kParts; ++part) {
         NMM_ASSIGN(losses.layers[static_cast<size_t>(layer)][part],
-                   known(part_name(layer, part),
-                         [&] { return measure_part(layer, static_cast<Part>(part)); }));
+                   measured_or_saved(part_name(layer, part),
+                                     [&] { return measure_part(layer, static_cast<Part>(part)); }));
         inputs_.progress.update(++done, fmt::format("layer {}", layer));
       }
     }
-    NMM_ASSIGN(losses.head, known(head_name(), [&] { return measure_head(); }));
+    NMM_ASSIGN(losses.head, measured_or_saved(head_name(), [&] { return measure_head(); }));
     inputs_.progress.finish();
     reference_.reset();
     return_freed_memory();
-    NMM_ASSIGN(const FormatLosses whole, known("int8", [&] { return measure_int8(); }));
-    losses.activations = std::max(0.0, whole[0] - of_weights(losses));
+    NMM_ASSIGN(const FormatLosses whole, measured_or_saved("int8", [&] { return measure_int8(); }));
+    losses.activations = std::max(0.0, whole[0] - weight_loss_of_int8(losses));
     std::error_code ignored;
     fs::remove_all(folder_ / "codes",
                    ignored);  // the codes are needed only for the measurements above
@@ -171,7 +172,7 @@ class RoundingMeasurement {
   std::string head_name() const { return inputs_.config.tie_word_embeddings ? "table" : "head"; }
 
   // Returns whether the losses of all parts and of the head are saved. Only these need the codes.
-  bool all_known() const {
+  bool all_saved() const {
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       for (size_t part = 0; part < kParts; ++part) {
         if (!saved_.contains(part_name(layer, part))) return false;
@@ -186,16 +187,16 @@ class RoundingMeasurement {
                compress::SavedStatistics::open(statistics_, inputs_.checkpoint, inputs_.config));
     const compress::CalibratedRounding rounding = {.statistics = statistics_, .saved = &saved};
     NMM_ASSIGN(rounded_,
-               compress::round_by_text(inputs_, rounding, {kCandidates[kProbe]}, folder_));
+               compress::round_by_text(inputs_, rounding, {kCandidates[kMeasuredFormat]}, folder_));
     return_freed_memory();
-    probes_ = probes_of(inputs_.text->held_out);
-    NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probes_));
+    probe_sequences_ = probe_sequences(inputs_.text->held_out);
+    NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probe_sequences_));
     return {};
   }
 
   // Returns what an earlier run has measured, or else what `measure` returns, which is then saved.
   template <typename Measure>
-  Result<FormatLosses> known(const std::string& name, const Measure& measure) {
+  Result<FormatLosses> measured_or_saved(const std::string& name, const Measure& measure) {
     if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
     if (interrupted()) {
       return interrupted_error(
@@ -216,38 +217,39 @@ class RoundingMeasurement {
 
   Result<FormatLosses> measure_part(int64_t layer, Part part) {
     const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
-    std::vector<HeldWeight> held;
+    std::vector<DequantizedWeight> dequantized;
     FormatLosses errors = {};
     NMM_ASSIGN(const std::vector<double> inputs, mean_squares(layer, part));
     for (const std::string& module : modules_of(part)) {
       const std::string tensor = at + module + ".weight";
-      NMM_ASSIGN(held.emplace_back(), rounded(tensor));
+      NMM_ASSIGN(dequantized.emplace_back(), rounded(tensor));
       add_errors(tensor, inputs, errors);
     }
-    const double measured = divergence(layer, part, held);
+    const double measured = divergence(layer, part, dequantized);
     inputs_.checkpoint.release_pages();
-    return of_formats(measured, errors);
+    return scaled_to_formats(measured, errors);
   }
 
-  double divergence(int64_t layer, Part part, const std::vector<HeldWeight>& held) const {
+  double divergence(int64_t layer, Part part,
+                    const std::vector<DequantizedWeight>& dequantized) const {
     model::LayerWeights weights = reference_->weights(layer);
     switch (part) {
       case kQueriesAndKeys:
-        weights.q.w_t = held[0].view();
-        weights.k.w_t = held[1].view();
+        weights.q.w_t = dequantized[0].view();
+        weights.k.w_t = dequantized[1].view();
         break;
       case kValues:
-        weights.v.w_t = held[0].view();
+        weights.v.w_t = dequantized[0].view();
         break;
       case kAttentionOutput:
-        weights.o.w_t = held[0].view();
+        weights.o.w_t = dequantized[0].view();
         break;
       case kGateAndUp:
-        weights.mlp.gate.w_t = held[0].view();
-        weights.mlp.up.w_t = held[1].view();
+        weights.mlp.gate.w_t = dequantized[0].view();
+        weights.mlp.up.w_t = dequantized[1].view();
         return reference_->divergence_with(layer, weights.mlp);
       default:
-        weights.mlp.down.w_t = held[0].view();
+        weights.mlp.down.w_t = dequantized[0].view();
         return reference_->divergence_with(layer, weights.mlp);
     }
     return reference_->divergence_with_attention(layer, weights);
@@ -273,7 +275,7 @@ class RoundingMeasurement {
     return losses;
   }
 
-  static double of_weights(const RoundingLosses& losses) {
+  static double weight_loss_of_int8(const RoundingLosses& losses) {
     double sum = losses.head[0];
     for (const auto& layer : losses.layers) {
       for (const FormatLosses& part : layer) sum += part[0];
@@ -291,28 +293,31 @@ class RoundingMeasurement {
     FormatLosses errors = {};
     add_errors(tensor, compress::diagonal(gram), errors);
     NMM_ASSIGN(ops::Codes codes, codes_of(tensor));
-    const HeadOfCodes head(std::move(codes), scale_of(tensor), inputs_.backend);
-    return of_formats(tied ? reference_->divergence_with_table(head, head.embed(probes_))
-                           : reference_->divergence_with_head(head),
-                      errors);
+    const QuantizedHead head(std::move(codes), scale_of(tensor), inputs_.backend);
+    return scaled_to_formats(
+        tied ? reference_->divergence_with_table(head, head.embed(probe_sequences_))
+             : reference_->divergence_with_head(head),
+        errors);
   }
 
-  static FormatLosses of_formats(double measured, const FormatLosses& errors) {
+  static FormatLosses scaled_to_formats(double measured, const FormatLosses& errors) {
     FormatLosses losses = {};
     for (size_t format = 0; format < kFormats; ++format) {
-      losses[format] = errors[kProbe] > 0.0 ? measured * errors[format] / errors[kProbe] : 0.0;
+      losses[format] =
+          errors[kMeasuredFormat] > 0.0 ? measured * errors[format] / errors[kMeasuredFormat] : 0.0;
     }
     return losses;
   }
 
   Result<ops::Codes> codes_of(const std::string& tensor) const {
     const Shape shape = inputs_.checkpoint.tensors().at(tensor).shape;
-    return compress::read_codes(rounded_.codes, tensor, kCandidates[kProbe], shape[0], shape[1]);
+    return compress::read_codes(rounded_.codes, tensor, kCandidates[kMeasuredFormat], shape[0],
+                                shape[1]);
   }
 
-  Result<HeldWeight> rounded(const std::string& tensor) const {
+  Result<DequantizedWeight> rounded(const std::string& tensor) const {
     NMM_ASSIGN(const ops::Codes codes, codes_of(tensor));
-    return held_rows(codes, scale_of(tensor), 0, codes.rows);
+    return dequantized_rows(codes, scale_of(tensor), 0, codes.rows);
   }
 
   compress::TensorScale scale_of(const std::string& tensor) const {
@@ -346,7 +351,8 @@ class RoundingMeasurement {
       const int64_t row = i * weight.rows() / rows;
       to_doubles(weight, row * columns, columns, values.data());
       for (int64_t j = 0; j < columns; ++j) {
-        sample(i, j) = values[static_cast<size_t>(j)] * of(scale.rows, row) * of(scale.columns, j);
+        sample(i, j) = values[static_cast<size_t>(j)] * factor_at(scale.rows, row) *
+                       factor_at(scale.columns, j);
       }
     }
     return sample;
@@ -361,11 +367,11 @@ class RoundingMeasurement {
       DoubleMatrix nearest = sample;
       compress::round_to(kCandidates[format], nearest);
       for (int64_t j = 0; j < sample.columns(); ++j) {
-        const double s = of(scale.columns, j);
-        const double weight_of = inputs[static_cast<size_t>(j)] / (s * s);
+        const double s = factor_at(scale.columns, j);
+        const double column_weight = inputs[static_cast<size_t>(j)] / (s * s);
         for (int64_t i = 0; i < sample.rows(); ++i) {
           const double error = sample(i, j) - nearest(i, j);
-          errors[format] += weight_of * error * error;
+          errors[format] += column_weight * error * error;
         }
       }
     }
@@ -378,7 +384,7 @@ class RoundingMeasurement {
   std::string prefix_;
   LossesByName saved_;
   compress::RoundedByText rounded_;
-  std::vector<std::vector<text::TokenId>> probes_;
+  std::vector<std::vector<text::TokenId>> probe_sequences_;
   std::optional<compress::DenseReference> reference_;
   MlpSquares mlp_;  // of the layer that was read last
 };

@@ -26,7 +26,7 @@ bool dominates(const Quantities& a, const Quantities& b) {
 // Removes every option that is no better than another one in any quantity. Of equal options the
 // first stays.
 template <typename Option>
-std::vector<Option> undominated(std::vector<Option> options) {
+std::vector<Option> pareto_optimal(std::vector<Option> options) {
   std::ranges::stable_sort(
       options, [](const Option& a, const Option& b) { return a.costs[kLoss] < b.costs[kLoss]; });
   std::vector<Option> kept;
@@ -48,28 +48,28 @@ bool narrows(const Choice& choice) {
                              [](const io::MlpShape& shape) { return shape != io::MlpShape{}; });
 }
 
-ModelSearch::ModelSearch(const Known& known, const Correction& correction)
-    : known_(known),
+ModelSearch::ModelSearch(const SearchInputs& inputs, const Correction& correction)
+    : inputs_(inputs),
       correction_(correction),
-      sizes_{known.config.hidden_size, known.config.intermediate_size} {
-  const io::Checkpoint& checkpoint = known.checkpoint;
+      sizes_{inputs.config.hidden_size, inputs.config.intermediate_size} {
+  const io::Checkpoint& checkpoint = inputs.checkpoint;
   const std::string gate = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
   element_bytes_ = dtype_size_bytes(checkpoint.tensors().at(gate).dtype);
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (!model::is_linear(name, known.config)) {
+    if (!model::is_linear(name, inputs.config)) {
       fixed_bytes_ += static_cast<double>(tensor.size() * dtype_size_bytes(tensor.dtype));
     }
   }
-  const auto layers = static_cast<size_t>(known.config.num_hidden_layers);
+  const auto layers = static_cast<size_t>(inputs.config.num_hidden_layers);
   as_is_.resize(layers);
   rounded_.resize(layers);
   // Timing a shape on a simulated device takes long only the first time, because Costs remembers
   // it.
   for (size_t layer = 0; layer < layers; ++layer) {
     std::vector<io::MlpShape> shapes =
-        compress::hull_shapes(compress::Form::kMixed, sizes_, known.block, known.shapes[layer]);
+        compress::hull_shapes(compress::Form::kMixed, sizes_, inputs.block, inputs.shapes[layer]);
     for (const io::MlpShape& shape : compress::hull_shapes(compress::Form::kPivoted, sizes_,
-                                                           known.block, known.shapes[layer])) {
+                                                           inputs.block, inputs.shapes[layer])) {
       shapes.push_back(shape);
     }
     const auto add = [&](const io::MlpShape& shape, size_t g, size_t d,
@@ -80,25 +80,25 @@ ModelSearch::ModelSearch(const Known& known, const Correction& correction)
     };
     for (const io::MlpShape& shape : shapes) {
       add(shape, kAsIs, kAsIs, as_is_[layer]);
-      for (size_t g = 0; known.rounding && g < kFormats; ++g) {
+      for (size_t g = 0; inputs.rounding && g < kFormats; ++g) {
         for (size_t d = 0; d < kFormats; ++d) add(shape, g, d, rounded_[layer]);
       }
     }
-    as_is_[layer] = undominated(std::move(as_is_[layer]));
-    rounded_[layer] = undominated(std::move(rounded_[layer]));
+    as_is_[layer] = pareto_optimal(std::move(as_is_[layer]));
+    rounded_[layer] = pareto_optimal(std::move(rounded_[layer]));
   }
   dense_ = predict(uniform(kAsIs, kAsIs));
 }
 
 double ModelSearch::bytes(int64_t rows, int64_t columns, size_t format) const {
   if (format == kAsIs) return static_cast<double>(rows * columns * element_bytes_);
-  const LowBitFormat& how = kCandidates[format];
+  const LowBitFormat& format_spec = kCandidates[format];
   const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup * kScaleBytes;
-  return static_cast<double>(
-      rows * (ops::stored_row_bytes(how, columns) + scales + ops::groups_of_row(how, columns)));
+  return static_cast<double>(rows * (ops::stored_row_bytes(format_spec, columns) + scales +
+                                     ops::groups_of_row(format_spec, columns)));
 }
 
-Quantities ModelSearch::timed(Quantities costs, const Seconds& seconds) const {
+Quantities ModelSearch::with_times(Quantities costs, const Seconds& seconds) const {
   costs[kDecode] = correction_.decode * seconds.decode;
   costs[kPrefill] = correction_.prefill * seconds.prefill;
   return costs;
@@ -106,29 +106,29 @@ Quantities ModelSearch::timed(Quantities costs, const Seconds& seconds) const {
 
 Quantities ModelSearch::head(size_t format) const {
   Quantities costs = {};
-  if (format != kAsIs) costs[kLoss] = correction_.rounding * known_.rounding->head[format];
-  costs[kBytes] = bytes(known_.config.vocab_size, known_.config.hidden_size, format);
-  return timed(costs, known_.costs.head(format));
+  if (format != kAsIs) costs[kLoss] = correction_.rounding * inputs_.rounding->head[format];
+  costs[kBytes] = bytes(inputs_.config.vocab_size, inputs_.config.hidden_size, format);
+  return with_times(costs, inputs_.costs.head(format));
 }
 
 // Returns the costs of the head and of everything that no other choice changes.
-Quantities ModelSearch::base(size_t format) const {
+Quantities ModelSearch::fixed_costs(size_t format) const {
   Quantities costs = {};
   costs[kBytes] = fixed_bytes_;
-  if (format != kAsIs) costs[kLoss] = known_.rounding->activations;
-  return timed(costs, known_.costs.rest()) + head(format);
+  if (format != kAsIs) costs[kLoss] = inputs_.rounding->activations;
+  return with_times(costs, inputs_.costs.rest()) + head(format);
 }
 
 // Returns the part's share, by parameters, of the time of all of attention's projections.
 Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const {
-  const io::ModelConfig& config = known_.config;
+  const io::ModelConfig& config = inputs_.config;
   const int64_t hidden = config.hidden_size;
   const int64_t queries = config.num_attention_heads * config.head_dim;
   const int64_t keys = config.num_key_value_heads * config.head_dim;
   Quantities costs = {};
   if (format != kAsIs) {
     costs[kLoss] =
-        correction_.rounding * known_.rounding->layers[static_cast<size_t>(layer)][part][format];
+        correction_.rounding * inputs_.rounding->layers[static_cast<size_t>(layer)][part][format];
   }
   int64_t rows = keys;
   if (part == kQueriesAndKeys) rows = queries + keys;
@@ -137,14 +137,14 @@ Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const
   const int64_t parameters = part == kAttentionOutput ? hidden * queries : rows * hidden;
   const double share =
       static_cast<double>(parameters) / static_cast<double>(2 * hidden * (queries + keys));
-  return timed(costs, share * known_.costs.attention(format));
+  return with_times(costs, share * inputs_.costs.attention(format));
 }
 
 // Losses by rounding are scaled by the share of parameters that is left. Maps of pivots have 8
 // bits.
 std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
                                            size_t down) const {
-  const auto seconds = known_.costs.mlp(shape, gate, down);
+  const auto seconds = inputs_.costs.mlp(shape, gate, down);
   if (!seconds) return std::nullopt;
   const auto at = static_cast<size_t>(layer);
   const int64_t hidden = sizes_.hidden, inner = sizes_.inner;
@@ -154,14 +154,16 @@ std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& sh
   };
   const int64_t out = shape.down > 0 ? shape.down : hidden;
   Quantities costs = {};
-  costs[kLoss] = correction_.shapes * compress::loss_of(known_.shapes[at], shape);
+  costs[kLoss] = correction_.shapes * compress::loss_of(inputs_.shapes[at], shape);
   if (gate != kAsIs) {
-    const auto& losses = known_.rounding->layers[at];
-    const double read = static_cast<double>(neurons * (width(shape.gate) + width(shape.up))) /
-                        static_cast<double>(2 * inner * hidden);
-    const double made = static_cast<double>(out * neurons) / static_cast<double>(hidden * inner);
-    costs[kLoss] +=
-        correction_.rounding * (losses[kGateAndUp][gate] * read + losses[kDown][down] * made);
+    const auto& losses = inputs_.rounding->layers[at];
+    const double gate_and_up_share =
+        static_cast<double>(neurons * (width(shape.gate) + width(shape.up))) /
+        static_cast<double>(2 * inner * hidden);
+    const double down_share =
+        static_cast<double>(out * neurons) / static_cast<double>(hidden * inner);
+    costs[kLoss] += correction_.rounding * (losses[kGateAndUp][gate] * gate_and_up_share +
+                                            losses[kDown][down] * down_share);
   }
   costs[kBytes] = bytes(neurons, width(shape.gate), gate) + bytes(neurons, width(shape.up), gate) +
                   bytes(out, neurons, down);
@@ -171,24 +173,24 @@ std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& sh
       costs[kBytes] += bytes(rank, hidden - rank, map) + static_cast<double>(rank * kNumberBytes);
     }
   }
-  return timed(costs, *seconds);
+  return with_times(costs, *seconds);
 }
 
 Quantities ModelSearch::predict(const Choice& choice) const {
-  Quantities sum = base(choice.head);
+  Quantities sum = fixed_costs(choice.head);
   for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
     const auto index = static_cast<int64_t>(layer);
     const auto& formats = choice.formats[layer];
     for (const Part part : kAttentionParts) sum = sum + attention(index, part, formats[part]);
-    const auto of_mlp = mlp(index, choice.shapes[layer], formats[kGateAndUp], formats[kDown]);
-    NMM_CHECK(of_mlp.has_value());
-    sum = sum + *of_mlp;
+    const auto mlp_costs = mlp(index, choice.shapes[layer], formats[kGateAndUp], formats[kDown]);
+    NMM_CHECK(mlp_costs.has_value());
+    sum = sum + *mlp_costs;
   }
   return sum;
 }
 
 Choice ModelSearch::uniform(size_t format, size_t head) const {
-  const auto layers = static_cast<size_t>(known_.config.num_hidden_layers);
+  const auto layers = static_cast<size_t>(inputs_.config.num_hidden_layers);
   Choice choice{.rounded = format != kAsIs, .shapes = {}, .formats = {}, .head = head};
   choice.shapes.resize(layers);
   std::array<size_t, kParts> formats;
@@ -203,7 +205,7 @@ std::optional<Choice> ModelSearch::narrowed(double kept) const {
   const auto budget = static_cast<int64_t>(kept * static_cast<double>(sizes_.dense_parameters()) *
                                            static_cast<double>(choice.shapes.size()));
   auto found =
-      compress::find_shapes(compress::Form::kMixed, sizes_, known_.block, known_.shapes, budget);
+      compress::find_shapes(compress::Form::kMixed, sizes_, inputs_.block, inputs_.shapes, budget);
   if (!found.ok()) return std::nullopt;
   choice.shapes = std::move(found->shapes);
   for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
@@ -217,7 +219,7 @@ std::optional<Choice> ModelSearch::narrowed(double kept) const {
 Items ModelSearch::items_of(bool rounded) const {
   const size_t first = rounded ? 0 : kAsIs, end = rounded ? kFormats : kAsIs + 1;
   Items items(1);
-  for (size_t format = first; format < end; ++format) items[0].push_back(base(format));
+  for (size_t format = first; format < end; ++format) items[0].push_back(fixed_costs(format));
   for (size_t layer = 0; layer < as_is_.size(); ++layer) {
     for (const Part part : kAttentionParts) {
       auto& item = items.emplace_back();
@@ -258,19 +260,19 @@ std::optional<Choice> ModelSearch::best_of(bool rounded, const Goal& goal) const
 
 std::optional<Choice> ModelSearch::best(const Goal& goal) const {
   std::optional<Choice> best = best_of(false, goal);
-  if (!known_.rounding) return best;
+  if (!inputs_.rounding) return best;
   std::optional<Choice> other = best_of(true, goal);
   if (!best) return other;
   if (!other) return best;
   const double bound = std::min(best->bound, other->bound);
-  if (other->predicted[goal.least] < best->predicted[goal.least]) best = std::move(other);
+  if (other->predicted[goal.minimized] < best->predicted[goal.minimized]) best = std::move(other);
   best->bound = bound;
   return best;
 }
 
 double ModelSearch::smallest(Quantity quantity) const {
   const double as_is = smallest_sum(items_of(false), quantity);
-  if (!known_.rounding) return as_is;
+  if (!inputs_.rounding) return as_is;
   return std::min(as_is, smallest_sum(items_of(true), quantity));
 }
 

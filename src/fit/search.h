@@ -37,7 +37,7 @@ struct Correction {
 };
 
 // Everything that has been measured of a model before a search.
-struct Known {
+struct SearchInputs {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
   // Per layer. Corrected by measurements.
@@ -51,7 +51,7 @@ struct Known {
 // All options of one model with their predicted costs.
 class ModelSearch {
  public:
-  explicit ModelSearch(const Known& known, const Correction& correction = {});
+  explicit ModelSearch(const SearchInputs& inputs, const Correction& correction = {});
 
   // Returns the best choice, or nothing if no choice is within the limits.
   std::optional<Choice> best(const Goal& goal) const;
@@ -78,10 +78,10 @@ class ModelSearch {
                                 size_t down) const;
   double bytes(int64_t rows, int64_t columns, size_t format) const;
 
-  Quantities base(size_t head) const;
-  Quantities timed(Quantities costs, const Seconds& seconds) const;
+  Quantities fixed_costs(size_t head) const;
+  Quantities with_times(Quantities costs, const Seconds& seconds) const;
 
-  const Known& known_;
+  const SearchInputs& inputs_;
   const Correction correction_;
   compress::MlpSizes sizes_;
   int64_t element_bytes_ = 2;  // of weights that are not rounded

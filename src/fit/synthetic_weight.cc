@@ -21,18 +21,18 @@ void fill(std::vector<std::byte>& bytes, int64_t count, T value) {
 
 }  // namespace
 
-SyntheticWeights::SyntheticWeights(int64_t most_values, DType dtype)
+SyntheticWeights::SyntheticWeights(int64_t max_values, DType dtype)
     : dtype_(dtype == DType::kBF16 ? DType::kBF16 : DType::kF32) {
   if (dtype_ == DType::kBF16) {
-    fill(floats_, most_values, bf16::from_float(kValue));
+    fill(floats_, max_values, bf16::from_float(kValue));
   } else {
-    fill(floats_, most_values, kValue);
+    fill(floats_, max_values, kValue);
   }
   // The byte 0x55 is valid in every format: as a value of 8 bits, as a code of 6 bits, and as two
   // codes of 4 bits.
-  fill(codes_, most_values, uint8_t{0x55});
-  fill(groups_, most_values, ops::GroupOf4Bits{8, 15}.stored());
-  fill(scales_, most_values, bf16::from_float(kValue));
+  fill(codes_, max_values, uint8_t{0x55});
+  fill(groups_, max_values, ops::GroupOf4Bits{8, 15}.stored());
+  fill(scales_, max_values, bf16::from_float(kValue));
 }
 
 ops::WeightView SyntheticWeights::weight(int64_t rows, int64_t columns,

@@ -15,8 +15,8 @@ namespace neuronmm::fit {
 // All weights share one block of memory. A backend that packs weights makes copies of its own.
 class SyntheticWeights {
  public:
-  // Allocates memory for weights of up to `most_values` values, as floats and rounded.
-  SyntheticWeights(int64_t most_values, DType dtype);
+  // Allocates memory for weights of up to `max_values` values, as floats and rounded.
+  SyntheticWeights(int64_t max_values, DType dtype);
 
   // Returns a weight. Without a `format` it has the float dtype.
   ops::WeightView weight(int64_t rows, int64_t columns,

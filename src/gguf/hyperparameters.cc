@@ -19,9 +19,9 @@ constexpr std::array<GgufArchitecture, 3> kArchitectures = {
     {{"llama", true}, {"qwen2", false}, {"qwen3", false}}};
 
 // Reads the keys of one architecture, such as "llama.context_length".
-class Keys {
+class ArchitectureKeys {
  public:
-  Keys(const io::GgufMetadata& metadata, std::string_view architecture)
+  ArchitectureKeys(const io::GgufMetadata& metadata, std::string_view architecture)
       : metadata_(metadata), prefix_(fmt::format("{}.", architecture)) {}
 
   std::string name(std::string_view key) const { return prefix_ + std::string(key); }
@@ -55,7 +55,7 @@ struct Heads {
   int64_t count, kv_count, size;
 };
 
-Result<Heads> read_heads(const Keys& keys, int64_t hidden_size) {
+Result<Heads> read_heads(const ArchitectureKeys& keys, int64_t hidden_size) {
   Heads heads{};
   NMM_ASSIGN(heads.count, keys.required("attention.head_count"));
   NMM_ASSIGN(const auto kv, keys.integer("attention.head_count_kv"));
@@ -77,29 +77,29 @@ Result<Heads> read_heads(const Keys& keys, int64_t hidden_size) {
   return heads;
 }
 
-// Refuses keys that change the computation unless they have a harmless value.
-Status refuse_unsupported(const Keys& keys, const Heads& heads) {
-  struct Refused {
+// Refuses keys that change the computation unless they have a neutral value.
+Status refuse_unsupported(const ArchitectureKeys& keys, const Heads& heads) {
+  struct UnsupportedKey {
     std::string_view key;
     // A value that changes nothing. 0 is also allowed: for llama.cpp it means "not used".
-    double harmless;
+    double neutral;
   };
   const double scale = 1.0 / std::sqrt(static_cast<double>(heads.size));
-  const Refused refused[] = {{"expert_count", 0},
-                             {"attention.scale", scale},
-                             {"logit_scale", 1},
-                             {"residual_scale", 1},
-                             {"embedding_scale", 1},
-                             {"attention.clamp_kqv", 0},
-                             {"attention.max_alibi_bias", 0},
-                             {"attn_logit_softcapping", 0},
-                             {"final_logit_softcapping", 0},
-                             {"nextn_predict_layers", 0}};
-  for (const auto& [key, harmless] : refused) {
+  const UnsupportedKey unsupported[] = {{"expert_count", 0},
+                                        {"attention.scale", scale},
+                                        {"logit_scale", 1},
+                                        {"residual_scale", 1},
+                                        {"embedding_scale", 1},
+                                        {"attention.clamp_kqv", 0},
+                                        {"attention.max_alibi_bias", 0},
+                                        {"attn_logit_softcapping", 0},
+                                        {"final_logit_softcapping", 0},
+                                        {"nextn_predict_layers", 0}};
+  for (const auto& [key, neutral] : unsupported) {
     NMM_ASSIGN(const auto value, keys.number(key));
-    if (value && *value != 0 && std::abs(*value - harmless) > 1e-5 * harmless)
+    if (value && *value != 0 && std::abs(*value - neutral) > 1e-5 * neutral)
       return keys.metadata().wrong(keys.name(key),
-                                   fmt::format("none or {} (others are not supported)", harmless));
+                                   fmt::format("none or {} (others are not supported)", neutral));
   }
   NMM_ASSIGN(const auto causal, keys.boolean("attention.causal"));
   if (!causal.value_or(true)) return keys.metadata().wrong(keys.name("attention.causal"), "true");
@@ -110,8 +110,9 @@ Status refuse_unsupported(const Keys& keys, const Heads& heads) {
 }
 
 // Reads rope_freqs.weight, which holds the divisor of each frequency.
-Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, double theta,
-                             int64_t head_dim, std::optional<int64_t> original_context) {
+Result<Json> read_rope_freqs(const ArchitectureKeys& keys, const io::GgufTensor& tensor,
+                             double theta, int64_t head_dim,
+                             std::optional<int64_t> original_context) {
   const std::string what = fmt::format("{}: tensor {:?}", keys.metadata().source(), tensor.name);
   if (tensor.rows() * tensor.columns() != head_dim / 2 || !can_dequantize(*tensor.type))
     return fail("{}: expected {} numbers of F32, found {} {}", what, head_dim / 2,
@@ -130,7 +131,7 @@ Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, dou
 // Refuses what differs between llama.cpp's YaRN and that of transformers. The two agree if these
 // keys have their defaults. For example, llama.cpp multiplies 0.1 log(factor) + 1 by attn_factor,
 // whereas transformers replaces the expression by it.
-Status refuse_unsupported_yarn(const Keys& keys) {
+Status refuse_unsupported_yarn(const ArchitectureKeys& keys) {
   const std::pair<std::string_view, double> defaults[] = {
       {"rope.scaling.attn_factor", 1.0},
       {"rope.scaling.yarn_attn_factor", 1.0},
@@ -145,7 +146,7 @@ Status refuse_unsupported_yarn(const Keys& keys) {
   return {};
 }
 
-Result<Json> read_yarn(const Keys& keys, double factor, int64_t context) {
+Result<Json> read_yarn(const ArchitectureKeys& keys, double factor, int64_t context) {
   NMM_TRY(refuse_unsupported_yarn(keys));
   // As in llama.cpp, 0 counts as 1.
   if (factor == 0.0) factor = 1.0;
@@ -159,8 +160,8 @@ Result<Json> read_yarn(const Keys& keys, double factor, int64_t context) {
 }
 
 // Returns the rope_scaling of config.json, or null if there is none.
-Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, double theta,
-                               int64_t head_dim, int64_t context_length) {
+Result<Json> read_rope_scaling(const io::GgufShards& model, const ArchitectureKeys& keys,
+                               double theta, int64_t head_dim, int64_t context_length) {
   const io::GgufMetadata& metadata = keys.metadata();
   NMM_ASSIGN(const auto type, keys.string("rope.scaling.type"));
   NMM_ASSIGN(const auto old_factor, keys.number("rope.scale_linear"));
@@ -216,7 +217,7 @@ Result<ClassOfModel> choose_class(const io::GgufShards& model, std::string_view 
 
 // Returns the sliding window, or 0 if there is none. A window as long as the context has no effect
 // and counts as none.
-Result<int64_t> read_window(const Keys& keys, int64_t context) {
+Result<int64_t> read_window(const ArchitectureKeys& keys, int64_t context) {
   NMM_ASSIGN(const auto window, keys.integer("attention.sliding_window"));
   if (!window || *window <= 0 || *window >= context) return 0;
   if (keys.metadata().has(keys.name("attention.sliding_window_pattern")))
@@ -274,7 +275,7 @@ Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
                                 const Vocabulary* vocabulary, DType dtype) {
   constexpr double kDefaultTheta = 10000.0;  // The value that llama.cpp uses if the key is missing.
-  const Keys keys(model.metadata(), architecture.name);
+  const ArchitectureKeys keys(model.metadata(), architecture.name);
   NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
   NMM_ASSIGN(const int64_t layers, keys.required("block_count"));
   NMM_ASSIGN(const int64_t intermediate, keys.required("feed_forward_length"));

@@ -53,7 +53,7 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
     summary.bytes_after += io::size_bytes(weight.spec);
     summary.parameters += TensorView{weight.spec.dtype, weight.spec.shape, nullptr}.size();
   }
-  for (const std::string& name : plan.weights.left_out)
+  for (const std::string& name : plan.weights.unused_tensors)
     summary.notes.push_back(
         fmt::format("left out: tensor {:?}, which is no part of the model", name));
   return {};

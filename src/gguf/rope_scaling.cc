@@ -25,20 +25,19 @@ double turns_of(size_t j, size_t pairs, double theta) {
   return std::pow(theta, exponent) / (2.0 * std::numbers::pi);
 }
 
-// Returns the share of the unscaled frequency that is kept: 1 / divisor = (1 - kept) / factor +
-// kept.
-double kept_share(double divisor, double factor) {
+// Returns the share of the unscaled frequency: 1 / divisor = (1 - share) / factor + share.
+double unscaled_share(double divisor, double factor) {
   return (1.0 / divisor - 1.0 / factor) / (1.0 - 1.0 / factor);
 }
 
 double divisor_of(double turns, const Scaling& scaling) {
   const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
   const double over_context = turns * scaling.original_max_position_embeddings;
-  const double kept = std::clamp((over_context - low) / (high - low), 0.0, 1.0);
-  return 1.0 / ((1.0 - kept) / scaling.factor + kept);
+  const double share = std::clamp((over_context - low) / (high - low), 0.0, 1.0);
+  return 1.0 / ((1.0 - share) / scaling.factor + share);
 }
 
-bool explains(const Scaling& scaling, std::span<const float> divisors, double theta) {
+bool gives_divisors(const Scaling& scaling, std::span<const float> divisors, double theta) {
   for (size_t j = 0; j < divisors.size(); ++j) {
     const double expected = divisor_of(turns_of(j, divisors.size(), theta), scaling);
     if (std::abs(divisors[j] - expected) > kTolerance * expected) return false;
@@ -56,45 +55,48 @@ std::optional<Scaling> find_published(std::span<const float> divisors, double th
   for (const double context : contexts) {
     for (const double factor : factors) {
       const Scaling scaling{factor, 1.0, 4.0, context};
-      if (explains(scaling, divisors, theta)) return scaling;
+      if (gives_divisors(scaling, divisors, theta)) return scaling;
     }
   }
   return std::nullopt;
 }
 
-// Fits the kept share, which is a line over the turns per position, from 0 at `zero` to 1 at `one`.
-// The line goes through two blended pairs if there are two. With one blended pair it goes through
-// that pair and one end. Without blended pairs it lies between the scaled and the unscaled pairs.
+// Fits the unscaled share, which is a line over the turns per position, from 0 at `turns_at_0` to 1
+// at `turns_at_1`. The line goes through two blended pairs if there are two. With one blended pair
+// it goes through that pair and one end. Without blended pairs it lies between the scaled and the
+// unscaled pairs.
 Scaling fit(std::span<const float> divisors, double theta, double context, double factor) {
-  struct Point {
-    double turns, kept;
+  struct BlendPoint {
+    double turns, share;
   };
-  std::vector<Point> blended;
+  std::vector<BlendPoint> blended;
   double scaled = 0.0, unscaled = 2.0 * turns_of(0, divisors.size(), theta);
   for (size_t j = 0; j < divisors.size(); ++j) {
-    const Point point{turns_of(j, divisors.size(), theta), kept_share(divisors[j], factor)};
-    if (point.kept > 1.0 - kTolerance)
+    const BlendPoint point{turns_of(j, divisors.size(), theta),
+                           unscaled_share(divisors[j], factor)};
+    if (point.share > 1.0 - kTolerance)
       unscaled = std::min(unscaled, point.turns);
-    else if (point.kept < kTolerance)
+    else if (point.share < kTolerance)
       scaled = std::max(scaled, point.turns);
     else
       blended.push_back(point);
   }
-  double zero = scaled, one = unscaled;
+  double turns_at_0 = scaled, turns_at_1 = unscaled;
   if (blended.size() > 1) {
-    const Point &first = blended.front(), &last = blended.back();
-    const double slope = (first.kept - last.kept) / (first.turns - last.turns);
-    zero = last.turns - last.kept / slope;
-    one = zero + 1.0 / slope;
+    const BlendPoint &first = blended.front(), &last = blended.back();
+    const double slope = (first.share - last.share) / (first.turns - last.turns);
+    turns_at_0 = last.turns - last.share / slope;
+    turns_at_1 = turns_at_0 + 1.0 / slope;
   } else if (blended.size() == 1) {
-    const Point& only = blended.front();
-    one = zero + (only.turns - zero) / only.kept;
-    if (one > unscaled) {
-      one = unscaled;
-      zero = (only.turns - only.kept * one) / (1.0 - only.kept);
+    const BlendPoint& only = blended.front();
+    turns_at_1 = turns_at_0 + (only.turns - turns_at_0) / only.share;
+    if (turns_at_1 > unscaled) {
+      turns_at_1 = unscaled;
+      turns_at_0 = (only.turns - only.share * turns_at_1) / (1.0 - only.share);
     }
   }
-  return {factor, std::max(context * zero, kLeastFrequencyFactor), context * one, context};
+  return {factor, std::max(context * turns_at_0, kLeastFrequencyFactor), context * turns_at_1,
+          context};
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ Result<std::optional<Scaling>> llama3_scaling(std::span<const float> divisors, d
   const Scaling fitted = fit(divisors, theta, context, largest);
   const bool possible = fitted.low_freq_factor >= 0.0 &&
                         fitted.high_freq_factor > fitted.low_freq_factor &&
-                        explains(fitted, divisors, theta);
+                        gives_divisors(fitted, divisors, theta);
   if (!possible)
     return fail("{}: expected the divisors of Llama 3's RoPE scaling, found others", what);
   return std::optional<Scaling>(fitted);

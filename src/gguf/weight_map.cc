@@ -8,12 +8,12 @@
 namespace neuronmm::gguf {
 namespace {
 
-struct Renamed {
+struct TensorRename {
   std::string_view folder, gguf;
 };
-constexpr Renamed kOutside[] = {
+constexpr TensorRename kModelTensors[] = {
     {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
-constexpr Renamed kInLayer[] = {
+constexpr TensorRename kLayerTensors[] = {
     {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
     {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
@@ -21,8 +21,8 @@ constexpr Renamed kInLayer[] = {
     {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
     {"mlp.down_proj", "ffn_down"}};
 
-std::string_view renamed(std::span<const Renamed> names, std::string_view folder) {
-  const auto found = std::ranges::find(names, folder, &Renamed::folder);
+std::string_view find_gguf_name(std::span<const TensorRename> names, std::string_view folder) {
+  const auto found = std::ranges::find(names, folder, &TensorRename::folder);
   // The list model/tensor_specs has no other names.
   NMM_CHECK(found != names.end());
   return found->gguf;
@@ -33,11 +33,12 @@ std::string gguf_name(std::string_view folder_name) {
   constexpr std::string_view kLayers = "model.layers.";
   const size_t dot = folder_name.rfind('.');
   const std::string_view name = folder_name.substr(0, dot), ending = folder_name.substr(dot);
-  if (!name.starts_with(kLayers)) return fmt::format("{}{}", renamed(kOutside, name), ending);
+  if (!name.starts_with(kLayers))
+    return fmt::format("{}{}", find_gguf_name(kModelTensors, name), ending);
   const std::string_view rest = name.substr(kLayers.size());
   const size_t end = rest.find('.');
-  return fmt::format("blk.{}.{}{}", rest.substr(0, end), renamed(kInLayer, rest.substr(end + 1)),
-                     ending);
+  return fmt::format("blk.{}.{}{}", rest.substr(0, end),
+                     find_gguf_name(kLayerTensors, rest.substr(end + 1)), ending);
 }
 
 // Removes leading dimensions of 1, which some writers add.
@@ -71,12 +72,12 @@ int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) 
 
 // Returns true for frequencies that old converters store in addition to the config, and for
 // rope_freqs, which hyperparameters.cc reads.
-bool is_known_extra(std::string_view name) {
+bool holds_rope_frequencies(std::string_view name) {
   return name == "rope_freqs.weight" || name.ends_with(".rope_freqs.weight") ||
          name.ends_with(".attn_rot_embd.weight") || name.ends_with("rotary_emb.inv_freq");
 }
 
-bool belongs_to_the_computation(std::string_view name) {
+bool affects_computation(std::string_view name) {
   constexpr std::string_view kBeginnings[] = {"blk.",          "output",      "token_embd", "rope_",
                                               "position_embd", "token_types", "enc.",       "dec."};
   return std::ranges::any_of(kBeginnings, [&](auto begin) { return name.starts_with(begin); });
@@ -96,11 +97,11 @@ Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig
     map.sources.push_back(std::move(source));
   }
   for (const auto& [name, tensor] : model.tensors()) {
-    if (used.contains(&tensor) || is_known_extra(name)) continue;
-    if (belongs_to_the_computation(name))
+    if (used.contains(&tensor) || holds_rope_frequencies(name)) continue;
+    if (affects_computation(name))
       return fail("{}: tensor {:?} is none of a {} of {} layers as it is known here",
                   model.metadata().source(), name, architecture.name, config.num_hidden_layers);
-    map.left_out.emplace_back(name);
+    map.unused_tensors.emplace_back(name);
   }
   return map;
 }

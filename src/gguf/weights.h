@@ -30,7 +30,7 @@ struct WeightMap {
   // The sources, in the order of model/tensor_specs.
   std::vector<WeightSource> sources;
   // The tensors of the file that the model does not use.
-  std::vector<std::string> left_out;
+  std::vector<std::string> unused_tensors;
 };
 
 // Finds the sources of all tensors. `config` is the result of config_json(). Fails if a tensor is

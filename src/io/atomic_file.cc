@@ -199,7 +199,7 @@ Status AtomicFile::append(std::span<const std::byte> bytes) {
       abandon();
       return interrupted_write(path_);
     }
-    if (written < 0) return give_up(errno);
+    if (written < 0) return abandon_with_error(errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
   return {};
@@ -213,15 +213,15 @@ Status AtomicFile::finish() {
   }
   // The bytes reach the disk before the name does. After a crash, the old file or the new one is
   // there.
-  if (fsync(descriptor_) != 0) return give_up(errno);
+  if (fsync(descriptor_) != 0) return abandon_with_error(errno);
   // The file is renamed while it is still open, so that it is locked as long as it has a temporary
   // name.
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) return give_up(errno);
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return abandon_with_error(errno);
   if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
   return sync_folder(folder_of(path_));
 }
 
-Error AtomicFile::give_up(int code) {
+Error AtomicFile::abandon_with_error(int code) {
   abandon();
   return write_error(path_, code);
 }

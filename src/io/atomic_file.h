@@ -38,7 +38,7 @@ class AtomicFile {
 
  private:
   AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor);
-  Error give_up(int code);
+  Error abandon_with_error(int code);
   void abandon();
 
   // The path of the file itself, after all links.

@@ -77,7 +77,7 @@ Result<WeightMap> read_index(const fs::path& path) {
 
 // Returns true for scales and groups. They belong to a rounded weight and are not counted as
 // parameters.
-bool is_partner(const std::map<std::string, TensorView>& tensors, std::string_view name) {
+bool is_scale_or_group(const std::map<std::string, TensorView>& tensors, std::string_view name) {
   for (const std::string_view ending : {kScaleEnding, kGroupEnding}) {
     if (!name.ends_with(ending)) continue;
     const auto weight = tensors.find(std::string(name.substr(0, name.size() - ending.size())));
@@ -183,7 +183,7 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
 
 int64_t Checkpoint::parameters(const std::string& name) const {
   const TensorView& tensor = tensors_.at(name);
-  if (tensor.dtype == DType::kI32 || is_partner(tensors_, name)) return 0;
+  if (tensor.dtype == DType::kI32 || is_scale_or_group(tensors_, name)) return 0;
   if (tensor.dtype != DType::kU8 || !has(name + kScaleEnding)) return tensor.size();
   return has(name + kGroupEnding) ? tensor.size() * 2 : tensor.size() * 4 / 3;
 }

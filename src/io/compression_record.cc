@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kRecordKey = "neuronmm_compression";
+constexpr const char* kSettingsKey = "settings";
 constexpr std::array<std::string_view, 5> kForms = {"uv", "pivoted", "narrow", "neurons", "mixed"};
 
 // A rank cannot exceed the smaller side of its matrix.
@@ -104,6 +105,10 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   NMM_TRY(check_form(fields, record));
   NMM_ASSIGN(auto form_choice, fields.string("form_choice"));
   if (form_choice) record.form_choice = *std::move(form_choice);
+  if (const json* const settings = fields.find(kSettingsKey)) {
+    if (!settings->is_object()) return fields.wrong(kSettingsKey, "an object");
+    record.settings = settings->dump();
+  }
   NMM_ASSIGN(record.calibration, read_calibration(fields));
   return std::optional(std::move(record));
 }
@@ -138,6 +143,8 @@ Result<std::string> with_compression_record(std::string_view original_text,
                           {"form", record.form},     {"ranks", std::move(ranks)}};
   if (!record.align.empty()) document[kRecordKey]["align"] = record.align;
   if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
+  if (!record.settings.empty())
+    document[kRecordKey][kSettingsKey] = ordered_json::parse(record.settings);
   if (!record.calibration.empty())
     document[kRecordKey]["calibration"] = calibration_json(record.calibration);
   constexpr int kIndent = 2;  // as transformers writes it

@@ -88,7 +88,7 @@ Result<bool> exchange(const fs::path& a, const fs::path& b) {
 // Ends a commit that a killed run has begun. An output that the run had put aside goes back to its
 // place. If the new output is in place already, the staging folder is removed, and the result is
 // true.
-Result<bool> ended_commit(const StagingFolder& staging, const fs::path& out) {
+Result<bool> finish_killed_commit(const StagingFolder& staging, const fs::path& out) {
   std::error_code ignored;
   if (fs::exists(staging.replaced(), ignored) && !fs::exists(out, ignored)) {
     NMM_TRY(rename_folder(staging.replaced(), out));
@@ -98,14 +98,14 @@ Result<bool> ended_commit(const StagingFolder& staging, const fs::path& out) {
   return true;
 }
 
-bool has_nothing(const fs::path& folder) {
+bool is_empty_folder(const fs::path& folder) {
   std::error_code error;
   return fs::is_empty(folder, error) && !error;
 }
 
 }  // namespace
 
-Status check_apart(const fs::path& out, const fs::path& input) {
+Status check_output_apart_from_input(const fs::path& out, const fs::path& input) {
   NMM_ASSIGN(const fs::path target, identity(out));
   NMM_ASSIGN(const fs::path source, identity(input));
   if (is_within(target, source))
@@ -148,24 +148,24 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
   // The staging folder is next to the output, on the same file system, so that it can be renamed.
   const fs::path staging_path = target.string() + ".partial";
   if (!input.empty()) {
-    NMM_TRY(check_apart(target, input));
-    NMM_TRY(check_apart(staging_path, input));
+    NMM_TRY(check_output_apart_from_input(target, input));
+    NMM_TRY(check_output_apart_from_input(staging_path, input));
   }
   {
-    NMM_ASSIGN(const auto left, StagingFolder::find(staging_path));
-    if (left) {
-      NMM_ASSIGN(const bool ended, ended_commit(*left, target));
-      if (!ended && has_nothing(staging_path)) NMM_TRY(left->remove());
+    NMM_ASSIGN(const auto unfinished, StagingFolder::find(staging_path));
+    if (unfinished) {
+      NMM_ASSIGN(const bool finished, finish_killed_commit(*unfinished, target));
+      if (!finished && is_empty_folder(staging_path)) NMM_TRY(unfinished->remove());
     }
   }
   NMM_TRY(check_replaceable(target, if_exists));
   NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
-  NMM_TRY(staging.mark());
+  NMM_TRY(staging.mark_in_use());
   // An interrupted run continues from the files in work/. The output itself is written again.
   std::error_code error;
   fs::remove_all(staging.model(), error);
   if (!error) fs::create_directory(staging.model(), error);
-  if (!error) fs::create_directory(staging.work(), error);
+  if (!error) fs::create_directory(staging.resume_folder(), error);
   if (error) return fail("{}: cannot be prepared: {}", staging_path.string(), error.message());
   return FolderWriter(target, std::move(staging), if_exists);
 }
@@ -173,7 +173,7 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
 // An exchange is one step of the system: at every moment the name leads to the old output or to the
 // new one. If an exchange is not possible, the old output is put aside, and comes back if the
 // second step fails.
-Status FolderWriter::put_in_place() {
+Status FolderWriter::replace_output() {
   std::error_code error;
   if (!fs::exists(out_, error)) return rename_folder(staging(), out_);
   NMM_ASSIGN(const bool exchanged, exchange(staging(), out_));
@@ -191,7 +191,7 @@ Status FolderWriter::commit() {
   NMM_TRY(check_replaceable(out_, if_exists_));
   NMM_TRY(sync_folder(staging()));
   NMM_TRY(staging_.mark_commit());
-  NMM_TRY(put_in_place());
+  NMM_TRY(replace_output());
   NMM_TRY(sync_folder(out_.parent_path()));
   const Status removed = staging_.remove();
   if (!removed.ok()) {

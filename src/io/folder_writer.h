@@ -20,7 +20,8 @@ Status check_space(const std::filesystem::path& folder, int64_t needed);
 
 // Fails if `out` is the folder `input`, lies inside it or contains it, by name or by identity.
 // Writing there could delete what is being read.
-Status check_apart(const std::filesystem::path& out, const std::filesystem::path& input);
+Status check_output_apart_from_input(const std::filesystem::path& out,
+                                     const std::filesystem::path& input);
 
 // An output folder that is being made.
 class FolderWriter {
@@ -40,7 +41,7 @@ class FolderWriter {
   // The folder that becomes the output. It is empty at the start.
   std::filesystem::path staging() const { return staging_.model(); }
   // A folder for files from which an interrupted run continues. commit() removes it.
-  std::filesystem::path work() const { return staging_.work(); }
+  std::filesystem::path resume_folder() const { return staging_.resume_folder(); }
   // Replaces `out` by staging().
   Status commit();
   // Deletes the staging folder.
@@ -48,7 +49,7 @@ class FolderWriter {
 
  private:
   FolderWriter(std::filesystem::path out, StagingFolder staging, IfExists if_exists);
-  Status put_in_place();
+  Status replace_output();
 
   std::filesystem::path out_;
   StagingFolder staging_;

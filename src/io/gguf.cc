@@ -39,7 +39,7 @@ std::vector<std::string> gguf_files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-Status refuse_gguf_beside(const std::filesystem::path& file) {
+Status refuse_gguf_instead_of(const std::filesystem::path& file) {
   const std::vector<std::string> ggufs = gguf_files_in(file.parent_path());
   if (std::error_code ignored; ggufs.empty() || std::filesystem::exists(file, ignored)) return {};
   return fail("{}: is absent, and beside it lies {}; {}", file.string(), fmt::join(ggufs, ", "),

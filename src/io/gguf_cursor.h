@@ -51,7 +51,7 @@ class GgufCursor {
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   // Fails unless `count` values of at least `least_bytes` each can still follow.
-  Status expect_room(uint64_t count, uint64_t least_bytes, std::string_view what) const {
+  Status expect_remaining(uint64_t count, uint64_t least_bytes, std::string_view what) const {
     if (count > remaining() / least_bytes)
       return fail("{}: {}: {} of them do not fit the {} bytes that are left", source_, what, count,
                   remaining());

@@ -18,9 +18,9 @@ constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kLeastInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
 // A tensor whose bytes have not been located yet.
-struct Placed {
+struct UnlocatedTensor {
   GgufTensor tensor;
-  uint64_t offset, size;  // The place in the tensor data.
+  uint64_t offset, size;  // The position in the tensor data.
 };
 
 // A big-endian machine writes version 3 as bytes that read as 3 * 2^24 here.
@@ -73,51 +73,51 @@ Result<Shape> read_shape(GgufCursor& cursor, const std::string& what) {
   return shape;
 }
 
-Result<Placed> read_info(GgufCursor& cursor, uint64_t index, uint64_t alignment) {
+Result<UnlocatedTensor> read_info(GgufCursor& cursor, uint64_t index, uint64_t alignment) {
   NMM_ASSIGN(const auto name, cursor.text(fmt::format("the name of tensor {}", index)));
   if (name.empty() || name.size() > kMaxNameBytes)
     return fail("{}: the name of tensor {}: expected 1 to {} bytes, found {}", cursor.source(),
                 index, kMaxNameBytes, name.size());
   const std::string what = fmt::format("tensor {:?}", name);
-  Placed placed;
-  placed.tensor.name = name;
-  NMM_ASSIGN(placed.tensor.shape, read_shape(cursor, what));
+  UnlocatedTensor info;
+  info.tensor.name = name;
+  NMM_ASSIGN(info.tensor.shape, read_shape(cursor, what));
   NMM_ASSIGN(const auto type, cursor.number<uint32_t>(what));
-  placed.tensor.type = find_gguf_type(type);
-  if (placed.tensor.type == nullptr)
+  info.tensor.type = find_gguf_type(type);
+  if (info.tensor.type == nullptr)
     return fail("{}: {}: its type is {}", cursor.source(), what, describe_unknown_gguf_type(type));
-  NMM_ASSIGN(placed.size, checked_size(placed.tensor, cursor.source() + ": " + what));
-  NMM_ASSIGN(placed.offset, cursor.number<uint64_t>(what));
-  if (placed.offset % alignment != 0)
+  NMM_ASSIGN(info.size, checked_size(info.tensor, cursor.source() + ": " + what));
+  NMM_ASSIGN(info.offset, cursor.number<uint64_t>(what));
+  if (info.offset % alignment != 0)
     return fail("{}: {}: expected an offset that is a multiple of {}, found {}", cursor.source(),
-                what, alignment, placed.offset);
-  return placed;
+                what, alignment, info.offset);
+  return info;
 }
 
-Status check_names(const std::vector<Placed>& placed, const std::string& source) {
+Status check_names(const std::vector<UnlocatedTensor>& infos, const std::string& source) {
   std::set<std::string_view> names;
-  for (const Placed& each : placed) {
-    if (!names.insert(each.tensor.name).second)
-      return fail("{}: tensor {:?} is there twice", source, each.tensor.name);
+  for (const UnlocatedTensor& info : infos) {
+    if (!names.insert(info.tensor.name).second)
+      return fail("{}: tensor {:?} is there twice", source, info.tensor.name);
   }
   return {};
 }
 
 // Tensors may have any order and any gaps, but they must not share bytes.
-Status check_places(const std::vector<Placed>& placed, uint64_t data_bytes,
-                    const std::string& source) {
-  std::vector<const Placed*> by_offset;
-  for (const Placed& each : placed) {
-    if (each.offset > data_bytes || each.size > data_bytes - each.offset)
+Status check_locations(const std::vector<UnlocatedTensor>& infos, uint64_t data_bytes,
+                       const std::string& source) {
+  std::vector<const UnlocatedTensor*> by_offset;
+  for (const UnlocatedTensor& info : infos) {
+    if (info.offset > data_bytes || info.size > data_bytes - info.offset)
       return fail(
           "{}: tensor {:?}: expected {} bytes from byte {} of the tensor data on, which has "
           "{} bytes (an incomplete download?)",
-          source, each.tensor.name, each.size, each.offset, data_bytes);
-    by_offset.push_back(&each);
+          source, info.tensor.name, info.size, info.offset, data_bytes);
+    by_offset.push_back(&info);
   }
-  std::ranges::sort(by_offset, {}, &Placed::offset);
+  std::ranges::sort(by_offset, {}, &UnlocatedTensor::offset);
   for (size_t i = 1; i < by_offset.size(); ++i) {
-    const Placed &before = *by_offset[i - 1], &after = *by_offset[i];
+    const UnlocatedTensor &before = *by_offset[i - 1], &after = *by_offset[i];
     if (before.offset + before.size > after.offset)
       return fail(
           "{}: tensors {:?} and {:?} overlap: the first ends at byte {} of the tensor data, "
@@ -147,20 +147,20 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::st
   GgufFile file;
   NMM_ASSIGN(file.metadata_, GgufMetadata::read(cursor, pairs));
   NMM_ASSIGN(const uint64_t alignment, read_alignment(file.metadata_));
-  NMM_TRY(cursor.expect_room(tensors, kLeastInfoBytes, "tensors"));
-  std::vector<Placed> placed;
+  NMM_TRY(cursor.expect_remaining(tensors, kLeastInfoBytes, "tensors"));
+  std::vector<UnlocatedTensor> infos;
   for (uint64_t i = 0; i < tensors; ++i) {
-    NMM_ASSIGN(Placed each, read_info(cursor, i, alignment));
-    placed.push_back(std::move(each));
+    NMM_ASSIGN(UnlocatedTensor info, read_info(cursor, i, alignment));
+    infos.push_back(std::move(info));
   }
-  NMM_TRY(check_names(placed, source));
+  NMM_TRY(check_names(infos, source));
   // A file without tensors may end before its padding does.
   const uint64_t padding = (alignment - cursor.position() % alignment) % alignment;
   const auto data = bytes.subspan(std::min<uint64_t>(cursor.position() + padding, bytes.size()));
-  NMM_TRY(check_places(placed, data.size(), source));
-  for (Placed& each : placed) {
-    each.tensor.data = data.subspan(each.offset, each.size);
-    file.tensors_.push_back(std::move(each.tensor));
+  NMM_TRY(check_locations(infos, data.size(), source));
+  for (UnlocatedTensor& info : infos) {
+    info.tensor.data = data.subspan(info.offset, info.size);
+    file.tensors_.push_back(std::move(info.tensor));
   }
   return file;
 }

@@ -134,7 +134,7 @@ Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, ui
                                 const std::string& what, int nesting) {
   GgufValue value{type, is_array, count, {}, {}};
   if (type == Type::kString) {
-    NMM_TRY(cursor.expect_room(count, kLeastStringBytes, what));
+    NMM_TRY(cursor.expect_remaining(count, kLeastStringBytes, what));
     value.strings.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
       NMM_ASSIGN(const auto text, cursor.text(what));
@@ -143,11 +143,11 @@ Result<GgufValue> read_elements(GgufCursor& cursor, Type type, bool is_array, ui
     return value;
   }
   if (type == Type::kArray) {
-    NMM_TRY(cursor.expect_room(count, kLeastArrayBytes, what));
+    NMM_TRY(cursor.expect_remaining(count, kLeastArrayBytes, what));
     for (uint64_t i = 0; i < count; ++i) NMM_TRY(read_array(cursor, what, nesting));
     return value;
   }
-  NMM_TRY(cursor.expect_room(count, info(type).bytes, what));
+  NMM_TRY(cursor.expect_remaining(count, info(type).bytes, what));
   NMM_ASSIGN(value.numbers, cursor.take(count * info(type).bytes, what));
   if (type == Type::kBool) NMM_TRY(check_bools(value, cursor, what));
   return value;
@@ -167,7 +167,7 @@ Result<std::string_view> read_key(GgufCursor& cursor, uint64_t index) {
 Result<GgufMetadata> GgufMetadata::read(GgufCursor& cursor, uint64_t count) {
   GgufMetadata metadata;
   metadata.source_ = cursor.source();
-  NMM_TRY(cursor.expect_room(count, kLeastPairBytes, "key-value pairs"));
+  NMM_TRY(cursor.expect_remaining(count, kLeastPairBytes, "key-value pairs"));
   for (uint64_t i = 0; i < count; ++i) {
     NMM_ASSIGN(const auto key, read_key(cursor, i));
     const std::string what = fmt::format("{:?}", key);

@@ -47,11 +47,11 @@ Result<std::vector<fs::path>> shard_paths(const fs::path& path, int64_t index, i
   return paths;
 }
 
-Status check_place(const GgufMetadata& metadata, int64_t index, int64_t count) {
-  NMM_ASSIGN(const int64_t its_count, file_count(metadata));
-  if (its_count != count) return metadata.wrong(kCountKey, fmt::format("{}", count));
-  NMM_ASSIGN(const int64_t its_index, file_index(metadata, count));
-  if (its_index != index) return metadata.wrong(kIndexKey, fmt::format("{}", index));
+Status check_shard_number(const GgufMetadata& metadata, int64_t index, int64_t count) {
+  NMM_ASSIGN(const int64_t own_count, file_count(metadata));
+  if (own_count != count) return metadata.wrong(kCountKey, fmt::format("{}", count));
+  NMM_ASSIGN(const int64_t own_index, file_index(metadata, count));
+  if (own_index != index) return metadata.wrong(kIndexKey, fmt::format("{}", index));
   return {};
 }
 
@@ -70,11 +70,11 @@ Result<GgufShards> GgufShards::open(const fs::path& path) {
   NMM_ASSIGN(const int64_t index, file_index(given.metadata(), count));
   NMM_ASSIGN(shards.paths_, shard_paths(path, index, count));
   for (int64_t i = 0; i < count; ++i) {
-    const fs::path& each = shards.paths_[static_cast<size_t>(i)];
-    NMM_ASSIGN(GgufFile file, GgufFile::open(each));
-    NMM_TRY(check_place(file.metadata(), i, count));
+    const fs::path& shard_path = shards.paths_[static_cast<size_t>(i)];
+    NMM_ASSIGN(GgufFile file, GgufFile::open(shard_path));
+    NMM_TRY(check_shard_number(file.metadata(), i, count));
     shards.files_.push_back(std::move(file));
-    NMM_TRY(shards.add_tensors(shards.files_.back(), each));
+    NMM_TRY(shards.add_tensors(shards.files_.back(), shard_path));
   }
   NMM_ASSIGN(const auto promised, shards.metadata().integer(kTensorsKey));
   if (promised && *promised != std::ssize(shards.tensors_))

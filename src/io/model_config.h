@@ -56,6 +56,9 @@ struct CompressionRecord {
   std::string form = "uv";
   // If the form was left open, says in words what was predicted and measured; otherwise empty.
   std::string form_choice = {};
+  // All settings of the compression, a JSON object (compress/settings.h). Empty in folders of
+  // version 0.2.0 and before.
+  std::string settings = {};
 
   bool pivoted() const { return form != "uv"; }
 };

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 // Returns true for configs, tokenizers and licences. Weights of any format, hidden files and an
 // index of the old shards do not belong to the new weights.
-bool goes_with_the_weights(std::string_view name) {
+bool is_independent_of_weights(std::string_view name) {
   constexpr std::string_view kEndings[] = {".json", ".model", ".tiktoken", ".jinja"};
   constexpr std::string_view kBeginnings[] = {"LICENSE",    "LICENCE", "NOTICE",    "COPYING",
                                               "USE_POLICY", "vocab.",  "merges.txt"};
@@ -25,12 +25,13 @@ bool goes_with_the_weights(std::string_view name) {
 }  // namespace
 
 Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs::path& to) {
-  std::vector<std::string> left_out;
+  std::vector<std::string> not_copied;
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(from, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (goes_with_the_weights(entry->path().filename().string())) files.push_back(entry->path());
+    if (is_independent_of_weights(entry->path().filename().string()))
+      files.push_back(entry->path());
   }
   if (error) return fail("{}: cannot be read: {}", from.string(), error.message());
   std::ranges::sort(files);
@@ -39,13 +40,14 @@ Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs
     // Files that this program has written itself, such as config.json, are not overwritten.
     if (fs::exists(to / file.filename(), ignored)) continue;
     if (!fs::is_regular_file(file, ignored)) {
-      left_out.push_back(fmt::format("{}: is not copied: it is not a regular file", file.string()));
+      not_copied.push_back(
+          fmt::format("{}: is not copied: it is not a regular file", file.string()));
       continue;
     }
     NMM_ASSIGN(const std::string content, read_text_file(file, kMaxTokenizerBytes));
     NMM_TRY(write_text_file(to / file.filename(), content));
   }
-  return left_out;
+  return not_copied;
 }
 
 }  // namespace neuronmm::io

@@ -78,11 +78,11 @@ std::string_view module_path(std::string_view module) {
 }
 
 // Returns true for names such as "layers.3.mlp.down_proj".
-bool of_one_layer(std::string_view module) { return module.starts_with(kLayersPart); }
+bool names_single_layer(std::string_view module) { return module.starts_with(kLayersPart); }
 
 }  // namespace
 
-const LowBitFormat& Quantization::of(std::string_view tensor) const {
+const LowBitFormat& Quantization::format_of(std::string_view tensor) const {
   const std::string_view module = tensor.substr(0, tensor.rfind('.'));
   const size_t dot = module.rfind('.');
   auto found = exceptions.find(module_path(module));
@@ -100,15 +100,15 @@ std::string format_text(const LowBitFormat& format) {
 
 std::string quantization_text(const Quantization& quantization) {
   std::string text = format_text(quantization.format);
-  int64_t of_layers = 0;
+  int64_t single_layers = 0;
   for (const auto& [module, format] : quantization.exceptions) {
-    if (of_one_layer(module)) {
-      ++of_layers;
+    if (names_single_layer(module)) {
+      ++single_layers;
     } else {
       text += fmt::format(", {} {}", module, format_text(format));
     }
   }
-  if (of_layers > 0) text += fmt::format(", {} matrices of their own", of_layers);
+  if (single_layers > 0) text += fmt::format(", {} matrices of their own", single_layers);
   return text;
 }
 

@@ -48,7 +48,7 @@ struct Quantization {
   std::vector<CalibrationSource> calibration = {};
 
   // Returns the format of a tensor, such as "model.layers.3.self_attn.v_proj.weight".
-  const LowBitFormat& of(std::string_view tensor) const;
+  const LowBitFormat& format_of(std::string_view tensor) const;
   bool operator==(const Quantization&) const = default;
 };
 

@@ -39,8 +39,9 @@ Result<std::optional<double>> read_optional(const JsonFields& fields, const std:
 Result<double> read_original_context(const RopeFields& fields,
                                      std::optional<double> otherwise = {}) {
   const std::string key = "original_max_position_embeddings";
-  const bool beside = fields.config.find(key) != nullptr;
-  return (beside ? fields.config : fields.scaling).number_in(key, 1.0, kLargestFactor, otherwise);
+  const bool in_config = fields.config.find(key) != nullptr;
+  return (in_config ? fields.config : fields.scaling)
+      .number_in(key, 1.0, kLargestFactor, otherwise);
 }
 
 Status read_scaling(const RopeFields& fields, LinearRopeScaling& linear, RopeConfig&) {

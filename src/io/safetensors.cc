@@ -26,7 +26,7 @@ constexpr std::string_view kIncomplete = "(an incomplete download?)";
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
 // A tensor of the header, before its place in the file was checked.
-struct Placed {
+struct UncheckedTensor {
   std::string name;
   uint64_t begin, end;  // The data_offsets.
   TensorView view;      // The view has no data yet.
@@ -110,43 +110,45 @@ std::optional<uint64_t> checked_size_bytes(DType dtype, const Shape& shape) {
 }
 
 // Shape, dtype and offsets must agree on the number of bytes.
-Result<Placed> read_entry(const std::string& name, const json& value, const std::string& source) {
+Result<UncheckedTensor> read_entry(const std::string& name, const json& value,
+                                   const std::string& source) {
   const std::string tensor = fmt::format("{}: tensor {:?}", source, name);
   if (!value.is_object())
     return fail("{}: expected an object, found {}", tensor, describe_json(value));
   const JsonFields fields(value, tensor);
-  Placed placed{name, 0, 0, {}};
-  NMM_ASSIGN(placed.view.dtype, read_dtype(fields));
-  NMM_ASSIGN(placed.view.shape, read_shape(fields));
+  UncheckedTensor entry{name, 0, 0, {}};
+  NMM_ASSIGN(entry.view.dtype, read_dtype(fields));
+  NMM_ASSIGN(entry.view.shape, read_shape(fields));
   const json* offsets = fields.find("data_offsets");
   if (offsets == nullptr) return fields.missing("data_offsets");
   if (!offsets->is_array() || offsets->size() != 2 || !is_size((*offsets)[0]) ||
       !is_size((*offsets)[1]))
     return fields.wrong("data_offsets", "a list of two offsets");
-  placed.begin = (*offsets)[0].get<uint64_t>();
-  placed.end = (*offsets)[1].get<uint64_t>();
-  if (placed.begin > placed.end)
-    return fail("{}: data_offsets: expected begin <= end, found [{}, {}]", tensor, placed.begin,
-                placed.end);
-  const auto bytes = checked_size_bytes(placed.view.dtype, placed.view.shape);
+  entry.begin = (*offsets)[0].get<uint64_t>();
+  entry.end = (*offsets)[1].get<uint64_t>();
+  if (entry.begin > entry.end)
+    return fail("{}: data_offsets: expected begin <= end, found [{}, {}]", tensor, entry.begin,
+                entry.end);
+  const auto bytes = checked_size_bytes(entry.view.dtype, entry.view.shape);
   if (!bytes)
     return fail("{}: shape {}: its size does not fit 63 bits", tensor,
-                shape_string(placed.view.shape));
-  if (*bytes != placed.end - placed.begin)
+                shape_string(entry.view.shape));
+  if (*bytes != entry.end - entry.begin)
     return fail("{}: {} {} takes {} bytes, found {} in data_offsets [{}, {}]", tensor,
-                dtype_name(placed.view.dtype), shape_string(placed.view.shape), *bytes,
-                placed.end - placed.begin, placed.begin, placed.end);
-  return placed;
+                dtype_name(entry.view.dtype), shape_string(entry.view.shape), *bytes,
+                entry.end - entry.begin, entry.begin, entry.end);
+  return entry;
 }
 
 // The tensors must fill the data without gaps or overlaps, and end where the file ends. Anything
 // else is a damaged file or an attempt to read one tensor as another.
-Status check_layout(std::vector<Placed>& tensors, uint64_t data_bytes, const std::string& source) {
-  std::sort(tensors.begin(), tensors.end(), [](const Placed& a, const Placed& b) {
+Status check_layout(std::vector<UncheckedTensor>& tensors, uint64_t data_bytes,
+                    const std::string& source) {
+  std::sort(tensors.begin(), tensors.end(), [](const UncheckedTensor& a, const UncheckedTensor& b) {
     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
   });
   uint64_t cursor = 0;
-  for (const Placed& tensor : tensors) {
+  for (const UncheckedTensor& tensor : tensors) {
     // The tensors are sorted by their begins, so each must begin where the one before has ended.
     if (tensor.begin != cursor)
       return fail(
@@ -196,18 +198,18 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
   NMM_ASSIGN(const std::string_view text, header_text(bytes, source));
   NMM_ASSIGN(const json header, parse_json_object(text, source + ": header"));
   SafetensorsFile file;
-  std::vector<Placed> tensors;
+  std::vector<UncheckedTensor> tensors;
   for (const auto& [name, value] : header.items()) {
     if (name == kMetadataKey) {
       NMM_ASSIGN(file.metadata_, read_metadata(value, source));
     } else {
-      NMM_ASSIGN(Placed placed, read_entry(name, value, source));
-      tensors.push_back(std::move(placed));
+      NMM_ASSIGN(UncheckedTensor entry, read_entry(name, value, source));
+      tensors.push_back(std::move(entry));
     }
   }
   const auto data = bytes.subspan(kLengthBytes + text.size());
   NMM_TRY(check_layout(tensors, data.size(), source));
-  for (Placed& tensor : tensors) {
+  for (UncheckedTensor& tensor : tensors) {
     tensor.view.data = data.data() + tensor.begin;
     file.tensors_.emplace(std::move(tensor.name), std::move(tensor.view));
   }

@@ -39,7 +39,7 @@ std::string process_name(int64_t pid) {
 }
 
 // The error names the process, so that the user knows what to wait for.
-Error held_by_another(const fs::path& path) {
+Error in_use_error(const fs::path& path) {
   const auto marker = read_json_object(path / "neuronmm.json", kMaxConfigBytes);
   const bool named = marker.ok() && marker->contains("pid") && marker->at("pid").is_number();
   return fail("{}: is in use: {} is making this output; wait for it or stop it", path.string(),
@@ -50,13 +50,13 @@ Error held_by_another(const fs::path& path) {
 // again.
 Result<bool> lock(int descriptor, const fs::path& path) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return held_by_another(path);
+    return in_use_error(path);
   }
-  struct stat held = {};
+  struct stat opened = {};
   struct stat named = {};
-  if (fstat(descriptor, &held) != 0) return cannot("read", path, errno);
+  if (fstat(descriptor, &opened) != 0) return cannot("read", path, errno);
   if (lstat(path.c_str(), &named) != 0) return false;
-  return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+  return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 Status delete_all(const fs::path& path) {
@@ -100,7 +100,7 @@ Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
     StagingFolder folder(path, descriptor);
     NMM_ASSIGN(const bool locked, lock(descriptor, path));
     if (!locked) continue;
-    NMM_ASSIGN(const bool ours, folder.is_ours());
+    NMM_ASSIGN(const bool ours, folder.belongs_to_this_program());
     if (ours) return std::optional(std::move(folder));
     return fail(
         "{}: expected nothing or this program's unfinished work, found other files; delete or "
@@ -122,7 +122,7 @@ Result<StagingFolder> StagingFolder::create(const fs::path& path) {
   }
 }
 
-Status StagingFolder::mark() const { return write_marker(std::nullopt); }
+Status StagingFolder::mark_in_use() const { return write_marker(std::nullopt); }
 
 Status StagingFolder::mark_commit() const {
   const auto identity = folder_identity_of(model());
@@ -147,7 +147,7 @@ bool StagingFolder::is_committed(const fs::path& out) const {
 
 // A run that was killed before its marker was complete leaves an empty folder, or one with a
 // temporary file of the marker.
-Result<bool> StagingFolder::is_ours() const {
+Result<bool> StagingFolder::belongs_to_this_program() const {
   const auto content = read_json_object(marker(), kMaxConfigBytes);
   if (content.ok() && content->contains(kMarkerKey) && content->at(kMarkerKey) == kMarkerValue) {
     return true;
@@ -164,7 +164,7 @@ Result<bool> StagingFolder::is_ours() const {
 // The marker is removed last, before the folder itself. As long as anything else is left, the next
 // run knows that the folder is ours.
 Status StagingFolder::remove() const {
-  for (const fs::path& part : {model(), replaced(), work()}) NMM_TRY(delete_all(part));
+  for (const fs::path& part : {model(), replaced(), resume_folder()}) NMM_TRY(delete_all(part));
   std::error_code error;
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {

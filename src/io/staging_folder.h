@@ -38,13 +38,13 @@ class StagingFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path model() const { return path_ / "model"; }
-  std::filesystem::path work() const { return path_ / "work"; }
-  // The place for an output that is being replaced, on file systems that cannot exchange two
+  std::filesystem::path resume_folder() const { return path_ / "work"; }
+  // The path of an output that is being replaced, on file systems that cannot exchange two
   // folders.
   std::filesystem::path replaced() const { return path_ / "replaced"; }
 
   // Writes a marker that says that this process works in the folder.
-  Status mark() const;
+  Status mark_in_use() const;
   // Writes a marker that says that model/ is about to become the output. Afterwards
   // is_committed(out) tells whether it did, even to another process after this one was killed.
   Status mark_commit() const;
@@ -56,7 +56,7 @@ class StagingFolder {
   StagingFolder(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
   std::filesystem::path marker() const { return path_ / "neuronmm.json"; }
   Status write_marker(std::optional<FolderIdentity> commits) const;
-  Result<bool> is_ours() const;
+  Result<bool> belongs_to_this_program() const;
 
   std::filesystem::path path_;
   // The open folder, or -1 if moved from.

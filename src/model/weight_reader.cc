@@ -131,7 +131,7 @@ Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
         "neuronmm_quantization)",
         checkpoint.folder().string(), name, dtype_name(found->second.dtype));
   }
-  return require_quantized(checkpoint, name, shape, config.quantization->of(name));
+  return require_quantized(checkpoint, name, shape, config.quantization->format_of(name));
 }
 
 }  // namespace neuronmm::model

@@ -27,7 +27,7 @@ struct LinkOptions {
   // Called with a message where no error can be returned. If a process is lost while all connect or
   // disconnect, the others hang in a call of MPI. After the time limit another thread then calls
   // this function, and the process ends with exit code 1.
-  std::function<void(const std::string&)> tell = [](const std::string&) {};
+  std::function<void(const std::string&)> on_fatal = [](const std::string&) {};
 };
 
 // Connects with the other processes; to be called once per process. Errors: a build without MPI, or

@@ -10,14 +10,14 @@
 
 namespace neuronmm::parallel {
 
-// Calls `over` in a thread of its own if the object still exists after `seconds`.
+// Calls `on_timeout` in a thread of its own if the object still exists after `seconds`.
 class Deadline {
  public:
-  Deadline(double seconds, std::function<void()> over)
-      : thread_([this, seconds, over = std::move(over)] {
+  Deadline(double seconds, std::function<void()> on_timeout)
+      : thread_([this, seconds, on_timeout = std::move(on_timeout)] {
           std::unique_lock lock(mutex_);
           const std::chrono::duration<double> time(seconds);
-          if (!met_.wait_for(lock, time, [this] { return is_met_; })) over();
+          if (!met_.wait_for(lock, time, [this] { return is_met_; })) on_timeout();
         }) {}
   ~Deadline() {
     {

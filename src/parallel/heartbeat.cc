@@ -23,7 +23,7 @@ Heartbeat::Heartbeat(MPI_Comm comm, double timeout_s, std::vector<std::string> p
       period_(std::min(kPeriod_s, timeout_s / kSignsWithinTimeout)) {
   last_tick_ = Clock::now();
   for (size_t i = 0; i < peers.size(); ++i) {
-    peers_.push_back({.name = std::move(peers[i]), .pid = pids[i], .heard = last_tick_});
+    peers_.push_back({.name = std::move(peers[i]), .pid = pids[i], .last_heard = last_tick_});
   }
   MPI_Comm_rank(comm_, &process_);
   thread_ = std::thread([this] { run(); });
@@ -52,7 +52,7 @@ std::vector<int64_t> Heartbeat::stop() {
   return sent;
 }
 
-void Heartbeat::receive_rest(const std::vector<int64_t>& sent_to_this) {
+void Heartbeat::receive_remaining(const std::vector<int64_t>& sent_to_this) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     while (peers_[i].received < sent_to_this[i]) receive_one(static_cast<int>(i), true);
     MPI_Wait(&peers_[i].sending, MPI_STATUS_IGNORE);
@@ -66,7 +66,7 @@ void Heartbeat::run() {
     std::string lost;
     try {
       tick(Clock::now());
-      lost = silent(Clock::now()).value_or("");
+      lost = find_lost_peer(Clock::now()).value_or("");
     } catch (const ProcessLost& error) {
       lost = error.what();
     }
@@ -83,13 +83,13 @@ void Heartbeat::run() {
 // others. Their time then begins anew.
 void Heartbeat::tick(Clock::time_point now) {
   if (now - last_tick_ > timeout_ / 2) {
-    for (Peer& peer : peers_) peer.heard = now;
+    for (Peer& peer : peers_) peer.last_heard = now;
   }
   last_tick_ = now;
   send();
   for (size_t i = 0; i < peers_.size(); ++i) {
     while (static_cast<int>(i) != process_ && receive_one(static_cast<int>(i), false)) {
-      peers_[i].heard = now;
+      peers_[i].last_heard = now;
     }
   }
 }
@@ -111,23 +111,23 @@ void Heartbeat::send() {
 
 bool Heartbeat::receive_one(int from, bool wait) {
   const std::lock_guard lock(mpi_lock());
-  int there = 1;
-  if (!wait) check_mpi(MPI_Iprobe(from, kLifeTag, comm_, &there, MPI_STATUS_IGNORE));
-  if (there == 0) return false;
+  int has_message = 1;
+  if (!wait) check_mpi(MPI_Iprobe(from, kLifeTag, comm_, &has_message, MPI_STATUS_IGNORE));
+  if (has_message == 0) return false;
   char sign = 0;
   check_mpi(MPI_Recv(&sign, 1, MPI_BYTE, from, kLifeTag, comm_, MPI_STATUS_IGNORE));
   ++peers_[static_cast<size_t>(from)].received;
   return true;
 }
 
-std::optional<std::string> Heartbeat::silent(Clock::time_point now) const {
+std::optional<std::string> Heartbeat::find_lost_peer(Clock::time_point now) const {
   for (size_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
     if (static_cast<int>(i) == process_) continue;
     if (peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH) {
       return fmt::format("{} (pid {}) has ended", peer.name, peer.pid);
     }
-    if (now - peer.heard <= timeout_) continue;
+    if (now - peer.last_heard <= timeout_) continue;
     return fmt::format("{} has given no sign of life for {:.3g} s: it hangs, or its link is lost",
                        peer.name, timeout_.count());
   }

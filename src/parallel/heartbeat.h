@@ -37,14 +37,14 @@ class Heartbeat {
   std::vector<int64_t> stop();
   // Receives the signs that are still on their way, given how many each process has sent to this
   // one.
-  void receive_rest(const std::vector<int64_t>& sent_to_this);
+  void receive_remaining(const std::vector<int64_t>& sent_to_this);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Peer {
     std::string name;
     pid_t pid = 0;
-    Clock::time_point heard;
+    Clock::time_point last_heard;
     MPI_Request sending = MPI_REQUEST_NULL;
     int64_t sent = 0, received = 0;
   };
@@ -53,7 +53,7 @@ class Heartbeat {
   void tick(Clock::time_point now);
   void send();
   bool receive_one(int from, bool wait);
-  std::optional<std::string> silent(Clock::time_point now) const;
+  std::optional<std::string> find_lost_peer(Clock::time_point now) const;
 
   const MPI_Comm comm_;
   const std::chrono::duration<double> timeout_, period_;

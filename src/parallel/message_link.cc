@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/float16.h"
-#include "parallel/patience.h"
+#include "parallel/backoff.h"
 
 namespace neuronmm::parallel {
 namespace {
@@ -73,7 +73,7 @@ void MessageLink::receive(std::span<std::byte> bytes, int from) {
 
 // Waits until everything that was begun is sent and received.
 void MessageLink::wait() {
-  Patience patience;
+  Backoff backoff;
   for (;;) {
     int done = 0;
     {
@@ -82,8 +82,8 @@ void MessageLink::wait() {
                             MPI_STATUSES_IGNORE));
     }
     if (done != 0) break;
-    patience.pause();
-    if (patience.is_long()) give_up_();
+    backoff.pause();
+    if (backoff.is_long()) throw_if_lost_();
   }
   requests_.clear();
 }

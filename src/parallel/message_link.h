@@ -19,9 +19,12 @@ namespace neuronmm::parallel {
 // sent.
 class MessageLink {
  public:
-  // `give_up` is called while the link waits long; it throws if there is nothing left to wait for.
-  MessageLink(MPI_Comm comm, int process, int processes, std::function<void()> give_up)
-      : comm_(comm), process_(process), processes_(processes), give_up_(std::move(give_up)) {}
+  // `throw_if_lost` is called while the link waits long; it throws if a process is lost.
+  MessageLink(MPI_Comm comm, int process, int processes, std::function<void()> throw_if_lost)
+      : comm_(comm),
+        process_(process),
+        processes_(processes),
+        throw_if_lost_(std::move(throw_if_lost)) {}
 
   int64_t sum(std::span<float> values, Wire wire);
   int64_t sum(std::span<double> values);
@@ -45,7 +48,7 @@ class MessageLink {
 
   const MPI_Comm comm_;
   const int process_, processes_;
-  const std::function<void()> give_up_;
+  const std::function<void()> throw_if_lost_;
   std::vector<MPI_Request> requests_;
 };
 

@@ -29,7 +29,7 @@ namespace {
 constexpr std::chrono::milliseconds kAbortTime{250};
 
 // The first message of every process to all others.
-struct Introduction {
+struct ProcessInfo {
   char host[MPI_MAX_PROCESSOR_NAME] = {};
   pid_t pid = 0;
   ino_t pid_namespace = 0;  // the namespace of `pid`; containers on one host have their own
@@ -188,18 +188,18 @@ class MpiCommunicator : public Communicator {
 // Tells the heartbeat which processes it can watch by their pid: those on this host, except
 // processes in another pid namespace.
 void MpiCommunicator::start_heartbeat(double timeout_s) {
-  Introduction own;
+  ProcessInfo own;
   int length = 0;
   check_mpi(MPI_Get_processor_name(own.host, &length));
   own.pid = getpid();
   own.pid_namespace = pid_namespace();
   own.host_leader = host_.leader(process());
-  std::vector<Introduction> all(static_cast<size_t>(processes()));
+  std::vector<ProcessInfo> all(static_cast<size_t>(processes()));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, comm_));
   std::vector<std::string> names;
   std::vector<pid_t> pids;
   for (int i = 0; i < processes(); ++i) {
-    const Introduction& other = all[static_cast<size_t>(i)];
+    const ProcessInfo& other = all[static_cast<size_t>(i)];
     names.push_back(fmt::format("process {} of {} on {}", i, processes(), other.host));
     const bool visible = other.host_leader == own.host_leader &&
                          other.pid_namespace == own.pid_namespace &&
@@ -228,18 +228,18 @@ MpiCommunicator::~MpiCommunicator() {
   try {
     barrier();
     const Deadline deadline(options_.timeout_s, [this] {
-      options_.tell("a process was lost as all had done their work");
+      options_.on_fatal("a process was lost as all had done their work");
       std::_Exit(EXIT_FAILURE);
     });
     const std::vector<int64_t> sent = heartbeat_->stop();
     std::vector<int64_t> sent_to_this(sent.size());
     check_mpi(
         MPI_Alltoall(sent.data(), 1, MPI_INT64_T, sent_to_this.data(), 1, MPI_INT64_T, comm_));
-    heartbeat_->receive_rest(sent_to_this);
+    heartbeat_->receive_remaining(sent_to_this);
     host_.free();
     MPI_Finalize();
   } catch (const ProcessLost& error) {
-    options_.tell(error.what());
+    options_.on_fatal(error.what());
     end_all(EXIT_FAILURE);
   }
 }
@@ -248,7 +248,7 @@ MpiCommunicator::~MpiCommunicator() {
 
 Result<std::unique_ptr<Communicator>> connect(const LinkOptions& options) {
   const Deadline deadline(options.timeout_s, [&options] {
-    options.tell(
+    options.on_fatal(
         fmt::format("the {} processes have not met within {:.3g} s (--link-timeout): one of them "
                     "was lost as it "
                     "started, or starts later than that",

@@ -111,8 +111,8 @@ int64_t SharedLink::exchange(std::span<const std::byte> mine, std::span<const in
   for (int64_t round = 0; round == 0 || begin_of(round) < longest; ++round) {
     const int64_t begin = begin_of(round), end = begin_of(round + 1);
     const size_t header = round == 0 ? sizeof(size) : 0;
-    const auto length = [&](int64_t of) {
-      return static_cast<size_t>(std::max<int64_t>(0, std::min(of, end) - begin));
+    const auto length = [&](int64_t total) {
+      return static_cast<size_t>(std::max<int64_t>(0, std::min(total, end) - begin));
     };
     if (length(size) > 0) std::memcpy(rounds_.slot() + header, mine.data() + begin, length(size));
     rounds_.arrive();

@@ -1,7 +1,7 @@
 #include "parallel/shared_rounds.h"
 
 #include "base/result.h"
-#include "parallel/patience.h"
+#include "parallel/backoff.h"
 
 namespace neuronmm::parallel {
 
@@ -10,8 +10,11 @@ int64_t SharedRounds::bytes_of_process() {
 }
 
 SharedRounds::SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
-                           std::function<void()> give_up)
-    : process_(process), processes_(processes), memory_(memory), give_up_(std::move(give_up)) {
+                           std::function<void()> throw_if_lost)
+    : process_(process),
+      processes_(processes),
+      memory_(memory),
+      throw_if_lost_(std::move(throw_if_lost)) {
   for (int i = 0; i < processes; ++i) {
     NMM_CHECK(reinterpret_cast<uintptr_t>(memory(i)) % alignof(Header) == 0);
   }
@@ -28,10 +31,10 @@ void SharedRounds::arrive() {
 
 const std::byte* SharedRounds::await(int i) {
   const std::atomic<uint64_t>& rounds = header(i).rounds;
-  Patience patience;
+  Backoff backoff;
   while (rounds.load(std::memory_order_acquire) <= round_) {
-    patience.pause();
-    if (patience.is_long()) give_up_();
+    backoff.pause();
+    if (backoff.is_long()) throw_if_lost_();
   }
   return slot_of(i);
 }

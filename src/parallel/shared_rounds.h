@@ -27,10 +27,10 @@ class SharedRounds {
   static int64_t bytes_of_process();
 
   // memory(i) returns where this process sees the memory of process i, which begins at a cache
-  // line. `give_up` is called while this process waits long; it throws if there is nothing left to
-  // wait for.
+  // line. `throw_if_lost` is called while this process waits long; it throws if a process is
+  // lost.
   SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
-               std::function<void()> give_up);
+               std::function<void()> throw_if_lost);
 
   // The slot of this process, to be written before arrive().
   std::byte* slot() { return slot_of(process_); }
@@ -52,7 +52,7 @@ class SharedRounds {
 
   const int process_, processes_;
   const std::function<std::byte*(int)> memory_;
-  const std::function<void()> give_up_;
+  const std::function<void()> throw_if_lost_;
   uint64_t round_ = 0;
 };
 

@@ -37,7 +37,7 @@ class ModelParts : public ops::ForwardingBackend {
   }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     const int processes = communicator_.processes();
-    // Process 0's costs, so that all choose the same.
+    // All processes use the costs of process 0, so that they choose the same layout.
     const LayoutCost chosen = choose_layout(layout_costs(weight, 0, processes), settings_.machine,
                                             processes, settings_.wire);
     return make_shared_mlp(inner(), communicator_, settings_.wire, weight, chosen.layout);
@@ -54,7 +54,7 @@ class ModelParts : public ops::ForwardingBackend {
   const Share heads_, kv_heads_;
 };
 
-// A model in a process that follows: passes come from process 0's orders.
+// A model in one of the other processes, whose passes come from the orders of process 0.
 class SharedModel : public model::HostedModel {
  public:
   explicit SharedModel(std::unique_ptr<ModelParts> parts) : parts_(std::move(parts)) {}
@@ -71,7 +71,7 @@ class SharedModel : public model::HostedModel {
   const std::unique_ptr<ModelParts> parts_;
 };
 
-// A model in process 0, which has the others do the same.
+// A model in process 0, which orders the other processes to do the same.
 class LedModel : public SharedModel {
  public:
   LedModel(std::unique_ptr<ModelParts> parts, parallel::Communicator& communicator, Leader& leader,
@@ -82,13 +82,14 @@ class LedModel : public SharedModel {
         number_(number) {}
   ~LedModel() override { leader_.close(number_); }
 
-  // All succeed or none does.
+  // Opening succeeds in all processes or in none.
   Status opened(const Status& here) override { return parallel::agree(communicator_, here); }
 
-  // The others wait for the whole of a pass that they have begun.
+  // The other processes wait until a pass that they have begun is complete, so the pass is not
+  // stopped halfway.
   void run_pass(std::span<const model::SequenceTokens> batch,
                 const std::function<void()>& compute) override {
-    const WholeLoops whole;
+    const UnstoppableLoops whole;
     try {
       leader_.begin_pass(number_, batch);
       compute();
@@ -108,7 +109,8 @@ class LedModel : public SharedModel {
   const int64_t number_;
 };
 
-// By itself it computes whole layers in this process; models that open on it are shared out.
+// The backend itself computes whole layers in this process. Models that are opened on it are
+// divided among the processes.
 class SharedBackend : public ops::ForwardingBackend, public model::ModelHost {
  public:
   SharedBackend(parallel::Communicator& communicator, std::unique_ptr<ops::Backend> own,
@@ -145,7 +147,7 @@ class SharedBackend : public ops::ForwardingBackend, public model::ModelHost {
  private:
   parallel::Communicator& communicator_;
   const Settings settings_;
-  const std::unique_ptr<Leader> leader_;  // of process 0
+  const std::unique_ptr<Leader> leader_;  // null except in process 0
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 #pragma once
-// A backend that computes one process's part of a model: attention by heads, MLPs by neurons, the
-// LM head by vocabulary. Process 0 runs the program as ever; whatever model it opens on this
-// backend and whatever pass it begins, the others do too (follow.h).
+// The backend of tensor parallelism: it computes one process's part of a model, which is divided by
+// heads in attention, by neurons in MLPs and by tokens of the vocabulary in the LM head. Process 0
+// runs the program as usual. The other processes open the models that process 0 opens on this
+// backend and compute their parts of every pass that process 0 begins (follow.h).
 //
-// Each process maps the whole folder and packs its part of each matrix: what it does not compute
-// with is not read, but for rows of the embedding.
+// Each process maps the whole folder but packs only its part of each matrix. Weights that it does
+// not compute with are not read, except for rows of the embedding.
 
 #include <memory>
 
@@ -15,16 +16,20 @@
 namespace neuronmm::tensor_parallel {
 
 struct Settings {
-  parallel::Wire wire = parallel::Wire::kFp32;  // of what processes sum and gather
-  Machine machine;                              // what layouts are chosen by
+  // The format of values that processes sum and gather.
+  parallel::Wire wire = parallel::Wire::kFp32;
+  // The measured speeds that decide which layout each MLP gets.
+  Machine machine;
 };
 
-// `own` packs copies of weights. It computes this process's part; both must outlive all models.
+// Makes the backend. `own` computes this process's part and packs copies of weights. `communicator`
+// and the returned backend must outlive all models.
 std::unique_ptr<ops::Backend> make_backend(parallel::Communicator& communicator,
                                            std::unique_ptr<ops::Backend> own,
                                            const Settings& settings);
 
-// Measured in some tens of milliseconds, by all processes together; process 0's figures, for all.
+// Measures the link between the processes and the speed of `own`. All processes call it together;
+// it takes some tens of milliseconds, and every process gets the figures of process 0.
 Machine measure_machine(parallel::Communicator& communicator, const ops::Backend& own);
 
 }  // namespace neuronmm::tensor_parallel

@@ -28,8 +28,8 @@ void append(Bytes& bytes, const T& value) {
   bytes.insert(bytes.end(), first, first + sizeof(T));
 }
 
-// The first `count` by is_better. A heap has the worst of them on top, and blocks without a better
-// one are passed over: of later ids only a larger value is better.
+// Returns the first `count` logits in the order of is_better. A heap keeps the worst of them on
+// top. Blocks without a larger value are skipped: a later id is better only if its value is larger.
 std::vector<Entry> best_of(std::span<const float> logits, int64_t first_id, int64_t count) {
   constexpr size_t kBlock = 512;
   std::vector<Entry> best;

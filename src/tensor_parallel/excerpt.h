@@ -1,10 +1,10 @@
 #pragma once
-// What processes send of their columns of a row of logits: those that are wanted, with the sums
-// that make them probabilities, or all.
+// The bytes in which a process sends its columns of a row of logits to process 0: only the wanted
+// values with the sums that make them probabilities, or all of its values.
 //
-// A row for which k best are wanted, n named ones of which are this process's, and the log sum, has
-// 4 + 8 (n + k) bytes and 12 more per block of columns (ops/log_sum.h); 8 more where some value is
-// not finite. A whole row has 4 per column.
+// Sizes, for a row of which the k best values, n named values of this process and the log sum are
+// wanted: 4 + 8 (n + k) bytes, plus 12 bytes for each block of columns (ops/log_sum.h), plus 8
+// bytes if some value is not finite. A row of which all values are wanted has 4 bytes per column.
 
 #include <span>
 #include <vector>
@@ -16,18 +16,21 @@
 
 namespace neuronmm::tensor_parallel {
 
-// Which columns of a row of `width` a process has: whole blocks of its log sum.
+// Returns which columns of a row of `width` logits a process computes. They are whole blocks of the
+// row's log sum.
 Share vocabulary_share(int64_t width, int process, int processes);
 
-// Of logits[columns]. `block`: of the whole row's log sum.
+// Returns the bytes for one row, of which `logits` holds `columns`. `block` is the number of
+// columns in a block of the whole row's log sum.
 parallel::Communicator::Bytes excerpt(std::span<const float> logits, const Share& columns,
                                       const ops::WantedLogits& wanted, int64_t block);
 
-// Reads what excerpt() made for one row after the other of one process.
+// Reads the bytes that excerpt() made in one process, row after row.
 class ExcerptReader {
  public:
   explicit ExcerptReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  // Puts the values of those columns into the row; the sums of their blocks follow `sums`.
+  // Writes the values of the next row into `row`, at `columns`, and appends the sums of their
+  // blocks to `sums`.
   void read(const Share& columns, const ops::WantedLogits& wanted, int64_t block,
             std::span<float> row, std::vector<ops::ExponentialSum>& sums);
 

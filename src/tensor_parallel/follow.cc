@@ -18,7 +18,7 @@ class Follower {
   Follower(parallel::Communicator& communicator, const MakeOwn& make_own, const ShareIt& share)
       : communicator_(communicator), make_own_(make_own), share_(share) {}
 
-  // false: it is over.
+  // Carries out one order. Returns false after the last one.
   bool obey(const Order& order) {
     for (const int64_t block : order.freed) blocks_.erase(block);
     switch (order.kind) {
@@ -65,7 +65,8 @@ class Follower {
     models_.emplace(number, std::move(model).value());
   }
 
-  // A cache holds the only reference to its blocks as far as it can tell; the memory is kept here.
+  // The memory of blocks is owned here, although each cache believes that it holds the only
+  // reference.
   ops::KvBlock block(int64_t number, const ops::KvCache& cache) {
     auto found = blocks_.find(number);
     if (found == blocks_.end()) {
@@ -75,7 +76,8 @@ class Follower {
     return {memory.get(), [memory](uint32_t*) {}};
   }
 
-  // Of the same blocks as process 0's; it is needed for this pass alone.
+  // Makes a cache of the same blocks as the cache of process 0. The pass needs it, and nothing else
+  // does.
   std::unique_ptr<ops::KvCache> cache_of(const model::Transformer& model,
                                          const SequenceOrder& sequence) {
     auto cache = model.make_cache(sequence.capacity_tokens, static_cast<DType>(sequence.dtype));
@@ -97,7 +99,7 @@ class Follower {
     model.predict(batch);
   }
 
-  // A block of which no pass has told is still empty here as it is there.
+  // A block that no pass has named is still empty, here and in process 0.
   void copy(const Order& order) {
     const auto from = blocks_.find(order.from);
     if (from == blocks_.end()) return;

@@ -1,6 +1,6 @@
 #pragma once
-// What all processes but the first do: they open the models that process 0 opens, and compute their
-// part of its passes.
+// The work of all processes except process 0: each opens the models that process 0 opens and
+// computes its part of their forward passes. apps/processes.cc calls follow() in these processes.
 
 #include <functional>
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace neuronmm::tensor_parallel {
 
-// How a process makes its own backend of a text that process 0 sends, and one that is shared of
-// that: as process 0 does, whose measure_machine() waits for the others'.
+// MakeOwn makes the backend of this process alone, from a text that process 0 sends. ShareIt makes
+// the backend of tensor parallelism from it. Both must do what process 0 does, because its
+// measure_machine() waits for the calls of the other processes.
 using MakeOwn = std::function<Result<std::unique_ptr<ops::Backend>>(const std::string& settings)>;
 using ShareIt = std::function<std::unique_ptr<ops::Backend>(std::unique_ptr<ops::Backend> own)>;
 
-// Obeys until process 0 says that it is over. Between orders it sleeps. Errors of models reach
-// process 0, which reports them.
+// Carries out the orders of process 0 (order.h) until the order that ends the program. The process
+// sleeps between orders. Errors of models are sent to process 0, which reports them.
 void follow(parallel::Communicator& communicator, const MakeOwn& make_own, const ShareIt& share);
 
 }  // namespace neuronmm::tensor_parallel

@@ -49,7 +49,8 @@ void GatheredStrips::Strip::fold(ConstMatrixView x, MutableMatrixView y) const {
   }
 }
 
-// Strip after strip. Factors U read the same rows: one loop over both, where the backend can.
+// Computes one strip after the other. Factors U read the same rows, so that the backend may compute
+// them in one loop.
 std::vector<float> GatheredStrips::columns_here(ConstMatrixView x) const {
   const auto width = [&](const Strip& strip) {
     return columns(strip, communicator_.process()).count;

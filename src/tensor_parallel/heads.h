@@ -1,7 +1,8 @@
 #pragma once
-// Which attention heads a process computes. They are contiguous; a kv head that several processes
-// need is in each of them. Where p divides neither, shares differ by one unit: 9 heads over 4
-// processes are 3 + 2 + 2 + 2.
+// The division of attention heads among processes. The heads of a process are contiguous, and a
+// key-value head that several processes need is computed by each of them. If the number of
+// processes divides neither number of heads, the shares differ by one unit: 9 heads on 4 processes
+// are divided into 3, 2, 2 and 2.
 
 #include "base/result.h"
 #include "ops/backend.h"
@@ -9,21 +10,24 @@
 
 namespace neuronmm::tensor_parallel {
 
-// Of `whole`. Where weights are rounded, heads go in units whose columns are whole groups of 128:
-// two heads of 64.
+// Returns the query heads of a process. If weights are rounded, heads are divided in units whose
+// columns are whole groups of 128, for example two heads of 64.
 Share heads_of(const ops::AttentionShape& whole, bool quantized, int process, int processes);
+// Returns the key-value heads that a process with these query heads needs.
 Share kv_heads_of(const ops::AttentionShape& whole, const Share& heads);
 // The heads that one process computes, as the shape of its own attention.
 struct HeadsHere {
   ops::AttentionShape shape;
-  // Only if the heads do not divide by their kv heads: `group` heads of the model share a kv head,
-  // and `skipped` of the first kv head's are not here, so that head h reads kv head (h + skipped) /
-  // group. 0: head h reads the kv head that `shape` says.
+  // Used only if this process's query heads are no multiple of its key-value heads. Then `group`
+  // query heads of the model share a key-value head, and `skipped` of those that share the first
+  // one belong to another process: query head h reads key-value head (h + skipped) / group. If
+  // `group` is 0, query head h reads the key-value head that `shape` says.
   int64_t group = 0, skipped = 0;
 };
 HeadsHere heads_here(const ops::AttentionShape& whole, const Share& heads);
 
-// An error if there is no head for some process: it says how many processes there may be.
+// Returns an error if some process would have no head. The error says how many processes are
+// possible.
 Status check_heads(const ops::AttentionShape& whole, bool quantized, int processes);
 
 }  // namespace neuronmm::tensor_parallel

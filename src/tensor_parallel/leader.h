@@ -1,5 +1,6 @@
 #pragma once
-// Process 0's side of the orders: numbers for models and for the blocks of its caches.
+// Process 0's side of the orders (order.h). The leader gives numbers to models and to the blocks of
+// their caches, by which orders name them, and sends the orders to the other processes.
 
 #include <map>
 #include <memory>
@@ -18,22 +19,23 @@ class Leader {
  public:
   explicit Leader(parallel::Communicator& communicator) : communicator_(communicator) {}
 
-  // Has the others open the folder, too. Returns the number that orders name the model by. Error:
-  // the folder is another one in another process.
+  // Makes the other processes open the folder, too. Returns the model's number in later orders.
+  // Error: the path leads to another folder in another process.
   Result<int64_t> open(const std::string& folder);
-  // Nothing happens if the others are lost.
+  // Makes the other processes close the model. Does nothing if they are lost.
   void close(int64_t model);
-  // Has the others begin the pass that this process is about to begin. Makes the blocks that the
-  // new tokens will go to.
+  // Makes the other processes begin the pass that this process is about to begin. Allocates the
+  // blocks for the new tokens first, because the order names them.
   void begin_pass(int64_t model, std::span<const model::SequenceTokens> batch);
-  // Has the others copy their parts of a block.
+  // Makes the other processes copy their parts of a block.
   void copy_block(int64_t model, const ops::KvBlock& from, const ops::KvBlock& to);
 
  private:
   int64_t number_of(const ops::KvBlock& block);
-  std::vector<int64_t> freed();  // blocks that are gone since the last call
+  std::vector<int64_t> freed();  // returns the blocks freed since the last call
 
-  // A block's memory may be another's after it: who holds it is what tells them apart.
+  // A block that process 0 has numbered. The weak pointer tells whether the block still exists,
+  // because another block may lie at the same address later.
   struct Known {
     std::weak_ptr<uint32_t[]> block;
     int64_t number;
@@ -44,7 +46,7 @@ class Leader {
   int64_t next_block_ = 0, next_model_ = 0;
 };
 
-// What a folder's config and weights are known by, for a comparison between processes: in words.
+// Returns a text that identifies a folder's config and weights, so that processes can compare them.
 std::string folder_identity(const std::string& folder);
 
 }  // namespace neuronmm::tensor_parallel

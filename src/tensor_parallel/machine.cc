@@ -1,4 +1,4 @@
-// What the link and this process can do, for the choice of layouts.
+// Measures the link and this process for the choice of layouts (measure_machine in backend.h).
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-// The shortest of some runs: the others were disturbed.
+// Returns the shortest time of several runs. Longer runs were disturbed by other work.
 double shortest_s(int runs, const std::function<void()>& run) {
   using Clock = std::chrono::steady_clock;
   double shortest = std::numeric_limits<double>::infinity();
@@ -25,7 +25,8 @@ double shortest_s(int runs, const std::function<void()>& run) {
   return shortest;
 }
 
-// Larger than the caches of a core's neighbourhood.
+// Returns the rate at which all threads read an array from memory. The array is assumed to be
+// larger than the caches.
 double read_bytes_per_s() {
   constexpr int64_t kValues = int64_t{8} << 20;
   const std::vector<uint64_t> memory(kValues, 1);

@@ -9,7 +9,7 @@ namespace {
 
 using Bytes = parallel::Communicator::Bytes;
 
-// The same function lists the fields for both directions.
+// Lists the fields of an order for encoding and for decoding.
 class Writer {
  public:
   template <typename T>

@@ -1,5 +1,6 @@
 #pragma once
-// What process 0 tells the others to do, and the bytes that it is sent as.
+// Orders from process 0 to the other processes, and their encoding as bytes. leader.h makes orders,
+// follow.h carries them out.
 
 #include <cstdint>
 #include <string>
@@ -10,37 +11,39 @@
 
 namespace neuronmm::tensor_parallel {
 
-// The next tokens of a sequence, and which blocks its cache has: numbers that process 0 gives out.
+// The next tokens of a sequence and its cache, whose blocks are named by the numbers of leader.h.
 struct SequenceOrder {
   std::vector<int32_t> tokens;
   std::vector<int64_t> blocks = {};
-  int64_t length = 0;  // of the cache, before them
+  int64_t length = 0;  // tokens in the cache before the new ones
   int64_t capacity_tokens = 0;
   int32_t dtype = 0, logits = 0;
   std::vector<ops::WantedLogits> wanted = {};
 };
 
+// One order. Only the fields that its kind names are used.
 struct Order {
   enum class Kind : int32_t {
     kBackend,  // make the backend that `text` describes; models opened later run on it
     kOpen,     // open the folder `text` as number `model`
-    kClose,
-    kPass,  // compute `sequences` with `model`
-    kCopy,  // copy block `from` to block `to`
-    kEnd,
+    kClose,    // close `model`
+    kPass,     // compute `sequences` with `model`
+    kCopy,     // copy block `from` to block `to`
+    kEnd,      // end follow()
   };
   Kind kind = Kind::kEnd;
   int64_t model = 0, from = 0, to = 0;
   std::string text = {};
-  std::vector<int64_t> freed = {};  // blocks that no cache has any more
+  std::vector<int64_t> freed = {};  // blocks that no cache uses any more
   std::vector<SequenceOrder> sequences = {};
 };
 
+// Returns the order as bytes.
 parallel::Communicator::Bytes encode(const Order& order);
-// Of bytes that encode() made.
+// Decodes bytes that encode() made.
 Order decode(const parallel::Communicator::Bytes& bytes);
 
-// Process 0's side; the others are in receive().
+// Sends an order from process 0 to all others, which call receive() at the same time.
 void send(parallel::Communicator& communicator, const Order& order);
 Order receive(parallel::Communicator& communicator);
 

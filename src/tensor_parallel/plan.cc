@@ -21,7 +21,8 @@ bool is_quantized(const ops::MlpWeight& weight) {
   return weight.gate.quantized() || weight.up.quantized() || weight.down.quantized();
 }
 
-// Of all matrices: `share` of what is cut by neurons, `of_strips` of what makes the strips.
+// Returns the size of all matrices if this process has `share` of the parts that are divided by
+// neurons and `of_strips` of the parts that make the strips.
 Size size_here(const ops::MlpWeight& weight, double share, double of_strips) {
   Size size;
   size.add(weight.in.map_t, of_strips);

@@ -1,23 +1,24 @@
 #pragma once
-// How an MLP is shared out: which layouts there are, what each sends and keeps, how long it takes,
-// and which one is chosen. The same on every process.
+// The layouts in which an MLP can be divided among processes: what each layout sends and stores,
+// how long it takes, and which one is chosen. Every process chooses the same layout.
 //
-// Letters: p processes, M tokens, H hidden_size, I neurons, r the rank of down, r_g and r_u those
-// of gate and up, where they have one. The rank of a matrix with pivots is their number; pivots of
-// the input that gate and up share count once, as r_g. All layouts give each process a share of the
-// neurons: rows of gate and up (of V, of the weight behind the pivots), columns of down (of U).
-// What they sum is M x c / 2 values and what they gather M x c; a ring, or everybody to everybody
-// as here, sends (p - 1) / p · M · b · c bytes per process:
+// Letters: p processes, M tokens, H hidden_size, I neurons, b bytes per value, r the rank of down,
+// r_g and r_u the ranks of gate and up if they have one. The rank of a matrix with pivots is the
+// number of its pivots. Pivots of the input that gate and up share count once, as r_g.
 //
-//   kSumOutput     c = 2H             the sums of y; down may be dense. The reference system's.
-//   kSumStrip      c = 2r             down of two factors, or with pivots of its output: the sums
-//                                     of X·U; then every process multiplies by the whole V. The
-//                                     same work as kSumOutput by linearity.
-//   kGatherStrips  c = r_g + r_u + 2r   gate's and up's strips, which are X·U or the pivots'
-//   values,
-//                                     by columns too, and gathered: U is not repeated, nor is the
-//                                     map [r, H - r] that folds the other inputs into the pivots.
-//                                     2H for 2r where down is dense.
+// In every layout a process has a share of the neurons: rows of gate and up (of V, or of the weight
+// behind the pivots) and columns of down (of U). A layout sums M x c / 2 values or gathers M x c
+// values, and each process sends (p - 1) / p · M · b · c bytes for them:
+//
+//   kSumOutput     c = 2H               The outputs y are summed. Down may be dense. The reference
+//                                       system has this layout.
+//   kSumStrip      c = 2r               Down has two factors, or pivots of its output. The products
+//                                       X·U are summed, and then every process multiplies by the
+//                                       whole V. By linearity the work is that of kSumOutput.
+//   kGatherStrips  c = r_g + r_u + 2r   As kSumStrip, and the strips of gate and up (X·U, or the
+//                                       pivots' values) are computed by columns and gathered.
+//                                       No process repeats U, or the map [r, H - r] from the other
+//                                       inputs to the pivots. If down is dense, 2H replaces 2r.
 
 #include <string>
 #include <vector>
@@ -31,39 +32,42 @@ namespace neuronmm::tensor_parallel {
 enum class MlpLayout { kSumOutput, kSumStrip, kGatherStrips };
 const char* layout_name(MlpLayout layout);  // "sum y", "sum strip", "gather strips"
 
-// What a link and a process can do.
+// The measured speeds of the link and of a process.
 struct Machine {
-  double latency_s = 0;         // of a collective that sends next to nothing
-  double bytes_per_s = 0;       // that a process sends in a large one
-  double read_bytes_per_s = 0;  // of weights from memory
+  double latency_s = 0;         // the time of a collective that sends almost nothing
+  double bytes_per_s = 0;       // the rate at which a process sends in a large collective
+  double read_bytes_per_s = 0;  // the rate at which weights are read from memory
   double flops = 0;             // multiplications and additions per second
 };
 
-// One layout of one MLP, for one process. Times are for each token of `tokens` that are computed
-// together.
+// The costs of one layout of one MLP in one process.
 struct LayoutCost {
   MlpLayout layout = MlpLayout::kSumOutput;
   int collectives = 1;
-  int64_t values_per_token = 0;  // c: 2 per value that is summed, 1 per value that is gathered
-  int64_t weight_bytes = 0;      // of this process
+  int64_t values_per_token = 0;  // c above: 2 per summed value, 1 per gathered value
+  int64_t weight_bytes = 0;      // in this process
   int64_t multiply_adds = 0;     // per token
   double bytes_per_token(int processes, parallel::Wire wire) const;
-  // bytes / reading or FLOPs / peak, whichever is longer, + latency and volume of the collectives.
+  // Returns the time of one token if `tokens` tokens are computed together: the longer of reading
+  // the weights and multiplying, plus the latency and the transfer time of the collectives.
   double seconds(const Machine& machine, int64_t tokens, int processes, parallel::Wire wire) const;
 };
 
-// What kGatherStrips gathers: the ranks of the first factors of gate and up.
+// Returns the ranks of the strips that kGatherStrips gathers: those of the first factors of gate
+// and up.
 std::vector<int64_t> strip_ranks(const ops::MlpWeight& weight);
 
-// Those that the MLP's form allows, kSumOutput first.
+// Returns the costs of the layouts that the MLP's form allows, kSumOutput first.
 std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, int processes);
 
-// The fastest for a prompt of 512 tokens and 512 decoded ones: the mix that `bench` measures.
+// Returns the layout that is fastest for a prompt of 512 tokens followed by 512 decoded tokens,
+// which is what `bench` measures.
 LayoutCost choose_layout(const std::vector<LayoutCost>& costs, const Machine& machine,
                          int processes, parallel::Wire wire);
 
-// The neurons of a process: in blocks of 128, which a group of rounded weights and a thread's task
-// have, or of 64 or 32 where floats can be shared out evenly that way.
+// Returns the neurons of a process. They are divided in blocks of 128, the size of a group of
+// rounded weights and of a thread's task. Weights of floats are divided in blocks of 64 or 32 if
+// that makes the shares equal.
 Share neurons_of(const ops::MlpWeight& weight, int process, int processes);
 
 }  // namespace neuronmm::tensor_parallel

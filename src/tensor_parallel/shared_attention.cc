@@ -10,7 +10,8 @@ namespace neuronmm::tensor_parallel {
 namespace {
 
 // Lets another backend compute attention of heads that do not divide by their key-value heads: the
-// missing heads become zeros. A query of zeros attends to all values alike; its result is left out.
+// missing heads become zeros. A query of zeros attends to all values equally, and its result is
+// dropped.
 class PaddedHeads : public ops::ForwardingBackend {
  public:
   PaddedHeads(const ops::Backend& backend, const HeadsHere& heads)
@@ -54,7 +55,7 @@ class SharedAttention : public ops::Attention {
     part.k = some_outputs(weight.k, columns(kv));
     part.v = some_outputs(weight.v, columns(kv));
     part.o.w_t = copies.columns_of(weight.o.w_t, columns(heads));
-    if (!communicator.is_first()) part.o.bias = {};  // a term of process 0's
+    if (!communicator.is_first()) part.o.bias = {};  // process 0 alone adds the bias
     if (here.group == 0) {
       part_ = backend.make_attention(part);
     } else {
@@ -72,7 +73,7 @@ class SharedAttention : public ops::Attention {
  private:
   parallel::Communicator& communicator_;
   const parallel::Wire wire_;
-  std::unique_ptr<PaddedHeads> padded_;  // null: the heads divide by their key-value heads
+  std::unique_ptr<PaddedHeads> padded_;  // null if heads need no padding
   std::unique_ptr<ops::Attention> part_;
 };
 

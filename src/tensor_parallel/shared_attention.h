@@ -1,6 +1,7 @@
 #pragma once
-// A layer's attention, shared out by heads: every process computes the queries, keys, values and
-// attention of some heads and the terms that they add to the output; the terms are summed.
+// A layer's attention, divided by heads. Every process computes the queries, keys, values and
+// attention of some heads and the terms that these heads add to the output. The terms are then
+// summed.
 
 #include <memory>
 
@@ -10,9 +11,9 @@
 
 namespace neuronmm::tensor_parallel {
 
-// Makes the part of the layer that computes `heads` (heads.h) of the model's. `backend` packs
-// copies of its weights and must outlive it. All processes apply the layer together; each gets the
-// complete output. Its caches have the key-value heads of kv_heads_of().
+// Makes the part of the layer that computes `heads` of the model's heads (heads.h). `backend` packs
+// copies of the part's weights and must outlive the layer. All processes apply the layer together,
+// and each gets the complete output. The layer's caches have the key-value heads of kv_heads_of().
 std::unique_ptr<ops::Attention> make_shared_attention(const ops::Backend& backend,
                                                       parallel::Communicator& communicator,
                                                       parallel::Wire wire,

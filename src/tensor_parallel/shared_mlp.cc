@@ -10,14 +10,15 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-// gate or up for a share of the neurons.
+// Returns the part of gate or up that computes a share of the neurons.
 ops::LinearWeight neurons_out(ops::LinearWeight weight, const Share& neurons) {
   ops::WeightView& last = weight.low_rank() ? weight.v_t : weight.w_t;
   last = rows_of(last, neurons);
   return weight;
 }
 
-// What turns the sums of down's strip z [M, r] into y: V, or the map from the pivots to the rest.
+// Turns the summed strip z [M, r] of down into y. It multiplies by V, or by the map from the pivots
+// to the other outputs.
 class StripToOutput {
  public:
   StripToOutput(const ops::Backend& backend, const ops::LinearWeight& down)
@@ -36,11 +37,12 @@ class StripToOutput {
   }
 
  private:
-  std::vector<int32_t> index_, others_;  // empty without pivots
+  std::vector<int32_t> index_, others_;  // both empty if down has no pivots
   std::unique_ptr<ops::Linear> last_;
 };
 
-// kSumOutput and kSumStrip: an MLP of some of the neurons, whose output is a term of a sum.
+// The layouts kSumOutput and kSumStrip: an MLP of some of the neurons, whose output is a term of a
+// sum.
 class SummedMlp : public ops::Mlp {
  public:
   SummedMlp(const ops::Backend& backend, parallel::Communicator& communicator, parallel::Wire wire,
@@ -70,7 +72,7 @@ class SummedMlp : public ops::Mlp {
   void apply_part(ConstMatrixView x, MutableMatrixView y) const {
     if (part_ != nullptr) {
       part_->apply(x, y);
-    } else {  // more processes than blocks of neurons
+    } else {  // there are more processes than blocks of neurons
       for (int64_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.columns, 0.0f);
     }
     sum_matrix(communicator_, wire_, y);
@@ -80,10 +82,10 @@ class SummedMlp : public ops::Mlp {
   const parallel::Wire wire_;
   const int64_t rank_;
   std::unique_ptr<ops::Mlp> part_;
-  std::unique_ptr<StripToOutput> to_output_;  // kSumStrip
+  std::unique_ptr<StripToOutput> to_output_;  // null in kSumOutput
 };
 
-// kGatherStrips: what makes the strips by columns, too.
+// The layout kGatherStrips, in which the strips of gate and up are computed by columns, too.
 class GatheredMlp : public ops::Mlp {
  public:
   GatheredMlp(const ops::Backend& backend, parallel::Communicator& communicator,
@@ -122,14 +124,14 @@ class GatheredMlp : public ops::Mlp {
   }
 
  private:
-  // What reads the strip; a matrix without one reads x.
+  // Returns the second factor, which reads the strip. A matrix without a strip reads x.
   static ops::LinearWeight behind_strip(ops::LinearWeight weight) {
     if (weight.low_rank()) return {.w_t = weight.v_t, .bias = weight.bias};
     weight.in = {};
     return weight;
   }
 
-  // This process's term of the sum z.
+  // Returns this process's term of the sum z.
   void apply_part(ConstMatrixView x, const std::vector<Matrix>& strips, MutableMatrixView z) const {
     if (neurons_ == 0) {
       for (int64_t i = 0; i < z.rows; ++i) std::fill_n(z.row(i), z.columns, 0.0f);
@@ -156,10 +158,10 @@ class GatheredMlp : public ops::Mlp {
   const parallel::Wire wire_;
   const int64_t down_rank_;
   const GatheredStrips strips_;
-  int64_t neurons_ = 0;              // of this process
-  std::unique_ptr<ops::Mlp> fused_;  // where gate and up read the same strip
+  int64_t neurons_ = 0;              // the neurons of this process
+  std::unique_ptr<ops::Mlp> fused_;  // used if gate and up read the same strip
   std::unique_ptr<ops::Linear> gate_, up_, down_;
-  std::unique_ptr<StripToOutput> to_output_;  // where down has a strip
+  std::unique_ptr<StripToOutput> to_output_;  // null if down has no strip
 };
 
 }  // namespace

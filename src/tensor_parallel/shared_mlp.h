@@ -1,5 +1,6 @@
 #pragma once
-// One process's part of an MLP, in one of the layouts of plan.h. Its result is complete.
+// One process's part of an MLP, in one of the layouts of plan.h. All processes apply their parts
+// together, and each gets the complete output.
 
 #include <memory>
 
@@ -9,12 +10,13 @@
 
 namespace neuronmm::tensor_parallel {
 
-// `backend` packs copies of its weights: what is cut out of `weight` is gone afterwards.
+// Makes this process's part. `backend` must pack copies of weights, because the pieces that are cut
+// out of `weight` do not outlive this call.
 std::unique_ptr<ops::Mlp> make_shared_mlp(const ops::Backend& backend,
                                           parallel::Communicator& communicator, parallel::Wire wire,
                                           const ops::MlpWeight& weight, MlpLayout layout);
 
-// Sums y over the processes; y may have a stride.
+// Sums y over all processes, in place. The rows of y may have a stride.
 void sum_matrix(parallel::Communicator& communicator, parallel::Wire wire, MutableMatrixView y);
 
 }  // namespace neuronmm::tensor_parallel

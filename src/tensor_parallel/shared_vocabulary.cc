@@ -10,8 +10,8 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-// Each process has some of the output's columns; process 0 gets those that are wanted, the others
-// keep none.
+// One process's columns of the projection. Process 0 receives the wanted logits; the other
+// processes keep none.
 class SharedVocabulary : public ops::Linear {
  public:
   SharedVocabulary(parallel::Communicator& communicator, int64_t width,
@@ -36,7 +36,7 @@ class SharedVocabulary : public ops::Linear {
     return vocabulary_share(width_, process, communicator_.processes());
   }
 
-  // Row after row.
+  // Sends the rows one after the other.
   parallel::Communicator::Bytes excerpts(ConstMatrixView x,
                                          std::span<const ops::WantedLogits> wanted) const {
     const Share mine = share(communicator_.process());
@@ -72,7 +72,7 @@ class SharedVocabulary : public ops::Linear {
 
   parallel::Communicator& communicator_;
   const int64_t width_, block_;
-  std::unique_ptr<ops::Linear> part_;  // null: more processes than blocks
+  std::unique_ptr<ops::Linear> part_;  // null if there are more processes than blocks
 };
 
 }  // namespace

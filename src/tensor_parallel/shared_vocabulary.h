@@ -1,6 +1,6 @@
 #pragma once
-// The projection to the vocabulary, shared out by columns: every process computes the logits of
-// some tokens, and process 0 collects those that are wanted (excerpt.h).
+// The projection to the vocabulary, divided by columns. Every process computes the logits of some
+// tokens, and process 0 collects the wanted logits (excerpt.h).
 
 #include <memory>
 

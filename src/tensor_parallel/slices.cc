@@ -45,7 +45,7 @@ ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns) {
   return weight;
 }
 
-// `columns` of the result, which are `bytes` bytes of every row.
+// Copies `bytes` bytes of every row, which are `columns` columns of the result.
 TensorView ColumnCopies::copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte,
                               int64_t bytes, int64_t columns) {
   const int64_t rows = matrix.rows();
@@ -57,7 +57,7 @@ TensorView ColumnCopies::copy(const TensorView& matrix, int64_t row_bytes, int64
   return {matrix.dtype, {rows, columns}, storage.data()};
 }
 
-// 6 bits have two parts per row, the low bits of all columns and then their high bits.
+// Codes of 6 bits have two parts per row: the low bits of all columns, then their high bits.
 ops::WeightView ColumnCopies::columns_of(const ops::WeightView& weight, const Share& columns) {
   const int64_t width = weight.columns();
   const auto of_type = [&](const TensorView& matrix, int64_t group) {

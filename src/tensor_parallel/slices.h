@@ -1,6 +1,6 @@
 #pragma once
-// The part of a weight that one process computes with. Rows of a stored matrix are out-features,
-// columns in-features (ops/weights.h).
+// Slices of weights: the rows or columns of a stored matrix that one process computes with. Rows of
+// a stored matrix are out-features, and columns are in-features (ops/weights.h).
 
 #include <cstddef>
 #include <list>
@@ -13,20 +13,22 @@ namespace neuronmm::tensor_parallel {
 
 using parallel::Share;
 
-// Process i's share of [0, count), in whole units but for the last one, which may be shorter.
+// Returns a process's share of [0, count). Shares consist of whole units, except that the last unit
+// may be shorter.
 Share share_in_units(int64_t count, int64_t unit, int process, int processes);
 
-// A view on the same memory.
+// Return views of the same memory: some rows of a weight, or some elements of a vector.
 ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows);
 TensorView elements_of(const TensorView& vector, const Share& elements);
-// The part of a dense layer that computes these columns of its output.
+// Returns the part of a dense layer that computes these columns of its output.
 ops::LinearWeight some_outputs(ops::LinearWeight weight, const Share& columns);
 
-// Copies of columns, which live as long as this does.
+// Copies columns of weights and owns the copies.
 class ColumnCopies {
  public:
-  // Of a rounded weight, columns.first is a multiple of ops::kQuantGroup, and columns.end() is too
-  // or is the end of the rows.
+  // Returns a view of a copy of some columns. For a rounded weight, columns.first must be a
+  // multiple of ops::kQuantGroup, and columns.end() must be a multiple, too, or the end of the
+  // rows.
   ops::WeightView columns_of(const ops::WeightView& weight, const Share& columns);
 
  private:

@@ -69,9 +69,9 @@ uint32_t AddedTokenMatcher::step(uint32_t node, uint8_t byte) const {
 }
 
 // Returns the longest token at each position, from the end of the text to its beginning.
-std::vector<AddedTokenMatcher::Hit> AddedTokenMatcher::tokens_at_every_place(
+std::vector<AddedTokenMatcher::TokenStart> AddedTokenMatcher::longest_token_at_each_byte(
     std::string_view text, std::span<const ByteRange> literal) const {
-  std::vector<Hit> hits;
+  std::vector<TokenStart> starts;
   uint32_t node = 0;
   for (size_t i = text.size(); i-- > 0;) {
     while (!literal.empty() && literal.back().begin > i)
@@ -81,9 +81,9 @@ std::vector<AddedTokenMatcher::Hit> AddedTokenMatcher::tokens_at_every_place(
       continue;
     }
     node = step(node, byte_at(text, i));
-    if (node != 0 && nodes_[node].token >= 0) hits.push_back({i, nodes_[node].token});
+    if (node != 0 && nodes_[node].token >= 0) starts.push_back({i, nodes_[node].token});
   }
-  return hits;
+  return starts;
 }
 
 std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
@@ -91,24 +91,24 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
   std::vector<Match> matches;
   if (tokens_.empty()) return matches;
   // The end of the last match, and the place where the next token may begin.
-  size_t taken = 0, from = 0;
+  size_t match_end = 0, search_from = 0;
   // The end of the white space after the last token that took it.
   size_t space_end = 0;
-  const std::vector<Hit> hits = tokens_at_every_place(text, literal);
-  for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit) {
-    if (hit->begin < from) continue;
-    const AddedToken& token = tokens_[static_cast<size_t>(hit->token)];
-    const size_t end = hit->begin + token.content.size();
+  const std::vector<TokenStart> starts = longest_token_at_each_byte(text, literal);
+  for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
+    if (start->begin < search_from) continue;
+    const AddedToken& token = tokens_[static_cast<size_t>(start->token)];
+    const size_t end = start->begin + token.content.size();
     const std::string_view after = text.substr(end);
-    from = end;
+    search_from = end;
     if (token.single_word &&
-        (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
+        (is_word(last_character(text.substr(0, start->begin))) || is_word(first_character(after))))
       continue;
-    Match match{hit->begin, end, token.id};
+    Match match{start->begin, end, token.id};
     // If the last token took white space, this token may begin inside that space.
     if (token.lstrip) {
-      const size_t free = hit->begin - std::min(taken, hit->begin);
-      match.begin = taken + strip_right(text.substr(hit->begin - free, free)).size();
+      const size_t free = start->begin - std::min(match_end, start->begin);
+      match.begin = match_end + strip_right(text.substr(start->begin - free, free)).size();
     }
     // The end of a run of white space is kept, so that several tokens inside it walk through it
     // only once.
@@ -116,7 +116,7 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
       if (end > space_end) space_end = text.size() - strip_left(after).size();
       match.end = space_end;
     }
-    taken = match.end;
+    match_end = match.end;
     if (match.begin < match.end) matches.push_back(match);
   }
   return matches;

@@ -55,7 +55,7 @@ class AddedTokenMatcher {
     // The index of the longest token that ends at this node, or -1.
     int32_t token = -1;
   };
-  struct Hit {
+  struct TokenStart {
     size_t begin;
     int32_t token;
   };
@@ -63,8 +63,8 @@ class AddedTokenMatcher {
   uint32_t next(uint32_t node, uint8_t byte) const;  // Returns 0 if there is no such edge.
   void link_suffixes(std::span<const uint64_t> edges_by_depth);
   uint32_t step(uint32_t node, uint8_t byte) const;
-  std::vector<Hit> tokens_at_every_place(std::string_view text,
-                                         std::span<const ByteRange> literal) const;
+  std::vector<TokenStart> longest_token_at_each_byte(std::string_view text,
+                                                     std::span<const ByteRange> literal) const;
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;  // Node 0 is the state in which nothing has been read.

@@ -43,7 +43,7 @@ class Alphabet {
   Alphabet(const Vocabulary& vocabulary, Options options);
 
   // Returns true if the symbols of a piece of text do not depend on its position in the word.
-  bool is_plain() const { return !affixed_; }
+  bool has_no_affixes() const { return !affixed_; }
   const Options& options() const { return options_; }
   // Returns every symbol that can occur in some word. The list may contain a symbol twice.
   std::vector<TokenId> all() const;

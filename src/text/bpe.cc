@@ -25,7 +25,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model)
       borders_(model.merges, alphabet_.all()),
       // Most words of a text are tokens by themselves. Merging need not lead to every token, so the
       // encoder tries it once per token and keeps the answer.
-      whole_(static_cast<size_t>(vocabulary.size())) {
+      merges_to_one_token_(static_cast<size_t>(vocabulary.size())) {
   int32_t rank = 0;
   for (const auto& [left, right, merged] : model.merges)
     merges_.insert(left, right, {rank++, merged});
@@ -41,19 +41,20 @@ void Bpe::index_words() {
       const auto bytes = bytes_of_spelling(text);
       if (!bytes) continue;
       length = bytes->size();
-      words_.insert(word_texts_.keep(*bytes), id);
+      words_.insert(word_texts_.store(*bytes), id);
     }
     longest_word_ = std::max(longest_word_, length);
   }
 }
 
 void Bpe::encode(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const {
-  if (ignore_merges_ || alphabet_.is_plain()) {
+  if (ignore_merges_ || alphabet_.has_no_affixes()) {
     const std::optional<TokenId> token = find_word(word);
-    const auto is_whole = [&] {
-      return whole_[static_cast<size_t>(*token)].load(std::memory_order_relaxed) == Whole::kYes;
+    const auto merges_to_it = [&] {
+      return merges_to_one_token_[static_cast<size_t>(*token)].load(std::memory_order_relaxed) ==
+             MergesToOneToken::kYes;
     };
-    if (token && (ignore_merges_ || is_whole())) return out.push_back(*token);
+    if (token && (ignore_merges_ || merges_to_it())) return out.push_back(*token);
   }
   encode_symbols(word, workspace, out);
 }
@@ -68,7 +69,7 @@ void Bpe::encode_symbols(std::string_view word, Workspace& workspace,
   symbols.clear();
   Run run;
   alphabet_.read(word, [&](const Alphabet::Symbol& symbol) {
-    if (!symbols.empty() && borders_.between(symbols.back().id, symbol.id)) {
+    if (!symbols.empty() && borders_.is_border(symbols.back().id, symbol.id)) {
       encode_run(word, run, workspace, out);
       symbols.clear();
     }
@@ -87,19 +88,22 @@ void Bpe::encode_run(std::string_view word, const Run& run, Workspace& workspace
   if (symbols.size() == 1) return out.push_back(symbols.front().id);
   std::optional<TokenId> token;
   if (run.known) token = find_word(word.substr(run.begin, run.end - run.begin));
-  const auto whole = [&]() -> std::atomic<Whole>& { return whole_[static_cast<size_t>(*token)]; };
+  const auto answer = [&]() -> std::atomic<MergesToOneToken>& {
+    return merges_to_one_token_[static_cast<size_t>(*token)];
+  };
   // Several threads may find the answer at once; all of them write the same value.
-  const Whole known = token ? whole().load(std::memory_order_relaxed) : Whole::kNo;
-  if (known == Whole::kYes) return out.push_back(*token);
+  const MergesToOneToken known =
+      token ? answer().load(std::memory_order_relaxed) : MergesToOneToken::kNo;
+  if (known == MergesToOneToken::kYes) return out.push_back(*token);
   symbols.back().next = -1;
   merge(workspace);
   const size_t before = out.size();
   for (int64_t i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
     out.push_back(symbols[static_cast<size_t>(i)].id);
   }
-  if (known == Whole::kUnknown) {
+  if (known == MergesToOneToken::kUnknown) {
     const bool yes = out.size() == before + 1 && out.back() == *token;
-    whole().store(yes ? Whole::kYes : Whole::kNo, std::memory_order_relaxed);
+    answer().store(yes ? MergesToOneToken::kYes : MergesToOneToken::kNo, std::memory_order_relaxed);
   }
 }
 

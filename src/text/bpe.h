@@ -54,7 +54,7 @@ class Bpe {
  private:
   // Whether merging a token's own symbols gives exactly this token. The answer is found when the
   // token is first needed.
-  enum class Whole : uint8_t { kUnknown, kYes, kNo };
+  enum class MergesToOneToken : uint8_t { kUnknown, kYes, kNo };
   // A part of a word that no merge joins with the rest of the word.
   struct Run {
     size_t begin = 0, end = 0;  // The bytes of the word.
@@ -83,7 +83,7 @@ class Bpe {
   // Maps the bytes that tokens spell to their ids. Empty unless words are bytes.
   TokenTable words_;
   size_t longest_word_ = 0;
-  mutable std::vector<std::atomic<Whole>> whole_;
+  mutable std::vector<std::atomic<MergesToOneToken>> merges_to_one_token_;
 };
 
 }  // namespace neuronmm::text

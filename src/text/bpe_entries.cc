@@ -29,11 +29,11 @@ class Reader : public nlohmann::json_sax<json> {
   }
   bool number_integer(int64_t value) override {
     if (!in_entries()) return builder_.number_integer(value);
-    return place_ == Place::kVocab ? add_token(value) : wrong_value(value);
+    return section_ == Section::kVocab ? add_token(value) : wrong_value(value);
   }
   bool number_unsigned(uint64_t value) override {
     if (!in_entries()) return builder_.number_unsigned(value);
-    if (place_ != Place::kVocab) return wrong_value(value);
+    if (section_ != Section::kVocab) return wrong_value(value);
     constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
     return add_token(static_cast<int64_t>(std::min(value, kLargest)));
   }
@@ -42,8 +42,8 @@ class Reader : public nlohmann::json_sax<json> {
   }
   bool string(std::string& value) override {
     if (!in_entries()) return builder_.string(value);
-    if (place_ == Place::kVocab) return wrong_value(value);
-    if (place_ == Place::kPair) return add_half(value);
+    if (section_ == Section::kVocab) return wrong_value(value);
+    if (section_ == Section::kPair) return add_to_pair(value);
     BpeEntries::Merge merge;
     if (!split_merge(value, merge)) return wrong_value(value);
     return add_merge(merge);
@@ -52,38 +52,38 @@ class Reader : public nlohmann::json_sax<json> {
 
   bool start_object(size_t size) override {
     if (in_entries()) return wrong_value(json::object());
-    if (depth_ == 2 && is_model_ && key_ == "vocab") place_ = Place::kVocab;
+    if (depth_ == 2 && is_model_ && key_ == "vocab") section_ = Section::kVocab;
     ++depth_;
     return builder_.start_object(size);
   }
   bool end_object() override {
-    place_ = Place::kElsewhere;
+    section_ = Section::kOther;
     --depth_;
     return builder_.end_object();
   }
   bool start_array(size_t size) override {
-    if (place_ == Place::kMerges) {
-      place_ = Place::kPair;
-      halves_ = 0;
+    if (section_ == Section::kMerges) {
+      section_ = Section::kPair;
+      pair_size_ = 0;
       return true;
     }
     if (in_entries()) return wrong_value(json::array());
-    if (depth_ == 2 && is_model_ && key_ == "merges") place_ = Place::kMerges;
+    if (depth_ == 2 && is_model_ && key_ == "merges") section_ = Section::kMerges;
     ++depth_;
     return builder_.start_array(size);
   }
   bool end_array() override {
-    if (place_ == Place::kPair) {
-      place_ = Place::kMerges;
-      if (halves_ != 2) return wrong_pair();
-      return add_merge({halves_text_[0], halves_text_[1]});
+    if (section_ == Section::kPair) {
+      section_ = Section::kMerges;
+      if (pair_size_ != 2) return wrong_pair();
+      return add_merge({pair_[0], pair_[1]});
     }
-    place_ = Place::kElsewhere;
+    section_ = Section::kOther;
     --depth_;
     return builder_.end_array();
   }
   bool key(std::string& key) override {
-    if (place_ == Place::kVocab) {
+    if (section_ == Section::kVocab) {
       token_ = key;
       return true;
     }
@@ -96,28 +96,29 @@ class Reader : public nlohmann::json_sax<json> {
   }
 
  private:
-  enum class Place { kElsewhere, kVocab, kMerges, kPair };
+  enum class Section { kOther, kVocab, kMerges, kPair };
 
-  bool in_entries() const { return place_ != Place::kElsewhere; }
+  bool in_entries() const { return section_ != Section::kOther; }
   bool add_token(int64_t id) {
-    entries_.vocab.emplace_back(entries_.texts.keep(token_), id);
+    entries_.vocab.emplace_back(entries_.texts.store(token_), id);
     return true;
   }
-  bool add_half(const std::string& half) {
-    if (halves_ < 2) halves_text_[halves_] = half;
-    ++halves_;
+  bool add_to_pair(const std::string& token) {
+    if (pair_size_ < 2) pair_[pair_size_] = token;
+    ++pair_size_;
     return true;
   }
   bool add_merge(const BpeEntries::Merge& merge) {
-    entries_.merges.emplace_back(entries_.texts.keep(merge.first),
-                                 entries_.texts.keep(merge.second));
+    entries_.merges.emplace_back(entries_.texts.store(merge.first),
+                                 entries_.texts.store(merge.second));
     return true;
   }
   bool wrong_value(const json& value) {
-    if (place_ == Place::kPair) return wrong_pair();
-    error_ = place_ == Place::kVocab ? fmt::format("model.vocab: {:?}: expected an id, found {}",
-                                                   token_, io::describe_json(value))
-                                     : wrong_merge(io::describe_json(value));
+    if (section_ == Section::kPair) return wrong_pair();
+    error_ = section_ == Section::kVocab
+                 ? fmt::format("model.vocab: {:?}: expected an id, found {}", token_,
+                               io::describe_json(value))
+                 : wrong_merge(io::describe_json(value));
     return false;
   }
   bool wrong_pair() {
@@ -132,13 +133,13 @@ class Reader : public nlohmann::json_sax<json> {
   BpeEntries& entries_;
   const std::string& source_;
   io::JsonBuilder builder_;
-  Place place_ = Place::kElsewhere;
+  Section section_ = Section::kOther;
   // The number of objects and arrays around the current place, not counting those inside entries.
   int64_t depth_ = 0;
   bool is_model_ = false;  // The parser is inside the file's "model".
   std::string key_, token_, error_;
-  std::string halves_text_[2];
-  size_t halves_ = 0;
+  std::string pair_[2];
+  size_t pair_size_ = 0;
 };
 
 }  // namespace

@@ -87,10 +87,10 @@ Status cut_at_mark(ChatPrompt& prompt, std::string_view continued) {
   const bool keeps_space = prompt.text.compare(at, kEndMark.size(), kEndMark) == 0;
   prompt.text.resize(at);
   if (!keeps_space) prompt.text.resize(strip_right(prompt.text, is_python_space).size());
-  std::erase_if(prompt.said,
+  std::erase_if(prompt.from_messages,
                 [&](const ByteRange& range) { return range.begin >= prompt.text.size(); });
-  if (!prompt.said.empty())
-    prompt.said.back().end = std::min(prompt.said.back().end, prompt.text.size());
+  if (!prompt.from_messages.empty())
+    prompt.from_messages.back().end = std::min(prompt.from_messages.back().end, prompt.text.size());
   return {};
 }
 
@@ -148,7 +148,8 @@ Result<ChatPrompt> apply_chat_template(const TokenizerConfig& config,
   variables.push_back({"add_generation_prompt", &prompted, Origin::kProgram});
   NMM_ASSIGN(jinja::Text text, parsed.render(variables, {.limits = limits, .now = now}));
   ChatPrompt prompt{std::move(text.bytes), {}};
-  for (const jinja::Span& span : text.said) prompt.said.push_back({span.begin, span.end});
+  for (const jinja::Span& span : text.from_messages)
+    prompt.from_messages.push_back({span.begin, span.end});
   if (!conversation.continue_field.empty()) {
     NMM_TRY(cut_at_mark(prompt, continued));
   }

@@ -17,7 +17,7 @@
 namespace neuronmm::text {
 
 // The prompt that a template makes of a conversation. Encode it with
-//   {.add_special_tokens = false, .literal = prompt.said}
+//   {.add_special_tokens = false, .literal = prompt.from_messages}
 // The template writes the BOS token itself. With `literal`, text that people wrote stays text:
 // "<|eot_id|>" typed by a user is ten characters and does not end a turn.
 struct ChatPrompt {
@@ -25,7 +25,7 @@ struct ChatPrompt {
   // The ranges of `text` that come from the conversation: contents, calls, tools, documents and
   // template variables, with their keys. Roles that are plain names are left out, because templates
   // make special tokens of them.
-  std::vector<ByteRange> said;
+  std::vector<ByteRange> from_messages;
 };
 
 // Renders the template "tool_use" if the conversation has tools and the model has such a template,

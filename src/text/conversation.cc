@@ -60,7 +60,7 @@ Status read_field(Conversation& conversation, const std::string& key, const Json
 
 }  // namespace
 
-void Conversation::say(std::string role, std::string content) {
+void Conversation::add_message(std::string role, std::string content) {
   messages.push_back({{"role", std::move(role)}, {"content", std::move(content)}});
 }
 

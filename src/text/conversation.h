@@ -27,7 +27,7 @@ struct Conversation {
   Json template_kwargs = Json::object();
 
   // Appends a message of plain text.
-  void say(std::string role, std::string content);
+  void add_message(std::string role, std::string content);
 };
 
 // Parses a list of messages, or an object with the fields of Conversation under their names. In an

@@ -3,9 +3,9 @@
 namespace neuronmm::text {
 namespace {
 
-class Out : public DecoderStage {
+class OutputStage : public DecoderStage {
  public:
-  explicit Out(std::string& out) : out_(out) {}
+  explicit OutputStage(std::string& out) : out_(out) {}
   void push(std::string_view token) override { out_ += token; }
   void finish() override {}
 
@@ -14,12 +14,12 @@ class Out : public DecoderStage {
 };
 
 // Joins tokens with spaces, which is what the tokenizers library does if there is no decoder.
-class Spaced : public DecoderStage {
+class JoinWithSpacesStage : public DecoderStage {
  public:
   void push(std::string_view token) override {
-    if (!is_first_) hand_on(" ");
+    if (!is_first_) emit(" ");
     is_first_ = false;
-    hand_on(token);
+    emit(token);
   }
 
  private:
@@ -29,15 +29,16 @@ class Spaced : public DecoderStage {
 }  // namespace
 
 Decoder::Run::Run(const Decoder& decoder, bool streaming) : out_(std::make_unique<std::string>()) {
-  Place place{.streaming = streaming};
+  StepContext context{.streaming = streaming};
   for (size_t i = 0; i < decoder.steps_.size(); ++i) {
-    place.is_last = i + 1 == decoder.steps_.size();
-    place.cut_at_will = place.is_last || decoder.steps_[i + 1].joins == Joins::kAnyhow;
-    stages_.push_back(decoder.steps_[i].step(place));
-    place.joined |= decoder.steps_[i].joins != Joins::kNone;
+    context.is_last = i + 1 == decoder.steps_.size();
+    context.cuts_do_not_matter =
+        context.is_last || decoder.steps_[i + 1].joins == Joins::kRegardlessOfCuts;
+    stages_.push_back(decoder.steps_[i].step(context));
+    context.joined |= decoder.steps_[i].joins != Joins::kNone;
   }
-  if (stages_.empty()) stages_.push_back(std::make_unique<Spaced>());
-  stages_.push_back(std::make_unique<Out>(*out_));
+  if (stages_.empty()) stages_.push_back(std::make_unique<JoinWithSpacesStage>());
+  stages_.push_back(std::make_unique<OutputStage>(*out_));
   for (size_t i = 0; i + 1 < stages_.size(); ++i) stages_[i]->set_next(stages_[i + 1].get());
 }
 

@@ -25,7 +25,7 @@ class DecoderStage {
   virtual void finish() { next_->finish(); }
 
  protected:
-  void hand_on(std::string_view token) { next_->push(token); }
+  void emit(std::string_view token) { next_->push(token); }
 
  private:
   DecoderStage* next_ = nullptr;
@@ -35,22 +35,22 @@ class DecoderStage {
 class Decoder {
  public:
   // The facts that a step has to know about the other steps.
-  struct Place {
+  struct StepContext {
     bool joined = false;  // An earlier step joins all tokens into one.
-    // The later steps do not care how this step's text is cut into tokens.
-    bool cut_at_will = false;
+    // The result does not depend on how this step's text is cut into tokens.
+    bool cuts_do_not_matter = false;
     bool is_last = false;
     // The caller wants text as soon as it is certain.
     bool streaming = false;
   };
-  using Step = std::function<std::unique_ptr<DecoderStage>(const Place&)>;
+  using Step = std::function<std::unique_ptr<DecoderStage>(const StepContext&)>;
 
   // How a step joins tokens.
   enum class Joins {
     kNone,
-    kAfter,  // The step joins all tokens into one.
+    kAll,  // The step joins all tokens into one.
     // The step joins all tokens into one, and gives the same text however its input is cut.
-    kAnyhow,
+    kRegardlessOfCuts,
   };
   void add(Step step, Joins joins = Joins::kNone) { steps_.push_back({std::move(step), joins}); }
   bool empty() const { return steps_.empty(); }

@@ -53,9 +53,9 @@ Status read_step(const Component& step, Decoder& decoder) {
   } else if (step.type == "ByteFallback") {
     decoder.add(byte_fallback_step());
   } else if (step.type == "Fuse") {
-    decoder.add(fuse_step(), Joins::kAnyhow);
+    decoder.add(fuse_step(), Joins::kRegardlessOfCuts);
   } else if (step.type == "ByteLevel") {
-    decoder.add(byte_level_step(), Joins::kAfter);
+    decoder.add(byte_level_step(), Joins::kAll);
   } else {
     return unsupported(
         step, "BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence or Strip");
@@ -74,7 +74,7 @@ Status read_decoder(const nlohmann::json& value, const std::string& source,
     return read_step(step, definition.decoder);
   }));
   // An empty Sequence joins the tokens without spaces, unlike a tokenizer without a decoder.
-  if (steps == 0) definition.decoder.add(fuse_step(), Joins::kAnyhow);
+  if (steps == 0) definition.decoder.add(fuse_step(), Joins::kRegardlessOfCuts);
   definition.decodes_bytes = steps == 1 && byte_levels == 1;
   return {};
 }

@@ -13,13 +13,13 @@ namespace {
 
 class FuseStage : public DecoderStage {
  public:
-  void push(std::string_view token) override { hand_on(token); }
+  void push(std::string_view token) override { emit(token); }
 };
 
 class MetaspaceStage : public DecoderStage {
  public:
-  MetaspaceStage(const Decoder::Place& place, std::string replacement, bool prepended)
-      : replacement_(std::move(replacement)), prepended_(prepended), joined_(place.joined) {}
+  MetaspaceStage(const Decoder::StepContext& context, std::string replacement, bool prepended)
+      : replacement_(std::move(replacement)), prepended_(prepended), joined_(context.joined) {}
   void push(std::string_view token) override {
     std::string text;
     for (size_t at; (at = token.find(replacement_)) != std::string_view::npos;) {
@@ -31,7 +31,7 @@ class MetaspaceStage : public DecoderStage {
     }
     text += token;
     is_first_ = joined_;
-    hand_on(text);
+    emit(text);
   }
 
  private:
@@ -42,26 +42,26 @@ class MetaspaceStage : public DecoderStage {
 
 // Calls `decode` for every token. If the tokens are joined, `decode` gets all of the one token at
 // once.
-class WholeStage : public DecoderStage {
+class WholeTokenStage : public DecoderStage {
  public:
   using Decode = std::function<std::string(std::string_view token)>;
-  WholeStage(const Decoder::Place& place, Decode decode)
-      : decode_(std::move(decode)), joined_(place.joined) {}
+  WholeTokenStage(const Decoder::StepContext& context, Decode decode)
+      : decode_(std::move(decode)), joined_(context.joined) {}
   void push(std::string_view token) override {
     if (joined_)
-      held_ += token;
+      pending_ += token;
     else
-      hand_on(decode_(token));
+      emit(decode_(token));
   }
   void finish() override {
-    if (joined_) hand_on(decode_(std::exchange(held_, {})));
+    if (joined_) emit(decode_(std::exchange(pending_, {})));
     DecoderStage::finish();
   }
 
  private:
   Decode decode_;
   bool joined_;
-  std::string held_;
+  std::string pending_;
 };
 
 std::string replace_in(const Replacement& replacement, std::string_view token) {
@@ -78,10 +78,10 @@ class ByteFallbackStage : public DecoderStage {
     const std::optional<char> byte = byte_of_token(token);
     if (!byte) {
       end_run();
-      return hand_on(token);
+      return emit(token);
     }
-    held_ += *byte;
-    if (early_) give_characters();
+    pending_ += *byte;
+    if (early_) emit_characters();
   }
   void finish() override {
     end_run();
@@ -89,42 +89,42 @@ class ByteFallbackStage : public DecoderStage {
   }
 
  private:
-  void give_characters() {
-    while (!held_.empty()) {
-      const Utf8Step step = next_utf8(held_);
+  void emit_characters() {
+    while (!pending_.empty()) {
+      const Utf8Step step = next_utf8(pending_);
       if (step.kind == Utf8Step::Kind::kIncomplete && !is_broken_) return;
       is_broken_ |= step.kind != Utf8Step::Kind::kCharacter;
-      if (is_broken_) return give_replacements();
-      hand_on(std::string_view(held_).substr(0, static_cast<size_t>(step.length)));
-      held_.erase(0, static_cast<size_t>(step.length));
+      if (is_broken_) return emit_replacements();
+      emit(std::string_view(pending_).substr(0, static_cast<size_t>(step.length)));
+      pending_.erase(0, static_cast<size_t>(step.length));
     }
   }
-  void give_replacements() {
-    for (size_t i = 0; i < held_.size(); ++i) hand_on(kReplacementCharacter);
-    held_.clear();
+  void emit_replacements() {
+    for (size_t i = 0; i < pending_.size(); ++i) emit(kReplacementCharacter);
+    pending_.clear();
   }
   void end_run() {
-    const bool is_utf8 = !is_broken_ && valid_utf8_length(held_) == std::ssize(held_);
-    if (is_utf8 && !held_.empty())
-      hand_on(held_);
+    const bool is_utf8 = !is_broken_ && valid_utf8_length(pending_) == std::ssize(pending_);
+    if (is_utf8 && !pending_.empty())
+      emit(pending_);
     else
-      give_replacements();
-    held_.clear();
+      emit_replacements();
+    pending_.clear();
     is_broken_ = false;
   }
 
   const bool early_;
   // A byte of this run belongs to no character.
   bool is_broken_ = false;
-  std::string held_;
+  std::string pending_;
 };
 
 // Turns bytes into characters for the steps that follow.
 class CharactersStage : public DecoderStage {
  public:
-  void push(std::string_view bytes) override { hand_on(stream_.push(bytes)); }
+  void push(std::string_view bytes) override { emit(stream_.push(bytes)); }
   void finish() override {
-    hand_on(stream_.finish());
+    emit(stream_.finish());
     DecoderStage::finish();
   }
 
@@ -138,15 +138,16 @@ std::string bytes_or_text(std::string_view token) {
 
 class StripStage : public DecoderStage {
  public:
-  StripStage(const Decoder::Place& place, std::string character, int64_t start, int64_t stop)
-      : character_(std::move(character)), start_(start), stop_(stop), joined_(place.joined) {}
+  StripStage(const Decoder::StepContext& context, std::string character, int64_t start,
+             int64_t stop)
+      : character_(std::move(character)), start_(start), stop_(stop), joined_(context.joined) {}
   void push(std::string_view token) override {
     if (joined_) return push_part(token);
     for (int64_t i = 0; i < start_ && token.starts_with(character_); ++i)
       token.remove_prefix(character_.size());
     for (int64_t i = 0; i < stop_ && token.ends_with(character_); ++i)
       token.remove_suffix(character_.size());
-    hand_on(token);
+    emit(token);
   }
 
  private:
@@ -156,20 +157,20 @@ class StripStage : public DecoderStage {
     for (; start_ > 0 && part.starts_with(character_); --start_)
       part.remove_prefix(character_.size());
     if (!part.empty()) start_ = 0;
-    if (stop_ == 0) return hand_on(part);
-    std::string text = std::exchange(held_, {}).append(part);
+    if (stop_ == 0) return emit(part);
+    std::string text = std::exchange(pending_, {}).append(part);
     std::string_view rest = text;
     for (int64_t i = 0; i < stop_ && rest.ends_with(character_); ++i) {
       rest.remove_suffix(character_.size());
-      held_ += character_;
+      pending_ += character_;
     }
-    hand_on(rest);
+    emit(rest);
   }
 
   std::string character_;
   int64_t start_, stop_;
   bool joined_;
-  std::string held_;
+  std::string pending_;
 };
 
 // Holds one token back, to know which one is the last.
@@ -178,27 +179,27 @@ class WordEndsStage : public DecoderStage {
   WordEndsStage(Replacement with_space, Replacement with_nothing)
       : with_space_(std::move(with_space)), with_nothing_(std::move(with_nothing)) {}
   void push(std::string_view token) override {
-    if (held_) hand_on(replace_in(with_space_, *held_));
-    held_ = token;
+    if (pending_) emit(replace_in(with_space_, *pending_));
+    pending_ = token;
   }
   void finish() override {
-    if (held_) hand_on(replace_in(with_nothing_, *held_));
-    held_.reset();
+    if (pending_) emit(replace_in(with_nothing_, *pending_));
+    pending_.reset();
     DecoderStage::finish();
   }
 
  private:
   Replacement with_space_, with_nothing_;
-  std::optional<std::string> held_;
+  std::optional<std::string> pending_;
 };
 
 // Runs two stages as one.
 class PairStage : public DecoderStage {
  public:
   PairStage(std::unique_ptr<DecoderStage> first, std::unique_ptr<DecoderStage> second)
-      : first_(std::move(first)), second_(std::move(second)), end_(*this) {
+      : first_(std::move(first)), second_(std::move(second)), last_(*this) {
     first_->set_next(second_.get());
-    second_->set_next(&end_);
+    second_->set_next(&last_);
   }
   void push(std::string_view token) override { first_->push(token); }
   void finish() override {
@@ -207,37 +208,37 @@ class PairStage : public DecoderStage {
   }
 
  private:
-  class End : public DecoderStage {
+  class LastStage : public DecoderStage {
    public:
-    explicit End(PairStage& pair) : pair_(pair) {}
-    void push(std::string_view token) override { pair_.hand_on(token); }
+    explicit LastStage(PairStage& pair) : pair_(pair) {}
+    void push(std::string_view token) override { pair_.emit(token); }
     void finish() override {}
 
    private:
     PairStage& pair_;
   };
   std::unique_ptr<DecoderStage> first_, second_;
-  End end_;
+  LastStage last_;
 };
 
 }  // namespace
 
 Decoder::Step fuse_step() {
-  return [](const Decoder::Place&) { return std::make_unique<FuseStage>(); };
+  return [](const Decoder::StepContext&) { return std::make_unique<FuseStage>(); };
 }
 
 Decoder::Step metaspace_step(const std::string& replacement, bool prepended) {
-  return [=](const Decoder::Place& place) {
-    return std::make_unique<MetaspaceStage>(place, replacement, prepended);
+  return [=](const Decoder::StepContext& context) {
+    return std::make_unique<MetaspaceStage>(context, replacement, prepended);
   };
 }
 
 Decoder::Step byte_fallback_step() {
-  return [](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
+  return [](const Decoder::StepContext& context) -> std::unique_ptr<DecoderStage> {
     // If the tokens are joined, a run of byte tokens is a single token, which must be complete.
-    if (!place.joined)
-      return std::make_unique<ByteFallbackStage>(place.streaming && place.cut_at_will);
-    return std::make_unique<WholeStage>(place, [](std::string_view token) {
+    if (!context.joined)
+      return std::make_unique<ByteFallbackStage>(context.streaming && context.cuts_do_not_matter);
+    return std::make_unique<WholeTokenStage>(context, [](std::string_view token) {
       const std::optional<char> byte = byte_of_token(token);
       if (!byte) return std::string(token);
       const bool is_ascii = static_cast<unsigned char>(*byte) < 0x80;
@@ -247,33 +248,33 @@ Decoder::Step byte_fallback_step() {
 }
 
 Decoder::Step byte_level_step() {
-  return [](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
-    auto bytes = std::make_unique<WholeStage>(place, bytes_or_text);
-    if (place.is_last) return bytes;
+  return [](const Decoder::StepContext& context) -> std::unique_ptr<DecoderStage> {
+    auto bytes = std::make_unique<WholeTokenStage>(context, bytes_or_text);
+    if (context.is_last) return bytes;
     return std::make_unique<PairStage>(std::move(bytes), std::make_unique<CharactersStage>());
   };
 }
 
 Decoder::Step strip_step(const std::string& character, int64_t start, int64_t stop) {
-  return [=](const Decoder::Place& place) {
-    return std::make_unique<StripStage>(place, character, start, stop);
+  return [=](const Decoder::StepContext& context) {
+    return std::make_unique<StripStage>(context, character, start, stop);
   };
 }
 
 Decoder::Step replace_step(const Replacement& replacement) {
-  return [replacement](const Decoder::Place& place) {
-    Decoder::Place own = place;
-    own.joined &= !replacement.is_of_single_characters();
-    return std::make_unique<WholeStage>(
-        own, [replacement](std::string_view token) { return replace_in(replacement, token); });
+  return [replacement](const Decoder::StepContext& context) {
+    Decoder::StepContext adjusted = context;
+    adjusted.joined &= !replacement.is_of_single_characters();
+    return std::make_unique<WholeTokenStage>(
+        adjusted, [replacement](std::string_view token) { return replace_in(replacement, token); });
   };
 }
 
 Decoder::Step bpe_step(const Replacement& with_space, const Replacement& with_nothing) {
-  return [=](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
-    if (!place.joined) return std::make_unique<WordEndsStage>(with_space, with_nothing);
-    return std::make_unique<WholeStage>(
-        place, [=](std::string_view token) { return replace_in(with_nothing, token); });
+  return [=](const Decoder::StepContext& context) -> std::unique_ptr<DecoderStage> {
+    if (!context.joined) return std::make_unique<WordEndsStage>(with_space, with_nothing);
+    return std::make_unique<WholeTokenStage>(
+        context, [=](std::string_view token) { return replace_in(with_nothing, token); });
   };
 }
 

@@ -61,7 +61,7 @@ void Encoding::encode(Ranges literal) {
 }
 
 Result<std::vector<TokenId>> Encoding::take() {
-  if (budget_.overgrown())
+  if (budget_.exceeds_max_bytes())
     return fail("tokenizer: its normalizer makes more than {} bytes of this text of {} bytes",
                 budget_.max_bytes(), text_.size());
   if (budget_.spent())
@@ -90,13 +90,13 @@ void Encoding::between_added_tokens(const AddedTokenMatcher* matcher, std::strin
 
 // Encodes every run of valid UTF-8 as a text of its own. The bytes between the runs become their
 // one-byte tokens.
-void Encoding::encode_bytes(std::string_view bytes, bool opens_text,
+void Encoding::encode_bytes(std::string_view bytes, bool at_text_start,
                             const std::vector<ByteRange>& literal) {
   for (size_t begin = 0; begin < bytes.size();) {
     const auto valid = static_cast<size_t>(valid_utf8_length(bytes.substr(begin)));
     const size_t end = begin + valid;
     if (valid > 0) {
-      encode_utf8(bytes.substr(begin, valid), opens_text && begin == 0,
+      encode_utf8(bytes.substr(begin, valid), at_text_start && begin == 0,
                   ranges_within(literal, begin, end));
     }
     if (end == bytes.size()) break;
@@ -105,13 +105,14 @@ void Encoding::encode_bytes(std::string_view bytes, bool opens_text,
   }
 }
 
-void Encoding::encode_utf8(std::string_view text, bool opens_text, std::vector<ByteRange> literal) {
+void Encoding::encode_utf8(std::string_view text, bool at_text_start,
+                           std::vector<ByteRange> literal) {
   std::string storage;
   const std::string_view normal = definition_.normalizer.apply(text, storage, budget_);
   const bool is_searched = matchers_.normalized != nullptr && !matchers_.normalized->empty();
   if (is_searched && !literal.empty() && normal != text)
     literal = normalized_ranges(text, normal, literal);
-  Piece whole{normal, opens_text ? head_of(text, normal) : 0};
+  Piece whole{normal, at_text_start ? first_character_bytes(text, normal) : 0};
   between_added_tokens(matchers_.normalized, normal, literal, [&](size_t begin, size_t end) {
     definition_.pre_tokenizer.split(whole.part(begin, end), budget_, [this](std::string_view word) {
       bpe_.encode(word, workspace_, ids_);
@@ -122,7 +123,7 @@ void Encoding::encode_utf8(std::string_view text, bool opens_text, std::vector<B
 // Returns the number of bytes that the normalizer made of the first character. The result is 0 if
 // the character was removed or replaced together with others. A sign is appended to the character,
 // so that steps that change the end of a text do not see an end there.
-size_t Encoding::head_of(std::string_view text, std::string_view normal) {
+size_t Encoding::first_character_bytes(std::string_view text, std::string_view normal) {
   constexpr std::string_view kSign = "0";  // Normalizers leave this sign as it is.
   const Normalizer& normalizer = definition_.normalizer;
   if (normalizer.empty()) return static_cast<size_t>(next_utf8(text).length);

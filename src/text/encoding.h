@@ -40,9 +40,10 @@ class Encoding {
   template <typename OnPart>
   void between_added_tokens(const AddedTokenMatcher* matcher, std::string_view text, Ranges literal,
                             const OnPart& on_part);
-  void encode_bytes(std::string_view bytes, bool opens_text, const std::vector<ByteRange>& literal);
-  void encode_utf8(std::string_view text, bool opens_text, std::vector<ByteRange> literal);
-  size_t head_of(std::string_view text, std::string_view normal);
+  void encode_bytes(std::string_view bytes, bool at_text_start,
+                    const std::vector<ByteRange>& literal);
+  void encode_utf8(std::string_view text, bool at_text_start, std::vector<ByteRange> literal);
+  size_t first_character_bytes(std::string_view text, std::string_view normal);
   std::vector<ByteRange> normalized_ranges(std::string_view text, std::string_view normal,
                                            Ranges ranges);
 

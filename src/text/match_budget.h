@@ -9,14 +9,14 @@
 namespace neuronmm::text {
 
 // Counts steps of PCRE2, the unit of its match limit. PCRE2 does not tell how many steps a match
-// took. A match may therefore take kFree steps without being counted, and a match that needs more
-// is charged with the limit that it was given.
+// took. A match may therefore take kUncountedSteps without being counted, and a match that
+// needs more is charged with the limit that it was given.
 class MatchBudget {
  public:
   // The steps that a match may take without being counted. Published patterns need fewer for any
   // word, so they are never charged. The uncounted work is at most proportional to the number of
   // words.
-  static constexpr uint32_t kFree = 1000;
+  static constexpr uint32_t kUncountedSteps = 1000;
 
   // The steps that take about a tenth of a second. Every text may use that many, and 50 more for
   // each of its bytes. A harmless pattern needs work that is linear in the text: a run of a million
@@ -36,11 +36,11 @@ class MatchBudget {
 
   // The size in bytes that the steps may give the text. Published tokenizers at most triple a text.
   size_t max_bytes() const { return max_bytes_; }
-  bool overgrown() const { return overgrown_; }
+  bool exceeds_max_bytes() const { return exceeds_max_bytes_; }
   // Returns false if `bytes` exceeds max_bytes(); the budget is then spent.
-  bool holds(size_t bytes) {
+  bool fits(size_t bytes) {
     if (bytes <= max_bytes_) return true;
-    overgrown_ = true;
+    exceeds_max_bytes_ = true;
     exhaust();
     return false;
   }
@@ -49,7 +49,7 @@ class MatchBudget {
   uint64_t limit_;
   uint64_t used_ = 0;
   size_t max_bytes_;
-  bool overgrown_ = false;
+  bool exceeds_max_bytes_ = false;
 };
 
 }  // namespace neuronmm::text

@@ -13,29 +13,29 @@ constexpr TokenId kNone = -1;
 constexpr int kMaxPasses = 8;
 
 // The first and the last symbol of a token.
-struct Ends {
+struct EndSymbols {
   TokenId first = kNone, last = kNone;
-  bool operator==(const Ends&) const = default;
+  bool operator==(const EndSymbols&) const = default;
 };
 
 // Returns the ends of every token, by id. The result is empty if a token has several first or last
 // symbols, or if the search takes too many passes.
-std::vector<Ends> ends_of_tokens(std::span<const MergeBorders::Rule> rules,
-                                 std::span<const TokenId> symbols) {
+std::vector<EndSymbols> end_symbols_of_tokens(std::span<const MergeBorders::Rule> rules,
+                                              std::span<const TokenId> symbols) {
   TokenId largest = 0;
   for (const TokenId symbol : symbols) largest = std::max(largest, symbol);
   for (const auto& rule : rules) largest = std::max({largest, rule.left, rule.right, rule.merged});
-  std::vector<Ends> ends(static_cast<size_t>(largest) + 1);
+  std::vector<EndSymbols> ends(static_cast<size_t>(largest) + 1);
   for (const TokenId symbol : symbols) ends[static_cast<size_t>(symbol)] = {symbol, symbol};
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     bool changed = false;
     for (const auto& rule : rules) {
-      const Ends merged = {ends[static_cast<size_t>(rule.left)].first,
-                           ends[static_cast<size_t>(rule.right)].last};
+      const EndSymbols merged = {ends[static_cast<size_t>(rule.left)].first,
+                                 ends[static_cast<size_t>(rule.right)].last};
       if (merged.first == kNone || merged.last == kNone) continue;
-      Ends& known = ends[static_cast<size_t>(rule.merged)];
+      EndSymbols& known = ends[static_cast<size_t>(rule.merged)];
       if (known == merged) continue;
-      if (known != Ends{}) return {};
+      if (known != EndSymbols{}) return {};
       known = merged;
       changed = true;
     }
@@ -47,7 +47,7 @@ std::vector<Ends> ends_of_tokens(std::span<const MergeBorders::Rule> rules,
 }  // namespace
 
 MergeBorders::MergeBorders(std::span<const Rule> rules, std::span<const TokenId> symbols) {
-  const std::vector<Ends> ends = ends_of_tokens(rules, symbols);
+  const std::vector<EndSymbols> ends = end_symbols_of_tokens(rules, symbols);
   if (ends.empty()) return;
   std::vector<std::pair<TokenId, TokenId>> pairs;
   for (const Rule& rule : rules) {

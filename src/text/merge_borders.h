@@ -25,7 +25,7 @@ class MergeBorders {
   MergeBorders(std::span<const Rule> rules, std::span<const TokenId> symbols);
 
   // Returns true if no merge joins a token that ends in `left` with one that begins with `right`.
-  bool between(TokenId left, TokenId right) const {
+  bool is_border(TokenId left, TokenId right) const {
     return known_ && neighbours_.find(left, right) == nullptr;
   }
 

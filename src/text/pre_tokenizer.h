@@ -18,10 +18,11 @@ struct Piece {
   std::string_view text;  // Valid UTF-8, not empty.
   // The number of its bytes that come from the first character of the whole input. The number is 0
   // unless the piece begins the input. Metaspace's scheme "first" needs it.
-  size_t head = 0;
+  size_t first_character_bytes = 0;
 
   Piece part(size_t begin, size_t end) const {
-    return {text.substr(begin, end - begin), head > begin ? std::min(head, end) - begin : 0};
+    return {text.substr(begin, end - begin),
+            first_character_bytes > begin ? std::min(first_character_bytes, end) - begin : 0};
   }
 };
 

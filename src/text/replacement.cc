@@ -27,12 +27,12 @@ std::string_view Replacement::apply(std::string_view text, std::string& storage,
     // A literal is searched without PCRE2, because SentencePiece tokenizers replace the spaces of
     // every text this way.
     for (size_t at; (at = text.find(literal_, done)) != std::string_view::npos; found = true) {
-      if (!budget.holds(storage.size())) break;
+      if (!budget.fits(storage.size())) break;
       replace(at, at + literal_.size());
     }
   } else if (!text.empty()) {
     SplitRegex::Matches matches(regex_, text, budget);
-    for (; budget.holds(storage.size()) && matches.next(); found = true)
+    for (; budget.fits(storage.size()) && matches.next(); found = true)
       replace(matches.begin(), matches.end());
   }
   if (!found) return text;

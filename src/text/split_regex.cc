@@ -64,7 +64,7 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
   pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
   compiled->context = pcre2_match_context_create(nullptr);
   NMM_CHECK(compiled->context != nullptr);
-  pcre2_set_match_limit(compiled->context, MatchBudget::kFree);
+  pcre2_set_match_limit(compiled->context, MatchBudget::kUncountedSteps);
   return SplitRegex(std::move(compiled));
 }
 
@@ -99,7 +99,7 @@ int SplitRegex::Matches::match_within_budget() {
   const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_create(nullptr), pcre2_match_context_free);
   NMM_CHECK(context != nullptr);
-  for (uint64_t steps = MatchBudget::kFree; found == PCRE2_ERROR_MATCHLIMIT;) {
+  for (uint64_t steps = MatchBudget::kUncountedSteps; found == PCRE2_ERROR_MATCHLIMIT;) {
     steps *= kMoreSteps;
     if (!budget_.take(steps)) break;
     pcre2_set_match_limit(context.get(), static_cast<uint32_t>(std::min<uint64_t>(

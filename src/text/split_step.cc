@@ -13,12 +13,12 @@ class Pieces {
 
   void add(size_t end, bool matched) {
     const bool is_match = matched != invert_;
-    if (!joins(is_match)) hand_on();
+    if (!joins(is_match)) emit();
     end_ = end;
     is_match_ = is_match;
     is_open_ = true;
   }
-  void hand_on() {
+  void emit() {
     if (is_open_ && !(behavior_ == SplitBehavior::kRemoved && is_match_))
       next_(whole_.part(begin_, end_));
     begin_ = end_;
@@ -74,7 +74,7 @@ void SplitStep::apply(const Piece& piece, MatchBudget& budget,
     }
   }
   if (done != piece.text.size()) pieces.add(piece.text.size(), false);
-  pieces.hand_on();
+  pieces.emit();
 }
 
 }  // namespace neuronmm::text

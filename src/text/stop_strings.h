@@ -1,6 +1,6 @@
 #pragma once
-// Ends a text that arrives in pieces at the first of several stop strings. The server's answers and
-// the generation commands use it.
+// EndSymbols a text that arrives in pieces at the first of several stop strings. The server's
+// answers and the generation commands use it.
 
 #include <string>
 #include <string_view>
@@ -30,7 +30,7 @@ class StopStrings {
   size_t begin_of_possible_stop() const;
 
   std::vector<std::string> stops_;
-  std::string held_, stop_;
+  std::string pending_, stop_;
   bool found_ = false;
 };
 

@@ -10,17 +10,17 @@
 
 namespace neuronmm::text {
 
-// Owns the texts; the views that keep() returns are valid as long as the arena.
+// Owns the texts; the views that store() returns are valid as long as the arena.
 class TextArena {
  public:
   // Copies the text and returns a view of the copy.
-  std::string_view keep(std::string_view text) {
+  std::string_view store(std::string_view text) {
     if (text.size() > free_ || next_ == nullptr) grow(text.size());
-    char* const kept = next_;
-    if (!text.empty()) std::memcpy(kept, text.data(), text.size());
+    char* const copy = next_;
+    if (!text.empty()) std::memcpy(copy, text.data(), text.size());
     next_ += text.size();
     free_ -= text.size();
-    return {kept, text.size()};
+    return {copy, text.size()};
   }
 
  private:

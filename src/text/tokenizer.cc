@@ -28,7 +28,7 @@ std::string normalized_content(const Normalizer& normalizer, const AddedToken& t
 
 // Returns the added tokens that are searched before normalization, or those that are searched after
 // it.
-std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool normalized) {
+std::vector<AddedToken> tokens_to_search(const TokenizerDefinition& definition, bool normalized) {
   std::vector<AddedToken> tokens;
   std::set<std::string> contents;
   for (AddedToken token : definition.added_tokens) {
@@ -48,8 +48,8 @@ struct Tokenizer::State {
   explicit State(TokenizerDefinition d)
       : definition(std::move(d)),
         bpe(definition.vocabulary, definition.model),
-        raw_matcher(select_added(definition, false)),
-        normalized_matcher(select_added(definition, true)) {
+        raw_matcher(tokens_to_search(definition, false)),
+        normalized_matcher(tokens_to_search(definition, true)) {
     index_pieces();
     if (!definition.prefix.empty()) bos_id = definition.prefix.front();
     if (!definition.suffix.empty()) eos_id = definition.suffix.back();
@@ -90,13 +90,14 @@ void Tokenizer::State::index_pieces() {
   // whose normalized form differs is therefore kept.
   for (const AddedToken& token : definition.added_tokens) {
     const auto id = static_cast<size_t>(token.id);
-    if (token.normalized) pieces[id] = texts.keep(normalized_content(definition.normalizer, token));
+    if (token.normalized)
+      pieces[id] = texts.store(normalized_content(definition.normalizer, token));
     skipped[id] = special_contents.contains(pieces[id]);
   }
   if (!definition.decodes_bytes) return;
   for (std::string_view& piece : pieces) {
     const auto bytes = bytes_of_spelling(piece);
-    if (bytes && *bytes != piece) piece = texts.keep(*bytes);
+    if (bytes && *bytes != piece) piece = texts.store(*bytes);
   }
 }
 
@@ -133,7 +134,7 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   NMM_TRY(io::refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!std::filesystem::is_directory(folder, ignored))
     return fail("{}: expected a model folder, found none", folder.string());
-  NMM_TRY(io::refuse_gguf_beside(path));
+  NMM_TRY(io::refuse_gguf_instead_of(path));
   if (!std::filesystem::exists(path, ignored))
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
   NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));

@@ -1,7 +1,10 @@
 #include "text/tokenizer_config.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-bool is_there(const fs::path& path) {
+bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -30,8 +33,18 @@ Result<std::optional<std::string>> read_token(const io::JsonFields& fields,
   return io::JsonFields(*value, fmt::format("{}: {}", fields.source(), key)).string("content");
 }
 
-// Reads all fields named "..._token", and the named tokens of extra_special_tokens.
-Status read_special_tokens(const json& root, const std::string& source, TokenizerConfig& config) {
+// The special tokens that every tokenizer of transformers has.
+constexpr std::array<std::string_view, 7> kStandardTokens = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+// The special tokens of one file, by name.
+struct NamedTokens {
+  std::map<std::string, std::string> fields;  // The fields named "..._token".
+  std::map<std::string, std::string> extra;   // The named tokens of extra_special_tokens.
+};
+
+Result<NamedTokens> read_special_tokens(const json& root, const std::string& source) {
+  NamedTokens tokens;
   const io::JsonFields fields(root, source);
   for (const auto& [key, value] : root.items()) {
     // Other fields may be switches, such as add_bos_token.
@@ -39,18 +52,28 @@ Status read_special_tokens(const json& root, const std::string& source, Tokenize
     if (!key.ends_with("_token") || !(must_be_one || value.is_string() || value.is_object()))
       continue;
     NMM_ASSIGN(const auto token, read_token(fields, key));
-    if (token) config.special_tokens.emplace(key, *token);
+    if (token) tokens.fields.emplace(key, *token);
   }
   for (const char* key : {"extra_special_tokens", "model_specific_special_tokens"}) {
     const json* named = fields.find(key);
     if (named == nullptr || !named->is_object()) continue;
-    const io::JsonFields tokens(*named, fmt::format("{}: {}", source, key));
+    const io::JsonFields named_fields(*named, fmt::format("{}: {}", source, key));
     for (const auto& [name, value] : named->items()) {
-      NMM_ASSIGN(const auto token, read_token(tokens, name));
-      if (token) config.special_tokens.insert_or_assign(name, *token);
+      NMM_ASSIGN(const auto token, read_token(named_fields, name));
+      if (token) tokens.extra.insert_or_assign(name, *token);
     }
   }
-  return {};
+  return tokens;
+}
+
+// Adds the tokens of special_tokens_map.json to those of tokenizer_config.json. Where both have a
+// name, the map decides, except for fields that are not standard tokens.
+void merge_tokens(NamedTokens map, NamedTokens& tokens) {
+  for (auto& [name, token] : map.fields) {
+    const bool is_standard = std::ranges::find(kStandardTokens, name) != kStandardTokens.end();
+    if (is_standard || !tokens.fields.contains(name)) tokens.fields[name] = std::move(token);
+  }
+  for (auto& [name, token] : map.extra) tokens.extra[name] = std::move(token);
 }
 
 // Reads "chat_template", a string or a list of {"name", "template"}.
@@ -76,7 +99,7 @@ Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config
 // Reads the template files of a folder. Newer folders have their templates only there.
 Status read_template_files(const fs::path& folder, TokenizerConfig& config) {
   std::map<std::string, std::string, std::less<>> templates;
-  if (const auto path = folder / "chat_template.jinja"; is_there(path)) {
+  if (const auto path = folder / "chat_template.jinja"; file_exists(path)) {
     NMM_ASSIGN(templates["default"], io::read_text_file(path, io::kMaxConfigBytes));
   }
   std::error_code error;
@@ -121,15 +144,24 @@ std::optional<std::string> TokenizerConfig::special_token(std::string_view name)
 
 Result<TokenizerConfig> load_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
-  if (const auto path = folder / "tokenizer_config.json"; is_there(path)) {
+  NamedTokens tokens;
+  bool has_added_tokens_decoder = false;
+  if (const auto path = folder / "tokenizer_config.json"; file_exists(path)) {
     NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
-    NMM_TRY(read_special_tokens(root, path.string(), config));
-    NMM_TRY(read_added_tokens_decoder(io::JsonFields(root, path.string()), config));
-    NMM_TRY(read_chat_templates(io::JsonFields(root, path.string()), config));
+    const io::JsonFields fields(root, path.string());
+    has_added_tokens_decoder = fields.find("added_tokens_decoder") != nullptr;
+    NMM_ASSIGN(tokens, read_special_tokens(root, path.string()));
+    NMM_TRY(read_added_tokens_decoder(fields, config));
+    NMM_TRY(read_chat_templates(fields, config));
   }
-  if (const auto path = folder / "special_tokens_map.json"; is_there(path)) {
-    NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
-    NMM_TRY(read_special_tokens(root, path.string(), config));
+  const auto map_path = folder / "special_tokens_map.json";
+  if (!has_added_tokens_decoder && file_exists(map_path)) {
+    NMM_ASSIGN(const json root, io::read_json_object(map_path, io::kMaxConfigBytes));
+    NMM_ASSIGN(NamedTokens map, read_special_tokens(root, map_path.string()));
+    merge_tokens(std::move(map), tokens);
+  }
+  for (const auto* named : {&tokens.fields, &tokens.extra}) {
+    for (const auto& [name, token] : *named) config.special_tokens.insert_or_assign(name, token);
   }
   NMM_TRY(read_template_files(folder, config));
   return config;

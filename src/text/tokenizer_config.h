@@ -27,8 +27,12 @@ struct TokenizerConfig {
 };
 
 // Reads the files of a model folder; all of them may be absent. chat_template.jinja and
-// additional_chat_templates/NAME.jinja replace the templates of tokenizer_config.json. For the
-// fields "..._token", tokenizer_config.json takes precedence over special_tokens_map.json.
+// additional_chat_templates/NAME.jinja replace the templates of tokenizer_config.json.
+//
+// As in transformers 5, special_tokens_map.json is ignored if tokenizer_config.json has
+// "added_tokens_decoder". Otherwise it takes precedence over tokenizer_config.json for the standard
+// tokens ("bos_token", "eos_token", ...) and for extra_special_tokens, but not for other fields
+// "..._token". A token of extra_special_tokens takes precedence over a field of the same name.
 Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::text

@@ -133,7 +133,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
   for (const auto& [token, id] : vocab.items()) {
     if (!id.is_number_integer())
       return fail("{}: {:?}: expected an id, found {}", vocab_source, token, io::describe_json(id));
-    entries.vocab.emplace_back(entries.texts.keep(token), id.get<int64_t>());
+    entries.vocab.emplace_back(entries.texts.store(token), id.get<int64_t>());
   }
   TokenizerDefinition definition;
   NMM_TRY(read_vocab(entries, vocab_source, definition.vocabulary));
@@ -150,7 +150,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
   // text.
   NMM_TRY(read_gpt2_pre_tokenizer(definition.pre_tokenizer));
   definition.model.alphabet.bytes = true;
-  definition.decoder.add(byte_level_step(), Decoder::Joins::kAfter);
+  definition.decoder.add(byte_level_step(), Decoder::Joins::kAll);
   definition.decodes_bytes = true;
   return definition;
 }

@@ -5,7 +5,7 @@
 namespace neuronmm::text {
 namespace {
 
-struct Lead {
+struct LeadByte {
   // The length of the whole character; 0 if no character begins with this byte.
   int length;
   // The range of the second byte. Later bytes are 80..BF.
@@ -14,7 +14,7 @@ struct Lead {
 
 // The well-formed sequences of the Unicode standard, table 3-7. The range of the second byte
 // excludes overlong forms, surrogates and code points above U+10FFFF.
-Lead lead_of(uint8_t byte) {
+LeadByte lead_byte_of(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
   if (byte < 0xE0) return {2, 0x80, 0xBF};
@@ -33,7 +33,7 @@ Lead lead_of(uint8_t byte) {
 // standard. Each of these becomes one U+FFFD, as in other programs.
 Utf8Step next_utf8(std::string_view text) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(text[static_cast<size_t>(i)]); };
-  const Lead lead = lead_of(byte(0));
+  const LeadByte lead = lead_byte_of(byte(0));
   if (lead.length == 0) return {Utf8Step::Kind::kInvalid, 1, 0};
   if (lead.length == 1) return {Utf8Step::Kind::kCharacter, 1, byte(0)};
   char32_t code_point = byte(0) & (0xFFu >> (lead.length + 1));

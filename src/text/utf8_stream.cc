@@ -7,9 +7,9 @@ namespace neuronmm::text {
 // The bytes of an incomplete character are held until the rest comes. Bytes that no rest can
 // complete become U+FFFD at once.
 std::string Utf8Stream::push(std::string_view bytes) {
-  held_ += bytes;
+  pending_ += bytes;
   std::string text;
-  std::string_view rest = held_;
+  std::string_view rest = pending_;
   while (!rest.empty()) {
     const Utf8Step step = next_utf8(rest);
     if (step.kind == Utf8Step::Kind::kIncomplete) break;
@@ -18,13 +18,13 @@ std::string Utf8Stream::push(std::string_view bytes) {
         step.kind == Utf8Step::Kind::kCharacter ? rest.substr(0, length) : kReplacementCharacter;
     rest.remove_prefix(length);
   }
-  held_.erase(0, held_.size() - rest.size());
+  pending_.erase(0, pending_.size() - rest.size());
   return text;
 }
 
 std::string Utf8Stream::finish() {
-  const bool incomplete = !held_.empty();
-  held_.clear();
+  const bool incomplete = !pending_.empty();
+  pending_.clear();
   return std::string(incomplete ? kReplacementCharacter : "");
 }
 

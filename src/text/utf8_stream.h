@@ -18,7 +18,7 @@ class Utf8Stream {
   std::string finish();
 
  private:
-  std::string held_;
+  std::string pending_;
 };
 
 }  // namespace neuronmm::text

@@ -22,11 +22,11 @@ Status Vocabulary::insert(TokenTable& table, std::string_view text, int64_t id) 
   if (has(id)) return fail("id {} belongs to {:?} and {:?}", id, this->text(id), text);
   if (const auto known = table.find(text))
     return fail("{:?} has id {} and id {}", text, *known, id);
-  const std::string_view kept = arena_.keep(text);
+  const std::string_view stored = arena_.store(text);
   // Some vocabularies have an empty token, which no text may find.
-  if (!kept.empty()) table.insert(kept, static_cast<TokenId>(id));
+  if (!stored.empty()) table.insert(stored, static_cast<TokenId>(id));
   if (id >= size()) texts_.resize(static_cast<size_t>(id) + 1);
-  texts_[static_cast<size_t>(id)] = kept;
+  texts_[static_cast<size_t>(id)] = stored;
   return {};
 }
 

@@ -111,8 +111,8 @@ TEST_F(CommandLine, FoldersWithPivotsAreInspectedQuantizedAndTimed) {
 TEST_F(CommandLine, CompressWritesQuantizedWeights) {
   const std::string svd = "compress " + kDemo + " --form uv --ratio 0.2 --block 64 --method svd",
                     json = path("report.json");
-  const auto compressed_bytes = [&](const std::string& weights, const char* as) {
-    const std::string out = path("out"), flags = " --force --weights " + weights;
+  const auto compressed_bytes = [&](const std::string& bits, const char* as) {
+    const std::string out = path("out"), flags = " --force --bits " + bits;
     expect(neuronmm(svd + flags + " -o " + out + " --json " + json), 0, {"written to"});
     const auto report = nlohmann::json::parse(read(json));
     EXPECT_EQ(report["weights"], as);
@@ -124,16 +124,15 @@ TEST_F(CommandLine, CompressWritesQuantizedWeights) {
     expect(neuronmm(svd + flags + " --dry-run"), 0, {fmt::format("{} bytes", bytes).c_str()});
     return bytes;
   };
-  const int64_t six = compressed_bytes("int6", "6 bits");
-  const int64_t four = compressed_bytes("int4", "4 bits in groups of 16, lm_head 6 bits");
-  const int64_t least =
-      compressed_bytes("int4 --group 32 --lm-head-bits 4", "4 bits in groups of 32");
+  const int64_t six = compressed_bytes("6", "6 bits");
+  const int64_t four = compressed_bytes("4", "4 bits in groups of 16, lm_head 6 bits");
+  const int64_t least = compressed_bytes("4 --group 32 --lm-head-bits 4", "4 bits in groups of 32");
   EXPECT_LT(four, six);
   EXPECT_LT(least, four);
-  expect(neuronmm(svd + " -o x --weights int8 --group 16"), 2, {"--group", "4 bits", "int8"});
-  expect(neuronmm(svd + " -o x --weights int4 --group 24"), 2, {"--group"});
-  expect(neuronmm(svd + " -o x --lm-head-bits 8"), 2, {"--lm-head-bits", "original"});
-  expect(neuronmm(svd + " -o x --weights int4 --lm-head-bits 7"), 2, {"--lm-head-bits"});
+  expect(neuronmm(svd + " -o x --bits 8 --group 16"), 2, {"--group", "4 bits", "--bits 8"});
+  expect(neuronmm(svd + " -o x --bits 4 --group 24"), 2, {"--group"});
+  expect(neuronmm(svd + " -o x --lm-head-bits 8"), 2, {"--lm-head-bits", "no --bits"});
+  expect(neuronmm(svd + " -o x --bits 4 --lm-head-bits 7"), 2, {"--lm-head-bits"});
 }
 
 #ifdef NEURONMM_SANITIZED
@@ -189,7 +188,7 @@ TEST_F(CommandLine, WrongAllocationsAreRefused) {
   const std::string start = "compress " + kDemo + " -o " + path("out") + " --block 64 ";
   for (const std::string method : {"svd", "whitened"}) {
     expect(neuronmm(start + "--ratio 0.2 --form uv --allocate measured --method " + method), 2,
-           {"--allocate measured", "--calibration TEXT"});
+           {"--calibration", "--self-generated"});
   }
   expect(neuronmm(compress("--ratio 0.2 --allocate greedy")), 2, {"--allocate"});
   expect(neuronmm(compress("--ratio 0.7 --allocate measured")), 1,

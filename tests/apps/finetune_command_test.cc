@@ -139,7 +139,7 @@ TEST_F(FinetuneProgram, EveryPhaseStopsAfterTheSteps) {
 
 TEST_F(FinetuneProgram, TrainsQuantizedWeights) {
   const std::string recipe = " --which factors --epochs 1";
-  expect(neuronmm(finetune("four", "--weights int4 --lm-head-bits 8" + recipe)), 0, {"written to"});
+  expect(neuronmm(finetune("four", "--bits 4 --lm-head-bits 8" + recipe)), 0, {"written to"});
   expect(neuronmm("inspect " + path("four")), 0, {"4 bits in groups of 16, embed_tokens int8"});
   expect(neuronmm("finetune " + path("four") + " --data " + path("stories.txt") + " -o " +
                   path("again") + " --cutoff 32 --batch 8 --lr 3e-3 --threads 1" + recipe),
@@ -148,10 +148,10 @@ TEST_F(FinetuneProgram, TrainsQuantizedWeights) {
             fs::file_size(path("four") + "/model.safetensors"));
   EXPECT_LT(perplexity(path("again")), perplexity(path("four")));
   expect(neuronmm("finetune " + path("four") + " --data " + path("stories.txt") + " -o " +
-                  path("x") + " --weights int8" + recipe),
+                  path("x") + " --bits 8" + recipe),
          1, {"4 bits in groups of 16", "int8"});
-  expect(neuronmm(finetune("x", "--weights int6 --group 16")), 2, {"--group", "int6"});
-  expect(neuronmm(finetune("x", "--weights int6")), 1, {"which", "6 bits"});
+  expect(neuronmm(finetune("x", "--bits 6 --group 16")), 2, {"--group", "--bits 6"});
+  expect(neuronmm(finetune("x", "--bits 6")), 1, {"which", "6 bits"});
 }
 
 TEST_F(FinetuneProgram, RefusesBadInput) {

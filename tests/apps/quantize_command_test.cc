@@ -42,7 +42,7 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
   expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 64 --method svd"), 0,
          {});
   expect(neuronmm("compress " + kDemo + " -o " + both +
-                  " --ratio 0.2 --block 64 --method svd --weights int8"),
+                  " --ratio 0.2 --block 64 --method svd --bits 8"),
          0, {});
   for (const std::string& model : {kDemo, small}) {
     expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
@@ -116,7 +116,7 @@ TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
          {"written to"});
   const std::string quantize = "quantize " + kDemo + " -o " + path("x");
   expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
-  expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
+  expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing", "--calibration"});
   expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
   expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
   expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
@@ -125,13 +125,13 @@ TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
 
 TEST_F(QuantizeCommand, WrongFlagsAndOutputsAreRefused) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
-  expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --weights int5"), 2,
-         {"--weights", "int8"});
+  expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --bits 5"), 2,
+         {"--bits", "8"});
   expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
   expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
   expect(neuronmm("compress " + kDemo +
-                  "/config.json --form uv --ratio 0.2 --block 64 --dry-run --weights int8"),
+                  "/config.json --form uv --ratio 0.2 --block 64 --dry-run --bits 8"),
          0, {"5707520 bytes"});
 }
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 using Folders = std::set<std::string>;
 // For each folder of src/, the folders whose headers it may include.
-const std::map<std::string, Folders> kArrows = {
+const std::map<std::string, Folders> kDependencies = {
     {"base", {}},
     {"parallel", {"base"}},
     {"ops", {"base"}},
@@ -106,35 +106,36 @@ TEST(Architecture, EveryFolderWithSourcesIsInTheTable) {
   for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
     if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
     const std::string folder = fs::relative(entry.path().parent_path(), kSource);
-    EXPECT_TRUE(kArrows.contains(folder)) << entry.path();
+    EXPECT_TRUE(kDependencies.contains(folder)) << entry.path();
   }
 }
 
 TEST(Architecture, IncludesFollowTheTable) {
-  int arrows_seen = 0;
-  for (const auto& [folder, arrows] : kArrows) {
+  int includes_seen = 0;
+  for (const auto& [folder, dependencies] : kDependencies) {
     for (const auto& entry : fs::directory_iterator(kSource / folder)) {
       for (const std::string& target : matches(read(entry.path()), kInclude)) {
         // A folder that src/ does not have belongs to an installed library.
         if (target == folder || !fs::exists(kSource / target)) continue;
-        ++arrows_seen;
-        EXPECT_TRUE(arrows.contains(target))
+        ++includes_seen;
+        EXPECT_TRUE(dependencies.contains(target))
             << entry.path() << " includes " << target << "/, which " << folder << " may not";
       }
     }
   }
-  EXPECT_GT(arrows_seen, 20);
+  EXPECT_GT(includes_seen, 20);
 }
 
 // A dependency that no #include uses would make the table wrong.
 TEST(Architecture, EveryDependencyInTheTableIsUsed) {
-  for (const auto& [folder, arrows] : kArrows) {
+  for (const auto& [folder, dependencies] : kDependencies) {
     Folders used;
     for (const auto& entry : fs::directory_iterator(kSource / folder)) {
       used.merge(matches(read(entry.path()), kInclude));
     }
-    for (const std::string& arrow : arrows) {
-      EXPECT_TRUE(used.contains(arrow)) << folder << " has an arrow to " << arrow << " for nothing";
+    for (const std::string& dependency : dependencies) {
+      EXPECT_TRUE(used.contains(dependency))
+          << folder << " may include " << dependency << ", but never does";
     }
   }
 }
@@ -142,9 +143,9 @@ TEST(Architecture, EveryDependencyInTheTableIsUsed) {
 TEST(Architecture, LinkListsAgreeWithTheTable) {
   // A name with an ending or a slash behind it is a Python file, not a library.
   const std::regex link(R"(\bneuronmm_([a-z_]+)\b(?![./]))");
-  for (const auto& [folder, arrows] : kArrows) {
+  for (const auto& [folder, dependencies] : kDependencies) {
     Folders libraries = {"library"};  // the name of the CMake function
-    for (const std::string& arrow : arrows) libraries.insert(library_name(arrow));
+    for (const std::string& dependency : dependencies) libraries.insert(library_name(dependency));
     Folders found = matches(read(kSource / folder / "CMakeLists.txt"), link);
     found.erase(library_name(folder));  // mentions of the library itself
     EXPECT_EQ(found, libraries) << folder;

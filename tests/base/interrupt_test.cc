@@ -34,12 +34,12 @@ TEST(InterruptDeathTest, SecondSignalEndsTheProcess) {
 
 // The loop runs twice, because the second Ctrl-C would end the process if the first had not been
 // taken back.
-TEST(Interrupt, AfterTakingBackAnInterruptTheNextIsTheFirst) {
+TEST(Interrupt, AfterAForgottenInterruptTheNextIsTheFirst) {
   install_interrupt_handler();
   for (int i = 0; i < 2; ++i) {
     std::raise(SIGINT);
     EXPECT_TRUE(interrupted());
-    EXPECT_TRUE(take_back_interrupt());
+    EXPECT_TRUE(forget_interrupt());
     EXPECT_FALSE(interrupted());
   }
   std::signal(SIGINT, SIG_DFL);
@@ -49,25 +49,25 @@ TEST(Interrupt, AfterTakingBackAnInterruptTheNextIsTheFirst) {
 void terminate_and_take_back() {
   install_interrupt_handler();
   std::raise(SIGTERM);
-  const bool taken = take_back_interrupt();
+  const bool taken = forget_interrupt();
   _exit(!taken && interrupted() ? 7 : 1);
 }
 
-TEST(InterruptDeathTest, SigtermCannotBeTakenBack) {
+TEST(InterruptDeathTest, SigtermIsNotForgotten) {
   EXPECT_EXIT(terminate_and_take_back(), testing::ExitedWithCode(7), "");
 }
 
 void raise_three_times() {
   install_interrupt_handler();
-  const OrderlyEnd end;
+  const OrderlyShutdown end;
   std::raise(SIGTERM);
-  if (!interrupted() || end.wanted_now()) _exit(1);
+  if (!interrupted() || end.must_stop_now()) _exit(1);
   std::raise(SIGINT);
-  if (!end.wanted_now()) _exit(2);
+  if (!end.must_stop_now()) _exit(2);
   std::raise(SIGTERM);
 }
 
-TEST(InterruptDeathTest, TheThirdSignalEndsAnOrderlyEnd) {
+TEST(InterruptDeathTest, TheThirdSignalEndsAnOrderlyShutdown) {
   EXPECT_EXIT(raise_three_times(), testing::KilledBySignal(SIGTERM), "");
 }
 

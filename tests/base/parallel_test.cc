@@ -63,13 +63,14 @@ TEST_F(Parallel, EachLoopSeesWhatEarlierLoopsWrote) {
 TEST_F(Parallel, SleepingThreadsWakeUp) {
   set_num_threads(2);
   std::atomic<int> waiting = 0;
-  const auto meet = [&](int64_t) {  // returns only when two threads are in it at the same time
-    ++waiting;
-    while (waiting < 2) std::this_thread::yield();
-  };
+  const auto wait_for_each_other =
+      [&](int64_t) {  // returns only when two threads are in it at the same time
+        ++waiting;
+        while (waiting < 2) std::this_thread::yield();
+      };
   for (int round = 0; round < 3; ++round) {
     waiting = 0;
-    parallel_for(2, meet);
+    parallel_for(2, wait_for_each_other);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -146,13 +147,13 @@ TEST_F(Parallel, StoppableLoopsThrowOnceStopIsSet) {
     EXPECT_THROW(loop(), LoopsStopped);
     std::thread(loop).join();  // loops of another thread do not stop
     {
-      const WholeLoops whole;
+      const UnstoppableLoops whole;
       loop();
     }
     EXPECT_THROW(loop(), LoopsStopped);
   }
   {
-    const WholeLoops of_nothing;
+    const UnstoppableLoops of_nothing;
     loop();
   }
   loop();

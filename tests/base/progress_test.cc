@@ -11,10 +11,10 @@
 namespace neuronmm {
 namespace {
 
-struct Closer {
+struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
-using Stream = std::unique_ptr<std::FILE, Closer>;
+using Stream = std::unique_ptr<std::FILE, FileCloser>;
 
 std::string contents(const Stream& stream) {
   std::fflush(stream.get());
@@ -24,7 +24,7 @@ std::string contents(const Stream& stream) {
   return text;
 }
 
-TEST(Progress, PipeGetsFewWholeLinesAndNoControlCharacters) {
+TEST(Progress, APipeGetsFewLinesWithoutControlCharacters) {
   const Stream stream(std::tmpfile());
   {
     Progress progress(stream.get());

@@ -105,7 +105,7 @@ class Dequantize : public testing::Test {
         continue;
       }
       ASSERT_EQ(tensor.dtype, DType::kF32);
-      expect_values(rounded, tensor, spec.name, config->quantization->of(spec.name));
+      expect_values(rounded, tensor, spec.name, config->quantization->format_of(spec.name));
     }
     EXPECT_EQ(floats.tensors().size(), found);
   }

@@ -389,7 +389,7 @@ TEST_F(Quantize, CompressionCanRoundInTheSameRun) {
       }
       for (const auto& [name, tensor] : after.tensors()) {
         if (!model::is_linear(name, config_)) continue;
-        const int bits = config->quantization->of(name).bits;
+        const int bits = config->quantization->format_of(name).bits;
         EXPECT_EQ(tensor.dtype, bits == 8 ? DType::kI8 : DType::kU8) << name;
         EXPECT_EQ(after.has(name + "_group"), bits == 4) << name;
       }

@@ -50,7 +50,7 @@ class Shaped : public CompressTest {
       if (!model::is_linear(name, config)) continue;
       const bool map = name.ends_with("_pivot_proj.weight"), head = !name.ends_with("_proj.weight");
       const LowBitFormat expected = map ? LowBitFormat{} : head ? asked.lm_head : asked.linear;
-      EXPECT_EQ(config.quantization->of(name), expected) << name;
+      EXPECT_EQ(config.quantization->format_of(name), expected) << name;
       EXPECT_EQ(tensor.dtype, expected.bits == 8 ? DType::kI8 : DType::kU8) << name;
     }
   }
@@ -367,17 +367,17 @@ TEST_F(Shaped, TheModelDoesNotDependOnTheNumberOfThreads) {
 TEST_F(Shaped, RefusesOptionsThatTheFormDoesNotHave) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
-  expect_refused(request, {"form mixed needs a calibration text or saved statistics"});
+  expect_refused(request, {"form mixed needs calibration, self_generated or statistics"});
   request = shaped("out", Form::kNarrow);
   request.method = Method::kSvd;
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
   request = shaped("out", Form::kMixed);
   request.pad = true;
-  expect_refused(request, {"pad form neurons", "found form mixed"});
+  expect_refused(request, {"pad is for form neurons", "found form mixed"});
   // This request has predicted allocation.
   request = shaped("out", Form::kUv);
   request.method = Method::kSvd;
-  expect_refused(request, {"form uv with predicted allocation", "svd"});
+  expect_refused(request, {"form uv with predicted sizes", "svd"});
   request = shaped("out", Form::kMixed);
   // No function that makes the metric is given.
   request.method = Method::kTwoSided;

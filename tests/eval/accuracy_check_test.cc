@@ -55,10 +55,10 @@ TEST_F(AccuracyCheck, FourModelsMatchTheirRecordedLogits) {
     RecordProperty(name, fmt::format("{:.3g}", report.largest_deviation.value));
 
     reference[1].logits.row(3)[4] += 2e-4f;
-    const AccuracyReport spoiled = check(oracle.transformer, reference, {.divergence_tol = 1e-4});
-    EXPECT_FALSE(spoiled.passed);
-    EXPECT_TRUE(has(spoiled.first_failure, "sequence 1, position 3: the logits differ by 0.0002"))
-        << spoiled.first_failure;
+    const AccuracyReport failed = check(oracle.transformer, reference, {.divergence_tol = 1e-4});
+    EXPECT_FALSE(failed.passed);
+    EXPECT_TRUE(has(failed.first_failure, "sequence 1, position 3: the logits differ by 0.0002"))
+        << failed.first_failure;
   }
 }
 
@@ -82,7 +82,7 @@ TEST_F(AccuracyCheck, AnotherModelFails) {
   EXPECT_FALSE(check(transformer, reference, {.mode = kTokenMatching}).passed);
 }
 
-TEST_F(AccuracyCheck, ReportsThePlaceOfTheLargestDeviation) {
+TEST_F(AccuracyCheck, ReportsThePositionOfTheLargestDeviation) {
   const model::Transformer transformer = random_model(35);
   ReferenceLogits reference = own_logits(transformer, 2);
   reference[0].logits.row(1)[4] -= 0.25f;
@@ -116,7 +116,7 @@ TEST_F(AccuracyCheck, ReportsTheTokensAndGapOfADivergence) {
   EXPECT_EQ(report.first_divergence->position, 2);
   EXPECT_EQ(report.first_divergence->reference_token, ids[3]);
   EXPECT_EQ(report.first_divergence->model_token, ids[0]);
-  EXPECT_NEAR(report.first_divergence->gap, gap, 1e-12);
+  EXPECT_NEAR(report.first_divergence->logit_gap, gap, 1e-12);
   EXPECT_TRUE(has(report.first_failure, fmt::format("token {} instead of {}", ids[0], ids[3])))
       << report.first_failure;
 
@@ -138,7 +138,7 @@ TEST_F(AccuracyCheck, TokenMatchingIgnoresLogitsThatChooseTheSame) {
 
 // Tolerances count from the reference's largest logits and are relative to the largest magnitude
 // among them.
-TEST_F(AccuracyCheck, ToleranceMapGoesByTheLargestReferenceLogits) {
+TEST_F(AccuracyCheck, ToleranceMapAppliesToTheLargestReferenceLogits) {
   const model::Transformer transformer = random_model(38);
   ReferenceLogits reference = own_logits(transformer);
   float* const row = reference[0].logits.row(4);

@@ -97,7 +97,7 @@ TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
 
 // The sequence has more tokens than one forward call takes. Dividing it into pieces changes
 // nothing.
-TEST_F(DivergenceTest, LongSequencesGoThroughInPieces) {
+TEST_F(DivergenceTest, LongSequencesAreComputedInPieces) {
   config_.max_position_embeddings = 1024;
   const model::TestTensors a = model::random_tensors(config_, 1);
   const model::TestTensors b = model::random_tensors(config_, 2);
@@ -126,23 +126,23 @@ TEST_F(DivergenceTest, IsZeroForAModelAndItself) {
 }
 
 TEST_F(DivergenceTest, IsNotFiniteIfLogitsAreNotFinite) {
-  model::TestTensors wild = model::random_tensors(config_, 1);
-  wild.at("lm_head.weight").values[3] = INFINITY;
+  model::TestTensors non_finite = model::random_tensors(config_, 1);
+  non_finite.at("lm_head.weight").values[3] = INFINITY;
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
   const DivergenceSummary summary =
-      summarize(value_of(token_divergences(random_model(7), load(wild), sequences, silent_)));
+      summarize(value_of(token_divergences(random_model(7), load(non_finite), sequences, silent_)));
   EXPECT_FALSE(std::isfinite(summary.divergence.value));
   EXPECT_TRUE(std::isfinite(summary.dense_perplexity));
 }
 
 TEST_F(DivergenceTest, FoldersThatPredictNaNAreNamed) {
   const model::TestTensors good = model::random_tensors(config_, 1);
-  model::TestTensors wild = good;
-  wild.at("model.norm.weight").values[3] = NAN;
+  model::TestTensors non_finite = good;
+  non_finite.at("model.norm.weight").values[3] = NAN;
   const model::ModelFolder a, b;
   for (const model::ModelFolder* const folder : {&a, &b}) {
     folder->write_text("config.json", model::config_json(config_));
-    folder->write_tensors(folder == &a ? good : wild);
+    folder->write_tensors(folder == &a ? good : non_finite);
   }
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
   const auto message = [&](const model::ModelFolder& dense, const model::ModelFolder& other) {

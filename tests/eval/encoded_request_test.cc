@@ -49,7 +49,7 @@ void expect(const EncodedRequest& request, const Tokens& inputs, const Tokens& t
   EXPECT_EQ(request.targets, targets);
 }
 
-TEST(EncodedRequest, TheWholeIsEncodedAndSplitAtTheContext) {
+TEST(EncodedRequest, ContextAndContinuationAreEncodedTogether) {
   expect(encode("x", " ab"), {kBos, 'x', kSpaceA}, {kSpaceA, 'b'});
   expect(encode("x", "y"), {kBos, 'x'}, {'y'});
   expect(encode("x", " ab", {false, 100}), {'x', kSpaceA}, {kSpaceA, 'b'});
@@ -58,7 +58,7 @@ TEST(EncodedRequest, TheWholeIsEncodedAndSplitAtTheContext) {
 
 // ":" and " " merge before " a" could. The whole is therefore shorter than its parts, and the
 // context keeps the tokens of its own encoding.
-TEST(EncodedRequest, ATokenMaySpanTheBorder) {
+TEST(EncodedRequest, ATokenMaySpanContextAndContinuation) {
   nlohmann::json json = text::small_tokenizer({{":", " "}});
   const text::Tokenizer merges = text::parse_or_die(json);
   const auto request = value_of(encode_request(merges, {"x:", " ab"}, {true, 100}));

@@ -26,7 +26,7 @@ class EvaluationTest : public EvalTest {
     settings_.data = folder_.path();
   }
 
-  std::vector<TaskData> read(const std::string& tasks) const {
+  std::vector<LoadedTask> read(const std::string& tasks) const {
     return value_of(read_tasks(value_of(parse_tasks(tasks)), settings_));
   }
   Result<Evaluation> run(const model::Transformer& transformer, const std::string& tasks) {
@@ -54,15 +54,15 @@ double chance(const std::vector<TaskItem>& items) {
   return sum / static_cast<double>(items.size());
 }
 
-void expect_by_chance(const Accuracy& accuracy, const TaskData& data, uint64_t seed) {
+void expect_at_chance(const Accuracy& accuracy, const LoadedTask& data, uint64_t seed) {
   EXPECT_NEAR(accuracy.value, chance(data.items), 3.0 * accuracy.standard_error)
       << data.task->name << ", seed " << seed;
 }
 
-// All items of the six tasks can be scored, and a random model is right by chance. The test uses
+// All items of the six tasks can be scored, and a random model scores at chance. The test uses
 // acc_norm if there is one. By acc such a model chooses the shortest answer, which in OpenBookQA is
 // right for 13 % of the items.
-TEST_F(EvaluationTest, ARandomModelIsRightByChance) {
+TEST_F(EvaluationTest, ARandomModelScoresAtChance) {
   NMM_TEST_DATA_OR_SKIP(data, "tasks");
   constexpr uint64_t kSeed = 1;
   const auto backend = cpu::make_backend();
@@ -77,24 +77,24 @@ TEST_F(EvaluationTest, ARandomModelIsRightByChance) {
     const TaskResult& result = evaluation.results[i];
     EXPECT_EQ(result.likelihoods.items.size(), read_data[i].items.size());
     EXPECT_EQ(result.truncated, 0);
-    expect_by_chance(result.score->acc_norm.value_or(result.score->acc), read_data[i], kSeed);
+    expect_at_chance(result.score->acc_norm.value_or(result.score->acc), read_data[i], kSeed);
   }
 }
 
 // The right answers do not prefer a position.
-TEST_F(EvaluationTest, RandomLikelihoodsAreRightByChance) {
+TEST_F(EvaluationTest, RandomLikelihoodsScoreAtChance) {
   NMM_TEST_DATA_OR_SKIP(data, "tasks");
   constexpr uint64_t kSeed = 2;
   std::mt19937_64 random(kSeed);
   settings_.data = data;
-  for (const TaskData& task : read(kSixTasks)) {
+  for (const LoadedTask& task : read(kSixTasks)) {
     std::vector<std::vector<double>> likelihoods;
     for (const TaskItem& item : task.items) {
       for (double& value : likelihoods.emplace_back(item.requests.size())) {
         value = -static_cast<double>(random() % 1'000'000);
       }
     }
-    expect_by_chance(score_choices(task.items, likelihoods).acc, task, kSeed);
+    expect_at_chance(score_choices(task.items, likelihoods).acc, task, kSeed);
   }
 }
 
@@ -129,7 +129,7 @@ TEST_F(EvaluationTest, EvaluatesTextsAndTasksTogether) {
   folder_.write_text("ptb.test.txt", text);
   const model::Transformer transformer = random_model(4);
   const Evaluation all = value_of(run(transformer, "piqa,ptb"));
-  EXPECT_TRUE(all.stopped.empty());
+  EXPECT_TRUE(all.interruption.empty());
   ASSERT_EQ(all.results.size(), 2u);
   // The model makes the same choice each time and is right twice.
   EXPECT_EQ(all.results[0].score->acc.value, 0.5);
@@ -139,9 +139,9 @@ TEST_F(EvaluationTest, EvaluatesTextsAndTasksTogether) {
   EXPECT_EQ(mean_accuracy(all.results)->tasks, 1);
 
   settings_.limit = 2;
-  const Evaluation some = value_of(run(transformer, "piqa,ptb"));
-  EXPECT_EQ(some.results[0].items.size(), 2u);
-  EXPECT_EQ(some.results[1].perplexity->chunks, 2);
+  const Evaluation limited = value_of(run(transformer, "piqa,ptb"));
+  EXPECT_EQ(limited.results[0].items.size(), 2u);
+  EXPECT_EQ(limited.results[1].perplexity->chunks, 2);
 }
 
 TEST_F(EvaluationTest, TooLongItemsAreCutAndCounted) {
@@ -173,7 +173,8 @@ TEST_F(EvaluationTest, AnInterruptKeepsFinishedTasks) {
   write_piqa(10);
   const Evaluation evaluation = value_of(run(transformer, "piqa,ptb"));
   EXPECT_EQ(evaluation.results.size(), 1u);
-  EXPECT_TRUE(evaluation.stopped.starts_with("ptb: interrupted: 0 of ")) << evaluation.stopped;
+  EXPECT_TRUE(evaluation.interruption.starts_with("ptb: interrupted: 0 of "))
+      << evaluation.interruption;
 }
 
 TEST_F(EvaluationTest, JsonHasTheResultsOfEveryTask) {
@@ -189,7 +190,7 @@ TEST_F(EvaluationTest, JsonHasTheResultsOfEveryTask) {
   EXPECT_EQ(json["mean_acc"], piqa["acc"]);
 }
 
-TEST_F(EvaluationTest, SamplesShowWhatWasAskedAndWhatItScored) {
+TEST_F(EvaluationTest, SamplesHaveRequestsAndScores) {
   folder_.write_text("piqa_val.jsonl", R"(
 {"goal": "Find \"é\".", "sol1": "Go", "sol2": "Look at home.", "label": 1})");
   folder_.write_text("winogrande_xl_val.jsonl",
@@ -276,11 +277,11 @@ TEST(TradeOff, LossesArePairedItemByItem) {
 
 // The pairs of loss and speed-up at ratio 0.2, and the range of gammas, are published.
 TEST(TradeOff, GammaMatchesThePublishedRatios) {
-  EXPECT_NEAR(*gamma(0.57, 0.50, 1.63), 0.1111, 5e-5);
-  EXPECT_NEAR(*gamma(0.60, 0.57, 1.74), 0.0405, 5e-5);
-  EXPECT_LT(*gamma(0.50, 0.51, 1.1), 0.0);  // better and faster
-  EXPECT_FALSE(gamma(0.57, 0.50, 1.0).has_value());
-  EXPECT_FALSE(gamma(0.57, 0.50, 0.9).has_value());
+  EXPECT_NEAR(*accuracy_lost_per_speedup(0.57, 0.50, 1.63), 0.1111, 5e-5);
+  EXPECT_NEAR(*accuracy_lost_per_speedup(0.60, 0.57, 1.74), 0.0405, 5e-5);
+  EXPECT_LT(*accuracy_lost_per_speedup(0.50, 0.51, 1.1), 0.0);  // better and faster
+  EXPECT_FALSE(accuracy_lost_per_speedup(0.57, 0.50, 1.0).has_value());
+  EXPECT_FALSE(accuracy_lost_per_speedup(0.57, 0.50, 0.9).has_value());
 }
 
 }  // namespace

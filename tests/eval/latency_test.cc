@@ -123,7 +123,7 @@ class MeasureLatency : public EvalTest {
   model::TestTensors tensors_;
 };
 
-TEST_F(MeasureLatency, TakesTurnsAndTimesEveryCall) {
+TEST_F(MeasureLatency, AlternatesTheModelsAndTimesEveryCall) {
   WatchedBackend first, second;
   std::string order;  // one letter per forward call
   first.on_attention = [&] { order += 'A'; };

@@ -99,7 +99,7 @@ TEST_F(LogLikelihood, SharedTokensAreComputedOnce) {
   EXPECT_EQ(result.computed_tokens, 3 + 1 + 2);
 }
 
-TEST_F(LogLikelihood, DoNotDependOnOtherItems) {
+TEST_F(LogLikelihood, ValuesDoNotDependOnOtherItems) {
   std::mt19937_64 random(6);
   std::vector<EncodedItem> items;
   for (int i = 0; i < 20; ++i) items.push_back(random_item(random, 3, 10, 10));

@@ -69,10 +69,11 @@ TEST_F(PairedPerplexityTest, ALossThatIsNotFiniteIsReportedWithItsChunk) {
   model::TestTensors tensors = model::random_tensors(config_, 9);
   tensors["model.embed_tokens.weight"].values[18 * config_.hidden_size] =
       std::numeric_limits<float>::quiet_NaN();  // in the embedding of token 18
-  const auto wild = load(tensors), tame = random_model(10);
+  const auto non_finite = load(tensors), finite = random_model(10);
   std::vector<TokenId> tokens = random_tokens(40, 18, 10);
   tokens[24] = 18;
-  for (const auto& [dense, other] : {std::pair(&wild, &tame), std::pair(&tame, &wild)}) {
+  for (const auto& [dense, other] :
+       {std::pair(&non_finite, &finite), std::pair(&finite, &non_finite)}) {
     const std::string message = message_of(paired_perplexity(*dense, *other, tokens, 10, silent_));
     EXPECT_TRUE(has(message, "chunk 3 of 4")) << message;
     EXPECT_TRUE(has(message, "position 5")) << message;

@@ -239,7 +239,7 @@ TEST(Tasks, NamesAreCheckedBeforeAnythingIsRead) {
 }
 
 // Every published item becomes requests.
-TEST(TaskData, AllItemsAreRead) {
+TEST(PublishedTasks, AllItemsAreRead) {
   NMM_TEST_DATA_OR_SKIP(folder, "tasks");
   for (const Task& task : all_tasks()) {
     if (task.is_text()) continue;

@@ -33,7 +33,7 @@ TEST(ToleranceMap, ParsesPythonAndJson) {
   expect_map("{7:(.5,1E2)}", {{7, 0.5, 100.0}});
 }
 
-TEST(ToleranceMap, ErrorsNameThePlace) {
+TEST(ToleranceMap, ErrorsNameThePosition) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "expected '{' at character 1, found the end"},
       {"5: (1, 1)", "expected '{' at character 1, found \"5: (1, 1)\""},

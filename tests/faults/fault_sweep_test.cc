@@ -77,7 +77,7 @@ const Command kCommands[] = {
      .output = "out"},
     {.name = "CompressPivotedInt8",
      .arguments = "compress ../in/model -o out --form pivoted --method whitened "
-                  "--ratio 0.4 --block 8 --weights int8 --calibration ../in/text.txt "
+                  "--ratio 0.4 --block 8 --bits 8 --calibration ../in/text.txt "
                   "--calibration-tokens 200",
      .output = "out"},
     {.name = "CompressSavesStatistics",
@@ -91,8 +91,7 @@ const Command kCommands[] = {
          "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
     {.name = "CompressInt4Replaces",
-     .arguments =
-         "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --weights int4 --force",
+     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --bits 4 --force",
      .output = "out",
      .replaces = true},
     {.name = "Import", .arguments = "import ../in/m.gguf -o out", .output = "out"},

@@ -39,7 +39,7 @@ void expect_refused(const std::string& content, const std::string& path,
     EXPECT_NE(data.error().message.find(word), std::string::npos) << data.error().message;
 }
 
-TEST(Dataset, InstructionsHaveTheLossOnTheResponse) {
+TEST(Dataset, OnlyTheResponseToAnInstructionIsScored) {
   const auto data = read(R"([{"instruction": "Add.", "input": "1 2", "output": "3"},
                              {"instruction": "Greet.", "input": "", "output": "Hello"},
                              {"instruction": "Greet.", "output": "Hi"}])",
@@ -60,7 +60,7 @@ TEST(Dataset, InstructionsHaveTheLossOnTheResponse) {
   EXPECT_EQ(tokens_as_text(data->examples[2]), without_input + "Hi\x03");
 }
 
-TEST(Dataset, LongExamplesAreCutAndExamplesWithoutRoomAreSkipped) {
+TEST(Dataset, LongExamplesAreTruncatedAndExamplesOfAPromptAloneAreSkipped) {
   const std::string content = R"({"instruction": "A", "output": "0123456789"}
 {"instruction": "A much longer instruction, longer than that cut-off", "output": "0"}
 
@@ -123,7 +123,7 @@ class Chats : public testing::Test {
       std::filesystem::temp_directory_path() / fmt::format("neuronmm-chats-{}", getpid());
 };
 
-TEST_F(Chats, HaveTheLossFromTheFirstAnswerOn) {
+TEST_F(Chats, AreScoredFromTheFirstAnswerOn) {
   const std::string chat =
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"},)"
       R"( {"role": "user", "content": "d"}, {"role": "assistant", "content": "e"}]})";

@@ -33,9 +33,9 @@ inline model::TestTensors factored_tensors(const io::ModelConfig& config, uint64
 }
 
 // Gives tensors of dense MLPs another form, with random weights.
-class Reshaper {
+class FormBuilder {
  public:
-  Reshaper(model::TestTensors& tensors, uint64_t seed) : tensors_(tensors), random_(seed) {}
+  FormBuilder(model::TestTensors& tensors, uint64_t seed) : tensors_(tensors), random_(seed) {}
 
   void set(const std::string& name, Shape shape) {
     const int64_t count = TensorView{DType::kF32, shape, nullptr}.size();
@@ -55,46 +55,52 @@ class Reshaper {
 };
 
 // A model in one form: its tensors and its compression record.
-struct FormedModel {
+struct CompressedModel {
   io::CompressionRecord record;
   model::TestTensors tensors;
 };
 
 // Returns a model in one of the forms "pivoted", "narrow", "neurons" and "mixed". In "mixed" the
 // last layer is dense.
-inline FormedModel formed_model(const io::ModelConfig& config, const std::string& form,
-                                uint64_t seed) {
+inline CompressedModel compressed_model(const io::ModelConfig& config, const std::string& form,
+                                        uint64_t seed) {
   const int64_t hidden = config.hidden_size, layers = config.num_hidden_layers;
-  FormedModel model;
+  CompressedModel model;
   model.record.method = "whitened";
   model.record.ratio = 0.2;
   model.record.block = 1;
   model.record.align = "nearest";
   model.record.form = form;
   model.tensors = model::random_tensors(config, seed);
-  Reshaper reshaper(model.tensors, seed + 1);
+  FormBuilder builder(model.tensors, seed + 1);
   for (int64_t layer = 0; layer < layers; ++layer) {
     io::MlpShape& shape = model.record.ranks.emplace_back();
     if (form == "mixed" && layer + 1 == layers) continue;
-    const bool few = form == "neurons" || form == "mixed";
-    const bool shared = form == "narrow" || form == "mixed", own = form == "pivoted";
-    const int64_t neurons = few ? 13 - layer : config.intermediate_size;
-    if (few) shape.neurons = neurons;
+    const bool fewer_neurons = form == "neurons" || form == "mixed";
+    const bool shares_input = form == "narrow" || form == "mixed",
+               pivots_per_matrix = form == "pivoted";
+    const int64_t neurons = fewer_neurons ? 13 - layer : config.intermediate_size;
+    if (fewer_neurons) shape.neurons = neurons;
     const std::string prefix = fmt::format("model.layers.{}.mlp.", layer);
-    if (shared) reshaper.set_pivots(prefix + "input", shape.input = 4, hidden, true);
-    if (own) reshaper.set_pivots(prefix + "gate", shape.gate = 5, hidden, true);
-    if (own) reshaper.set_pivots(prefix + "up", shape.up = 4, hidden, true);
-    if (shared || own) reshaper.set_pivots(prefix + "down", shape.down = 5, hidden, false);
-    reshaper.set(prefix + "gate_proj.weight", {neurons, own ? 5 : shared ? 4 : hidden});
-    reshaper.set(prefix + "up_proj.weight", {neurons, own || shared ? 4 : hidden});
-    reshaper.set(prefix + "down_proj.weight", {shared || own ? 5 : hidden, neurons});
+    if (shares_input) builder.set_pivots(prefix + "input", shape.input = 4, hidden, true);
+    if (pivots_per_matrix) builder.set_pivots(prefix + "gate", shape.gate = 5, hidden, true);
+    if (pivots_per_matrix) builder.set_pivots(prefix + "up", shape.up = 4, hidden, true);
+    if (shares_input || pivots_per_matrix)
+      builder.set_pivots(prefix + "down", shape.down = 5, hidden, false);
+    builder.set(prefix + "gate_proj.weight", {neurons, pivots_per_matrix ? 5
+                                                       : shares_input    ? 4
+                                                                         : hidden});
+    builder.set(prefix + "up_proj.weight",
+                {neurons, pivots_per_matrix || shares_input ? 4 : hidden});
+    builder.set(prefix + "down_proj.weight",
+                {shares_input || pivots_per_matrix ? 5 : hidden, neurons});
   }
   return model;
 }
 
 // Writes the tensors and the config of a model to `folder`.
 inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,
-                        const FormedModel& formed) {
+                        const CompressedModel& formed) {
   folder.write_tensors(formed.tensors);
   const auto text =
       io::with_compression_record(model::config_json(config), formed.record, "config.json");

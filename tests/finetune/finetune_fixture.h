@@ -60,7 +60,7 @@ class Finetune : public testing::Test {
   Result<FinetuneSummary> run(const FinetuneRequest& request, const OnStep& on_step = {}) {
     return finetune(request, silent_, on_step);
   }
-  FinetuneSummary run_well(const FinetuneRequest& request, const OnStep& on_step = {}) {
+  FinetuneSummary run_or_throw(const FinetuneRequest& request, const OnStep& on_step = {}) {
     auto summary = run(request, on_step);
     if (!summary.ok()) throw std::runtime_error(summary.error().message);
     return std::move(summary).value();
@@ -97,7 +97,7 @@ class Finetune : public testing::Test {
   }
   // Returns a request that uses every kind of phase, a validation text and text that the teacher
   // writes.
-  FinetuneRequest elaborate_request(const std::string& out) const {
+  FinetuneRequest request_with_all_phases(const std::string& out) const {
     FinetuneRequest wanted = request(out);
     wanted.teacher = dense_.path();
     wanted.validation = input_.path() / "other.txt";

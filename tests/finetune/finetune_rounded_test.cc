@@ -22,7 +22,7 @@ double distance_of(const Matrix& a, const Matrix& b) {
   return std::sqrt(sum);
 }
 
-const compress::WeightFormats kFewBits[] = {
+const compress::WeightFormats kLowBitFormats[] = {
     compress::quantized_formats(8), compress::quantized_formats(6), compress::quantized_formats(4),
     compress::quantized_formats(4, 32, 4)};
 
@@ -61,16 +61,16 @@ class FinetuneRounded : public Finetune {
 TEST_F(FinetuneRounded, TheFolderComputesWhatWasTrained) {
   const auto cpu = cpu::make_backend();
   const std::vector<text::TokenId> tokens = model::random_tokens(40, config_.vocab_size, 9);
-  for (const compress::WeightFormats& weights : kFewBits) {
+  for (const compress::WeightFormats& weights : kLowBitFormats) {
     for (const std::string form : {"", "pivoted", "narrow", "neurons", "mixed"}) {
       SCOPED_TRACE(fmt::format("{} {}", compress::weights_text(weights), form));
       if (form.empty()) {
         write_model(input_, config_, factored_tensors(config_, 3));
       } else {
-        write_model(input_, config_, formed_model(config_, form, 3));
+        write_model(input_, config_, compressed_model(config_, form, 3));
       }
       const FinetuneRequest wanted = rounded_request("out", weights);
-      const FinetuneSummary summary = run_well(wanted);
+      const FinetuneSummary summary = run_or_throw(wanted);
       const auto best = best_of(summary.phases.back().validations, 1);
       ASSERT_TRUE(best.has_value());
       EXPECT_LT(best->loss, summary.phases.back().validations.front().loss);
@@ -89,13 +89,13 @@ TEST_F(FinetuneRounded, TheFolderComputesWhatWasTrained) {
 // Tensors that are not trained must stay byte for byte. So must the grids of trained tensors with 6
 // and 4 bits.
 TEST_F(FinetuneRounded, AFolderOfFewBitsKeepsItsFormats) {
-  for (const compress::WeightFormats& weights : kFewBits) {
+  for (const compress::WeightFormats& weights : kLowBitFormats) {
     SCOPED_TRACE(compress::weights_text(weights));
-    run_well(rounded_request("out", weights));
+    run_or_throw(rounded_request("out", weights));
     FinetuneRequest again =
         rounded_request("again", std::nullopt);  // nullopt: the formats of the folder
     again.model = path("out");
-    run_well(again);
+    run_or_throw(again);
     EXPECT_EQ(config_of(path("again")).quantization, config_of(path("out")).quantization);
     const auto before = io::Checkpoint::open(path("out")),
                after = io::Checkpoint::open(path("again"));
@@ -118,7 +118,7 @@ TEST_F(FinetuneRounded, AFolderOfFewBitsKeepsItsFormats) {
 // Texts that decided on the rounding must stay on record, and tensors that training did not improve
 // must stay unchanged.
 TEST_F(FinetuneRounded, AFolderThatTrainingDoesNotImproveStaysAsItIs) {
-  run_well(rounded_request("out", kFewBits[2]));
+  run_or_throw(rounded_request("out", kLowBitFormats[2]));
   std::string text;
   {
     std::ifstream stream(path("out") / "config.json");
@@ -128,11 +128,11 @@ TEST_F(FinetuneRounded, AFolderThatTrainingDoesNotImproveStaysAsItIs) {
   quantization.calibration = {{"text.txt", "0123456789abcdef", 100, 20}};
   std::ofstream(path("out") / "config.json")
       << io::with_quantization(text, "config.json", quantization).value();
-  FinetuneRequest again = rounded_request("again", kFewBits[2]);
+  FinetuneRequest again = rounded_request("again", kLowBitFormats[2]);
   again.model = path("out");
   again.recipe.block_epochs = 0;
   again.recipe.learning_rate = 1e-9;
-  run_well(again);
+  run_or_throw(again);
   EXPECT_EQ(config_of(path("again")).quantization, quantization);
   const auto before = io::Checkpoint::open(path("out")),
              after = io::Checkpoint::open(path("again"));
@@ -148,7 +148,7 @@ TEST_F(FinetuneRounded, AFolderThatTrainingDoesNotImproveStaysAsItIs) {
 // A dense model is trained with rounding, too, including attention. The folder must have the loss
 // that training measured.
 TEST_F(FinetuneRounded, AllMatricesAreTrainedThroughTheirRounding) {
-  for (const compress::WeightFormats& weights : kFewBits) {
+  for (const compress::WeightFormats& weights : kLowBitFormats) {
     SCOPED_TRACE(compress::weights_text(weights));
     FinetuneRequest wanted = rounded_request("out", weights);
     wanted.model = dense_.path();
@@ -157,7 +157,7 @@ TEST_F(FinetuneRounded, AllMatricesAreTrainedThroughTheirRounding) {
     wanted.recipe.learning_rate = 1e-3;  // the model begins near the teacher
     wanted.recipe.validate_every = 1;
     wanted.validation = wanted.data;
-    const FinetuneSummary summary = run_well(wanted);
+    const FinetuneSummary summary = run_or_throw(wanted);
     const auto best = best_of(summary.phases.back().validations, 1);
     ASSERT_TRUE(best.has_value());
     const double before = summary.phases.back().validations.front().loss;
@@ -177,9 +177,9 @@ TEST_F(FinetuneRounded, AllMatricesAreTrainedThroughTheirRounding) {
 }
 
 TEST_F(FinetuneRounded, ResumedRunsGiveTheSameBytes) {
-  for (const compress::WeightFormats& weights : {kFewBits[1], kFewBits[2]}) {
+  for (const compress::WeightFormats& weights : {kLowBitFormats[1], kLowBitFormats[2]}) {
     SCOPED_TRACE(compress::weights_text(weights));
-    run_well(rounded_request("whole", weights));
+    run_or_throw(rounded_request("whole", weights));
     int64_t steps = 0;
     const auto stopped = run(rounded_request("parts", weights),
                              [&](const StepReport&) { set_interrupted(++steps == 3); });
@@ -189,20 +189,20 @@ TEST_F(FinetuneRounded, ResumedRunsGiveTheSameBytes) {
     FinetuneRequest rest = rounded_request("parts", weights);
     rest.force = false;
     rest.resume = true;
-    run_well(rest);
+    run_or_throw(rest);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     fs::remove_all(path("parts"));
   }
 }
 
 TEST_F(FinetuneRounded, RefusesAdaptersAndOtherBits) {
-  for (const compress::WeightFormats& weights : kFewBits) {
+  for (const compress::WeightFormats& weights : kLowBitFormats) {
     FinetuneRequest wanted = rounded_request("out", weights);
     wanted.recipe.phases = {Part::kV};
     expect_refused(wanted, {"which", "factors"});
   }
-  run_well(rounded_request("out", kFewBits[2]));
-  FinetuneRequest other = rounded_request("again", kFewBits[0]);
+  run_or_throw(rounded_request("out", kLowBitFormats[2]));
+  FinetuneRequest other = rounded_request("again", kLowBitFormats[0]);
   other.model = path("out");
   expect_refused(other, {"4 bits in groups of 16", "int8", "original"});
   EXPECT_FALSE(fs::exists(path("again")));

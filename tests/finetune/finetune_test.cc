@@ -14,8 +14,8 @@ namespace neuronmm::finetune {
 namespace {
 
 TEST_F(Finetune, TheModelCardNamesTheForm) {
-  write_model(input_, config_, formed_model(config_, "neurons", 3));
-  run_well(request("out"));
+  write_model(input_, config_, compressed_model(config_, "neurons", 3));
+  run_or_throw(request("out"));
   std::ifstream stream(path("out") / "README.md");
   const std::string card(std::istreambuf_iterator<char>(stream), {});
   EXPECT_NE(card.find(fmt::format("\n- {}\n", compress::form_tag("neurons"))), std::string::npos);
@@ -29,7 +29,7 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
     wanted.recipe.phases = parse_parts(which).value();
     wanted.recipe.epochs = 4;
     wanted.force = true;
-    const FinetuneSummary summary = run_well(wanted);
+    const FinetuneSummary summary = run_or_throw(wanted);
     EXPECT_EQ(summary.phases.size(), wanted.recipe.phases.size());
     const double first = summary.phases.front().epoch_losses.front();
     EXPECT_LT(summary.phases.back().epoch_losses.back(), 0.9 * first);
@@ -61,12 +61,12 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
 TEST_F(Finetune, EveryFormLearnsAndKeepsItsShape) {
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     SCOPED_TRACE(form);
-    write_model(input_, config_, formed_model(config_, form, 5));
+    write_model(input_, config_, compressed_model(config_, form, 5));
     FinetuneRequest wanted = request("out");
     wanted.recipe.phases = {Part::kFactors};
     wanted.recipe.epochs = 4;
     wanted.force = true;
-    const std::vector<double> losses = run_well(wanted).phases.at(0).epoch_losses;
+    const std::vector<double> losses = run_or_throw(wanted).phases.at(0).epoch_losses;
     EXPECT_LT(losses.back(), 0.9 * losses.front());
     const auto before = io::Checkpoint::open(input_.path()),
                after = io::Checkpoint::open(path("out"));
@@ -89,7 +89,7 @@ TEST_F(Finetune, DistillationApproachesTheTeacher) {
   wanted.teacher = dense_.path();
   wanted.recipe.phases = {Part::kFactors};
   wanted.recipe.epochs = 6;
-  const FinetuneSummary summary = run_well(wanted);
+  const FinetuneSummary summary = run_or_throw(wanted);
   const std::vector<double>& losses = summary.phases.at(0).epoch_losses;
   EXPECT_LT(losses.back(), 0.8 * losses.front());
   EXPECT_GT(losses.back(), 0.0);
@@ -100,7 +100,7 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
     FinetuneRequest whole = request("whole"), parts = request("parts");
     whole.force = true;
     whole.recipe.phases = parts.recipe.phases = parse_parts(which).value();
-    const FinetuneSummary expected = run_well(whole);
+    const FinetuneSummary expected = run_or_throw(whole);
     const auto steps = static_cast<int64_t>(whole.recipe.phases.size()) * 10;
     for (const int64_t stop : {int64_t{1}, int64_t{4}, int64_t{5}, int64_t{9}, int64_t{13}}) {
       if (stop >= steps) continue;
@@ -115,7 +115,7 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
       FinetuneRequest other = parts;
       other.recipe.learning_rate *= 2;
       expect_refused(other, {"parts.partial", "unfinished run", "learning_rate"});
-      const FinetuneSummary summary = run_well(parts, [&](const StepReport&) { ++done; });
+      const FinetuneSummary summary = run_or_throw(parts, [&](const StepReport&) { ++done; });
       EXPECT_EQ(done, steps);
       EXPECT_EQ(bytes("parts"), bytes("whole"));
       for (size_t phase = 0; phase < expected.phases.size(); ++phase)
@@ -132,7 +132,7 @@ TEST_F(Finetune, EveryPhaseEndsWithTheBestStateOnTheValidationText) {
   wanted.recipe.phases = {Part::kBoth};
   wanted.recipe.learning_rate = 0.1;
   wanted.recipe.validate_every = 2;
-  const FinetuneSummary summary = run_well(wanted);
+  const FinetuneSummary summary = run_or_throw(wanted);
   const std::vector<Validation>& validations = summary.phases.at(0).validations;
   ASSERT_EQ(validations.size(), 6u);  // at steps 0, 2, ... 10
   EXPECT_EQ(validations.back().step, 10);
@@ -153,7 +153,7 @@ TEST_F(Finetune, PatienceEndsAPhaseThatGetsNoBetter) {
   wanted.recipe.learning_rate = 0.1;
   wanted.recipe.validate_every = 2;
   wanted.recipe.patience = 2;
-  const FinetuneSummary summary = run_well(wanted);
+  const FinetuneSummary summary = run_or_throw(wanted);
   for (const PhaseSummary& phase : summary.phases) {
     EXPECT_EQ(phase.steps, 4);
     EXPECT_EQ(phase.validations.size(), 3u);
@@ -170,12 +170,12 @@ TEST_F(Finetune, PatienceEndsAPhaseThatGetsNoBetter) {
 }
 
 TEST_F(Finetune, RefinedLayersApproachTheTeachers) {
-  write_model(input_, config_, formed_model(config_, "mixed", 5));
+  write_model(input_, config_, compressed_model(config_, "mixed", 5));
   FinetuneRequest wanted = request("out");
   wanted.teacher = dense_.path();
   wanted.recipe.phases = {Part::kFactors};
   wanted.recipe.block_epochs = 3;
-  const FinetuneSummary summary = run_well(wanted);
+  const FinetuneSummary summary = run_or_throw(wanted);
   ASSERT_EQ(summary.phases.size(), 2u);
   EXPECT_EQ(summary.phases[0].part, Part::kBlocks);
   const std::vector<BlockError>& blocks = summary.phases[0].blocks;
@@ -187,8 +187,8 @@ TEST_F(Finetune, RefinedLayersApproachTheTeachers) {
 }
 
 TEST_F(Finetune, ARunWithEveryKindOfPhaseResumesToTheSameBytes) {
-  const FinetuneRequest parts = elaborate_request("parts");
-  const FinetuneSummary expected = run_well(elaborate_request("whole"));
+  const FinetuneRequest parts = request_with_all_phases("parts");
+  const FinetuneSummary expected = run_or_throw(request_with_all_phases("whole"));
   EXPECT_EQ(expected.generated_tokens, 112);  // 7 sequences
   EXPECT_EQ(expected.examples, 41);
   int64_t steps = 0;
@@ -201,7 +201,7 @@ TEST_F(Finetune, ARunWithEveryKindOfPhaseResumesToTheSameBytes) {
     const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
     ASSERT_FALSE(stopped.ok());
     set_interrupted(false);
-    const FinetuneSummary summary = run_well(parts, [&](const StepReport&) { ++done; });
+    const FinetuneSummary summary = run_or_throw(parts, [&](const StepReport&) { ++done; });
     EXPECT_EQ(done, steps);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     for (size_t phase = 0; phase < expected.phases.size(); ++phase) {
@@ -281,7 +281,7 @@ TEST_F(Finetune, ALimitOfStepsEndsEveryPhase) {
   whole.recipe.steps = parts.recipe.steps = 7;
   double last_rate = 1.0;
   const FinetuneSummary expected =
-      run_well(whole, [&](const StepReport& step) { last_rate = step.learning_rate; });
+      run_or_throw(whole, [&](const StepReport& step) { last_rate = step.learning_rate; });
   EXPECT_NEAR(last_rate, whole.recipe.learning_rate / 7,
               1e-12);  // the rate would fall to 0 after the last step
   ASSERT_EQ(expected.phases.size(), 2u);
@@ -293,7 +293,7 @@ TEST_F(Finetune, ALimitOfStepsEndsEveryPhase) {
   ASSERT_FALSE(run(parts, [&](const StepReport&) { set_interrupted(++done == 9); }).ok());
   set_interrupted(false);
   parts.resume = true;
-  run_well(parts, [&](const StepReport&) { ++done; });
+  run_or_throw(parts, [&](const StepReport&) { ++done; });
   EXPECT_EQ(done, 14);
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
@@ -303,7 +303,7 @@ TEST_F(Finetune, TheMicroBatchChangesLossesByRoundingOnly) {
     FinetuneRequest wanted = request(fmt::format("micro{}", micro_batch));
     wanted.recipe.micro_batch = micro_batch;
     std::vector<double> values;
-    run_well(wanted, [&](const StepReport& step) { values.push_back(step.loss); });
+    run_or_throw(wanted, [&](const StepReport& step) { values.push_back(step.loss); });
     return values;
   };
   const std::vector<double> single = losses(1), all = losses(7);
@@ -312,19 +312,21 @@ TEST_F(Finetune, TheMicroBatchChangesLossesByRoundingOnly) {
 }
 
 TEST_F(Finetune, DivergenceKeepsTheLastGoodState) {
-  FinetuneRequest wild = request("out");
-  wild.recipe.phases = {Part::kBoth};
-  ASSERT_FALSE(run(wild, [&](const StepReport& step) { set_interrupted(step.step == 2); }).ok());
+  FinetuneRequest diverging = request("out");
+  diverging.recipe.phases = {Part::kBoth};
+  ASSERT_FALSE(
+      run(diverging, [&](const StepReport& step) { set_interrupted(step.step == 2); }).ok());
   set_interrupted(false);
-  wild.resume = true;
-  wild.recipe.learning_rate = 1e30;
-  expect_refused(wild, {"NaN or infinite", "step 5", "step 3 is kept", "resume", "learning rate"});
+  diverging.resume = true;
+  diverging.recipe.learning_rate = 1e30;
+  expect_refused(diverging,
+                 {"NaN or infinite", "step 5", "step 3 is kept", "resume", "learning rate"});
   EXPECT_FALSE(fs::exists(path("out")));
-  wild.recipe.learning_rate = 1e-2;
-  run_well(wild);
-  FinetuneRequest calm = request("expected");
-  calm.recipe.phases = {Part::kBoth};
-  run_well(calm);
+  diverging.recipe.learning_rate = 1e-2;
+  run_or_throw(diverging);
+  FinetuneRequest reference = request("expected");
+  reference.recipe.phases = {Part::kBoth};
+  run_or_throw(reference);
   EXPECT_EQ(bytes("out"), bytes("expected"));
 }
 
@@ -341,13 +343,13 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   expect_refused(other, {"out.partial", "model"});
   other.resume = false;
   other.force = true;
-  run_well(other);
+  run_or_throw(other);
 
   fs::create_directories(path("precious.partial"));
   std::ofstream(path("precious.partial") / "letter") << "keep me";
-  FinetuneRequest onto = request("precious");
-  onto.force = true;
-  expect_refused(onto, {"precious.partial", "other files"});
+  FinetuneRequest over_other_files = request("precious");
+  over_other_files.force = true;
+  expect_refused(over_other_files, {"precious.partial", "other files"});
   EXPECT_TRUE(fs::exists(path("precious.partial") / "letter"));
 }
 
@@ -363,28 +365,28 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   FinetuneRequest absent = request("out");
   absent.data = path("absent.json");
   expect_refused(absent, {"absent.json"});
-  FinetuneRequest nowhere = request("no/such/folder/out");
+  FinetuneRequest bad_folder = request("no/such/folder/out");
   std::ofstream(path("no")) << "a file";
-  expect_refused(nowhere, {"no/such"});
+  expect_refused(bad_folder, {"no/such"});
 
-  FinetuneRequest nothing = request("out");
-  nothing.data.clear();
-  expect_refused(nothing, {"data", "neither"});
-  FinetuneRequest untaught = request("out");
-  untaught.recipe.block_epochs = 1;
-  expect_refused(untaught, {"teacher", "refining layers"});
-  untaught.recipe.self_generated = 10;
-  expect_refused(untaught, {"teacher", "text that it writes"});
-  FinetuneRequest unheld = request("out");
-  unheld.validation = path("absent.txt");
-  expect_refused(unheld, {"absent.txt"});
+  FinetuneRequest without_data = request("out");
+  without_data.data.clear();
+  expect_refused(without_data, {"data", "neither"});
+  FinetuneRequest without_teacher = request("out");
+  without_teacher.recipe.block_epochs = 1;
+  expect_refused(without_teacher, {"teacher", "refining layers"});
+  without_teacher.recipe.self_generated = 10;
+  expect_refused(without_teacher, {"teacher", "text that it writes"});
+  FinetuneRequest without_validation = request("out");
+  without_validation.validation = path("absent.txt");
+  expect_refused(without_validation, {"absent.txt"});
 
   io::ModelConfig small = config_;
   small.vocab_size = 19;
   write_model(dense_, small, model::random_tensors(small, 4));
-  FinetuneRequest taught = request("out");
-  taught.teacher = dense_.path();
-  expect_refused(taught, {"teacher", "256", "19"});
+  FinetuneRequest other_vocabulary = request("out");
+  other_vocabulary.teacher = dense_.path();
+  expect_refused(other_vocabulary, {"teacher", "256", "19"});
   EXPECT_FALSE(fs::exists(path("out")));
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }

@@ -69,9 +69,9 @@ class Fused : public testing::TestWithParam<Types> {
   void SetUp() override { at::manual_seed(7); }
   // Returns the error after this many roundings to the dtype of products and to that of values in
   // sequence. It includes the error of the exponential function, 2^-22.
-  double after(int of_products, int of_values) const {
+  double error_after(int product_roundings, int value_roundings) const {
     const double exponential = values_ == at::kFloat ? 0x1p-22 : 0x1p-52;
-    return of_products * rounding_of(products_) + of_values * rounding_of(values_) +
+    return product_roundings * rounding_of(products_) + value_roundings * rounding_of(values_) +
            4 * exponential;
   }
   const at::ScalarType values_ = GetParam().values, products_ = GetParam().products;
@@ -87,7 +87,7 @@ TEST_P(Fused, NormAgreesWithTorch) {
   const Operation fused = [&](const Tensors& x) { return rms_norm(x[0], gain, 1e-3, products_); };
   const Operation plain = [&](const Tensors& x) { return plain_rms_norm(x[0], wide_gain, 1e-3); };
   // The sums have 77 terms in any order.
-  expect_same({random_tensor({2, 5, 77}, values_)}, fused, plain, after(2, 77));
+  expect_same({random_tensor({2, 5, 77}, values_)}, fused, plain, error_after(2, 77));
 }
 
 TEST_P(Fused, SumAndItsNormAgreeWithTorch) {
@@ -102,7 +102,7 @@ TEST_P(Fused, SumAndItsNormAgreeWithTorch) {
     return sum * 0.5 + plain_rms_norm(sum, wide_gain, 1e-3);
   };
   const Tensors inputs = {random_tensor({2, 5, 77}, values_), random_tensor({2, 5, 77}, products_)};
-  expect_same(inputs, fused, plain, after(3, 77));
+  expect_same(inputs, fused, plain, error_after(3, 77));
 }
 
 TEST_P(Fused, GateAgreesWithTorch) {
@@ -111,7 +111,7 @@ TEST_P(Fused, GateAgreesWithTorch) {
   gate[0].slice(0, 0, 6).copy_(at::tensor({0.0, 90.0, -90.0, 1e4, -1e4, 1e-30}));
   const Operation fused = [](const Tensors& x) { return silu_times(x[0], x[1]); };
   const Operation plain = [](const Tensors& x) { return plain_silu_times(x[0], x[1]); };
-  expect_same({gate, random_tensor({3, 1001}, products_)}, fused, plain, after(2, 8));
+  expect_same({gate, random_tensor({3, 1001}, products_)}, fused, plain, error_after(2, 8));
 }
 
 TEST_P(Fused, RotationAgreesWithTorch) {
@@ -119,7 +119,7 @@ TEST_P(Fused, RotationAgreesWithTorch) {
   const Rotation wide = {rotation.cosine.to(at::kDouble), rotation.sine.to(at::kDouble)};
   const Operation fused = [&](const Tensors& x) { return rotate_heads(x[0], rotation, 0.3); };
   const Operation plain = [&](const Tensors& x) { return plain_rotate_heads(x[0], wide, 0.3); };
-  expect_same({random_tensor({2, 7, 3, 18}, products_)}, fused, plain, after(2, 6));
+  expect_same({random_tensor({2, 7, 3, 18}, products_)}, fused, plain, error_after(2, 6));
 }
 
 // The lengths are below, at and above a block of queries. Some windows begin in another block.
@@ -145,7 +145,7 @@ TEST_P(Fused, AttentionAgreesWithTorch) {
       }
       // The weights, their gradients, the gradients of the scores and the outputs are all rounded.
       // Sums run over the keys.
-      expect_same(inputs, fused, plain, after(8, 300));
+      expect_same(inputs, fused, plain, error_after(8, 300));
     }
   }
 }
@@ -154,21 +154,22 @@ TEST_P(Fused, LossesAgreeWithTorch) {
   const int64_t rows = 3, words = 5003;
   const at::Tensor targets = at::tensor({5, 0, 5002}, at::TensorOptions(at::kLong));
   const at::Tensor logits = random_tensor({rows, words}, products_) * 8;
-  const at::Tensor wanted =
+  const at::Tensor teacher =
       (logits.to(at::kDouble) + random_tensor({rows, words}, at::kDouble) / 4).to(products_);
   for (const bool distilled : {false, true}) {
     SCOPED_TRACE(distilled);
     at::Tensor ours = logits.clone(), theirs = logits.to(at::kDouble).clone();
-    const at::Tensor label = distilled ? wanted : at::Tensor();
-    const at::Tensor wide_label = distilled ? wanted.to(at::kDouble) : at::Tensor();
+    const at::Tensor label = distilled ? teacher : at::Tensor();
+    const at::Tensor wide_label = distilled ? teacher.to(at::kDouble) : at::Tensor();
     const double found = loss_of_logits(ours, label, targets, true);
     const double expected = plain_loss_of_logits(theirs, wide_label, targets, true);
     // Logits of size 40 are subtracted, so that exponents have an error of 40 of their roundings.
-    EXPECT_NEAR(found, expected, rows * after(0, 80));
+    EXPECT_NEAR(found, expected, rows * error_after(0, 80));
     // The gradients are differences of probabilities up to 1. The differences are small, and are
     // then rounded.
     const double largest = theirs.abs().max().item<double>();
-    EXPECT_LT(difference(ours, theirs) * largest, after(0, 80) + rounding_of(products_) * largest);
+    EXPECT_LT(difference(ours, theirs) * largest,
+              error_after(0, 80) + rounding_of(products_) * largest);
     at::Tensor same = logits.clone();
     EXPECT_EQ(loss_of_logits(same, label, targets, false), found);
     EXPECT_TRUE(at::equal(same, logits));
@@ -204,7 +205,7 @@ TEST_P(Fused, AdamWAgreesWithTorch) {
   plain_adam_update(theirs, step);
   for (size_t list = 0; list < 4; ++list) {
     for (size_t i = 0; i < 2; ++i)
-      EXPECT_LT(difference((*lists(ours)[list])[i], (*lists(theirs)[list])[i]), after(0, 16))
+      EXPECT_LT(difference((*lists(ours)[list])[i], (*lists(theirs)[list])[i]), error_after(0, 16))
           << list << " " << i;
   }
   EXPECT_NE(ours.values[1]._version(), version);
@@ -212,39 +213,39 @@ TEST_P(Fused, AdamWAgreesWithTorch) {
   for (const at::Tensor& gradient : theirs.gradients)
     squares += (gradient * gradient).sum().item<double>();
   const auto count = static_cast<double>(91 * 100 + 7);
-  EXPECT_NEAR(sum_of_squares(ours.gradients), squares, count * after(0, 32));
+  EXPECT_NEAR(sum_of_squares(ours.gradients), squares, count * error_after(0, 32));
   // Each of these sums of fp64 numbers rounds once.
   EXPECT_NEAR(plain_sum_of_squares(theirs.gradients), squares, squares * count * 0x1p-52);
 }
 
 TEST_P(Fused, ProductAgreesWithTorch) {
-  NarrowCopy narrow;
+  CachedCast cast;
   const at::Tensor weight = random_tensor({6, 19}, values_).requires_grad_(true);
   const at::Tensor x = random_tensor({2, 3, 19}, products_).requires_grad_(true);
-  product(x, weight, narrow.of(weight, products_)).sum().backward();
+  product(x, weight, cast.get(weight, products_)).sum().backward();
   const at::Tensor ones = at::ones({6, 6}, at::TensorOptions(at::kDouble));
   const at::Tensor rows = x.detach().to(at::kDouble).view({6, 19});
   // libtorch sums the 6 terms of such a small product in the dtype of products.
   EXPECT_EQ(weight.grad().scalar_type(), values_);
-  EXPECT_LT(difference(weight.grad(), at::mm(ones, rows)), after(7, 6));
+  EXPECT_LT(difference(weight.grad(), at::mm(ones, rows)), error_after(7, 6));
   EXPECT_LT(difference(x.grad().view({6, 19}), at::mm(ones, weight.detach().to(at::kDouble))),
-            after(7, 6));
+            error_after(7, 6));
 }
 
 // The copy must follow a weight that changes in any way.
-TEST(NarrowCopy, FollowsItsWeight) {
-  NarrowCopy narrow;
+TEST(CachedCast, FollowsItsWeight) {
+  CachedCast cast;
   at::Tensor weight = at::ones({4, 4});
-  const auto first = [&] { return narrow.of(weight, at::kBFloat16)[0][0].item<double>(); };
+  const auto first = [&] { return cast.get(weight, at::kBFloat16)[0][0].item<double>(); };
   EXPECT_EQ(first(), 1.0);
-  const void* const place = narrow.of(weight, at::kBFloat16).data_ptr();
-  EXPECT_EQ(narrow.of(weight, at::kBFloat16).data_ptr(), place) << "made anew for nothing";
+  const void* const place = cast.get(weight, at::kBFloat16).data_ptr();
+  EXPECT_EQ(cast.get(weight, at::kBFloat16).data_ptr(), place) << "made anew for nothing";
   weight.detach().fill_(2.0);
   EXPECT_EQ(first(), 2.0);
   at::Tensor m = at::zeros({4, 4}), v = at::zeros({4, 4});
   adam_update({{weight}, {m}, {v}, {at::ones({4, 4})}}, {0.0, 0.0, 0.0, 1.0, 1.0, 1.0});
   EXPECT_EQ(first(), 1.0);
-  EXPECT_EQ(narrow.of(weight, at::kFloat).data_ptr(), weight.data_ptr());
+  EXPECT_EQ(cast.get(weight, at::kFloat).data_ptr(), weight.data_ptr());
 }
 
 }  // namespace

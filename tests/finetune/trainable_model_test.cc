@@ -86,7 +86,7 @@ TEST_F(Forward, EveryFormAgreesWithTheReference) {
   const io::ModelConfig config = model::tiny_config(Architecture::kQwen3);
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     SCOPED_TRACE(form);
-    write_model(folder_, config, formed_model(config, form, 17));
+    write_model(folder_, config, compressed_model(config, form, 17));
     expect_same_as_model(model::random_tokens(17, config.vocab_size, 7));
   }
 }
@@ -151,7 +151,7 @@ class Gradients : public testing::Test {
   }
   // Moves the trained tensors to other values, because adapters begin with B = 0, where the
   // gradient of A is zero.
-  static void scatter(TrainableModel& model, uint64_t seed) {
+  static void perturb(TrainableModel& model, uint64_t seed) {
     std::mt19937_64 random(seed);
     for (const std::string& name : trained(model)) {
       std::vector<float> values = model.read(name);
@@ -219,7 +219,7 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
       options_.teacher = distilled ? teacher_.path() : fs::path();
       TrainableModel model = load_or_throw(options_);
       model.begin_phase(part, recipe_, 1);
-      scatter(model, 2);
+      perturb(model, 2);
       const double loss = accumulate(model);
       EXPECT_NEAR(loss, model.loss_sum(pointers(examples_)), 1e-9 * loss);
       for (const std::string& name : trained(model)) expect_finite_differences(model, name);
@@ -229,13 +229,13 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
 
 TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
-    write_model(folder_, config_, formed_model(config_, form, 23));
+    write_model(folder_, config_, compressed_model(config_, form, 23));
     for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll}) {
       options_.all_matrices = part == Part::kAll;
       SCOPED_TRACE(fmt::format("{} {}", form, part_name(part)));
       TrainableModel model = load_or_throw(options_);
       model.begin_phase(part, recipe_, 1);
-      scatter(model, 2);
+      perturb(model, 2);
       accumulate(model);
       EXPECT_FALSE(trained(model).empty());
       for (const std::string& name : trained(model)) expect_finite_differences(model, name);
@@ -247,7 +247,7 @@ TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
 TEST_F(Gradients, EachPartTrainsItsMatricesOfEveryForm) {
   using Names = std::vector<std::string>;
   const auto trained_of = [&](const std::string& form, Part part) {
-    write_model(folder_, config_, formed_model(config_, form, 23));
+    write_model(folder_, config_, compressed_model(config_, form, 23));
     options_.all_matrices = part == Part::kAll;
     TrainableModel model = load_or_throw(options_);
     model.begin_phase(part, recipe_, 1);
@@ -276,18 +276,18 @@ TEST_F(Gradients, EachPartTrainsItsMatricesOfEveryForm) {
 TEST_F(Gradients, AllTrainsEveryMatrixOfALayerOnce) {
   options_.all_matrices = true;
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
-    write_model(folder_, config_, formed_model(config_, form, 23));
+    write_model(folder_, config_, compressed_model(config_, form, 23));
     TrainableModel model = load_or_throw(options_);
     model.begin_phase(Part::kAll, recipe_, 1);
-    std::vector<std::string> wanted;
+    std::vector<std::string> expected;
     for (const auto& [name, tensor] : model.checkpoint().tensors()) {
       if (name.find("layers.") != std::string::npos && name.ends_with("_proj.weight")) {
-        wanted.push_back(name);
+        expected.push_back(name);
       }
     }
     std::vector<std::string> found = trained(model);
     std::ranges::sort(found);
-    EXPECT_EQ(found, wanted) << form;
+    EXPECT_EQ(found, expected) << form;
   }
 }
 
@@ -299,7 +299,7 @@ TEST_F(Gradients, InBf16AgreeWithFp64) {
   const double bound = 4 * std::sqrt(80.0) * 0x1p-9;
   options_.teacher = teacher_.path();
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
-    write_model(folder_, config_, formed_model(config_, form, 23));
+    write_model(folder_, config_, compressed_model(config_, form, 23));
     options_.compute = DType::kF64;
     TrainableModel exact = load_or_throw(options_);
     options_.compute = DType::kBF16;
@@ -330,7 +330,7 @@ TEST_F(Gradients, DoNotDependOnSegmentsOrMicroBatches) {
   TrainableModel segments = load_or_throw(options_);
   for (TrainableModel* const model : {&whole, &segments}) {
     model->begin_phase(Part::kBoth, recipe_, 1);
-    scatter(*model, 2);
+    perturb(*model, 2);
   }
   accumulate(whole);
   double loss = 0.0;
@@ -371,7 +371,7 @@ TEST_F(Gradients, MergingAdaptersChangesNothing) {
   const Matrix untrained = model.logits(tokens);
   model.begin_phase(Part::kBoth, recipe_, 1);
   expect_near(model.logits(tokens), untrained);
-  scatter(model, 2);
+  perturb(model, 2);
   const Matrix trained = model.logits(tokens);
   model.end_phase();
   expect_near(model.logits(tokens), trained);
@@ -401,7 +401,7 @@ TEST_F(Gradients, AdaptersDependOnTheSeedOnly) {
 TEST_F(Gradients, TheBestStateCanBeRestored) {
   TrainableModel model = load_or_throw(options_);
   model.begin_phase(Part::kFactors, recipe_, 1);
-  scatter(model, 2);
+  perturb(model, 2);
   const std::vector<std::string> names = trained(model);
   std::vector<std::vector<float>> best;
   for (const std::string& name : names) best.push_back(model.read(name));
@@ -437,7 +437,7 @@ TEST_F(Rounded, GradientsPassStraightThroughTheRounding) {
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     for (const auto& [format, cosine] : formats) {
       SCOPED_TRACE(fmt::format("{} {}", form, io::format_text(format)));
-      write_model(folder_, config_, formed_model(config_, form, 23));
+      write_model(folder_, config_, compressed_model(config_, form, 23));
       options_.rounding = io::Quantization{format};
       TrainableModel rounded = load_or_throw(options_);
       options_.rounding = {};
@@ -512,14 +512,14 @@ TEST_F(Blocks, GradientsAgreeWithFiniteDifferences) {
 TEST_F(Blocks, ErrorsComeFromTheLayerThatDiffers) {
   options_.model = teacher_.path();
   model::TestTensors tensors = model::random_tensors(config_, 22);
-  const FormedModel other = formed_model(config_, "neurons", 33);
+  const CompressedModel other = compressed_model(config_, "neurons", 33);
   io::CompressionRecord record = other.record;
   record.ranks[1].neurons = 0;
   record.form = "mixed";
   for (const auto& [name, tensor] : other.tensors) {
     if (name.starts_with("model.layers.0.mlp.")) tensors[name] = tensor;
   }
-  write_model(folder_, config_, FormedModel{record, tensors});
+  write_model(folder_, config_, CompressedModel{record, tensors});
   options_.model = folder_.path();
   TrainableModel model = load_or_throw(options_);
   ASSERT_TRUE(model.open_blocks(pointers(examples_)).ok());

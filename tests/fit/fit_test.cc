@@ -42,7 +42,7 @@ class Fit : public compress::CompressTest {
         [] { return Result<std::unique_ptr<ops::Backend>>(cpu::make_backend()); }, false};
     return fit(request, device, backend_, silent_, {});
   }
-  FitResult run_well(const FitRequest& request) {
+  FitResult run_or_throw(const FitRequest& request) {
     auto result = run(request);
     if (!result.ok()) throw std::runtime_error(result.error().message);
     return std::move(result).value();
@@ -92,8 +92,8 @@ class Fit : public compress::CompressTest {
   }
 };
 
-Budget at_most(double most) {
-  return {.bytes = most, .decode = {}, .prefill = {}, .divergence = {}};
+Budget at_most(double limit) {
+  return {.bytes = limit, .decode = {}, .prefill = {}, .divergence = {}};
 }
 
 // Sizes must be predicted to the byte, for models that are dense, rounded, and both narrowed and
@@ -103,7 +103,7 @@ TEST_F(Fit, KeepsToABudgetOfBytes) {
   bool narrowed = false, several = false;
   for (const double share : {0.5, 0.24, 0.17, 0.12}) {
     SCOPED_TRACE(share);
-    const FitResult result = run_well(request("out", at_most(share * dense)));
+    const FitResult result = run_or_throw(request("out", at_most(share * dense)));
     EXPECT_EQ(result.dense[kBytes], dense);
     const auto size = static_cast<double>(size_of(path("out")));
     EXPECT_LE(size, share * dense);
@@ -121,7 +121,7 @@ TEST_F(Fit, KeepsToABudgetOfBytes) {
 }
 
 TEST_F(Fit, MeasuresWhatItHasWritten) {
-  const FitResult result = run_well(request("out", at_most(0.2 * dense_bytes())));
+  const FitResult result = run_or_throw(request("out", at_most(0.2 * dense_bytes())));
   const double expected = divergence_of(path("out"));
   // This backend does not round activations, and logits in fp32 have an error of about 1e-6 of
   // their size.
@@ -134,18 +134,18 @@ TEST_F(Fit, LosesNoMoreThanSingleFormats) {
   const FitResult plan = [&] {
     FitRequest request = this->request("", at_most(0.3 * dense_bytes()));
     request.plan_only = true;
-    return run_well(request);
+    return run_or_throw(request);
   }();
-  ASSERT_GE(plan.singles.size(), 4u);
-  EXPECT_LT(plan.singles[0].predicted[kLoss], plan.singles[1].predicted[kLoss]);
-  EXPECT_LT(plan.singles[1].predicted[kLoss], plan.singles[2].predicted[kLoss]);
-  EXPECT_GT(plan.singles[0].predicted[kBytes], plan.singles[1].predicted[kBytes]);
+  ASSERT_GE(plan.uniform_models.size(), 4u);
+  EXPECT_LT(plan.uniform_models[0].predicted[kLoss], plan.uniform_models[1].predicted[kLoss]);
+  EXPECT_LT(plan.uniform_models[1].predicted[kLoss], plan.uniform_models[2].predicted[kLoss]);
+  EXPECT_GT(plan.uniform_models[0].predicted[kBytes], plan.uniform_models[1].predicted[kBytes]);
   EXPECT_FALSE(fs::exists(path("") / "config.json"));
-  for (const Candidate& single : plan.singles) {
+  for (const Candidate& single : plan.uniform_models) {
     if (single.predicted[kBytes] >= plan.dense[kBytes]) continue;
     FitRequest request = this->request("", at_most(single.predicted[kBytes]));
     request.plan_only = true;
-    const FitResult found = run_well(request);
+    const FitResult found = run_or_throw(request);
     EXPECT_LE(found.choice.predicted[kLoss], single.predicted[kLoss] * (1 + 1e-12)) << single.name;
   }
   for (size_t i = 1; i < plan.front.size(); ++i) {
@@ -153,15 +153,15 @@ TEST_F(Fit, LosesNoMoreThanSingleFormats) {
   }
 }
 
-TEST_F(Fit, MinimisesBytesUnderALoss) {
+TEST_F(Fit, MinimizesBytesUnderALimitOfLoss) {
   FitRequest any = request("", at_most(0.2 * dense_bytes()));
   any.plan_only = true;
-  const Quantities small = run_well(any).choice.predicted;
+  const Quantities small = run_or_throw(any).choice.predicted;
   Budget budget;
   budget.divergence = small[kLoss];
   FitRequest least = request("", budget);
   least.plan_only = true;
-  const FitResult result = run_well(least);
+  const FitResult result = run_or_throw(least);
   EXPECT_LE(result.choice.predicted[kLoss], small[kLoss]);
   EXPECT_LE(result.choice.bound, small[kBytes]);
   EXPECT_LE(result.choice.predicted[kBytes],
@@ -180,7 +180,7 @@ TEST_F(Fit, NamesTheNearestBudgetThatIsPossible) {
 }
 
 TEST_F(Fit, RefusesOtherModels) {
-  run_well(request("out", at_most(0.3 * dense_bytes())));
+  run_or_throw(request("out", at_most(0.3 * dense_bytes())));
   FitRequest rounded = request("again", at_most(1e5));
   rounded.model = path("out");
   expect_refused(rounded, {"out", "fit the original model"});
@@ -194,7 +194,7 @@ TEST_F(Fit, RefusesOtherModels) {
 // undisturbed one.
 TEST_F(Fit, AResumedRunGivesTheSameBytes) {
   const Budget budget = at_most(0.2 * dense_bytes());
-  run_well(request("undisturbed", budget));
+  run_or_throw(request("undisturbed", budget));
   fs::remove_all(path("sensitivities"));
   int interrupts = 0;
   for (int stop = 4;; stop += 12) {
@@ -212,9 +212,9 @@ TEST_F(Fit, AResumedRunGivesTheSameBytes) {
 }
 
 // Older programs measured a tied table as a head only, and saved that under another name.
-TEST_F(Fit, MeasuresATableThatAnOlderProgramTookForAHead) {
+TEST_F(Fit, MeasuresATiedTableThatOlderVersionsMeasuredAsAHead) {
   const Budget budget = at_most(0.2 * dense_bytes());
-  run_well(request("undisturbed", budget));
+  run_or_throw(request("undisturbed", budget));
   const fs::path kept = path("sensitivities") / "rounding.json";
   const auto text = io::read_text_file(kept, 1 << 20);
   ASSERT_TRUE(text.ok());
@@ -222,13 +222,13 @@ TEST_F(Fit, MeasuresATableThatAnOlderProgramTookForAHead) {
   const size_t at = older.find("\"table\"");
   ASSERT_NE(at, std::string::npos);
   ASSERT_TRUE(io::write_text_file(kept, older.replace(at, 7, "\"head\"")).ok());
-  run_well(request("out", budget));
+  run_or_throw(request("out", budget));
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
 }
 
 TEST_F(Fit, RefusesDamagedSensitivities) {
   const Budget budget = at_most(0.2 * dense_bytes());
-  run_well(request("out", budget));
+  run_or_throw(request("out", budget));
   ASSERT_TRUE(io::write_text_file(path("sensitivities") / "rounding.json", "{\"head\": [1]}").ok());
   expect_refused(request("out", budget), {"rounding.json", "head"});
   fs::remove(path("sensitivities") / "rounding.json");

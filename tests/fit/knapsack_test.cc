@@ -23,7 +23,7 @@ Quantities sum_of(const Items& items, const std::vector<size_t>& options) {
 
 bool fits(const Quantities& sum, const Goal& goal) {
   for (size_t k = 0; k < kQuantities; ++k) {
-    if (k != goal.least && sum[k] > goal.most[k]) return false;
+    if (k != goal.minimized && sum[k] > goal.limits[k]) return false;
   }
   return true;
 }
@@ -34,7 +34,7 @@ double least_of_all(const Items& items, const Goal& goal) {
   std::vector<size_t> options(items.size(), 0);
   for (;;) {
     const Quantities sum = sum_of(items, options);
-    if (fits(sum, goal)) least = std::min(least, sum[goal.least]);
+    if (fits(sum, goal)) least = std::min(least, sum[goal.minimized]);
     size_t item = 0;
     while (item < items.size() && ++options[item] == items[item].size()) options[item++] = 0;
     if (item == items.size()) return least;
@@ -66,9 +66,9 @@ TEST(Knapsack, BoundAndResultEncloseTheOptimum) {
     const Items items = random_items(6, random);
     Goal goal;
     std::uniform_real_distribution<double> tight(0.25, 0.9);
-    goal.most[kBytes] = 6e6 * tight(random);
-    if (trial % 3 > 0) goal.most[kDecode] = 6e-3 * tight(random);
-    if (trial % 3 > 1) goal.most[kPrefill] = 0.6 * tight(random);
+    goal.limits[kBytes] = 6e6 * tight(random);
+    if (trial % 3 > 0) goal.limits[kDecode] = 6e-3 * tight(random);
+    if (trial % 3 > 1) goal.limits[kPrefill] = 0.6 * tight(random);
     const double optimum = least_of_all(items, goal);
     const auto found = select(items, goal);
     if (!found) continue;
@@ -93,10 +93,10 @@ TEST(Knapsack, WithManyItemsTheBoundIsClose) {
   const Items items = random_items(200, random);
   for (const double share : {0.3, 0.5, 0.7}) {
     Goal goal;
-    goal.most[kBytes] = 200e6 * share;
+    goal.limits[kBytes] = 200e6 * share;
     const auto found = select(items, goal);
     ASSERT_TRUE(found);
-    EXPECT_LE(found->sums[kBytes], goal.most[kBytes]);
+    EXPECT_LE(found->sums[kBytes], goal.limits[kBytes]);
     EXPECT_GE(found->bound, 0.99 * found->sums[kLoss]) << share;
   }
 }
@@ -105,24 +105,24 @@ TEST(Knapsack, MinimizesTheRequestedQuantity) {
   std::mt19937_64 random(kSeed + 2);
   for (int trial = 0; trial < 20; ++trial) {
     const Items items = random_items(5, random);
-    Goal goal{.least = kBytes};
-    goal.most[kLoss] = 3.0 + trial;
+    Goal goal{.minimized = kBytes};
+    goal.limits[kLoss] = 3.0 + trial;
     const double optimum = least_of_all(items, goal);
     const auto found = select(items, goal);
     ASSERT_EQ(found.has_value(), optimum < kUnlimited) << "seed " << kSeed + 2;
     if (!found) continue;
-    EXPECT_LE(found->sums[kLoss], goal.most[kLoss]);
+    EXPECT_LE(found->sums[kLoss], goal.limits[kLoss]);
     EXPECT_GE(found->sums[kBytes], optimum * (1 - 1e-12));
     EXPECT_LE(found->bound, optimum * (1 + 1e-9));
   }
 }
 
-TEST(Knapsack, SaysWhenNothingFits) {
+TEST(Knapsack, FindsNothingIfNoSelectionIsWithinTheLimits) {
   const Items items = {{{0.0, 5.0, 1.0, 1.0}, {1.0, 3.0, 1.0, 1.0}}, {{0.0, 4.0, 1.0, 1.0}}};
   Goal goal;
-  goal.most[kBytes] = 6.9;
+  goal.limits[kBytes] = 6.9;
   EXPECT_FALSE(select(items, goal));
-  goal.most[kBytes] = 7.0;
+  goal.limits[kBytes] = 7.0;
   const auto found = select(items, goal);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->options, (std::vector<size_t>{1, 0}));

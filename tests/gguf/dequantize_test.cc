@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of_hex(const std::string& hex) {
   return bytes;
 }
 
-TEST(Dequantize, GivesTheBitsOfTheReference) {
+TEST(Dequantize, EqualsTheReferenceBitForBit) {
   std::ifstream file(source_dir() / "tests/gguf/golden_blocks.json");
   const auto golden = nlohmann::json::parse(file);
   int types = 0;

@@ -45,7 +45,7 @@ class Import : public testing::Test {
   }
   io::ModelConfig config() const { return *io::ModelConfig::load(out() / "config.json"); }
   fs::path out() const { return root_ / "out"; }
-  bool left_something() const { return fs::exists(out()) || fs::exists(root_ / "out.partial"); }
+  bool left_any_output() const { return fs::exists(out()) || fs::exists(root_ / "out.partial"); }
   const io::TemporaryFolder root_;
 };
 
@@ -187,7 +187,7 @@ TEST_F(Import, UnsupportedFeaturesAreRefusedByName) {
     std::string words(each.words);
     if (const size_t at = words.find("Q8_1"); at != std::string::npos) words.replace(at, 4, "I8");
     EXPECT_TRUE(fails_with(import(model.builder), {"m.gguf", words}));
-    EXPECT_FALSE(left_something()) << each.words;
+    EXPECT_FALSE(left_any_output()) << each.words;
   }
   GgufBuilder other;
   other.text("general.architecture", "gptneox").tensor("a", {1}, {1.0f});
@@ -220,7 +220,7 @@ TEST_F(Import, NonFiniteAndTooLargeWeightsAreRefused) {
   for (const float wrong : {NAN, INFINITY, -INFINITY}) {
     EXPECT_TRUE(
         fails_with(import(with_output({1.0f, wrong})), {"\"output.weight\" (F32)", "finite"}));
-    EXPECT_FALSE(left_something());
+    EXPECT_FALSE(left_any_output());
   }
   EXPECT_TRUE(fails_with(import(with_output({65520.0f}), DType::kF16),
                          {"\"output.weight\"", "65520 is too large for F16", "--dtype f32"}));
@@ -252,7 +252,7 @@ TEST_F(Import, AVocabularyAloneGivesATokenizer) {
   EXPECT_FALSE(fs::exists(out() / "config.json"));
 }
 
-TEST_F(Import, FoldersAndInterruptsLeaveNothing) {
+TEST_F(Import, AFailedOrInterruptedImportLeavesNothing) {
   const auto file = write(SmallModel().builder.bytes());
   io::put(root_ / "b.gguf", "");
   EXPECT_TRUE(fails_with(import(root_.path()), {"is a folder", "b.gguf, m.gguf in it"}));
@@ -263,7 +263,7 @@ TEST_F(Import, FoldersAndInterruptsLeaveNothing) {
   set_interrupted(false);
   ASSERT_FALSE(interrupted.ok());
   EXPECT_EQ(interrupted.error().kind, Error::Kind::kInterrupted);
-  EXPECT_FALSE(left_something());
+  EXPECT_FALSE(left_any_output());
   Progress silent;
   ASSERT_TRUE(import(file).ok());
   EXPECT_TRUE(fails_with(import_model(file, out(), DType::kF32, /*force=*/false, silent), {"out"}));

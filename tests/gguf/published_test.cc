@@ -109,7 +109,7 @@ TEST_F(PublishedGguf, TinyLlamaHasTheWeightsOfItsSafetensors) {
   }
 }
 
-TEST_F(PublishedGguf, Stories260KTellsItsKnownStory) {
+TEST_F(PublishedGguf, Stories260KGeneratesThePublishedText) {
   NMM_TEST_DATA_OR_SKIP(data, "models/stories260K");
   import(data / "stories260K.gguf");
   const auto transformer = model::Transformer::load(out(), *backend_);

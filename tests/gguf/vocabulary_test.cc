@@ -162,7 +162,7 @@ TEST(GgufVocabulary, AFileWithoutAVocabularyIsNoError) {
   EXPECT_FALSE(read(GgufBuilder().text("tokenizer.ggml.model", "none"))->has_value());
 }
 
-TEST(GgufVocabulary, WrongPartsAreNamed) {
+TEST(GgufVocabulary, ErrorsNameTheWrongPart) {
   const auto tokens = [](const std::string& model, const std::vector<std::string>& list) {
     GgufBuilder builder;
     return builder.text("tokenizer.ggml.model", model).texts("tokenizer.ggml.tokens", list);

@@ -75,7 +75,7 @@ TEST_F(ShardedFolder, OpensThroughTheIndex) {
   EXPECT_EQ(checkpoint->folder(), folder_.path());
 }
 
-TEST_F(ShardedFolder, TheSingleFileComesFirst) {
+TEST_F(ShardedFolder, TheSingleFileTakesPrecedence) {
   put(folder_ / "model.safetensors", file_with({"single"}));
   const auto checkpoint = open();
   ASSERT_TRUE(checkpoint.ok());
@@ -115,7 +115,7 @@ TEST_F(ShardedFolder, ABadIndexIsAnError) {
   EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name", "found 1"}));
 }
 
-TEST_F(ShardedFolder, AnIndexLeadsToNoOtherFolder) {
+TEST_F(ShardedFolder, AnIndexCannotNameFilesOfOtherFolders) {
   for (const std::string name : {"../x", "/etc/passwd", "..", "", "sub/x", "x\\u0000y"}) {
     put_index(R"({"weight_map":{"a":")" + name + R"("}})");
     EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name"})) << name;

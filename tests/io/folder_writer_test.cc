@@ -55,7 +55,7 @@ TEST_F(FolderWriterTest, LinksToNothingAndFoldersAroundTheInputAreRefused) {
                          {"around", "lies in it"}));
 }
 
-TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
+TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplaced) {
   const fs::path old = make_model("old");
   put(old / "stale", "");
   EXPECT_TRUE(
@@ -118,16 +118,16 @@ TEST_F(FolderWriterTest, TheInputFolderIsNeverTheOutput) {
   EXPECT_TRUE(create(root_ / "in2", in).ok()) << "a common prefix is no nesting";
 }
 
-TEST_F(FolderWriterTest, AnInterruptedRunsWorkIsKeptButNotItsHalfOutput) {
+TEST_F(FolderWriterTest, AnInterruptedRunKeepsItsResumeFilesButNotItsOutput) {
   {
     auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
     put(writer->staging() / "model.safetensors", "half");
-    put(writer->work() / "layer-0", "done");
+    put(writer->resume_folder() / "layer-0", "done");
   }
   auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   EXPECT_TRUE(fs::is_empty(writer->staging()));
-  EXPECT_EQ(names_in(writer->work()), std::set<std::string>{"layer-0"});
+  EXPECT_EQ(names_in(writer->resume_folder()), std::set<std::string>{"layer-0"});
   EXPECT_TRUE(writer->discard().ok());
   EXPECT_TRUE(fs::is_empty(root_.path()));
 }
@@ -175,7 +175,7 @@ TEST_F(FolderWriterTest, TheNextRunFinishesAKilledCommit) {
   {
     auto writer = FolderWriter::create(out, IfExists::kReplace);
     put(writer->staging() / "config.json", "new");
-    put(writer->work() / "layer-0", "done");
+    put(writer->resume_folder() / "layer-0", "done");
     const auto staging = StagingFolder::find(root_ / "out.partial");
     ASSERT_FALSE(staging.ok()) << "it is locked";
   }
@@ -229,8 +229,8 @@ TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
   fs::create_symlink(in / "nowhere", in / "dangling.json");
   ASSERT_EQ(mkfifo((in / "pipe.json").c_str(), 0600), 0);
   put(out / "config.json", "ours");
-  const auto left_out = copy_model_files(in.path(), out.path());
-  ASSERT_TRUE(left_out.ok()) << left_out.error().message;
+  const auto not_copied = copy_model_files(in.path(), out.path());
+  ASSERT_TRUE(not_copied.ok()) << not_copied.error().message;
   EXPECT_EQ(names_in(out.path()),
             (std::set<std::string>{"config.json", "tokenizer.json", "generation_config.json",
                                    "merges.txt", "tokenizer.model", "LICENSE",
@@ -238,9 +238,9 @@ TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
   EXPECT_EQ(get(out / "config.json"), "ours");
   EXPECT_EQ(get(out / "tokenizer.json"), "from tokenizer.json");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(out / "vocab.txt")));
-  ASSERT_EQ(left_out->size(), 2u);
-  EXPECT_NE(left_out->at(0).find("dangling.json"), std::string::npos);
-  EXPECT_NE(left_out->at(1).find("pipe.json"), std::string::npos);
+  ASSERT_EQ(not_copied->size(), 2u);
+  EXPECT_NE(not_copied->at(0).find("dangling.json"), std::string::npos);
+  EXPECT_NE(not_copied->at(1).find("pipe.json"), std::string::npos);
 }
 
 TEST(ModelFiles, CopyErrorsAreReported) {

@@ -124,14 +124,14 @@ TEST(GgufFile, OtherVersionsAndByteOrdersAreNamed) {
   EXPECT_TRUE(fails_with(parse_gguf("GGML" + std::string(40, '\0')), {"expected a GGUF file"}));
 }
 
-struct Broken {
+struct BrokenFile {
   std::string_view words;  // The message must contain these words.
   std::function<void(GgufBuilder&)> damage;
 };
 
 TEST(GgufFile, BrokenPartsAreNamed) {
   const std::string long_key(65536, 'k');
-  const Broken cases[] = {
+  const BrokenFile cases[] = {
       {"tensors", [](GgufBuilder& b) { b.tensor_count = uint64_t{1} << 60; }},
       {"key-value pairs", [](GgufBuilder& b) { b.pair_count = ~uint64_t{0}; }},
       {"\"n\": the key is there twice", [](GgufBuilder& b) { b.u32("n", 1); }},
@@ -193,7 +193,7 @@ TEST(GgufFile, BrokenPartsAreNamed) {
       {"tensors \"a\" and \"z\" overlap", [](GgufBuilder& b) { b.info("z", {1}, 0, 64); }},
       {"overlap", [](GgufBuilder& b) { b.info("z", {1}, 0, 0); }},
   };
-  for (const Broken& broken : cases) {
+  for (const BrokenFile& broken : cases) {
     GgufBuilder builder = small_file();
     broken.damage(builder);
     const std::string bytes = builder.bytes();
@@ -203,10 +203,10 @@ TEST(GgufFile, BrokenPartsAreNamed) {
 
 class GgufShardsTest : public testing::Test {
  protected:
-  std::filesystem::path write(int index, int count, const std::string& tensor, int says_index,
+  std::filesystem::path write(int index, int count, const std::string& tensor, int stored_index,
                               int promised = 3) const {
     GgufBuilder builder;
-    builder.pair("split.no", 2, little_endian(static_cast<uint16_t>(says_index)));
+    builder.pair("split.no", 2, little_endian(static_cast<uint16_t>(stored_index)));
     builder.pair("split.count", 2, little_endian<uint16_t>(3));
     builder.pair("split.tensors.count", 5, little_endian<int32_t>(promised));
     if (index == 0) builder.text("general.architecture", "llama");

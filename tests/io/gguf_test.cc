@@ -40,7 +40,7 @@ TEST_F(Gguf, GgufFilesAreNamedIfAFolderHasNoModel) {
       fails_with(Checkpoint::open(root_.path()), {"found a.gguf, b.gguf", "neuronmm import"}));
 }
 
-TEST_F(Gguf, TextsThatMentionGgufAreTexts) {
+TEST_F(Gguf, TextsThatBeginWithGgufAreTexts) {
   put(root_ / "a.txt", "GGUF is a format of llama.cpp.");
   put(root_ / "b.txt", "GGUF");
   EXPECT_EQ(*read_user_text(root_ / "a.txt"), "GGUF is a format of llama.cpp.");

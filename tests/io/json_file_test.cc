@@ -31,7 +31,7 @@ TEST(Json, BuildsEveryKindOfValue) {
   }
 }
 
-TEST(Json, MalformedTextSaysWhere) {
+TEST(Json, ErrorsOfMalformedTextNameTheLine) {
   EXPECT_TRUE(fails_with(parse_json("{\n\"a\":}", "x.json"), {"x.json: malformed", "line 2"}));
   EXPECT_TRUE(fails_with(parse_json("1e999", "x"), {"x: malformed"}));
   EXPECT_TRUE(fails_with(parse_json("", "x"), {"x: malformed"}));
@@ -45,7 +45,7 @@ TEST(Json, DescriptionsAreShort) {
   EXPECT_LT(describe_json(nlohmann::json(std::string(1000, 'x'))).size(), 80u);
 }
 
-TEST(JsonFields, ReadsTypesAndNamesWrongOnes) {
+TEST(JsonFields, ReadsFieldsAndNamesThoseOfAWrongType) {
   const nlohmann::json object = {{"i", 3},        {"d", 0.5},     {"b", true},
                                  {"s", "text"},   {"n", nullptr}, {"big", UINT64_MAX},
                                  {"negative", -7}};

@@ -93,12 +93,12 @@ TEST(Quantization, ModulesMayBeExceptions) {
   const auto config = ModelConfig::parse(*written, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   ASSERT_EQ(config->quantization, mixed);
-  EXPECT_EQ(mixed.of("lm_head.weight").bits, 6);
-  EXPECT_EQ(mixed.of("model.layers.3.self_attn.v_proj.weight").bits, 8);
-  EXPECT_EQ(mixed.of("model.layers.3.mlp.gate_v_proj.weight").bits, 4);
-  EXPECT_EQ(mixed.of("weight").bits, 4);
-  EXPECT_EQ(mixed.of("").bits, 4);
-  EXPECT_EQ(mixed.of(".weight").bits, 4);
+  EXPECT_EQ(mixed.format_of("lm_head.weight").bits, 6);
+  EXPECT_EQ(mixed.format_of("model.layers.3.self_attn.v_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.format_of("model.layers.3.mlp.gate_v_proj.weight").bits, 4);
+  EXPECT_EQ(mixed.format_of("weight").bits, 4);
+  EXPECT_EQ(mixed.format_of("").bits, 4);
+  EXPECT_EQ(mixed.format_of(".weight").bits, 4);
   EXPECT_EQ(quantization_text(mixed), "4 bits in groups of 16, lm_head 6 bits, v_proj int8");
 }
 
@@ -112,11 +112,11 @@ TEST(Quantization, SingleLayersMayBeExceptions) {
   const auto config = ModelConfig::parse(*written, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->quantization, mixed);
-  EXPECT_EQ(mixed.of("model.layers.3.self_attn.v_proj.weight").bits, 6);
-  EXPECT_EQ(mixed.of("layers.3.self_attn.v_proj.weight").bits, 6);
-  EXPECT_EQ(mixed.of("model.layers.13.self_attn.v_proj.weight").bits, 8);
-  EXPECT_EQ(mixed.of("model.layers.0.mlp.down_proj.weight").bits, 8);
-  EXPECT_EQ(mixed.of("model.layers.1.mlp.down_proj.weight").bits, 4);
+  EXPECT_EQ(mixed.format_of("model.layers.3.self_attn.v_proj.weight").bits, 6);
+  EXPECT_EQ(mixed.format_of("layers.3.self_attn.v_proj.weight").bits, 6);
+  EXPECT_EQ(mixed.format_of("model.layers.13.self_attn.v_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.format_of("model.layers.0.mlp.down_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.format_of("model.layers.1.mlp.down_proj.weight").bits, 4);
   EXPECT_EQ(quantization_text(mixed),
             "4 bits in groups of 16, v_proj int8, 2 matrices of their own");
 }

@@ -70,7 +70,7 @@ TEST(RopeScaling, UnknownTypesAndShapesAreRefused) {
                          {"rope_scaling", "partial_rotary_factor", "found 0.5"}));
 }
 
-TEST(RopeScaling, FieldsThatHaveNoDefaultMustBeThere) {
+TEST(RopeScaling, FieldsWithoutADefaultAreRequired) {
   for (const std::string type : {"linear", "dynamic", "llama3", "yarn"}) {
     EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":")" + type + "\""),
                            {"rope_scaling", "\"factor\" is missing"}))
@@ -151,10 +151,10 @@ TEST(RopeScaling, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(half.factor, 2.0);
   EXPECT_FALSE(half.attention_factor);
   // Phi-3 has its original context next to rope_scaling. That value takes precedence.
-  const ModelConfig beside =
+  const ModelConfig both_given =
       parsed(parse(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
                    R"(,"original_max_position_embeddings":64},)"));
-  EXPECT_EQ(std::get<LongRopeScaling>(beside.rope_scaling).factor, 4.0);
+  EXPECT_EQ(std::get<LongRopeScaling>(both_given.rope_scaling).factor, 4.0);
 }
 
 TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {

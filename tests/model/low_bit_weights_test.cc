@@ -100,7 +100,8 @@ TEST_F(LowBitFolder, ComputesLikeTheExpandedFloatWeights) {
       tensors = quantized_tensors(config, floats, quantization);
       TestTensors expanded = floats;
       for (auto& [name, tensor] : expanded) {
-        if (is_linear(name, config)) tensor.values = values_of(tensor, quantization.of(name));
+        if (is_linear(name, config))
+          tensor.values = values_of(tensor, quantization.format_of(name));
       }
       const std::vector<TokenId> tokens = random_tokens(6, config.vocab_size, 3);
       const auto backend = ops::make_reference_backend();

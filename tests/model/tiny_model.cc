@@ -129,7 +129,7 @@ TestTensors quantized_tensors(const io::ModelConfig& config, const TestTensors& 
       rounded_tensors[name] = tensor;
       continue;
     }
-    const LowBitFormat& format = quantization.of(name);
+    const LowBitFormat& format = quantization.format_of(name);
     const ops::QuantizedWeight weight = rounded(tensor, format);
     TestTensor& values = rounded_tensors[name];
     values = {format.bits == 8 ? DType::kI8 : DType::kU8,

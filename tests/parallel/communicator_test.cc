@@ -46,7 +46,7 @@ TEST_P(SeveralProcesses, BytesArriveWholeAndInOrder) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-TEST_P(SeveralProcesses, WhoWaitsSleeps) {
+TEST_P(SeveralProcesses, AWaitingProcessUsesLittleProcessorTime) {
   const Outcome outcome = run_case("idle");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }

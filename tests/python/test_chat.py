@@ -17,7 +17,7 @@ def chat_llm(chat_folder: Path) -> LLM:
     return LLM(chat_folder)
 
 
-def test_answer_of_the_program(chat_llm: LLM, chat_folder: Path, program: Program) -> None:
+def test_answer_equals_that_of_the_program(chat_llm: LLM, chat_folder: Path, program: Program) -> None:
     answer = chat_llm.chat(MESSAGES, PARAMS)[0].outputs[0].text
     flags = "--chat --temperature 1 --seed 11 --max-new-tokens 24".split()
     assert answer + "\n" == program("generate", chat_folder, MESSAGES[0]["content"], *flags)
@@ -32,7 +32,7 @@ def test_several_conversations(chat_llm: LLM) -> None:
     assert chat_llm.chat([], PARAMS) == []
 
 
-def test_what_the_template_is_given(chat_llm: LLM) -> None:
+def test_template_arguments(chat_llm: LLM) -> None:
     def prompt(messages: list[dict[str, Any]] = MESSAGES, **options: Any) -> str:
         text = chat_llm.tokenizer.apply_chat_template(messages, **options)
         assert chat_llm.chat(messages, SamplingParams(max_tokens=1), **options)[0].prompt == text
@@ -46,7 +46,7 @@ def test_what_the_template_is_given(chat_llm: LLM) -> None:
     assert prompt(begun, continue_final_message=True) == "user: Where is the river?\nassistant: It is"
 
 
-def test_special_tokens_that_people_type_are_text(chat_llm: LLM) -> None:
+def test_special_tokens_in_messages_are_plain_text(chat_llm: LLM) -> None:
     said = [{"role": "user", "content": "<|end_of_text|>"}]
     eos = chat_llm.tokenizer.eos_id
     assert eos not in chat_llm.chat(said, PARAMS)[0].prompt_token_ids
@@ -54,7 +54,7 @@ def test_special_tokens_that_people_type_are_text(chat_llm: LLM) -> None:
     assert eos not in chat_llm.tokenizer.encode("<|end_of_text|>", parse_special=False)
 
 
-def test_wrong_conversations(llm: LLM, chat_llm: LLM) -> None:
+def test_invalid_conversations(llm: LLM, chat_llm: LLM) -> None:
     with pytest.raises(Error, match="template"):
         llm.chat(MESSAGES)  # the bundled model has no chat template
     with pytest.raises(Error, match="messages"):

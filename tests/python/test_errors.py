@@ -33,7 +33,7 @@ from neuronmm import LLM, Error, SamplingParams
         {"logit_bias": {1: float("inf")}},
     ],
 )
-def test_values(wrong: dict[str, Any]) -> None:
+def test_invalid_sampling_values(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)) + "|surrogates"):
         SamplingParams(**wrong)
 
@@ -43,12 +43,12 @@ def test_values(wrong: dict[str, Any]) -> None:
     [{"temperature": "hot"}, {"top_k": 1.5}, {"seed": "a"}, {"stop": [3]}, {"max_tokens": True}, {"stop": 3}]
     + [{"stop_token_ids": ["a"]}, {"stop_token_ids": 3}, {"logit_bias": [1]}, {"logit_bias": {"a": 1.0}}],
 )
-def test_types(wrong: dict[str, Any]) -> None:
+def test_invalid_sampling_types(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=next(iter(wrong))):
         SamplingParams(**wrong)
 
 
-def test_folders_that_are_none(tmp_path: Path) -> None:
+def test_invalid_model_folders(tmp_path: Path) -> None:
     assert issubclass(Error, RuntimeError)
     for path in (tmp_path / "absent", str(tmp_path), DEMO / "config.json"):
         with pytest.raises(Error, match=str(path)):
@@ -62,7 +62,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
             LLM(DEMO, num_threads=threads)
 
 
-def test_prompts(llm: LLM) -> None:
+def test_invalid_prompts(llm: LLM) -> None:
     with pytest.raises(ValueError, match="vocabulary|from 0 to 2047, found 2048"):
         llm.generate([5, 2048])
     with pytest.raises(ValueError, match="none"):
@@ -86,7 +86,7 @@ def test_prompts(llm: LLM) -> None:
         list(llm.stream([5] * 600))
 
 
-def test_an_empty_text_begins_with_the_tokenizers_own_tokens(llm: LLM) -> None:
+def test_empty_prompt_has_only_special_tokens(llm: LLM) -> None:
     ids = llm.tokenizer.encode("")
     if ids:
         assert llm.generate("")[0].prompt_token_ids == ids
@@ -95,7 +95,7 @@ def test_an_empty_text_begins_with_the_tokenizers_own_tokens(llm: LLM) -> None:
             llm.generate("")
 
 
-def test_perplexity(llm: LLM, tmp_path: Path) -> None:
+def test_invalid_perplexity_arguments(llm: LLM, tmp_path: Path) -> None:
     with pytest.raises(Error, match="fewer than"):
         llm.perplexity("too short")
     with pytest.raises(Error, match="absent"):
@@ -119,16 +119,16 @@ def test_perplexity(llm: LLM, tmp_path: Path) -> None:
         {"method": "best"},
         {"method": "whitened"},
         {"allocate": "measured"},
-        {"weights": "int5"},
-        {"group": 16, "weights": "int8"},
-        {"group": 24, "weights": "int4"},
+        {"bits": 5},
+        {"group": 16, "bits": 8},
+        {"group": 24, "bits": 4},
         {"lm_head_bits": 8},
-        {"lm_head_bits": 7, "weights": "int4"},
+        {"lm_head_bits": 7, "bits": 4},
         {"block": 0},
         {"calibration_tokens": 0},
     ],
 )
-def test_compress(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_invalid_compress_options(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong)) + "|" + str(next(iter(wrong.values())))):
         options: dict[str, Any] = {"ratio": 0.2, "method": "svd"}
         neuronmm.compress(DEMO, tmp_path / "out", **(options | wrong))
@@ -144,6 +144,7 @@ def test_compress(tmp_path: Path, wrong: dict[str, Any]) -> None:
         ({"gram": "a"}, "--gram was removed; use --statistics"),
         ({"save_gram": "a"}, "--save-gram was removed; use --statistics"),
         ({"save_statistics": "a"}, "--save-statistics was removed; use --statistics"),
+        ({"weights": "int8"}, "--weights was removed; use --bits"),
     ],
 )
 def test_removed_keywords_are_refused_with_what_replaces_them(tmp_path: Path, removed: dict[str, Any], instead: str) -> None:
@@ -160,7 +161,7 @@ def test_removed_values_are_refused_with_what_replaces_them(tmp_path: Path) -> N
         neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **{"allocate": "sensitivity"})
 
 
-def test_compress_of_what_is_not_there(tmp_path: Path) -> None:
+def test_compress_of_missing_files(tmp_path: Path) -> None:
     with pytest.raises(Error, match="absent"):
         neuronmm.compress(tmp_path / "absent", tmp_path / "out", ratio=0.2, method="svd")
     with pytest.raises(Error, match="absent.txt"):

@@ -33,13 +33,13 @@ def text_of(llm: LLM, prompt: str, params: SamplingParams) -> str:
         (SamplingParams(ignore_eos=True, temperature=3, seed=1), "--ignore-eos --temperature 3 --seed 1".split()),
     ],
 )
-def test_text_of_the_program(llm: LLM, program: Program, params: SamplingParams, flags: list[object]) -> None:
+def test_text_equals_that_of_the_program(llm: LLM, program: Program, params: SamplingParams, flags: list[object]) -> None:
     text = text_of(llm, PROMPT, params)
     assert text + "\n" == program("generate", DEMO, "--prompt", PROMPT, *flags)
     assert "".join(llm.stream(PROMPT, params)) == text
 
 
-def test_settings_of_the_folder(sampling_folder: Path, program: Program) -> None:
+def test_generation_config_of_the_folder(sampling_folder: Path, program: Program) -> None:
     llm = LLM(sampling_folder)
     output = llm.generate(PROMPT, SamplingParams(seed=5))[0].outputs[0]
     assert output.text + "\n" == program("generate", sampling_folder, PROMPT, "--seed", 5)
@@ -50,7 +50,7 @@ def test_settings_of_the_folder(sampling_folder: Path, program: Program) -> None
     assert llm.generate(PROMPT)[0].outputs[0].text != llm.generate(PROMPT)[0].outputs[0].text
 
 
-def test_several_prompts_are_what_each_is_alone(llm: LLM) -> None:
+def test_batched_prompts_give_the_texts_of_single_ones(llm: LLM) -> None:
     params = SamplingParams(temperature=1, seed=3, max_tokens=20)
     outputs = llm.generate(OTHERS * 12, params)  # more prompts than run at once
     for i, output in enumerate(outputs):
@@ -59,7 +59,7 @@ def test_several_prompts_are_what_each_is_alone(llm: LLM) -> None:
         assert output.outputs[0].text == text_of(llm, OTHERS[i % 3], alone)
 
 
-def test_several_texts_of_a_prompt(llm: LLM) -> None:
+def test_several_outputs_per_prompt(llm: LLM) -> None:
     two = llm.generate(OTHERS, SamplingParams(n=2, temperature=1, seed=3, max_tokens=20))
     one = llm.generate([p for p in OTHERS for _ in range(2)], SamplingParams(temperature=1, seed=3, max_tokens=20))
     assert [o.text for request in two for o in request.outputs] == [request.outputs[0].text for request in one]
@@ -77,7 +77,7 @@ def test_token_ids_as_a_prompt(llm: LLM) -> None:
     assert llm.generate([]) == []
 
 
-def test_ends(llm: LLM) -> None:
+def test_finish_reasons(llm: LLM) -> None:
     cut = llm.generate(PROMPT, SamplingParams(max_tokens=5))[0].outputs[0]
     assert cut.finish_reason == "length" and len(cut.token_ids) == 5 and cut.logprobs is None
     by_id = llm.generate(PROMPT, SamplingParams(max_tokens=5, stop_token_ids=[cut.token_ids[2]]))[0].outputs[0]
@@ -106,12 +106,12 @@ def test_logprobs(llm: LLM) -> None:
             assert logprob.decoded_token == llm.tokenizer.decode([other])
 
 
-def test_threads_change_nothing(llm: LLM) -> None:
+def test_number_of_threads_does_not_change_the_text(llm: LLM) -> None:
     params = SamplingParams(temperature=1, seed=9, max_tokens=30)
     assert text_of(LLM(DEMO, num_threads=1), PROMPT, params) == text_of(llm, PROMPT, params)
 
 
-def test_smollm2_like_transformers(smollm2: SmolLM2) -> None:
+def test_smollm2_equals_transformers(smollm2: SmolLM2) -> None:
     llm, cases = smollm2
     outputs = llm.generate([case["text"] for case in cases], SamplingParams(temperature=0, max_tokens=48))
     for case, output in zip(cases, outputs, strict=True):

@@ -54,7 +54,7 @@ def run(script: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_generation(large: Path) -> None:
+def test_generation_is_interrupted(large: Path) -> None:
     run(f"""
 llm = LLM({str(large)!r})
 small = LLM(DEMO)
@@ -70,7 +70,7 @@ assert llm.forward([7, 8]).shape == (2, 2048)
 """)
 
 
-def test_compression_goes_on_afterwards(large: Path, tmp_path: Path) -> None:
+def test_compression_is_interrupted(large: Path, tmp_path: Path) -> None:
     run(f"""
 out = Path({str(tmp_path)!r}) / "out"
 def work(): neuronmm.compress({str(large)!r}, out, ratio=0.5, method="svd", measure=False)
@@ -86,7 +86,7 @@ assert not out.exists()
 """)
 
 
-def test_a_handler_of_ones_own_may_let_the_work_go_on() -> None:
+def test_custom_signal_handler_may_let_the_call_continue() -> None:
     run("""
 calls = []
 signal.signal(signal.SIGINT, lambda *_: calls.append(1))
@@ -100,7 +100,7 @@ assert text == llm.generate("The river", SamplingParams(max_tokens=200))[0].outp
 """)
 
 
-def test_a_process_ends_at_once(large: Path) -> None:
+def test_uncaught_interrupt_ends_the_process_promptly(large: Path) -> None:
     """Interrupts a process that does not catch the interrupt, while a long step may still be
     running.
     """
@@ -124,7 +124,7 @@ llm.generate([[7] * 8000])
         assert message.rstrip().endswith("KeyboardInterrupt")
 
 
-def test_a_process_that_ends_with_work_under_way(large: Path) -> None:
+def test_exit_during_a_running_stream(large: Path) -> None:
     script = f"""
 import neuronmm
 llm = neuronmm.LLM({str(large)!r})
@@ -136,7 +136,7 @@ import sys; sys.exit(3)
     assert time.monotonic() - start < 10
 
 
-def test_memory_that_is_not_to_be_had(large: Path) -> None:
+def test_model_works_after_a_memory_error(large: Path) -> None:
     run(f"""
 import resource
 llm = LLM({str(large)!r}, num_threads=1)

@@ -14,7 +14,7 @@ from neuronmm import LLM, SamplingParams
 TEXT = DEMO / "evaluation.txt"
 
 
-def test_perplexity_of_the_program(llm: LLM, program: Program) -> None:
+def test_perplexity_equals_that_of_the_program(llm: LLM, program: Program) -> None:
     for context in (None, 64):
         flags = [] if context is None else ["--context", context]
         report = llm.perplexity(file=TEXT, context=context)
@@ -37,7 +37,7 @@ def test_perplexity_follows_from_the_logits(llm: LLM) -> None:
     assert report.perplexity == pytest.approx(np.exp(np.mean(losses)), rel=1e-5)
 
 
-def test_logits_choose_the_next_token(llm: LLM) -> None:
+def test_greedy_token_has_the_largest_logit(llm: LLM) -> None:
     ids = llm.tokenizer.encode("The river")
     for _ in range(4):
         (output,) = llm.generate([ids], SamplingParams(max_tokens=1))
@@ -45,7 +45,7 @@ def test_logits_choose_the_next_token(llm: LLM) -> None:
         assert output.outputs[0].token_ids == ids[-1:]
 
 
-def test_logits_are_an_array_of_their_own() -> None:
+def test_logits_are_an_independent_array() -> None:
     llm = LLM(DEMO)
     ids = np.asarray(llm.tokenizer.encode("The river is"))
     logits = llm.forward(ids)

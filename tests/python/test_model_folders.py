@@ -24,8 +24,8 @@ def assert_same(left: Path, right: Path) -> None:
     [
         ({"method": "svd", "measure": False}, "--method svd --no-measure"),
         (
-            {"method": "svd", "weights": "int4", "group": 32, "lm_head_bits": 8, "measure": False},
-            "--method svd --weights int4 --group 32 --lm-head-bits 8 --no-measure",
+            {"method": "svd", "bits": 4, "group": 32, "lm_head_bits": 8, "measure": False},
+            "--method svd --bits 4 --group 32 --lm-head-bits 8 --no-measure",
         ),
         (
             {"form": "uv", "block": 128, "calibration": CALIBRATION, "calibration_tokens": 4000},
@@ -34,12 +34,12 @@ def assert_same(left: Path, right: Path) -> None:
         (
             {
                 "form": "uv",
-                "weights": "int8",
+                "bits": 8,
                 "block": 64,
                 "calibration": [CALIBRATION, str(DEMO / "evaluation.txt")],
                 "calibration_tokens": 3000,
             },
-            f"--form uv --weights int8 --block 64 --calibration {CALIBRATION} "
+            f"--form uv --bits 8 --block 64 --calibration {CALIBRATION} "
             f"--calibration {DEMO / 'evaluation.txt'} --calibration-tokens 3000",
         ),
     ],
@@ -63,8 +63,8 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
         ({"form": "narrow", "method": "whitened"}, "--form narrow --method whitened", "narrow"),
         ({"form": "pivoted", "method": "whitened"}, "--form pivoted --method whitened", "pivoted"),
         (
-            {"form": "neurons", "method": "whitened", "allocate": "uniform", "weights": "int8"},
-            "--form neurons --method whitened --allocate uniform --weights int8",
+            {"form": "neurons", "method": "whitened", "allocate": "uniform", "bits": 8},
+            "--form neurons --method whitened --allocate uniform --bits 8",
             "neurons",
         ),
         (
@@ -76,7 +76,7 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
         ({"form": "uv", "method": "whitened", "allocate": "predicted"}, "--form uv --method whitened --allocate predicted", "uv"),
     ],
 )
-def test_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags: str, form: str | None) -> None:
+def test_compress_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags: str, form: str | None) -> None:
     ours, theirs = tmp_path / "ours" / "model", tmp_path / "theirs" / "model"
     ours.parent.mkdir()
     theirs.parent.mkdir()
@@ -90,7 +90,7 @@ def test_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags:
     assert all(0 < layer.kept_share <= 1 for layer in report.layers)
 
 
-def test_statistics(tmp_path: Path) -> None:
+def test_saved_statistics_are_reused(tmp_path: Path) -> None:
     saved = tmp_path / "statistics"
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000}
     options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "measure": False}
@@ -103,7 +103,7 @@ def test_statistics(tmp_path: Path) -> None:
         neuronmm.compress(DEMO, tmp_path / "four", **options, statistics=tmp_path / "one")
 
 
-def test_a_text_that_the_model_writes(tmp_path: Path, program: Program) -> None:
+def test_self_generated_calibration(tmp_path: Path, program: Program) -> None:
     options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "self_generated": 1500, "seed": 3}
     report = neuronmm.compress(DEMO, tmp_path / "ours", **options)
     assert report.calibration_tokens == 1500 and report.measured is not None and not report.measured.held_out
@@ -112,7 +112,7 @@ def test_a_text_that_the_model_writes(tmp_path: Path, program: Program) -> None:
     assert filecmp.cmp(tmp_path / "ours" / "model.safetensors", tmp_path / "theirs" / "model.safetensors", shallow=False)
 
 
-def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_sided_falls_back_without_neuronmm_finetune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     monkeypatch.setenv("NEURONMM_FINETUNE", str(tmp_path / "absent"))
     with pytest.warns(UserWarning, match="neuronmm-finetune.*whitened is used"):
@@ -129,7 +129,7 @@ def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
-def test_two_sided(tmp_path: Path) -> None:
+def test_two_sided_saves_its_metric(tmp_path: Path) -> None:
     text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, statistics=tmp_path / "statistics", **text)
     assert (tmp_path / "statistics" / "metric.safetensors").exists()
@@ -146,7 +146,7 @@ def test_quantize(tmp_path: Path, program: Program) -> None:
     neuronmm.quantize(DEMO, tmp_path / "ours", force=True)
 
 
-def test_quantize_to_few_bits_by_a_text(tmp_path: Path, program: Program) -> None:
+def test_quantize_to_4_bits_with_calibration(tmp_path: Path, program: Program) -> None:
     report = neuronmm.quantize(DEMO, tmp_path / "ours", bits=4, group=32, calibration=CALIBRATION, calibration_tokens=600)
     assert report.calibration_tokens == 600
     assert report.bytes_after < 0.3 * report.bytes_before
@@ -162,7 +162,7 @@ def test_quantize_to_few_bits_by_a_text(tmp_path: Path, program: Program) -> Non
     assert not (tmp_path / "wrong").exists()
 
 
-def test_import_gguf_refuses(tmp_path: Path) -> None:
+def test_import_gguf_rejects_other_files(tmp_path: Path) -> None:
     with pytest.raises(neuronmm.Error, match="README.md"):
         neuronmm.import_gguf(DEMO / "README.md", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ def texts(llm: LLM, seed: int) -> list[str]:
     return [request.outputs[0].text for request in llm.generate(PROMPTS, params)]
 
 
-def test_two_models_from_two_threads(llm: LLM) -> None:
+def test_models_in_parallel_threads(llm: LLM) -> None:
     models = [llm, LLM(DEMO, num_threads=1), llm]
     expected = [texts(llm, seed) for seed in range(3)]
     found: list[list[list[str]]] = [[], [], []]
@@ -33,7 +33,7 @@ def test_two_models_from_two_threads(llm: LLM) -> None:
     assert found == [[expected[i]] * 4 for i in range(3)]
 
 
-def test_other_threads_run_meanwhile(llm: LLM) -> None:
+def test_long_calls_release_the_interpreter_lock(llm: LLM) -> None:
     longest, last, stop = 0.0, time.monotonic(), False
 
     def tick() -> None:
@@ -53,7 +53,7 @@ def test_other_threads_run_meanwhile(llm: LLM) -> None:
     assert longest < max(0.5 * taken, 0.1), (longest, taken)
 
 
-def test_streams_beside_each_other(llm: LLM) -> None:
+def test_interleaved_streams(llm: LLM) -> None:
     params = SamplingParams(max_tokens=30)
     expected = [request.outputs[0].text for request in llm.generate(PROMPTS, params)]
     other = texts(llm, 1)
@@ -66,7 +66,7 @@ def test_streams_beside_each_other(llm: LLM) -> None:
     assert found == expected
 
 
-def test_a_stream_that_is_dropped_ends(llm: LLM) -> None:
+def test_deleted_stream_stops_generating(llm: LLM) -> None:
     start = time.monotonic()
     for _ in range(20):
         stream = llm.stream("The river", SamplingParams(ignore_eos=True, max_tokens=450))

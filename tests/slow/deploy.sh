@@ -11,7 +11,7 @@ if command -v systemd-analyze >/dev/null; then
   # Replaces the program and removes the manual page, because neither need be installed on this
   # machine.
   sed -e 's#^ExecStart=/usr/bin/neuronmm#ExecStart=/bin/true#' -e '/^Documentation=/d' deploy/neuronmm.service >$work/neuronmm.service
-  problems=$(systemd-analyze verify $work/neuronmm.service 2>&1) || true  # of most problems its status says nothing
+  problems=$(systemd-analyze verify $work/neuronmm.service 2>&1) || true  # its exit status is 0 for most problems
   [ -z "$problems" ] || { echo "$problems" >&2; exit 1; }
   systemd-analyze security --offline=true --threshold=20 $work/neuronmm.service | tail -n 1
 else

@@ -17,7 +17,7 @@ fi
 ninja -C build/release schema_suite
 readonly program=$PWD/build/release/tests/serve/grammar/schema_suite suite=$work/jsonschema-$version/json/tests
 
-run() {  # draft folder
+run() {  # arguments: DRAFT FOLDER
   printf '\n== %s\n' "$2"
   (cd "$suite/$2" && find . -maxdepth 1 -name '*.json' ! -name format.json ! -name vocabulary.json -print0 | sort -z |
     xargs -0 "$program" "$1")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Other people's clients against a server on the demo model: LiteLLM, LangChain, LlamaIndex, Instructor, Pydantic AI, OpenAI's
-# agents, Outlines, smolagents and DSPy, each as its documentation has it. What a schema holds must come out as their objects.
+# Tests other people's client libraries against a server on the demo model: LiteLLM, LangChain,
+# LlamaIndex, Instructor, Pydantic AI, OpenAI's agents, Outlines, smolagents and DSPy. Each is used
+# as its documentation shows. Answers that obey a schema must become objects of these libraries.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} venv=build/clients_venv work=build/serve_clients

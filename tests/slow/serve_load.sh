@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `neuronmm serve` over TLS and with a key, under many requests at once: the client and the server's metrics count the same requests
-# and tokens. Without the key, or without trust in the certificate, the client is refused.
+# Tests `neuronmm serve` with TLS and an API key under many parallel requests. The client and the
+# server's metrics must count the same requests and tokens. A client without the key, or without
+# trust in the certificate, must be refused.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} work=build/serve_load
@@ -19,7 +20,7 @@ port=$(grep -oE '127\.0\.0\.1:[0-9]+' $work/serve.log | head -1 | cut -d: -f2)
 readonly port
 
 load() { tools/load_completions.py "https://localhost:$port" --requests 60 --prompt-tokens 24 --new-tokens 16 "$@" 2>&1; }
-fails_with() {  # WORDS
+fails_with() {  # arguments: WORDS
   local said
   if said=$(load); then echo "expected an error with \"$1\"" >&2; exit 1; fi
   grep -q "$1" <<<"$said" || { echo "expected \"$1\", found: $said" >&2; exit 1; }

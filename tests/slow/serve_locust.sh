@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Locust's users against a server on the demo model with a chat template: streamed chats, whose events are read and counted, and
-# whole completions. Nothing may fail, and at the end every block of the cache is free again.
+# Tests a server on the demo model with a chat template under the load of Locust. Its users request
+# streamed chats, whose events are read and counted, and completions without a stream. No request
+# may fail, and at the end every block of the KV cache must be free again.
 #   tests/slow/serve_locust.sh [SECONDS]       20 by default
 set -euo pipefail
 cd "$(dirname "$0")/../.."

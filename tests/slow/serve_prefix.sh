@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# A prompt of 2,000 tokens twice, with another end each time, as a stream over HTTP: the second time to the first token is at most a
-# tenth of the first's. The median of seven such pairs, each with a beginning of its own.
-#   tests/slow/serve_prefix.sh [MODEL_DIR]      else random weights of the bundled model's shape, with 16 layers and 4,096 positions
+# Tests that the prefix cache shortens the time to the first token. A prompt of 2,000 tokens is sent
+# twice with different ends, as a stream over HTTP. The second time to the first token must be at
+# most a tenth of the first one. The test takes the median of seven such pairs, each with its own
+# prefix.
+#   tests/slow/serve_prefix.sh [MODEL_DIR]
+# Without MODEL_DIR the model has random weights and the shape of the bundled model, but 16 layers
+# and 4,096 positions.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} work=build/serve_prefix

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The real clients of OpenAI and of Anthropic against a server on the demo model: chats, responses, messages and completions,
-# whole and as streams, sync and async, structured output, tools, log probabilities, errors, TLS and draining.
+# Tests a server on the demo model with the published clients of OpenAI and Anthropic. The tests
+# cover chats, responses, messages and completions, with and without streams, sync and async. They
+# also cover structured output, tools, log probabilities, errors, TLS and draining.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly venv=build/sdks_venv

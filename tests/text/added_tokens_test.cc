@@ -20,15 +20,15 @@ AddedToken token(const std::string& content, TokenId id) {
   return added;
 }
 
-struct Found {
+struct FoundToken {
   std::string text;
   TokenId id;
-  bool operator==(const Found&) const = default;
+  bool operator==(const FoundToken&) const = default;
 };
 
-std::vector<Found> find_all(const AddedTokenMatcher& matcher, std::string_view text,
-                            std::span<const ByteRange> literal = {}) {
-  std::vector<Found> all;
+std::vector<FoundToken> find_all(const AddedTokenMatcher& matcher, std::string_view text,
+                                 std::span<const ByteRange> literal = {}) {
+  std::vector<FoundToken> all;
   for (const auto& match : matcher.find_all(text, literal)) {
     all.push_back({std::string(text.substr(match.begin, match.end - match.begin)), match.id});
   }
@@ -42,13 +42,13 @@ bool overlaps(const ByteRange& a, const ByteRange& b) {
 TEST(AddedTokens, TheLeftmostThenTheLongestTokenWins) {
   const AddedTokenMatcher matcher({token("ab", 1), token("abcd", 2), token("bcde", 3)});
   EXPECT_EQ(find_all(matcher, "xabcdexabcxbcde"),
-            (std::vector<Found>{{"abcd", 2}, {"ab", 1}, {"bcde", 3}}));
-  EXPECT_EQ(find_all(matcher, "abc"), (std::vector<Found>{{"ab", 1}}));
-  EXPECT_EQ(find_all(matcher, ""), std::vector<Found>{});
-  EXPECT_EQ(find_all(AddedTokenMatcher({}), "abc"), std::vector<Found>{});
+            (std::vector<FoundToken>{{"abcd", 2}, {"ab", 1}, {"bcde", 3}}));
+  EXPECT_EQ(find_all(matcher, "abc"), (std::vector<FoundToken>{{"ab", 1}}));
+  EXPECT_EQ(find_all(matcher, ""), std::vector<FoundToken>{});
+  EXPECT_EQ(find_all(AddedTokenMatcher({}), "abc"), std::vector<FoundToken>{});
 }
 
-TEST(AddedTokens, FindsWhatASearchAtEveryPlaceFinds) {
+TEST(AddedTokens, EqualsASearchAtEveryByte) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::vector<AddedToken> tokens;
@@ -67,13 +67,14 @@ TEST(AddedTokens, FindsWhatASearchAtEveryPlaceFinds) {
     std::sort(ends.begin(), ends.end());
     std::vector<ByteRange> literal;
     if (seed % 2 == 0) literal = {{ends[0], ends[1]}, {ends[2], ends[3]}};
-    std::vector<Found> expected;
+    std::vector<FoundToken> expected;
     for (size_t i = 0; i < text.size();) {
       const AddedToken* best = nullptr;
       for (const AddedToken& t : tokens) {
-        const ByteRange here{i, i + t.content.size()};
-        const bool allowed = std::none_of(literal.begin(), literal.end(),
-                                          [&](const auto& range) { return overlaps(here, range); });
+        const ByteRange match_range{i, i + t.content.size()};
+        const bool allowed = std::none_of(literal.begin(), literal.end(), [&](const auto& range) {
+          return overlaps(match_range, range);
+        });
         const bool found = std::string_view(text).substr(i).starts_with(t.content);
         if (allowed && found && (best == nullptr || t.content.size() > best->content.size()))
           best = &t;
@@ -91,23 +92,24 @@ TEST(AddedTokens, StripFlagsTakeTheWhiteSpaceAroundAToken) {
   right.rstrip = true;
   const AddedTokenMatcher matcher({left, right});
   EXPECT_EQ(find_all(matcher, "a \t<l> b <r>\xC2\xA0 c"),
-            (std::vector<Found>{{" \t<l>", 1}, {"<r>\xC2\xA0 ", 2}}));
+            (std::vector<FoundToken>{{" \t<l>", 1}, {"<r>\xC2\xA0 ", 2}}));
   // White space that the token before has taken is not taken again.
-  EXPECT_EQ(find_all(matcher, "<r>  <l>"), (std::vector<Found>{{"<r>  ", 2}, {"<l>", 1}}));
+  EXPECT_EQ(find_all(matcher, "<r>  <l>"), (std::vector<FoundToken>{{"<r>  ", 2}, {"<l>", 1}}));
 }
 
 // As in the tokenizers library, the search goes on after a token's content, whatever white space
 // the token took.
-TEST(AddedTokens, WhiteSpaceTokensAreFoundInsideTakenSpace) {
+TEST(AddedTokens, WhiteSpaceTokensAreFoundInsideStrippedSpace) {
   AddedToken space = token(" ", 1), in = token(" in", 2);
   space.rstrip = in.rstrip = true;
   EXPECT_EQ(find_all(AddedTokenMatcher({in}), " in  in", {}),
-            (std::vector<Found>{{" in  ", 2}, {" in", 2}}));
+            (std::vector<FoundToken>{{" in  ", 2}, {" in", 2}}));
   const AddedTokenMatcher spaces({space});
   EXPECT_EQ(spaces.find_all("a   b").size(), 3u);
   EXPECT_EQ(spaces.find_all(std::string(1 << 20, ' ')).size(), 1u << 20);
   space.lstrip = true;
-  EXPECT_EQ(find_all(AddedTokenMatcher({space}), "a   b", {}), (std::vector<Found>{{"   ", 1}}));
+  EXPECT_EQ(find_all(AddedTokenMatcher({space}), "a   b", {}),
+            (std::vector<FoundToken>{{"   ", 1}}));
 }
 
 TEST(AddedTokens, SingleWordTokensMatchNoPartOfAWord) {
@@ -117,7 +119,7 @@ TEST(AddedTokens, SingleWordTokensMatchNoPartOfAWord) {
   EXPECT_EQ(find_all(matcher, "in the inn, within \xC3\xA9in in_ (in)").size(), 2u);
 }
 
-// A comparison at every place would take about 10^10 steps here.
+// A comparison at every byte would take about 10^10 steps range.
 TEST(AddedTokens, LongTokensTakeLinearTime) {
   constexpr size_t kLength = 10'000, kText = 1'000'000;
   const std::string run(kLength, 'a');
@@ -134,7 +136,7 @@ TEST(AddedTokens, ManyTokensWithACommonPrefixTakeLinearTime) {
   const AddedTokenMatcher matcher(tokens);
   EXPECT_TRUE(matcher.find_all(std::string(1 << 20, '<')).empty());
   EXPECT_EQ(find_all(matcher, "<|reserved_99<|reserved_x"),
-            (std::vector<Found>{{"<|reserved_99", 99}}));
+            (std::vector<FoundToken>{{"<|reserved_99", 99}}));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(Bpe, EqualsTheDefinitionOnRandomMergesAndWords) {
 }
 
 // "abc" is a token by the merge of "a" and "bc". As "ab" merges first, only ignore_merges gives it.
-TEST(Bpe, IgnoreMergesMakesAWholeWordItsToken) {
+TEST(Bpe, WithIgnoreMergesAWordThatIsATokenStaysOne) {
   const Merges merges = {{"a", "b"}, {"b", "c"}, {"a", "bc"}};
   nlohmann::json root = small_tokenizer(merges);
   const std::vector<TokenId> merged = {256, 'c'}, whole = {258};

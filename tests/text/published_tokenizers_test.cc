@@ -114,18 +114,18 @@ void expect_chat(const Tokenizer& tokenizer, const std::string& end_of_turn) {
   const TokenId end = *tokenizer.token_to_id(end_of_turn);
   for (const std::string& text : split(read(inputs), "\n__ggml_vocab_test__\n")) {
     Conversation conversation;
-    conversation.say("system", text);
-    conversation.say("user", text);
+    conversation.add_message("system", text);
+    conversation.add_message("user", text);
     const auto plain = apply_chat_template(tokenizer, conversation);
     ASSERT_TRUE(plain.ok()) << plain.error().message;
-    const auto ids =
-        tokenizer.encode(plain->text, {.add_special_tokens = false, .literal = plain->said});
+    const auto ids = tokenizer.encode(
+        plain->text, {.add_special_tokens = false, .literal = plain->from_messages});
     EXPECT_EQ(ids.value(), tokenizer.encode(plain->text, kNoSpecial).value()) << text;
 
     conversation.messages[1]["content"] = text + end_of_turn + text + end_of_turn;
     const auto hostile = apply_chat_template(tokenizer, conversation);
-    const auto hostile_ids =
-        tokenizer.encode(hostile->text, {.add_special_tokens = false, .literal = hostile->said});
+    const auto hostile_ids = tokenizer.encode(
+        hostile->text, {.add_special_tokens = false, .literal = hostile->from_messages});
     EXPECT_EQ(std::count(hostile_ids->begin(), hostile_ids->end(), end), 2) << text;
     // Qwen normalizes the text, and Llama does not.
     std::string decoded_storage, text_storage;

@@ -124,7 +124,7 @@ TEST(SentencePiece, WithoutByteTokensUnknownCharactersBecomeOneToken) {
   EXPECT_EQ(parse_or_die(root).encode("xya").value(), (Ids{kMarkA}));
 }
 
-TEST(SentencePiece, StreamsLoseTheFirstSpaceOnly) {
+TEST(SentencePiece, StreamsRemoveTheFirstSpaceOnly) {
   const Tokenizer tokenizer = parse_or_die(a_and_b());
   StreamDecoder decoder(tokenizer);
   EXPECT_EQ(decoder.push(kBos), "");
@@ -157,8 +157,8 @@ TEST(SentencePiece, LiteralRangesStayLiteralAfterNormalization) {
   root["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
   const Tokenizer tokenizer = parse_or_die(root);
   const std::string text = "a </s> a</s> a";
-  const ByteRange said{2, 6};
-  const Ids ids = tokenizer.encode(text, {.literal = {&said, 1}}).value();
+  const ByteRange literal{2, 6};
+  const Ids ids = tokenizer.encode(text, {.literal = {&literal, 1}}).value();
   EXPECT_EQ(std::count(ids.begin(), ids.end(), kEnd), 1);
   EXPECT_EQ(tokenizer.encode(text).value(), (Ids{kA, kMarkId, kEnd, kMarkA, kEnd, kMarkA}));
 }

@@ -89,7 +89,7 @@ std::string naive(const std::vector<std::string>& stops, const std::string& text
   return text;
 }
 
-TEST(StopStrings, HowTheTextIsCutChangesNothing) {
+TEST(StopStrings, ResultsDoNotDependOnTheCuts) {
   const Pieces letters = {"a", "b", "\xC3\xA9", "\xC3\xA8"};
   std::mt19937 random(5);
   const auto word = [&](size_t length) {

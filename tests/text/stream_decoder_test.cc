@@ -21,7 +21,7 @@ Tokenizer byte_tokenizer() {
   return parse_or_die(root);
 }
 
-TEST(StreamDecoder, NeverGivesHalfACharacter) {
+TEST(StreamDecoder, EmitsOnlyCompleteCharacters) {
   const Tokenizer tokenizer = byte_tokenizer();
   StreamDecoder decoder(tokenizer);
   EXPECT_EQ(decoder.push('a'), "a");

@@ -82,7 +82,7 @@ TEST(Tokenizer, AddedTokensInTextAreParsedOnRequest) {
   EXPECT_EQ(tokenizer.decode(as_text, true), "<end>");
 }
 
-TEST(Tokenizer, KnowsItsTokens) {
+TEST(Tokenizer, FindsTokensByTextAndId) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   EXPECT_EQ(tokenizer.vocab_size(), 262);
   EXPECT_EQ(tokenizer.token_to_id("<end>"), 260);
@@ -174,9 +174,9 @@ TEST(Tokenizer, LiteralRangesSurviveNormalization) {
   const Tokenizer tokenizer = parse_or_die(root);
   const std::string token = "<e\xCC\x81>", composed = "<\xC3\xA9>", longer = "\xE0\xA5\x98";
   for (const std::string& before : {std::string("x"), token, longer}) {
-    for (const std::string& said : {token, composed, longer + token + longer}) {
-      const std::string text = before + said + token;
-      const std::vector<ByteRange> literal = {{before.size(), before.size() + said.size()}};
+    for (const std::string& literal_text : {token, composed, longer + token + longer}) {
+      const std::string text = before + literal_text + token;
+      const std::vector<ByteRange> literal = {{before.size(), before.size() + literal_text.size()}};
       const Ids ids = tokenizer.encode(text, {.literal = literal}).value();
       EXPECT_EQ(std::count(ids.begin(), ids.end(), 262), before == token ? 2 : 1) << text;
       EXPECT_EQ(ids.back(), 262);
@@ -269,6 +269,8 @@ TEST(Tokenizer, ServesSeveralThreads) {
 
 class TokenizerFolder : public testing::Test {
  protected:
+  using NamedTokens = std::map<std::string, std::string, std::less<>>;
+
   TokenizerFolder() {
     folder_ = std::filesystem::path(testing::TempDir()) /
               ("neuronmm_tokenizer_" + std::to_string(getpid()) +
@@ -320,12 +322,42 @@ TEST_F(TokenizerFolder, SpecialTokensAreReadByName) {
   write("tokenizer_config.json",
         R"({"bos_token": {"content": "<tool>"}, "add_bos_token": true, "pad_token": null,
             "image_token": "<image>", "extra_special_tokens": {"boi": "<boi>"}})");
-  write("special_tokens_map.json", R"({"bos_token": "<other>", "unk_token": "<unk>"})");
+  write("special_tokens_map.json", R"({"unk_token": "<unk>"})");
   EXPECT_EQ(Tokenizer::load(folder_)->config().special_tokens,
-            (std::map<std::string, std::string, std::less<>>{{"bos_token", "<tool>"},
-                                                             {"image_token", "<image>"},
-                                                             {"boi", "<boi>"},
-                                                             {"unk_token", "<unk>"}}));
+            (NamedTokens{{"bos_token", "<tool>"},
+                         {"image_token", "<image>"},
+                         {"boi", "<boi>"},
+                         {"unk_token", "<unk>"}}));
+}
+
+// The expected tokens are those of transformers 5.24 (PreTrainedTokenizerFast.from_pretrained).
+TEST_F(TokenizerFolder, TheSpecialTokensMapCountsAsInTransformers) {
+  write("tokenizer.json", llama3_like().dump());
+  json config = {{"bos_token", "<tool>"},
+                 {"image_token", "<c>"},
+                 {"extra_special_tokens", {{"boi", "<cx>"}, {"image", "<cx>"}}}};
+  write("tokenizer_config.json", config.dump());
+  write("special_tokens_map.json",
+        R"({"bos_token": "<end>", "unk_token": "<m>", "image_token": "<m>", "audio_token": "<m>",
+            "extra_special_tokens": {"boi": "<mx>", "eoi": "<mx>"}})");
+  const auto special_tokens = [&] { return Tokenizer::load(folder_)->config().special_tokens; };
+  EXPECT_EQ(special_tokens(), (NamedTokens{{"bos_token", "<end>"},
+                                           {"unk_token", "<m>"},
+                                           {"image_token", "<c>"},
+                                           {"audio_token", "<m>"},
+                                           {"boi", "<mx>"},
+                                           {"image", "<cx>"},
+                                           {"eoi", "<mx>"}}));
+  config["added_tokens_decoder"] = json::object();
+  write("tokenizer_config.json", config.dump());
+  EXPECT_EQ(
+      special_tokens(),
+      (NamedTokens{
+          {"bos_token", "<tool>"}, {"image_token", "<c>"}, {"boi", "<cx>"}, {"image", "<cx>"}}));
+  config = {{"bos_token", "<tool>"}, {"extra_special_tokens", {{"bos_token", "<end>"}}}};
+  write("tokenizer_config.json", config.dump());
+  write("special_tokens_map.json", R"({"bos_token": "<tool>"})");
+  EXPECT_EQ(special_tokens(), (NamedTokens{{"bos_token", "<end>"}}));
 }
 
 TEST_F(TokenizerFolder, ErrorsNameTheFileAndTheField) {

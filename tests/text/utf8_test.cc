@@ -31,7 +31,7 @@ TEST(Utf8, EveryCharacterIsOneStep) {
   }
 }
 
-TEST(Utf8, InvalidBytesEndWhereACharacterCannotGoOn) {
+TEST(Utf8, InvalidBytesEndAtTheFirstThatCannotContinue) {
   const auto expect_invalid = [](std::string_view text, int length) {
     EXPECT_EQ(next_utf8(text).kind, Kind::kInvalid) << testing::PrintToString(text);
     EXPECT_EQ(next_utf8(text).length, length) << testing::PrintToString(text);

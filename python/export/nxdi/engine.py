@@ -48,8 +48,8 @@ def environment(mode, device):
     NXD_CPU_MODE is set to 0, too, because the shell may have set it to 1. Without a device only
     NEURON_PLATFORM_TARGET_OVERRIDE names the device.
     """
-    named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
-    return named | {"NXD_CPU_MODE": str(int(mode == "cpu"))}
+    target_variables = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
+    return target_variables | {"NXD_CPU_MODE": str(int(mode == "cpu"))}
 
 
 def kernel_environment(on):
@@ -69,7 +69,7 @@ class Engine:
     run.py, whose name depends on the model's path. `logits` is needed by other engines only.
     """
 
-    TIMES_FIRST_TOKEN_APART = False
+    TIMES_FIRST_TOKEN_SEPARATELY = False
 
     def __init__(self, export, folder, mode, logits=False):
         import torch
@@ -77,10 +77,10 @@ class Engine:
 
         self.torch = torch
         model_type = json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"]
-        chosen = model_class(model_type) if model_type.startswith("neuronmm_") else dense_class(model_type)
+        model_type_class = model_class(model_type) if model_type.startswith("neuronmm_") else dense_class(model_type)
         length = export["sequence_length"]
-        config = inference_config(folder, chosen, length, export["prompt_tokens"], on_cpu=mode == "cpu")
-        self.model = chosen(str(folder), config)
+        config = inference_config(folder, model_type_class, length, export["prompt_tokens"], on_cpu=mode == "cpu")
+        self.model = model_type_class(str(folder), config)
         if mode == "cpu":
             self.model.to_cpu()
             return
@@ -121,17 +121,17 @@ class Engine:
                 logits = self.step(tokens[position : position + 1], position)
 
     def generate(self, tokens, count):
-        return self.timed(tokens, count)[0]
+        return self.generate_timed(tokens, count)[0]
 
-    def timed(self, tokens, count):
+    def generate_timed(self, tokens, count):
         """Returns (tokens, seconds until the first, seconds until the last)."""
         self.model.reset()
         start = time.perf_counter()
-        made = [int(self.step(tokens, 0).argmax())]
+        generated = [int(self.step(tokens, 0).argmax())]
         first = time.perf_counter() - start
-        while len(made) < count:
-            made.append(int(self.step(made[-1:], len(tokens) + len(made) - 1).argmax()))
-        return made, first, time.perf_counter() - start
+        while len(generated) < count:
+            generated.append(int(self.step(generated[-1:], len(tokens) + len(generated) - 1).argmax()))
+        return generated, first, time.perf_counter() - start
 
     def text(self, prompt, count):
         from tokenizers import Tokenizer
@@ -140,4 +140,4 @@ class Engine:
         return tokenizer.decode(self.generate(tokenizer.encode(prompt).ids, count))
 
     def run_once(self, prompt_tokens, new_tokens):
-        return self.timed([1 + i % 100 for i in range(prompt_tokens)], new_tokens)[1:]
+        return self.generate_timed([1 + i % 100 for i in range(prompt_tokens)], new_tokens)[1:]

@@ -21,7 +21,7 @@ DENSE_CLASSES = {
 }
 
 
-class ReturnsResidual:
+class NxdiMLPInterface:
     """An MLP with the interface of NeuronLlamaMLP, as NxDI's decoder layers call it.
 
     `rmsnorm` and `residual` are passed only with NxDI's own MLP kernels, which must be off.
@@ -32,7 +32,7 @@ class ReturnsResidual:
         return super().forward(x), None
 
 
-NXDI_FORMS = {name: type(f"Neuron{form.__name__}", (ReturnsResidual, form), {}) for name, form in FORMS.items()}
+NXDI_FORMS = {name: type(f"Neuron{form.__name__}", (NxdiMLPInterface, form), {}) for name, form in FORMS.items()}
 
 
 class SmallerMLPs:

@@ -33,8 +33,8 @@ def environment(mode, device):
     plugin refuses two modes at once and the shell may have set one. Without a device only
     NEURON_PLATFORM_TARGET_OVERRIDE names the device.
     """
-    named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
-    return named | {"VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")), "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile"))}
+    target_variables = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
+    return target_variables | {"VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")), "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile"))}
 
 
 def kernel_environment(on):
@@ -49,7 +49,7 @@ class Engine:
     sampling on the device or with asynchronous scheduling returns none.
     """
 
-    TIMES_FIRST_TOKEN_APART = True  # the first token is timed by a request of its own
+    TIMES_FIRST_TOKEN_SEPARATELY = True  # the first token is timed by a request of its own
 
     def __init__(self, export, folder, mode, logits=False):
         from vllm import LLM, SamplingParams
@@ -67,14 +67,14 @@ class Engine:
             enforce_eager=mode == "cpu", additional_config={"neuron_config": neuron}, **on_host,
         )  # fmt: skip
 
-    def ask(self, tokens, count, logprobs=None):
+    def request_completion(self, tokens, count, logprobs=None):
         # min_tokens is not used, because it would remove the end of text from the logits.
         sampling = self.sampling(temperature=0.0, max_tokens=count, ignore_eos=True, logprobs=logprobs)
         prompt = {"prompt_token_ids": list(tokens)}
         return self.llm.generate(prompt, sampling, use_tqdm=False)[0].outputs[0]
 
     def generate(self, tokens, count):
-        return list(self.ask(tokens, count).token_ids)
+        return list(self.request_completion(tokens, count).token_ids)
 
     def text(self, prompt, count):
         tokenizer = self.llm.get_tokenizer()
@@ -85,16 +85,16 @@ class Engine:
         is compared by its tokens.
         """
         for end in range(first + 1, len(tokens) + 1):
-            made = self.ask(tokens[:end], 1, TOP).logprobs
-            if not made:
+            generated = self.request_completion(tokens[:end], 1, TOP).logprobs
+            if not generated:
                 raise RuntimeError("the plugin gave no log probabilities, though it was asked to sample on the host")
-            yield {token: entry.logprob for token, entry in made[0].items()}
+            yield {token: entry.logprob for token, entry in generated[0].items()}
 
     def run_once(self, prompt_tokens, new_tokens):
         tokens = [1 + i % 100 for i in range(prompt_tokens)]
         start = time.perf_counter()
-        self.ask(tokens, 1)
+        self.request_completion(tokens, 1)
         first = time.perf_counter() - start
         start = time.perf_counter()
-        self.ask(tokens, new_tokens)
+        self.request_completion(tokens, new_tokens)
         return first, time.perf_counter() - start

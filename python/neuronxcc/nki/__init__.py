@@ -10,10 +10,10 @@ import os as _os
 
 from nki.tracer import location as _location
 
-_location.ours(_os.path.dirname(_os.path.abspath(__file__)))
+_location.exclude_folder(_os.path.dirname(_os.path.abspath(__file__)))
 
 from . import compiler, isa, language, typing  # noqa: E402
-from .kernel import Kernel, adopt, jit, simulate_kernel  # noqa: E402
+from .kernel import Kernel, function_to_trace, jit, simulate_kernel  # noqa: E402
 from .typing import tensor  # noqa: E402
 
 # Published files call `logging.disable(logging.OFF)` after importing neuronxcc, which defines that
@@ -23,5 +23,5 @@ if not hasattr(_logging, "OFF"):
 
 trace = baremetal = benchmark = profile = jit
 
-__all__ = ["Kernel", "adopt", "baremetal", "benchmark", "compiler", "isa", "jit", "language", "profile", "simulate_kernel",
+__all__ = ["Kernel", "function_to_trace", "baremetal", "benchmark", "compiler", "isa", "jit", "language", "profile", "simulate_kernel",
            "tensor", "trace", "typing"]  # fmt: skip

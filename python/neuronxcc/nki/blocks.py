@@ -14,8 +14,8 @@ from nki.tracer import errors, session
 from nki.tracer.layout import PSUM
 
 from .index import Index
-from .results import Pinned, store
-from .sums import Sums
+from .results import SourceOverride, store
+from .sums import PsumSums
 from .tile import Tile
 
 
@@ -24,17 +24,17 @@ class ParDim(int):
 
 
 class Blocks:
-    __slots__ = ("shape", "dtype", "memory", "_blocks", "_tile", "_value", "_place", "_source", "_name", "_tiles")
+    __slots__ = ("shape", "dtype", "memory", "_blocks", "_tile", "_value", "_address", "_source", "_name", "_tiles")
     __array_ufunc__ = None
 
-    def __init__(self, blocks: tuple, tile: tuple, dtype, memory: str, value=None, place=None, name: str = ""):
+    def __init__(self, blocks: tuple, tile: tuple, dtype, memory: str, value=None, address=None, name: str = ""):
         self.shape = (*blocks, *tile)
         self.dtype = dtype
         self.memory = memory
         self._blocks = blocks
         self._tile = tile
         self._value = value
-        self._place = place  # maps the block's index to (partition, byte)
+        self._address = address  # maps the block's index to (partition, byte)
         self._name = name
         run = session.active("nl.ndarray")
         self._source = run.trace.sources.here()
@@ -55,15 +55,15 @@ class Blocks:
 
     def block(self, index: tuple) -> Tile:
         found = self._tiles.get(index)
-        if found is None:  # a waiting result may be stored in this block
+        if found is None:  # a pending result may be stored in this block
             run = session.current
-            with Pinned(run, self._source):
-                found = allocated(
+            with SourceOverride(run, self._source):
+                found = allocate_tile(
                     self._tile,
                     self.dtype,
                     self.memory,
                     self._value,
-                    self._place and self._place(index, self._tile, self.dtype),
+                    self._address and self._address(index, self._tile, self.dtype),
                     self._name,
                 )
             self._tiles[index] = found
@@ -102,25 +102,25 @@ class Blocks:
             return
         store(self[key], value)
 
-    def whole(self, call: str):
+    def only_block(self, call: str):
         """Returns the only block as a tile. It is an error if there are several blocks."""
         if all(n == 1 for n in self._blocks):
             return self.block((0,) * len(self._blocks))
         errors.fail(call, f"{self.describe()}: an instruction works on one block")
 
 
-def allocated(shape, dtype, memory, value, place, name) -> Tile:
-    """Returns a new tile at `place`, or anywhere if the kernel gives no address. A `value` fills
+def allocate_tile(shape, dtype, memory, value, address, name) -> Tile:
+    """Returns a new tile at `address`, or anywhere if the kernel gives no address. A `value` fills
     it.
 
     Zeros in PSUM are written only if something reads them.
     """
     shape = shape if len(shape) > 1 or memory == "hbm" else (*shape, 1)
-    tensor = session.current.allocate(shape, dtype, memory, name=name, address=place)
-    sums = Sums(tensor, zero=value == 0 and value is not None) if memory == PSUM else None
+    tensor = session.current.allocate(shape, dtype, memory, name=name, address=address)
+    sums = PsumSums(tensor, pending_zeros=value == 0 and value is not None) if memory == PSUM else None
     tile = Tile(tensor, sums=sums)
-    if value is not None and not (sums and sums.zero):
+    if value is not None and not (sums and sums.pending_zeros):
         isa.memset(tensor, value)
         if sums:
-            sums.written(tensor)
+            sums.mark_written(tensor)
     return tile

@@ -25,18 +25,18 @@ def _rotated(index, counts) -> int:
 class sbuf:
     @staticmethod
     def mod_alloc(*, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
-        def place(index, shape, dtype):
+        def address(index, shape, dtype):
             size = prod(shape[1:]) * dtype.itemsize
             return base_partition, base_addr + _rotated(index, num_free_tiles) * size
 
-        return Buffer("sbuf", SBUF, place=place)
+        return Buffer("sbuf", SBUF, address=address)
 
     @staticmethod
     def alloc(function):
-        def place(index, shape, dtype):
+        def address(index, shape, dtype):
             return function(index, shape[0], prod(shape[1:]) * dtype.itemsize)
 
-        return Buffer("sbuf", SBUF, place=place)
+        return Buffer("sbuf", SBUF, address=address)
 
     @staticmethod
     def auto_alloc():
@@ -46,19 +46,19 @@ class sbuf:
 class psum:
     @staticmethod
     def mod_alloc(*, base_bank, base_addr=0, base_partition=0, num_bank_tiles=(), num_par_tiles=(), num_free_tiles=()):
-        def place(index, shape, dtype):
+        def address(index, shape, dtype):
             bank = (base_bank + _rotated(index, num_bank_tiles)) % devices.BANKS
             return base_partition, bank * devices.BANK_BYTES + base_addr
 
-        return Buffer("psum", PSUM, place=place)
+        return Buffer("psum", PSUM, address=address)
 
     @staticmethod
     def alloc(function):
-        def place(index, shape, dtype):
+        def address(index, shape, dtype):
             bank, partition, byte = function(index, shape[0], prod(shape[1:]) * dtype.itemsize)
             return partition, bank * devices.BANK_BYTES + byte
 
-        return Buffer("psum", PSUM, place=place)
+        return Buffer("psum", PSUM, address=address)
 
     @staticmethod
     def auto_alloc():

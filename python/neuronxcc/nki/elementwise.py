@@ -6,7 +6,7 @@ tile [partitions, 1]            operand of the instruction; other shapes that br
                                 stride 0)
 a function                      activation on the Scalar engine; reciprocal on the Vector engine
 a reduction of free axes        tensor_reduce; the axes are moved to the end of the access pattern
-a broadcast across partitions   a product with ones (moves.across_partitions)
+a broadcast across partitions   a product with ones (moves.copy_across_partitions)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nki.tracer.dtypes import float32
 from nki.tracer.layout import PSUM, SBUF
 
 from . import moves
-from .results import issue_later, settle
-from .tile import Tile, meet, readable
+from .results import issue_later, issue_pending
+from .tile import Tile, intersect, readable
 
 
-def found_dtype(dtype, call: str):
+def require_dtype(dtype, call: str):
     found = dtypes.find(dtype)
     if found is None:
         errors.fail(call, f"dtype: expected an element type of nl, found {dtype!r}")
@@ -45,7 +45,7 @@ def tile(value, call: str, operand: str) -> Tile:
     from .blocks import Blocks
 
     if isinstance(value, Blocks):
-        return value.whole(call)
+        return value.only_block(call)
     errors.fail(call, f"{operand}: expected a tile, found {operands.describe(value)}")
 
 
@@ -61,27 +61,27 @@ def mask_box(mask, shape, call: str):
     return () if box is None else None if all(b == (0, n) for b, n in zip(box, shape)) else tuple(box)
 
 
-def wider(shape: tuple, rank: int) -> tuple:
+def pad_rank(shape: tuple, rank: int) -> tuple:
     """Returns the shape with more dimensions. The partitions stay first, and free dimensions align
     at the end.
     """
     return (shape[0], *(1,) * (rank - len(shape)), *shape[1:])
 
 
-def common(call: str, *shapes) -> tuple:
+def common_shape(call: str, *shapes) -> tuple:
     rank = max(map(len, shapes))
-    shapes = [wider(s, rank) for s in shapes]
+    shapes = [pad_rank(s, rank) for s in shapes]
     for sizes in zip(*shapes):
         if len({n for n in sizes if n != 1}) > 1:
             errors.fail(call, f"tiles of {' and '.join(str(list(s)) for s in shapes)} do not broadcast")
     return tuple(max(sizes) for sizes in zip(*shapes))
 
 
-def spread(value: Tile, domain: tuple, box, call: str):
+def broadcast_operand(value: Tile, domain: tuple, box, call: str):
     """Returns an operand's tensor as the instruction reads it: cut to the box, with stride 0 where
     it broadcasts.
     """
-    shape = wider(value.shape, len(domain))
+    shape = pad_rank(value.shape, len(domain))
     if shape == domain and shape == value.shape:
         return readable(value, box, call)
     full = box or tuple((0, n) for n in domain)
@@ -95,14 +95,14 @@ def spread(value: Tile, domain: tuple, box, call: str):
     )
 
 
-def boxes(domain, box, *tiles):
+def intersect_boxes(domain, box, *tiles):
     for t in tiles:
-        if t.box is not None and wider(t.shape, len(domain)) == domain and t.shape == domain:
-            box = meet(box, t.box)
+        if t.box is not None and pad_rank(t.shape, len(domain)) == domain and t.shape == domain:
+            box = intersect(box, t.box)
     return box
 
 
-def is_row(value: Tile) -> bool:
+def is_column(value: Tile) -> bool:
     """Returns whether the tile has one element in each partition."""
     return all(n == 1 for n in value.shape[1:])
 
@@ -115,66 +115,66 @@ def binary(op, a, b, dtype=None, mask=None, engine=isa.engine.unknown, call: str
     if operands.is_number(a):
         return scalar(b, op, a, reverse0=True, dtype=dtype, mask=mask, engine=engine, call=call)
     a, b = tile(a, call, "x"), tile(b, call, "y")
-    a, b = across(a, b)
-    domain = common(call, a.shape, b.shape)
-    given = found_dtype(dtype, call) if dtype is not None else promoted(a.dtype, b.dtype)
-    if is_row(b) and not is_row(a) and b.dtype is float32:
-        return scalar(a, op, b, dtype=given, mask=mask, engine=engine, call=call)
-    if is_row(a) and not is_row(b) and a.dtype is float32:
-        return scalar(b, op, a, reverse0=True, dtype=given, mask=mask, engine=engine, call=call)
-    box = boxes(domain, mask_box(mask, domain, call), a, b)
+    a, b = broadcast_partitions(a, b)
+    domain = common_shape(call, a.shape, b.shape)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else promoted(a.dtype, b.dtype)
+    if is_column(b) and not is_column(a) and b.dtype is float32:
+        return scalar(a, op, b, dtype=result_dtype, mask=mask, engine=engine, call=call)
+    if is_column(a) and not is_column(b) and a.dtype is float32:
+        return scalar(b, op, a, reverse0=True, dtype=result_dtype, mask=mask, engine=engine, call=call)
+    box = intersect_boxes(domain, mask_box(mask, domain, call), a, b)
     if a.memory == PSUM and b.memory == PSUM and box != ():
         b = moves.in_sbuf(b)
 
     def make(
         dst,
-        one=None if box == () else spread(a, domain, box, call),
-        two=None if box == () else spread(b, domain, box, call),
+        one=None if box == () else broadcast_operand(a, domain, box, call),
+        two=None if box == () else broadcast_operand(b, domain, box, call),
     ):
         isa.tensor_tensor(dst, one, two, op, engine=engine)
 
-    return issue_later(domain, given, SBUF, make, box)
+    return issue_later(domain, result_dtype, SBUF, make, box)
 
 
-def across(a: Tile, b: Tile):
+def broadcast_partitions(a: Tile, b: Tile):
     """Copies a tile of one partition to many partitions if the other tile has many."""
     if a.shape[0] == 1 and b.shape[0] > 1:
-        return moves.across_partitions(a, b.shape[0]), b
+        return moves.copy_across_partitions(a, b.shape[0]), b
     if b.shape[0] == 1 and a.shape[0] > 1:
-        return a, moves.across_partitions(b, a.shape[0])
+        return a, moves.copy_across_partitions(b, a.shape[0])
     return a, b
 
 
-def row_operand(value, data: Tile, box, call: str, operand: str):
+def column_operand(value, data: Tile, box, call: str, operand: str):
     """Returns the operand if it is a number, else its tensor of one element per partition."""
     if value is None or operands.is_number(value):
         return value.item() if isinstance(value, np.ndarray) else value
     value = tile(value, call, operand)
-    if not is_row(value):
+    if not is_column(value):
         errors.fail(call, f"{operand}: {value.describe()}, expected a number or a tile of one element per partition")
     if value.shape[0] == 1 and data.shape[0] > 1:
-        value = moves.across_partitions(value, data.shape[0])
+        value = moves.copy_across_partitions(value, data.shape[0])
     if len(value.shape) > 2:
-        from .tile import shaped
+        from .tile import match_shape
 
-        value = shaped(value, (value.shape[0], 1))
+        value = match_shape(value, (value.shape[0], 1))
     return readable(value, None if box is None or box == () else (box[0], (0, 1)), call)
 
 
 def scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, dtype=None, mask=None,
            engine=isa.engine.unknown, call: str = "nisa.tensor_scalar"):  # fmt: skip
     data = tile(data, call, "data")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     if box == ():
-        return issue_later(data.shape, given, SBUF, None, box)
-    first, second = (row_operand(v, data, box, call, n) for v, n in ((operand0, "operand0"), (operand1, "operand1")))
+        return issue_later(data.shape, result_dtype, SBUF, None, box)
+    first, second = (column_operand(v, data, box, call, n) for v, n in ((operand0, "operand0"), (operand1, "operand1")))
     source = readable(data, box, call)
 
     def make(dst):
         isa.tensor_scalar(dst, source, op0, first, reverse0, op1, second, reverse1, engine=engine)
 
-    return issue_later(data.shape, given, SBUF, make, box)
+    return issue_later(data.shape, result_dtype, SBUF, make, box)
 
 
 def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=None, reduce_res=None, command=None,
@@ -183,20 +183,20 @@ def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=No
     the free axes.
     """
     data = tile(data, call, "data")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype if data.dtype.float else float32
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype if data.dtype.float else float32
     if box == ():
-        return issue_later(data.shape, given, SBUF, None, box)
+        return issue_later(data.shape, result_dtype, SBUF, None, box)
     if operands.is_number(bias) and bias != 0:
         bias = Tile(moves.constant(float(bias), data.shape[0]))
-    added, factor = (row_operand(v, data, box, call, n) for v, n in ((bias, "bias"), (scale, "scale")))
+    added, factor = (column_operand(v, data, box, call, n) for v, n in ((bias, "bias"), (scale, "scale")))
     source = readable(data, box, call)
     more = {}
     if reduce_res is not None:
-        from .tile import shaped, writable
+        from .tile import match_shape, writable
 
         more["reduce_res"] = writable(
-            shaped(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call
+            match_shape(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call
         )
     if reduce_op is not None:
         more["reduce_op"] = reduce_op
@@ -206,26 +206,26 @@ def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=No
     def make(dst):
         isa.activation(dst, op, source, added, factor, **more)
 
-    return issue_later(data.shape, given, SBUF, make, box)
+    return issue_later(data.shape, result_dtype, SBUF, make, box)
 
 
 def reciprocal(data, dtype=None, mask=None, call: str = "nisa.reciprocal"):
     data = tile(data, call, "data")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     source = None if box == () else readable(data, box, call)
-    return issue_later(data.shape, given, SBUF, lambda dst: isa.reciprocal(dst, source), box)
+    return issue_later(data.shape, result_dtype, SBUF, lambda dst: isa.reciprocal(dst, source), box)
 
 
-def copied(data, dtype=None, mask=None, engine=isa.engine.unknown, call: str = "nl.copy"):
+def copy_tile(data, dtype=None, mask=None, engine=isa.engine.unknown, call: str = "nl.copy"):
     data = tile(data, call, "src")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     source = None if box == () else readable(data, box, call)
-    return issue_later(data.shape, given, SBUF, lambda dst: isa.tensor_copy(dst, source, engine=engine), box)
+    return issue_later(data.shape, result_dtype, SBUF, lambda dst: isa.tensor_copy(dst, source, engine=engine), box)
 
 
-def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False, call: str = "nisa.tensor_reduce"):
+def reduce_tile(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False, call: str = "nisa.tensor_reduce"):
     data = tile(data, call, "data")
     given_axes = axis if isinstance(axis, (list, tuple)) else (axis,)
     if not all(operands.is_number(a) and -data.ndim <= a < data.ndim for a in given_axes):
@@ -233,8 +233,8 @@ def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False,
     axes = [int(a) % data.ndim for a in given_axes]
     if 0 in axes:
         errors.fail(call, f"axis: {axis} names the partitions of {data.describe()}; only free axes are reduced")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     kept = [a for a in range(data.ndim) if a not in axes]
     shape = tuple(1 if a in axes else n for a, n in enumerate(data.shape) if keepdims or a not in axes)
     if box is not None and box != ():
@@ -243,42 +243,42 @@ def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False,
     else:
         left = box
     if box == ():
-        return issue_later(shape, given, SBUF, None, ())
+        return issue_later(shape, result_dtype, SBUF, None, ())
     source = readable(data, box, call).permute((*kept, *sorted(axes)))
     last = tuple(range(len(kept), data.ndim))
 
     def make(dst):
         isa.tensor_reduce(dst, op, source, last, negate=negate)
 
-    return issue_later(shape, given, SBUF, make, left)
+    return issue_later(shape, result_dtype, SBUF, make, left)
 
 
-def chosen(condition, x, y, dtype=None, mask=None, call: str = "nl.where"):
+def select_elements(condition, x, y, dtype=None, mask=None, call: str = "nl.where"):
     """Returns x where the condition is not 0, else y. First y is written, and then x under the
     predicate.
     """
     condition = tile(condition, call, "condition")
     tiles = [tile(v, call, n) for v, n in ((x, "x"), (y, "y")) if not operands.is_number(v)]
-    domain = common(call, condition.shape, *(t.shape for t in tiles))
-    given = found_dtype(dtype, call) if dtype is not None else promoted(*(t.dtype for t in tiles)) if tiles else float32
-    box = boxes(domain, mask_box(mask, domain, call), condition, *tiles)
+    domain = common_shape(call, condition.shape, *(t.shape for t in tiles))
+    result_dtype = require_dtype(dtype, call) if dtype is not None else promoted(*(t.dtype for t in tiles)) if tiles else float32
+    box = intersect_boxes(domain, mask_box(mask, domain, call), condition, *tiles)
     if box == ():
-        return issue_later(domain, given, SBUF, None, ())
+        return issue_later(domain, result_dtype, SBUF, None, ())
     if not operands.is_number(x) and x.memory == PSUM and condition.memory == PSUM:
         condition = moves.in_sbuf(condition)
-    one, two = (v if operands.is_number(v) else spread(v, domain, box, call) for v in (x, y))
-    where = spread(condition, domain, box, call)
+    one, two = (v if operands.is_number(v) else broadcast_operand(v, domain, box, call) for v in (x, y))
+    where = broadcast_operand(condition, domain, box, call)
 
     def make(dst):
         isa.memset(dst, two) if operands.is_number(two) else isa.tensor_copy(dst, two)
         isa.tensor_copy_predicated(dst, one, where)
 
-    return issue_later(domain, given, SBUF, make, box)
+    return issue_later(domain, result_dtype, SBUF, make, box)
 
 
 def softmax(x, axis=-1, dtype=None, mask=None, call: str = "nl.softmax"):
     x = tile(x, call, "x")
-    largest = reduced("maximum", x, axis, float32, mask, negate=True, call=call)
+    largest = reduce_tile("maximum", x, axis, float32, mask, negate=True, call=call)
     largest.tensor
     total = moves.scratch((x.shape[0], 1), float32)
     if x.ndim != 2:
@@ -288,7 +288,7 @@ def softmax(x, axis=-1, dtype=None, mask=None, call: str = "nl.softmax"):
     powers.tensor
     inverse = reciprocal(total, call=call)
     inverse.tensor
-    settle()
+    issue_pending()
     return scalar(powers, "multiply", inverse, dtype=dtype or x.dtype, mask=mask, call=call)
 
 
@@ -299,10 +299,10 @@ def rms_norm(x, w, axis, count, epsilon, dtype, compute_dtype, mask, call: str =
     x, w = tile(x, call, "x"), tile(w, call, "w")
     if not operands.is_number(count) or count <= 0:
         errors.fail(call, f"n: expected the number of values, found {operands.describe(count)}")
-    computed = found_dtype(compute_dtype, call)
+    computed = require_dtype(compute_dtype, call)
     squares = function("square", x, dtype=computed, mask=mask, call=call)
     squares.tensor
-    total = reduced("add", squares, axis, float32, mask, keepdims=True, call=call)
+    total = reduce_tile("add", squares, axis, float32, mask, keepdims=True, call=call)
     total.tensor
     root = function("rsqrt", total, bias=float(epsilon), scale=1.0 / count, dtype=float32, call=call)
     root.tensor

@@ -14,7 +14,7 @@ from nki.tracer import errors
 WHOLE = (int, np.integer)
 
 
-def _wrong(text):
+def _fail(text):
     errors.fail("index", text)
 
 
@@ -51,7 +51,7 @@ class Index:
                 steps.append(0)
                 continue
             if axis == self.ndim:
-                _wrong(f"{len(key)} indices into an index expression of {self.ndim} dimensions")
+                _fail(f"{len(key)} indices into an index expression of {self.ndim} dimensions")
             n, step = self.shape[axis], self.steps[axis]
             axis += 1
             if isinstance(part, slice):
@@ -62,7 +62,7 @@ class Index:
             elif isinstance(part, WHOLE) and -n <= part < n:
                 first += (int(part) % n) * step
             else:
-                _wrong(f"expected None, a slice or a number in 0..{n - 1} for dimension {axis - 1}, found {part!r}")
+                _fail(f"expected None, a slice or a number in 0..{n - 1} for dimension {axis - 1}, found {part!r}")
         return Index((*shape, *self.shape[axis:]), (*steps, *self.steps[axis:]), first)
 
     def expand_dims(self, axis: int):
@@ -76,12 +76,12 @@ class Index:
         if isinstance(other, WHOLE):
             return Index(self.shape, self.steps, self.first + int(other))
         if hasattr(other, "tensor"):
-            return Moved(self, other)
+            return DynamicIndex(self, other)
         if not isinstance(other, Index):
             return NotImplemented
-        if isinstance(other, Moved):
+        if isinstance(other, DynamicIndex):
             return other + self
-        shape, mine, theirs = _together(self, other)
+        shape, mine, theirs = _broadcast(self, other)
         return Index(shape, tuple(a + b for a, b in zip(mine, theirs)), self.first + other.first)
 
     __radd__ = __add__
@@ -110,7 +110,7 @@ class Index:
             low, high = self.limits()
             if low // divisor == high // divisor:
                 return Index(self.shape, (0,) * self.ndim, low // divisor)
-        _wrong(f"{self!r} // {divisor} is not affine")
+        _fail(f"{self!r} // {divisor} is not affine")
 
     def __mod__(self, divisor):
         return self - (self // divisor) * divisor
@@ -135,34 +135,34 @@ class Index:
     __hash__ = None
 
 
-class Moved(Index):
+class DynamicIndex(Index):
     """An index plus a number in memory (a tile of one element): `nl.arange(64)[None, :] +
     offsets[0, i]`.
     """
 
-    __slots__ = ("by",)
+    __slots__ = ("offset",)
 
-    def __init__(self, index: Index, by):
-        if by.size != 1:
-            _wrong(f"{by.describe()}: a tile that moves an index has one element")
+    def __init__(self, index: Index, offset):
+        if offset.size != 1:
+            _fail(f"{offset.describe()}: a tile that moves an index has one element")
         super().__init__(index.shape, index.steps, index.first)
-        self.by = by
+        self.offset = offset
 
     def __repr__(self):
-        return f"{super().__repr__()} moved by {self.by.describe()}"
+        return f"{super().__repr__()} moved by {self.offset.describe()}"
 
     def __getitem__(self, key):
-        return Moved(super().__getitem__(key), self.by)
+        return DynamicIndex(super().__getitem__(key), self.offset)
 
     def __add__(self, other):
-        if hasattr(other, "tensor") or isinstance(other, Moved):
-            _wrong("one number in memory moves an index, found two: add them before")
-        return Moved(super().__add__(other), self.by)
+        if hasattr(other, "tensor") or isinstance(other, DynamicIndex):
+            _fail("one number in memory moves an index, found two: add them before")
+        return DynamicIndex(super().__add__(other), self.offset)
 
     __radd__ = __add__
 
     def _unknown(self, *_):
-        _wrong(f"{self.by.describe()} is known when the kernel runs: an index that it moves can be added to, and nothing else")
+        _fail(f"{self.offset.describe()} is known when the kernel runs: an index that it moves can be added to, and nothing else")
 
     __neg__ = __mul__ = __rmul__ = __floordiv__ = __rsub__ = _unknown
     __ge__ = __gt__ = __le__ = __lt__ = __eq__ = _unknown
@@ -188,15 +188,15 @@ class Mask:
     __rand__ = __and__
 
     def __or__(self, other):
-        _wrong("masks are combined with & only")  # documented: nki.api.shared, NKI API Masking
+        _fail("masks are combined with & only")  # documented: nki.api.shared, NKI API Masking
 
     __ror__ = __xor__ = __rxor__ = __or__
 
     def __invert__(self):
-        _wrong("a mask has no ~: write the opposite comparison")
+        _fail("a mask has no ~: write the opposite comparison")
 
     def __bool__(self):
-        _wrong("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
+        _fail("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
 
     def box(self, domain: tuple, call: str):
         """Returns the part of a tile of shape `domain` that the mask leaves: (start, stop) per
@@ -204,7 +204,7 @@ class Mask:
         """
         ranges = [(0, n) for n in domain]
         for term in self.terms:
-            steps = _aligned(term, domain, call)
+            steps = _aligned_steps(term, domain, call)
             axes = [a for a, s in enumerate(steps) if s and domain[a] > 1]
             low = term.first + sum(min(0, (domain[a] - 1) * steps[a]) for a in axes)
             high = term.first + sum(max(0, (domain[a] - 1) * steps[a]) for a in axes)
@@ -227,7 +227,7 @@ class Mask:
         return ranges
 
 
-def _aligned(term, domain, call):
+def _aligned_steps(term, domain, call):
     """Returns the steps of a term along the dimensions of a tile.
 
     The dimensions align at the right, as in NumPy. A term with fewer dimensions whose first is the
@@ -244,18 +244,18 @@ def _aligned(term, domain, call):
     return (*(0,) * missing, *steps)
 
 
-def _together(a: Index, b: Index):
+def _broadcast(a: Index, b: Index):
     if a.shape == b.shape:
         return a.shape, a.steps, b.steps
     rank = max(a.ndim, b.ndim)
     first, second = (1,) * (rank - a.ndim) + a.shape, (1,) * (rank - b.ndim) + b.shape
     if any(m != n and m != 1 and n != 1 for m, n in zip(first, second)):
-        _wrong(f"{list(a.shape)} and {list(b.shape)} do not broadcast")
+        _fail(f"{list(a.shape)} and {list(b.shape)} do not broadcast")
     shape = tuple(max(m, n) for m, n in zip(first, second))
     return shape, (0,) * (rank - a.ndim) + a.steps, (0,) * (rank - b.ndim) + b.steps
 
 
-def spread(index: Index, shape: tuple) -> tuple:
+def broadcast_steps(index: Index, shape: tuple) -> tuple:
     """Returns the steps of an index along the dimensions of a shape that it broadcasts to."""
     return (0,) * (len(shape) - index.ndim) + index.steps
 
@@ -263,7 +263,7 @@ def spread(index: Index, shape: tuple) -> tuple:
 def broadcast_shape(shapes) -> tuple:
     result: tuple = ()
     for shape in shapes:
-        result = _together(Index(result, (0,) * len(result)), Index(shape, (0,) * len(shape)))[0]
+        result = _broadcast(Index(result, (0,) * len(result)), Index(shape, (0,) * len(shape)))[0]
     return result
 
 
@@ -271,7 +271,7 @@ def arange(*limits) -> Index:
     """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
     numbers = range(*(int(n) for n in limits))
     if not numbers:
-        _wrong(f"arange{tuple(limits)} is empty")
+        _fail(f"arange{tuple(limits)} is empty")
     return Index((len(numbers),), (numbers.step,), numbers.start)
 
 

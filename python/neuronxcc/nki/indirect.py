@@ -17,7 +17,7 @@ from .tile import Tile, readable
 from .views import view
 
 
-def names_rows(tensor, key, axis: int) -> bool:
+def has_row_per_partition(tensor, key, axis: int) -> bool:
     """Returns whether the tile at this position of a key has a row per partition instead of one
     number for all.
     """
@@ -25,18 +25,18 @@ def names_rows(tensor, key, axis: int) -> bool:
     return rows_are_here or key[axis].size != 1
 
 
-def moved_by(tensor, moved) -> Dynamic:
-    """Returns the run-time index of a view. `moved` holds the dimension and the tile that moves the
-    view along it.
+def dynamic_index(tensor, dynamic_parts) -> Dynamic:
+    """Returns the run-time index of a view. `dynamic_parts` holds the dimension and the tile that
+    moves the view along it.
     """
-    if len(moved) > 1 or tensor.dynamic is not None:
-        errors.fail("tensor[...]", f"{tensor.describe()}: one number in memory moves a view, found {len(moved)}")
-    axis, by = moved[0]
-    if by.size != 1:
-        errors.fail("tensor[...]", f"{by.describe()}: a tile that moves a view has one element")
+    if len(dynamic_parts) > 1 or tensor.dynamic is not None:
+        errors.fail("tensor[...]", f"{tensor.describe()}: one number in memory moves a view, found {len(dynamic_parts)}")
+    axis, offset = dynamic_parts[0]
+    if offset.size != 1:
+        errors.fail("tensor[...]", f"{offset.describe()}: a tile that moves a view has one element")
     if tensor.layout.memory != HBM and axis == 0:
         errors.fail("tensor[...]", f"{tensor.describe()}: a number in memory moves a view within partitions, not among them")
-    return Dynamic(readable(by), None, tensor.strides[axis], tensor.shape[axis], False)
+    return Dynamic(readable(offset), None, tensor.strides[axis], tensor.shape[axis], False)
 
 
 def indirect_view(tensor, key):

@@ -10,7 +10,7 @@ from nki.tracer import device, session
 from nki.tracer.tensor import Tensor
 from nki.tracer.trace import Trace
 
-from .results import forget, settle
+from .results import discard_pending, issue_pending
 from .tile import Tile
 
 
@@ -21,7 +21,7 @@ class Kernel(launch.Kernel):
     def __init__(self, function, grid: tuple = ()):
         super().__init__(function, grid)
         self.body = function
-        self.func = entry(function, grid)
+        self.func = tracer_function(function, grid)
 
     def __getitem__(self, grid) -> Kernel:
         sizes = grid if isinstance(grid, tuple) else (grid,)
@@ -31,7 +31,7 @@ class Kernel(launch.Kernel):
         run = session.current
         if run is None:
             return simulate(self, args, kwargs)
-        return programs(run, self.body, self.grid, _tiles(args), _tiles(kwargs))
+        return run_programs(run, self.body, self.grid, _tiles(args), _tiles(kwargs))
 
 
 def simulate(kernel: Kernel, args: tuple, kwargs: dict):
@@ -48,7 +48,7 @@ def simulate(kernel: Kernel, args: tuple, kwargs: dict):
     return launch.results(run, returned)
 
 
-def entry(function, grid: tuple = ()):
+def tracer_function(function, grid: tuple = ()):
     """Returns the function that the tracer runs for a kernel."""
 
     @functools.wraps(function)
@@ -56,15 +56,15 @@ def entry(function, grid: tuple = ()):
         run = session.current
         run.dialect = "neuronxcc"
         launched, run.grid = grid or run.grid, ()
-        given = run.state["neuronxcc arguments"] = _flat((args, list(kwargs.values())), Tensor)
+        arguments = run.state["neuronxcc arguments"] = _flat((args, list(kwargs.values())), Tensor)
         try:
-            returned = programs(run, function, launched, _tiles(args), _tiles(kwargs))
-            settle()
+            returned = run_programs(run, function, launched, _tiles(args), _tiles(kwargs))
+            issue_pending()
         finally:
-            forget()
+            discard_pending()
         if returned is None:  # the kernel has output parameters
             stored = run.state.get("neuronxcc written", {})
-            returned = [a for a in given if a.storage.id in stored]
+            returned = [a for a in arguments if a.storage.id in stored]
             returned = returned[0] if len(returned) == 1 else tuple(returned)
         return _tensors(returned)
 
@@ -72,29 +72,29 @@ def entry(function, grid: tuple = ()):
     return run_kernel
 
 
-def adopt(kernel):
+def function_to_trace(kernel):
     """Returns the function that the tracer runs for a kernel of a file in this dialect, decorated
     or not.
     """
-    return kernel.func if isinstance(kernel, launch.Kernel) else entry(kernel)
+    return kernel.func if isinstance(kernel, launch.Kernel) else tracer_function(kernel)
 
 
-def programs(run, function, grid, args, kwargs):
+def run_programs(run, function, grid, args, kwargs):
     """Runs all programs of the grid one after the other."""
     if not grid:
         return function(*args, **kwargs)
     if int(np.prod(grid)) > 1:
         run.note(f"the {int(np.prod(grid))} programs of the grid {list(grid)} run one after the other on one core")
     outer = run.grid, run.program, run.state.get("neuronxcc shared")
-    shared = run.state["neuronxcc shared"] = {"made": [], "left": []}
+    shared = run.state["neuronxcc shared"] = {"created": [], "remaining": []}
     run.grid = tuple(grid)
     result = None
     try:
         for program in np.ndindex(*grid):
             run.program = tuple(int(n) for n in program)
-            shared["left"] = list(shared["made"])
+            shared["remaining"] = list(shared["created"])
             returned = function(*args, **kwargs)
-            settle()
+            issue_pending()
             result = returned if not any(program) else result
     finally:
         run.grid, run.program, run.state["neuronxcc shared"] = outer

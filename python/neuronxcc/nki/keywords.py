@@ -14,17 +14,17 @@ import inspect
 from nki.tracer import errors
 
 
-def checked(namespace: dict, prefix: str) -> None:
+def refuse_misspelt_keywords(namespace: dict, prefix: str) -> None:
     """Makes a module's functions that take any keyword refuse misspelt ones."""
     for name, function in list(namespace.items()):
         if inspect.isfunction(function) and not name.startswith("_"):
             parameters = inspect.signature(function).parameters.values()
             if any(p.kind is p.VAR_KEYWORD for p in parameters):
                 known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-                namespace[name] = _checked(function, f"{prefix}.{name}", known)
+                namespace[name] = _with_keyword_check(function, f"{prefix}.{name}", known)
 
 
-def _checked(function, call, known):
+def _with_keyword_check(function, call, known):
     accepted = frozenset(known)
 
     @functools.wraps(function)

@@ -10,8 +10,8 @@ from nki.tracer import errors, session
 from nki.tracer.dtypes import float32
 from nki.tracer.layout import HBM, PSUM, SBUF
 
-from .results import settle
-from .tile import Tile, cut, meet, readable, shaped, writable
+from .results import issue_pending
+from .tile import Tile, clip, intersect, match_shape, readable, writable
 
 
 def scratch(shape, dtype, memory=SBUF) -> Tile:
@@ -19,45 +19,41 @@ def scratch(shape, dtype, memory=SBUF) -> Tile:
     return Tile(session.current.allocate(tuple(shape), dtype, memory))
 
 
-def zero(tensor):
-    isa.memset(tensor, 0)
-
-
-def fill(place: Tile, value):
-    """`place = number`: fills a place on chip."""
+def fill(destination: Tile, value):
+    """`destination = number`: fills a part of a tensor on chip."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if not isinstance(value, (int, float, np.number, np.bool_)):
         errors.fail("tensor[...] =", f"expected a tile or a number, found {type(value).__name__}")
-    if place.memory == HBM:
-        errors.fail("tensor[...] =", f"{place.describe()}: a number is stored in hbm by nl.store of a tile")
-    isa.memset(writable(place, place.box), value)
+    if destination.memory == HBM:
+        errors.fail("tensor[...] =", f"{destination.describe()}: a number is stored in hbm by nl.store of a tile")
+    isa.memset(writable(destination, destination.box), value)
 
 
-def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] =", engine=isa.engine.unknown):
-    """Copies a tile to a place with as many elements. DMA reaches HBM and SBUF, the other engines
-    SBUF and PSUM.
+def copy(destination: Tile, value: Tile, box=None, call: str = "tensor[...] =", engine=isa.engine.unknown):
+    """Copies a tile to a destination with as many elements. DMA reaches HBM and SBUF, the other
+    engines SBUF and PSUM.
     """
     value.tensor  # issues the result if it waits
-    settle()
-    value = shaped(value, place.shape)
-    box = meet(box, meet(place.box, value.box))
+    issue_pending()
+    value = match_shape(value, destination.shape)
+    box = intersect(box, intersect(destination.box, value.box))
     if box == ():
         return
-    if place.memory == HBM or value.memory == HBM:
-        if PSUM in (place.memory, value.memory):
-            value = staged(value, box, place.dtype if value.memory == PSUM else value.dtype)
-            if place.memory == PSUM:
-                isa.tensor_copy(writable(place, box, call), value.tensor)
+    if destination.memory == HBM or value.memory == HBM:
+        if PSUM in (destination.memory, value.memory):
+            value = copy_to_sbuf(value, box, destination.dtype if value.memory == PSUM else value.dtype)
+            if destination.memory == PSUM:
+                isa.tensor_copy(writable(destination, box, call), value.tensor)
                 return
-            isa.dma_copy(writable(place, box, call), value.tensor)
+            isa.dma_copy(writable(destination, box, call), value.tensor)
             return
-        isa.dma_copy(writable(place, box, call), readable(value, box, call))
+        isa.dma_copy(writable(destination, box, call), readable(value, box, call))
     else:
-        isa.tensor_copy(writable(place, box, call), readable(value, box, call), engine=engine)
+        isa.tensor_copy(writable(destination, box, call), readable(value, box, call), engine=engine)
 
 
-def staged(value: Tile, box, dtype) -> Tile:
+def copy_to_sbuf(value: Tile, box, dtype) -> Tile:
     """Returns a copy in SBUF of the part of a tile in a box."""
     source = readable(value, box)
     made = scratch(source.shape, dtype)
@@ -67,14 +63,14 @@ def staged(value: Tile, box, dtype) -> Tile:
 
 def constant(value: float, partitions: int):
     """Returns a tensor [partitions, 1] that holds a number. Each constant is written once."""
-    known = session.current.state.setdefault("neuronxcc constants", {})
-    found = known.get((value, partitions))
-    if found is None:
-        found = known[value, partitions] = session.current.allocate(
+    cached = session.current.state.setdefault("neuronxcc constants", {})
+    tensor = cached.get((value, partitions))
+    if tensor is None:
+        tensor = cached[value, partitions] = session.current.allocate(
             (partitions, 1), float32, SBUF, name=f"constant {value:g}"
         )
-        isa.memset(found, value)
-    return found
+        isa.memset(tensor, value)
+    return tensor
 
 
 def in_sbuf(tile: Tile, dtype=None) -> Tile:
@@ -100,7 +96,7 @@ def transposed(tile: Tile, box=None) -> Tile:
 _COLUMNS = 512  # the fp32 columns of a bank of PSUM
 
 
-def across_partitions(tile: Tile, partitions: int) -> Tile:
+def copy_across_partitions(tile: Tile, partitions: int) -> Tile:
     """Copies one partition to many, bank by bank.
 
     Each bank is a product with a row of ones, which leaves the numbers unchanged. A result that
@@ -108,15 +104,15 @@ def across_partitions(tile: Tile, partitions: int) -> Tile:
     gathered in SBUF.
     """
     if not tile.dtype.float:
-        return in_sbuf(across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
-    source = cut(in_sbuf(tile), None, "broadcast_to")
+        return in_sbuf(copy_across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
+    source = clip(in_sbuf(tile), None, "broadcast_to")
     free = source.shape[1:]
     if partitions == 1:
         return tile
     source = (
         source.reshape((1, source.layout.free))
         if source.layout.contiguous
-        else staged(tile, None, tile.dtype).tensor.reshape((1, source.layout.free))
+        else copy_to_sbuf(tile, None, tile.dtype).tensor.reshape((1, source.layout.free))
     )
     ones = _ones(partitions, source.dtype)
     if source.shape[1] <= _COLUMNS:
@@ -133,9 +129,9 @@ def across_partitions(tile: Tile, partitions: int) -> Tile:
 
 
 def _ones(partitions, dtype):
-    known = session.current.state.setdefault("neuronxcc ones", {})
-    found = known.get((partitions, dtype))
-    if found is None:
-        found = known[partitions, dtype] = session.current.allocate((1, partitions), dtype, SBUF, name="ones")
-        isa.memset(found, 1)
-    return found
+    cached = session.current.state.setdefault("neuronxcc ones", {})
+    tensor = cached.get((partitions, dtype))
+    if tensor is None:
+        tensor = cached[partitions, dtype] = session.current.allocate((1, partitions), dtype, SBUF, name="ones")
+        isa.memset(tensor, 1)
+    return tensor

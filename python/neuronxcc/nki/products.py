@@ -10,9 +10,9 @@ from nki.tracer.dtypes import float32
 from nki.tracer.layout import PSUM, SBUF
 
 from . import moves
-from .elementwise import found_dtype, mask_box, tile
+from .elementwise import mask_box, require_dtype, tile
 from .results import issue_later
-from .tile import meet, readable
+from .tile import intersect, readable
 
 
 def product(stationary, moving, mask=None, call: str = "nisa.nc_matmul", **how):
@@ -26,12 +26,12 @@ def product(stationary, moving, mask=None, call: str = "nisa.nc_matmul", **how):
             if operand.box == ():
                 box = ()
                 break
-            rows = meet(rows, (operand.box[0],))
+            rows = intersect(rows, (operand.box[0],))
     if box != ():
         if a.box is not None and len(a.shape) == 2:
-            box = meet(box, (a.box[1], *((0, n) for n in domain[1:])))
+            box = intersect(box, (a.box[1], *((0, n) for n in domain[1:])))
         if b.box is not None:
-            box = meet(box, ((0, domain[0]), *b.box[1:]))
+            box = intersect(box, ((0, domain[0]), *b.box[1:]))
     if box == ():
         return issue_later(domain, float32, PSUM, None, (), product=True)
     if rows == ():
@@ -80,12 +80,12 @@ def transpose(data, mask=None, dtype=None, engine=isa.engine.unknown, call: str 
     p, f = data.shape[0], prod(data.shape[1:])
     box = mask_box(mask, data.shape, call)
     if data.box is not None:
-        box = meet(box, data.box)
+        box = intersect(box, data.box)
     by_vector = p <= 32 and f <= 32 and engine.name in ("vector", "unknown")
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     memory = SBUF if by_vector else PSUM
     if box == ():
-        return issue_later((f, p), given, memory, None, ())
+        return issue_later((f, p), result_dtype, memory, None, ())
     if not by_vector:
         data = moves.in_sbuf(data)
     if box is not None and data.ndim != 2:
@@ -93,5 +93,5 @@ def transpose(data, mask=None, dtype=None, engine=isa.engine.unknown, call: str 
     source = readable(data, box, call)
     chosen = isa.engine.vector if by_vector else isa.engine.tensor
     return issue_later(
-        (f, p), given, memory, lambda dst: isa.nc_transpose(dst, source, engine=chosen), box and (box[1], box[0])
+        (f, p), result_dtype, memory, lambda dst: isa.nc_transpose(dst, source, engine=chosen), box and (box[1], box[0])
     )

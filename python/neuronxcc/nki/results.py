@@ -1,10 +1,10 @@
 """Results of instructions that are not stored yet.
 
-An instruction of this dialect returns its result. The place of the result is known one step later.
-`sums[...] += nc_matmul(...)` accumulates in place, `buffer[i] = activation(...)` writes the buffer,
-and anything else needs new memory. A result therefore waits. Its instruction is issued when the
-program stores the result, uses it, or issues anything else. At most one result waits at any time,
-so that the instructions have the program's order.
+An instruction of this dialect returns its result. The destination of the result is known one step
+later. `sums[...] += nc_matmul(...)` accumulates in place, `buffer[i] = activation(...)` writes the
+buffer, and anything else needs new memory. A result is therefore pending at first. Its instruction
+is issued when the program stores the result, uses it, or issues anything else. At most one result
+is pending at any time, so that the instructions have the program's order.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 from nki.tracer import errors, session
 from nki.tracer.layout import HBM, PSUM, SBUF
 
-from .sums import Sums
-from .tile import Tile, same, shaped, writable
+from .sums import PsumSums
+from .tile import Tile, match_shape, same_view, writable
 
 
-class Waiting:
+class PendingResult:
     """A result whose instruction is not issued yet.
 
-    `make` takes the tensor to write, cut to `box`. For a product it also takes `accumulate`.
+    `make` takes the tensor to write, clipped to `box`. For a product it also takes `accumulate`.
     """
 
     __slots__ = ("make", "box", "source", "product")
@@ -30,56 +30,56 @@ class Waiting:
         self.source = source
         self.product = product
 
-    def settle(self):
-        settle()
+    def issue_pending(self):
+        issue_pending()
 
 
-_last: Tile | None = None
+_pending_tile: Tile | None = None
 
 
 def issue_later(shape, dtype, memory, make, box=None, product=False) -> Tile:
-    """Returns a waiting result. The instruction writes its part `box` (() for nothing, None for
+    """Returns a pending result. The instruction writes its part `box` (() for nothing, None for
     all).
     """
-    global _last
-    settle()
+    global _pending_tile
+    issue_pending()
     source = session.active("result").trace.sources.here()
-    _last = Tile.later(shape, dtype, memory, Waiting(make, box, source, product))
-    return _last
+    _pending_tile = Tile.from_pending(shape, dtype, memory, PendingResult(make, box, source, product))
+    return _pending_tile
 
 
-def settle():
-    """Issues the waiting result into new memory."""
-    global _last
-    tile, _last = _last, None
-    if tile is None or tile.waiting is None:
+def issue_pending():
+    """Issues the pending result into new memory."""
+    global _pending_tile
+    tile, _pending_tile = _pending_tile, None
+    if tile is None or tile.pending is None:
         return
-    waiting = tile.waiting
+    pending = tile.pending
     run = session.current
-    with Pinned(run, waiting.source):
+    with SourceOverride(run, pending.source):
         tensor = run.allocate(tile.shape, tile.dtype, tile.memory)
-        place = Tile(tensor, sums=Sums(tensor) if tile.memory == PSUM else None)
-        tile._tensor, tile.sums, tile.waiting = tensor, place.sums, None
-        _issue(waiting, place, False)
+        destination = Tile(tensor, sums=PsumSums(tensor) if tile.memory == PSUM else None)
+        tile._tensor, tile.sums, tile.pending = tensor, destination.sums, None
+        _issue(pending, destination, False)
 
 
-def forget():
-    """Drops the waiting result, because the kernel failed."""
-    global _last
-    _last = None
+def discard_pending():
+    """Drops the pending result, because the kernel failed."""
+    global _pending_tile
+    _pending_tile = None
 
 
-def _issue(waiting, place: Tile, accumulate: bool):
-    if waiting.box == ():
+def _issue(pending, destination: Tile, accumulate: bool):
+    if pending.box == ():
         return
-    target = writable(place, waiting.box, fresh=not waiting.product)
-    if waiting.product:
-        waiting.make(target, place.sums.add(target) if accumulate else place.sums.begin(target))
+    target = writable(destination, pending.box, fresh=not pending.product)
+    if pending.product:
+        pending.make(target, destination.sums.add(target) if accumulate else destination.sums.begin(target))
     else:
-        waiting.make(target)
+        pending.make(target)
 
 
-class Pinned:
+class SourceOverride:
     """Gives the instructions and errors inside the block the source line that asked for the result.
     """
 
@@ -101,47 +101,46 @@ class Pinned:
             error.args = (f"{self.sources.files[file]}:{line}: {text}",)
 
 
-def store(place: Tile, value):
-    """`place = value`: writes a waiting result to the place, copies a tile, or fills with a number.
-    """
-    global _last
+def store(destination: Tile, value):
+    """`destination = value`: writes a pending result, copies a tile, or fills with a number."""
+    global _pending_tile
     from . import moves  # moves issues results itself
 
     if not isinstance(value, Tile):
-        settle()
-        moves.fill(place, value)
-    elif value.waiting is not None and fits(value, place):
-        _last = None
-        waiting = value.waiting
-        target = shaped(place, value.shape)
-        with Pinned(session.current, waiting.source):
-            _issue(waiting, target, False)
-        value._tensor, value.sums, value.waiting = target.tensor, target.sums, None
-    elif not same(place, value):
-        moves.copy(place, value)
+        issue_pending()
+        moves.fill(destination, value)
+    elif value.pending is not None and can_write_directly(value, destination):
+        _pending_tile = None
+        pending = value.pending
+        target = match_shape(destination, value.shape)
+        with SourceOverride(session.current, pending.source):
+            _issue(pending, target, False)
+        value._tensor, value.sums, value.pending = target.tensor, target.sums, None
+    elif not same_view(destination, value):
+        moves.copy(destination, value)
 
 
-def accumulate(place: Tile, value: Tile) -> bool:
-    """`place += value` in the Tensor engine, if value is a waiting product and place is in PSUM.
-    Returns whether it was.
+def accumulate(destination: Tile, value: Tile) -> bool:
+    """`destination += value` in the Tensor engine, if value is a pending product and the
+    destination is in PSUM. Returns whether both hold.
     """
-    global _last
-    if place.memory != PSUM or not isinstance(value, Tile) or value.waiting is None or not value.waiting.product:
+    global _pending_tile
+    if destination.memory != PSUM or not isinstance(value, Tile) or value.pending is None or not value.pending.product:
         return False
-    _last = None
-    waiting = value.waiting
-    target = shaped(place, value.shape)
-    with Pinned(session.current, waiting.source):
-        _issue(waiting, target, True)
-    value._tensor, value.sums, value.waiting = target.tensor, target.sums, None
+    _pending_tile = None
+    pending = value.pending
+    target = match_shape(destination, value.shape)
+    with SourceOverride(session.current, pending.source):
+        _issue(pending, target, True)
+    value._tensor, value.sums, value.pending = target.tensor, target.sums, None
     return True
 
 
-def fits(value: Tile, place: Tile) -> bool:
-    """Returns whether the instruction of a waiting result can write directly to the place."""
-    if value.memory == PSUM or place.memory == HBM:
-        return value.memory == place.memory
-    return place.memory == SBUF or not getattr(value.waiting.make, "dma", False)
+def can_write_directly(value: Tile, destination: Tile) -> bool:
+    """Returns whether the instruction of a pending result can write directly to the destination."""
+    if value.memory == PSUM or destination.memory == HBM:
+        return value.memory == destination.memory
+    return destination.memory == SBUF or not getattr(value.pending.make, "dma", False)
 
 
 Tile.__setitem__ = lambda self, key, value: store(self[key], value)

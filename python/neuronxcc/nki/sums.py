@@ -7,54 +7,54 @@ from nki import isa
 from nki.tracer import errors
 
 
-class Sums:
+class PsumSums:
     """Marks the elements of a tensor in PSUM that were written. A product adds to them, and begins
     a sum elsewhere.
 
-    `nl.zeros` in PSUM issues nothing by itself (`zero`), because the first product of a sum
-    overwrites. The zeros are written only if something else reads them.
+    `nl.zeros` in PSUM issues nothing by itself and sets `pending_zeros`, because the first product of
+    a sum overwrites. The zeros are written only if something else reads them.
     """
 
-    __slots__ = ("begun", "zero", "known", "row")
+    __slots__ = ("started", "pending_zeros", "marked", "row")
 
-    def __init__(self, tensor, zero=False):
+    def __init__(self, tensor, pending_zeros=False):
         layout = tensor.layout
         self.row = layout.row
-        self.begun = np.zeros(layout.shape[0] * layout.row, bool)
-        self.zero = zero
-        self.known = set()
+        self.started = np.zeros(layout.shape[0] * layout.row, bool)
+        self.pending_zeros = pending_zeros
+        self.marked = set()
 
     def _marks(self, tensor):
         layout = tensor.layout
-        return np.ndarray(layout.shape, bool, self.begun, tensor.offset, layout.strides)
+        return np.ndarray(layout.shape, bool, self.started, tensor.offset, layout.strides)
 
     def begin(self, tensor) -> bool:
-        self.written(tensor)
+        self.mark_written(tensor)
         return False
 
     def add(self, tensor) -> bool:
         key = (tensor.offset, tensor.layout)
-        if key in self.known:
+        if key in self.marked:
             return True
         marks = self._marks(tensor)
         before = bool(marks.all())
         if not before and marks.any():
-            if not self.zero:
+            if not self.pending_zeros:
                 errors.fail("+=", f"{tensor.describe()}: only a part of it holds a sum")
             self._write_zeros(tensor, marks)
             before = True
-        self.written(tensor)
+        self.mark_written(tensor)
         return before
 
-    def written(self, tensor):
+    def mark_written(self, tensor):
         key = (tensor.offset, tensor.layout)
-        if key not in self.known:
-            self.known.add(key)
+        if key not in self.marked:
+            self.marked.add(key)
             self._marks(tensor)[...] = True
 
-    def clear(self, tensor):
+    def write_pending_zeros(self, tensor):
         key = (tensor.offset, tensor.layout)
-        if key in self.known:
+        if key in self.marked:
             return
         marks = self._marks(tensor)
         self._write_zeros(tensor, marks)
@@ -63,7 +63,7 @@ class Sums:
         """Writes zeros to the elements that were not written yet."""
         for box in _boxes(~marks):
             isa.memset(tensor[box], 0)
-        self.written(tensor)
+        self.mark_written(tensor)
 
 
 def _boxes(mask: np.ndarray) -> list[tuple]:

@@ -1,5 +1,5 @@
 """Tiles of the legacy dialect: views of the tracer's tensors that index expressions make and masks
-cut.
+clip.
 
 `box` is the part of a tile that instructions work on: a (start, stop) per dimension, None for all
 of it, () for nothing.
@@ -21,10 +21,10 @@ class Tile:
 
         sums      only in PSUM: the elements where products have begun to accumulate; views share it
         overflow  indices that leave the tensor unless a mask cuts them
-        waiting   how a result will be computed (results.py)
+        pending   how a result will be computed (results.py)
     """
 
-    __slots__ = ("_tensor", "shape", "dtype", "memory", "sums", "overflow", "box", "waiting")
+    __slots__ = ("_tensor", "shape", "dtype", "memory", "sums", "overflow", "box", "pending")
     __array_ufunc__ = None
 
     def __init__(self, tensor, overflow=(), sums=None, box=None):
@@ -35,17 +35,17 @@ class Tile:
         self.sums = sums
         self.overflow = overflow
         self.box = box
-        self.waiting = None
+        self.pending = None
 
     @classmethod
-    def later(cls, shape, dtype, memory, waiting) -> Tile:
+    def from_pending(cls, shape, dtype, memory, pending) -> Tile:
         made = cls.__new__(cls)
         made._tensor = made.sums = made.box = None
         made.overflow = ()
         made.shape = tuple(shape) if memory == HBM or len(shape) > 1 else (*shape, 1)
         made.dtype = dtype
         made.memory = memory
-        made.waiting = waiting
+        made.pending = pending
         return made
 
     # Properties for kernels
@@ -75,15 +75,15 @@ class Tile:
         return f"<{self.describe()}>"
 
     def describe(self) -> str:
-        if self.waiting is not None:
+        if self.pending is not None:
             return f"{self.dtype} {list(self.shape)} in {self.memory}"
         return self._tensor.describe()
 
     @property
     def tensor(self):
-        """The tracer's tensor. A waiting result is issued first."""
-        if self.waiting is not None:
-            self.waiting.settle()
+        """The tracer's tensor. A pending result is issued first."""
+        if self.pending is not None:
+            self.pending.issue_pending()
         return self._tensor
 
     # Views
@@ -91,10 +91,10 @@ class Tile:
     def __getitem__(self, key) -> Tile:
         if isinstance(key, (Mask, bool)):
             box = () if key is False else None if key is True else key.box(self.shape, "tensor[mask]") or ()
-            return Tile(self.tensor, self.overflow, self.sums, meet(self.box, box))
+            return Tile(self.tensor, self.overflow, self.sums, intersect(self.box, box))
         tensor = self.tensor
         if self.overflow or self.box is not None:
-            tensor = cut(self, None, "tensor[...]")
+            tensor = clip(self, None, "tensor[...]")
         return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
     def reshape(self, *shape) -> Tile:
@@ -109,7 +109,7 @@ class Tile:
         return (self[i] for i in range(self.shape[0]))
 
 
-class Truth(Tile):
+class TileComparison(Tile):
     """The result of a comparison of tiles. Its numbers are computed by the hardware, so that no
     branch of the program can depend on them.
     """
@@ -120,44 +120,44 @@ class Truth(Tile):
         errors.fail("bool", "a branch on a comparison of tiles; what they hold is not known to the program, nl.where selects by it")
 
 
-def same(a: Tile, b: Tile) -> bool:
-    if b.waiting is not None:
+def same_view(a: Tile, b: Tile) -> bool:
+    if b.pending is not None:
         return False
     one, two = a.tensor, b.tensor
     return one.storage is two.storage and one.offset == two.offset and one.layout is two.layout
 
 
-def shaped(tile: Tile, shape: tuple) -> Tile:
+def match_shape(tile: Tile, shape: tuple) -> Tile:
     """Returns the same elements in a shape that differs only in dimensions of one element."""
     if tile.shape == shape:
         return tile
-    mine = [i for i, n in enumerate(tile.shape) if n != 1]
+    ours = [i for i, n in enumerate(tile.shape) if n != 1]
     theirs = [i for i, n in enumerate(shape) if n != 1]
-    if [tile.shape[i] for i in mine] != [shape[i] for i in theirs]:
+    if [tile.shape[i] for i in ours] != [shape[i] for i in theirs]:
         errors.fail("tensor[...] =", f"{tile.describe()} does not hold a tile of {list(shape)}")
     strides = [tile.tensor.layout.row if tile.memory != HBM and i == 0 else 0 for i in range(len(shape))]
-    for i, j in zip(mine, theirs):
+    for i, j in zip(ours, theirs):
         strides[j] = tile.tensor.strides[i]
     made = Tile(tile.tensor.with_layout(shape, tuple(strides)), sums=tile.sums)
     made.overflow = tuple(
-        Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow
+        Overflow(_moved_items(o.steps, ours, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow
     )
     if tile.box is not None:
-        made.box = tile.box and _moved(tile.box, mine, theirs, len(shape), (0, 1))
+        made.box = tile.box and _moved_items(tile.box, ours, theirs, len(shape), (0, 1))
     return made
 
 
-def _moved(items, mine, theirs, rank, other=0):
+def _moved_items(items, ours, theirs, rank, other=0):
     result = [other] * rank
-    for i, j in zip(mine, theirs):
+    for i, j in zip(ours, theirs):
         result[j] = items[i]
     return tuple(result)
 
 
-# Cutting
+# Clipping
 
 
-def cut(tile: Tile, box, call: str):
+def clip(tile: Tile, box, call: str):
     """Returns the tracer's tensor of the part of a tile in `box`. Its indices must be inside the
     tensor.
     """
@@ -180,7 +180,7 @@ def cut(tile: Tile, box, call: str):
     return tensor.with_layout(tuple(stop - start for start, stop in box), strides, offset)
 
 
-def meet(a, b):
+def intersect(a, b):
     """Returns the intersection of two boxes. None is everything, and () is nothing."""
     if a is None or b is None:
         return a if b is None else b
@@ -191,15 +191,15 @@ def meet(a, b):
 
 
 def readable(tile: Tile, box=None, call: str = "operand"):
-    """Returns the tensor of an operand. Pending zeros in PSUM (see Sums) are written first."""
-    tensor = cut(tile, box, call)
-    if tile.sums is not None and tile.sums.zero:
-        tile.sums.clear(tensor)
+    """Returns the tensor of an operand. Pending zeros in PSUM (see PsumSums) are written first."""
+    tensor = clip(tile, box, call)
+    if tile.sums is not None and tile.sums.pending_zeros:
+        tile.sums.write_pending_zeros(tensor)
     return tensor
 
 
 def writable(tile: Tile, box=None, call: str = "destination", fresh=True):
-    tensor = cut(tile, box, call)
+    tensor = clip(tile, box, call)
     if fresh and tile.sums is not None:
-        tile.sums.written(tensor)
+        tile.sums.mark_written(tensor)
     return tensor

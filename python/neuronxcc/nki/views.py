@@ -12,7 +12,7 @@ from nki.tracer import errors
 from nki.tracer.layout import HBM
 from nki.tracer.tensor import Tensor
 
-from .index import Index, Moved, broadcast_shape, spread
+from .index import DynamicIndex, Index, broadcast_shape, broadcast_steps
 
 _FULL = slice(None)
 
@@ -90,13 +90,13 @@ def view(tensor, key: tuple):
     shape = layout.shape
     if len(key) != len(shape) or any(part is Ellipsis or part is None for part in key):
         key = _expanded(tensor, key, len(shape))
-    forms, firsts, axis, moved = [], [], 0, ()
+    forms, firsts, axis, dynamic_parts = [], [], 0, ()
     for part in key:
         kind = type(part)
-        if kind is Index or kind is Moved:
+        if kind is Index or kind is DynamicIndex:
             forms.append((part.shape, part.steps))
             firsts.append(part.first)
-            moved = (*moved, (axis, part.by)) if kind is Moved else moved
+            dynamic_parts = (*dynamic_parts, (axis, part.offset)) if kind is DynamicIndex else dynamic_parts
         elif kind is slice:
             start, size, step = _range(part, shape[axis])
             if size < 1:
@@ -107,7 +107,7 @@ def view(tensor, key: tuple):
             by_tile = hasattr(part.start, "tensor")
             forms.append((int(part.size), 1))
             firsts.append(0 if by_tile else int(part.start))
-            moved = (*moved, (axis, part.start)) if by_tile else moved
+            dynamic_parts = (*dynamic_parts, (axis, part.start)) if by_tile else dynamic_parts
         elif kind is int or isinstance(part, (int, np.integer)):
             forms.append(1)
             firsts.append(int(part) + shape[axis] if part < 0 else int(part))
@@ -115,13 +115,13 @@ def view(tensor, key: tuple):
             forms.append(None)
             continue
         elif hasattr(part, "tensor"):
-            from .indirect import indirect_view, names_rows
+            from .indirect import has_row_per_partition, indirect_view
 
-            if names_rows(tensor, key, axis):
+            if has_row_per_partition(tensor, key, axis):
                 return indirect_view(tensor, key)
             forms.append(1)
             firsts.append(0)
-            moved = (*moved, (axis, part))
+            dynamic_parts = (*dynamic_parts, (axis, part))
         else:
             errors.fail("tensor[...]", f"{tensor.describe()}: an index of dimension {axis} is a {kind.__name__}")
         axis += 1
@@ -135,11 +135,11 @@ def view(tensor, key: tuple):
         offset += first * stride
         if first + low < 0 or first + high >= n:
             overflow = (*overflow, Overflow(plan.steps[axis], first, n, axis))
-    if not moved:
+    if not dynamic_parts:
         return Tensor(tensor.storage, plan.layout, offset), overflow
-    from .indirect import moved_by
+    from .indirect import dynamic_index
 
-    return Tensor(tensor.storage, plan.layout, offset, moved_by(tensor, moved)), overflow
+    return Tensor(tensor.storage, plan.layout, offset, dynamic_index(tensor, dynamic_parts)), overflow
 
 
 def _expanded(tensor, key, rank):
@@ -203,7 +203,7 @@ def _plan(tensor, forms) -> Plan:
             continue
         own = [0] * len(shape)
         if i in scattered and form != 1:
-            own[base : base + len(common)] = spread(Index(*form), common)
+            own[base : base + len(common)] = broadcast_steps(Index(*form), common)
         elif dims[i] is not None and form != 1:
             own[dims[i]] = form[1]
         steps.append(own)

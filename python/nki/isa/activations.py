@@ -46,7 +46,7 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
     for operand, value in (("bias", bias), ("scale", scale)):
         view = operands.per_partition(call, operand, value, data.layout.partitions)
         if view is not None:
-            s.reads(view, call, operand)
+            s.note_read(view, call, operand)
             views.append(view)
             names.append(operand)
     if bias is not None and operands.is_number(bias) and bias != 0 and s.device.generation < 3:
@@ -55,7 +55,7 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
         operands.per_partition(call, "reduce_res", reduce_res, data.layout.partitions)
         views.insert(1, reduce_res)
         names.insert(1, "dst1")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     reduces = reduction is not None and command.name not in ("idle", "reset")
     attributes = (("op", function.name), *((("reduce_op", reduction.name),) if reduces else ()))
     s.emit(call.rpartition(".")[2], "scalar", tuple(names), views, attributes)
@@ -66,9 +66,9 @@ def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command
             reduction = reduction or operators.ALL["add"]
             part = reduction.reduce(result, free_axes(data)).reshape(-1)
             accumulate(s, call, "scalar", reduction, command, part, result=reduce_res)
-    s.writes(dst)
+    s.note_write(dst)
     if reduce_res is not None:
-        s.writes(reduce_res)
+        s.note_write(reduce_res)
     return DONE
 
 
@@ -94,13 +94,13 @@ def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.
     operands.same_elements(call, "dst", dst, "src", src)
     views, names = [dst, src], ["dst", "src"]
     if operands.per_partition(call, "max_value", max_value, src.layout.partitions) is not None:
-        s.reads(max_value, call, "max_value")
+        s.note_read(max_value, call, "max_value")
         views.append(max_value)
         names.append("scalar0")
     if reduce_res is not None:
         views.insert(1, reduce_res)
         names.insert(1, "dst1")
-    s.reads(src, call, "src")
+    s.note_read(src, call, "src")
     s.emit("exponential", "vector", tuple(names), views, (("op", "exp"),))
     if s.values:
         x = operators.as_float(s.read(src)) - scalar_operand(s, call, "max_value", max_value, src)
@@ -110,7 +110,7 @@ def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.
             initial = np.reshape(scalar_operand(s, call, "reduce_init", reduce_init, src), -1)
             part = result.reshape(len(result), -1).sum(axis=1)
             accumulate(s, call, "vector", operators.ALL["add"], reduce_cmd, part, initial, reduce_res)
-    s.writes(dst)
+    s.note_write(dst)
     if reduce_res is not None:
-        s.writes(reduce_res)
+        s.note_write(reduce_res)
     return DONE

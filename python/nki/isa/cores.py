@@ -16,17 +16,17 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
     operands.on_chip(call, "src", src, (SBUF,))
     operands.on_chip(call, "dst", dst, (SBUF,))
     operands.same_elements(call, "src", src, "dst", dst)
-    s.reads(src, call, "src")
+    s.note_read(src, call, "src")
     s.emit("sendrecv", "gpsimd" if dma_engine.name == "gpsimd_dma" else "dma", ("dst", "src"), [dst, src],
            (("pipe", int(pipe_id)),))  # fmt: skip
     if s.values:
         if s.group is None:
             errors.fail(call, "the kernel runs on one core; launch it as KERNEL[2]")
-        came = s.group.meet(call, ("sendrecv", int(pipe_id)), src.bits().copy())
-        if not 0 <= int(recv_from_rank) < len(came):
-            errors.fail(call, f"recv_from_rank: {recv_from_rank} is none of {len(came)} cores")
-        dst.put(came[int(recv_from_rank)].reshape(dst.shape))
-    s.writes(dst)
+        received = s.group.exchange(call, ("sendrecv", int(pipe_id)), src.bits().copy())
+        if not 0 <= int(recv_from_rank) < len(received):
+            errors.fail(call, f"recv_from_rank: {recv_from_rank} is none of {len(received)} cores")
+        dst.put(received[int(recv_from_rank)].reshape(dst.shape))
+    s.note_write(dst)
     return DONE
 
 
@@ -38,5 +38,5 @@ def core_barrier(data, cores, engine=engine.gpsimd, name=None):
     by = operands.engine(call, engine, ("tensor", "vector", "scalar", "gpsimd", "sync"), "gpsimd")
     s.emit("core_barrier", by, ("src",), [data], (("cores", len(cores)),))
     if s.group is not None and len(cores) > 1:
-        s.group.meet(call, "barrier")
+        s.group.exchange(call, "barrier")
     return DONE

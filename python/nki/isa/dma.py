@@ -11,8 +11,6 @@ from ..tracer.tensor import Columns
 from .enums import dge_mode, engine, oob_mode
 from .instruction import DONE
 
-_ENDS = (HBM, SBUF)
-
 
 def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown, engine=engine.unknown,
              name=None, dst_rmw_op=None, unique_indices=True):  # fmt: skip
@@ -21,15 +19,15 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
     """
     call = "nki.isa.dma_copy"
     s = sessions.active(call)
-    _check_ends(call, dst, src)
+    _check_memories(call, dst, src)
     if dst.layout.size != src.layout.size:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected equally many elements")
     attributes = (("transpose", False), *_indirect(dst, src))
     if dst_rmw_op is not None:
         attributes += (("accumulate", operators.find(dst_rmw_op, call, "dst_rmw_op").name),)
-        s.reads(dst, call, "dst")
-    attributes += _how(call, dge_mode, engine)
-    s.reads(src, call, "src")
+        s.note_read(dst, call, "dst")
+    attributes += _queue_attributes(call, dge_mode, engine)
+    s.note_read(src, call, "src")
     s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
     if s.values:
         skip = oob_mode.name == "skip"
@@ -39,11 +37,11 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
             op = operators.find(dst_rmw_op, call, "dst_rmw_op")
             both = operators.apply(op, s.read(dst), s.read(src).reshape(dst.shape))
             s.write(dst, both)
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
-def _check_ends(call, dst, src):
+def _check_memories(call, dst, src):
     for operand, view in (("dst", dst), ("src", src)):
         found = operands.tensor(call, operand, view)
         if found.layout.memory == PSUM:
@@ -59,10 +57,10 @@ def _indirect(dst, src):
     return (("indirect", "dst"),) if dst.dynamic is not None else ()
 
 
-def _how(call, mode, by):
-    asked = (("dge", getattr(mode, "name", str(mode))),)
+def _queue_attributes(call, mode, by):
+    attributes = (("dge", getattr(mode, "name", str(mode))),)
     queue = operands.engine(call, by, ("sync", "scalar", "gpsimd", "vector", "tensor"))
-    return asked if queue == "any" else (*asked, ("queue_engine", queue))
+    return attributes if queue == "any" else (*attributes, ("queue_engine", queue))
 
 
 def move(s, dst, src, skip=False):
@@ -72,7 +70,7 @@ def move(s, dst, src, skip=False):
         if not (src.dtype.packed or dst.dtype.packed):
             bits = values.encode(values.decode(bits, src.dtype), dst.dtype)
     bits = bits.reshape(dst.layout.shape)
-    kept = indirect.with_skip(src, skip)
+    kept = indirect.rows_in_bounds(src, skip)
     if dst.dynamic is not None:
         indirect.scatter(dst, bits, skip)
     elif kept is not None and not kept.all():
@@ -92,19 +90,19 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     """dst = src with its first and last axes exchanged, or in the order of `axes`."""
     call = "nki.isa.dma_transpose"
     s = sessions.active(call)
-    _check_ends(call, dst, src)
+    _check_memories(call, dst, src)
     order = tuple(axes) if axes is not None else _AXES.get(src.ndim)
     if order is None or sorted(order) != list(range(src.ndim)):
         errors.fail(call, f"axes: {axes} is no order of src's {src.ndim} dimensions")
     shape = tuple(src.shape[a] for a in order)
     if dst.layout.size != src.layout.size or [n for n in shape if n > 1] != [n for n in dst.shape if n > 1]:
         errors.fail(call, f"dst is {dst.describe()}, src {src.describe()} transposed by {list(order)} is {list(shape)}")
-    holes = s.reads(src, call, "src")
-    attributes = (("transpose", True), *_indirect(dst, src), *_how(call, dge_mode, engine))
+    unwritten_mask = s.note_read(src, call, "src")
+    attributes = (("transpose", True), *_indirect(dst, src), *_queue_attributes(call, dge_mode, engine))
     s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
     if s.values:
         s.write(dst, np.ascontiguousarray(s.read(src).transpose(order)).reshape(dst.shape))
-    s.writes(dst, holes=None if holes is None else holes.transpose(order).reshape(dst.shape))
+    s.note_write(dst, unwritten_mask=None if unwritten_mask is None else unwritten_mask.transpose(order).reshape(dst.shape))
     return DONE
 
 
@@ -117,12 +115,12 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     if not 1 <= len(srcs) <= 16:
         errors.fail(call, f"srcs: expected 1 to 16 tensors, found {len(srcs)}")
     for i, src in enumerate(srcs):
-        _check_ends(call, dst, src)
+        _check_memories(call, dst, src)
         if src.layout.size != dst.layout.size:
             errors.fail(
                 call, f"dst is {dst.describe()} and srcs[{i}] is {src.describe()}: expected equally many elements"
             )
-        s.reads(src, call, f"srcs[{i}]")
+        s.note_read(src, call, f"srcs[{i}]")
     names = ("dst", "src", *(f"src{i}" for i in range(1, len(srcs))))
     found = next((i for i in map(_indirect, [dst] * len(srcs), srcs) if i), ())
     s.emit("dma_compute", "dma", names, [dst, *srcs], (("transpose", False), ("compute", op.name), *found))
@@ -133,5 +131,5 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
             part = operators.as_float(s.read(src)).reshape(dst.shape) * np.float32(scale)
             total = part if total is None else operators.apply(op, total, part)
         s.write(dst, total)
-    s.writes(dst)
+    s.note_write(dst)
     return DONE

@@ -21,10 +21,10 @@ def check_gpsimd(call, by, *views):
                 errors.fail(call, f"{view.describe()}: the gpsimd engine does not reach psum")
 
 
-_MOVED = (("dynamic", True),)
+_DYNAMIC = (("dynamic", True),)
 
 
-def _is_moved(view) -> bool:
+def _has_dynamic_offset(view) -> bool:
     """Returns whether a run-time index moves the view as a whole. Such a copy takes a minimum time.
     """
     return view.dynamic is not None and not isinstance(view.dynamic, Columns)
@@ -37,10 +37,10 @@ def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicat
     by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
     try:
         key = ("tensor_copy", dst.layout, src.layout, by)
-        known = key in s.state
+        checked = key in s.state
     except AttributeError:
-        known = False
-    if not known:
+        checked = False
+    if not checked:
         operands.on_chip(call, "dst", dst)
         operands.on_chip(call, "src", src)
         operands.same_elements(call, "dst", dst, "src", src)
@@ -50,11 +50,11 @@ def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicat
         s.state[("tensor_copy", dst.layout, src.layout, by)] = True
     operands.in_partitions(call, "dst", dst)
     operands.in_partitions(call, "src", src)
-    s.reads(src, call, "src")
-    s.emit("tensor_copy", by, ("dst", "src"), [dst, src], _MOVED if _is_moved(dst) or _is_moved(src) else ())
+    s.note_read(src, call, "src")
+    s.emit("tensor_copy", by, ("dst", "src"), [dst, src], _DYNAMIC if _has_dynamic_offset(dst) or _has_dynamic_offset(src) else ())
     if s.values:
         copy_values(s, dst, src)
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -80,7 +80,7 @@ def memset(dst, value, engine=engine.unknown, name=None):
     s.emit("memset", by, ("dst",), [dst], (("zero", bool(value == 0)),))
     if s.values:
         s.write(dst, np.full(dst.shape, value, np.float64 if dst.dtype.float else None))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -101,13 +101,13 @@ def tensor_tensor(dst, data1, data2, op, engine=engine.unknown, name=None):
         by = "gpsimd"
     check_gpsimd(call, by, dst, data1, data2)
     check_bitwise(call, found, dst, data1, data2)
-    s.reads(data1, call, "data1")
-    s.reads(data2, call, "data2")
+    s.note_read(data1, call, "data1")
+    s.note_read(data2, call, "data2")
     s.emit("tensor_tensor", by, ("dst", "src", "src1"), [dst, data1, data2], (("op", found.name),))
     if s.values:
         a, b = s.read(data1), s.read(data2).reshape(data1.shape)
         s.write(dst, compute(found, a, b, exact=exact and by != "vector"))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -170,24 +170,24 @@ def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, opera
     for i, value in enumerate((operand0, operand1)):
         view = operands.per_partition(call, f"operand{i}", value, data.layout.partitions)
         if view is not None:
-            s.reads(view, call, f"operand{i}")
+            s.note_read(view, call, f"operand{i}")
             views.append(view)
             names.append(f"scalar{i}")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     attributes = (("op0", first.name), ("op1", second.name if second else None), ("reverse0", bool(reverse0)),
                   ("reverse1", bool(reverse1)))  # fmt: skip
     s.emit("tensor_scalar", by, tuple(names), views, attributes)
     if s.values:
         numbers = s.read(data)
-        numbers = _step(s, call, "operand0", first, numbers, operand0, data, reverse0)
+        numbers = _apply_operator(s, call, "operand0", first, numbers, operand0, data, reverse0)
         if second is not None:
-            numbers = _step(s, call, "operand1", second, numbers, operand1, data, reverse1)
+            numbers = _apply_operator(s, call, "operand1", second, numbers, operand1, data, reverse1)
         s.write(dst, numbers)
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
-def _step(s, call, operand, op, numbers, value, data, reverse):
+def _apply_operator(s, call, operand, op, numbers, value, data, reverse):
     scalar = scalar_operand(s, call, operand, value, data, op.bitwise)
     exact = data.dtype in _INT32 and np.asarray(scalar).dtype.kind in "iu" and numbers.dtype.kind in "iu"
     if exact and op.inputs == 2:
@@ -217,15 +217,15 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
     if scalar is not None:
         views.append(scalar)
         names.append("scalar0")
-        s.reads(scalar, call, "operand0")
-    s.reads(data, call, "data")
-    s.reads(operand1, call, "operand1")
+        s.note_read(scalar, call, "operand0")
+    s.note_read(data, call, "data")
+    s.note_read(operand1, call, "operand1")
     s.emit("scalar_tensor_tensor", by, tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
         numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
         other = operators.as_float(s.read(operand1)).reshape(data.shape)
         s.write(dst, compute(second, *((other, numbers) if reverse1 else (numbers, other))))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -237,11 +237,11 @@ def reciprocal(dst, data, name=None, engine=engine.unknown):
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     operands.same_elements(call, "dst", dst, "data", data)
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("reciprocal", by, ("dst", "src"), [dst, data])
     if s.values:
         s.write(dst, operators.apply(operators.ALL["reciprocal"], s.read(data)))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -257,14 +257,14 @@ def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
         operands.on_chip(call, "src", src)
         operands.same_elements(call, "dst", dst, "src", src)
         operands.not_both_in_psum(call, "src", src, "predicate", predicate)
-        s.reads(src, call, "src")
+        s.note_read(src, call, "src")
         views, names = [dst, src, predicate], ["dst", "src", "mask"]
-    s.reads(predicate, call, "predicate")
+    s.note_read(predicate, call, "predicate")
     s.emit("tensor_copy_predicated", "vector", tuple(names), views)
     chosen = ...
     if s.values:
         chosen = (s.read(predicate).reshape(dst.shape) != 0) != bool(reverse_pred)
         new = np.full(dst.shape, src, np.float32) if operands.is_number(src) else s.read(src).reshape(dst.shape)
         dst.put(np.where(chosen, values.encode(new, dst.dtype), dst.bits()))
-    s.writes(dst, chosen)
+    s.note_write(dst, chosen)
     return DONE

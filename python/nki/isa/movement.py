@@ -27,25 +27,25 @@ def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected equal types and free sizes")
     operands.in_partitions(call, "dst", dst)
     operands.in_partitions(call, "src", src)
-    s.reads(src, call, "src")
+    s.note_read(src, call, "src")
     s.emit("nc_stream_shuffle", "vector", ("dst", "src"), [dst, src])
     moved = [p for p in range(dst.shape[0]) if mask[p % 32] != _KEEP]
-    holes = None
+    unwritten_mask = None
     if s.values and moved:
         wide, old = _quadrants(src), dst.bits().copy()
         sources = [p // 32 * 32 + mask[p % 32] for p in moved]
         if max(sources) >= wide.shape[0]:
             errors.fail(call, f"shuffle_mask: partition {max(sources)} lies beyond {src.describe()}")
         bits, unwritten = wide.bits(), wide.storage.unwritten(wide.layout, wide.offset)
-        holes = np.zeros(dst.shape, bool)
-        holes[moved] = unwritten if unwritten is False else unwritten[sources].reshape(len(moved), *dst.shape[1:])
+        unwritten_mask = np.zeros(dst.shape, bool)
+        unwritten_mask[moved] = unwritten if unwritten is False else unwritten[sources].reshape(len(moved), *dst.shape[1:])
         old[moved] = bits[sources].reshape(len(moved), *dst.shape[1:]).astype(dst.dtype.raw, copy=False)
         dst.put(old)
     chosen = ...
     if len(moved) < dst.shape[0]:
         chosen = np.zeros(dst.shape, bool)
         chosen[moved] = True
-    s.writes(dst, chosen, holes)
+    s.note_write(dst, chosen, unwritten_mask)
     return DONE
 
 
@@ -66,8 +66,8 @@ def nc_n_gather(dst, data, indices, name=None):
     operands.same_elements(call, "dst", dst, "indices", indices)
     if indices.dtype is not dtypes.uint32:
         errors.fail(call, f"indices: {indices.describe()}, expected uint32")
-    holes = s.reads(data, call, "data")
-    s.reads(indices, call, "indices")
+    unwritten_mask = s.note_read(data, call, "data")
+    s.note_read(indices, call, "indices")
     s.emit("nc_n_gather", "gpsimd", ("dst", "src", "index"), [dst, data, indices])
     if s.values:
         bits = data.bits().reshape(data.shape[0], -1)
@@ -77,9 +77,9 @@ def nc_n_gather(dst, data, indices, name=None):
                 call, f"indices: {chosen.max()} is out of bounds, a partition of data has {bits.shape[1]} elements"
             )
         dst.put(np.take_along_axis(bits, chosen, axis=1).reshape(dst.shape))
-        if holes is not None:
-            holes = np.take_along_axis(holes.reshape(bits.shape), chosen, axis=1).reshape(dst.shape)
-    s.writes(dst, holes=holes)
+        if unwritten_mask is not None:
+            unwritten_mask = np.take_along_axis(unwritten_mask.reshape(bits.shape), chosen, axis=1).reshape(dst.shape)
+    s.note_write(dst, unwritten_mask=unwritten_mask)
     return DONE
 
 
@@ -102,25 +102,25 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
     count = num_valid_indices or index.layout.free * 16
     if dst.layout.free != count * num_elem_per_idx:
         errors.fail(call, f"dst: {dst.describe()}, the gather has {count * num_elem_per_idx} elements in a partition")
-    holes = s.reads(src_buffer, call, "src_buffer")
-    s.reads(index, call, "index")
+    unwritten_mask = s.note_read(src_buffer, call, "src_buffer")
+    s.note_read(index, call, "index")
     s.emit(
         "local_gather", "gpsimd", ("dst", "src", "index"), [dst, src_buffer, index], (("elements", num_elem_per_idx),)
     )
     if s.values:
         bits = src_buffer.bits().reshape(p, -1)
-        unwritten = np.zeros(bits.shape, bool) if holes is None else holes.reshape(bits.shape)
+        unwritten = np.zeros(bits.shape, bool) if unwritten_mask is None else unwritten_mask.reshape(bits.shape)
         numbers = s.read(index).astype(np.int64).reshape(p, -1)
         out = np.empty((p, count * num_elem_per_idx), bits.dtype)
-        holes = np.empty(out.shape, bool)
+        unwritten_mask = np.empty(out.shape, bool)
         for core in range(0, p, 16):
             first = numbers[core : core + 16].flatten(order="F")[:count]
             places = (first[:, None] + np.arange(num_elem_per_idx)).reshape(-1)
             if places.max() >= bits.shape[1]:
                 errors.fail(call, f"index: {places.max()} is out of bounds, a partition has {bits.shape[1]} elements")
             out[core : core + 16] = bits[core : core + 16, places]
-            holes[core : core + 16] = unwritten[core : core + 16, places]
+            unwritten_mask[core : core + 16] = unwritten[core : core + 16, places]
         dst.put(out.reshape(dst.shape))
-        holes = holes.reshape(dst.shape)
-    s.writes(dst, holes=holes)
+        unwritten_mask = unwritten_mask.reshape(dst.shape)
+    s.note_write(dst, unwritten_mask=unwritten_mask)
     return DONE

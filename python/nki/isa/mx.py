@@ -14,7 +14,7 @@ from ..tracer import dtypes, errors, operands, values
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM, SBUF
 from .instruction import DONE
-from .tensor_engine import _resolved, product_holes
+from .tensor_engine import _accumulation, unwritten_in_product
 
 _LARGEST_EXPONENT = {dtypes.float8_e4m3fn: 8, dtypes.float8_e5m2: 15}
 _LARGEST = {dtypes.float8_e4m3fn: 448.0, dtypes.float8_e5m2: 57344.0}
@@ -45,9 +45,9 @@ def quantize_mx(dst, src, dst_scale, name=None):
                           f"elements of src for each of dst")  # fmt: skip
     if dst_scale.layout.free != dst.layout.free:
         errors.fail(call, f"dst_scale: {dst_scale.describe()}, expected {dst.layout.free} elements in a partition")
-    s.reads(src, call, "src")
+    s.note_read(src, call, "src")
     s.emit("quantize_mx", "vector", ("dst", "dst1", "src"), [dst, dst_scale, src])
-    s.writes(dst)
+    s.note_write(dst)
     rows = _scale_rows(src.layout.partitions)
     where = np.zeros(dst_scale.shape, bool)
     where[rows[rows < dst_scale.shape[0]]] = True
@@ -57,7 +57,7 @@ def quantize_mx(dst, src, dst_scale, name=None):
         old = dst_scale.bits().copy()
         old[rows] = scales.reshape(len(rows), *dst_scale.shape[1:])
         dst_scale.put(old)
-    s.writes(dst_scale, where)
+    s.note_write(dst_scale, where)
     return DONE
 
 
@@ -109,8 +109,8 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
                           f"of 32 partitions and at most 128 columns")  # fmt: skip
     if dst.layout.partitions != m or dst.layout.free != n:
         errors.fail(call, f"dst: {dst.describe()}, the product is [{m}, {n}]")
-    holes = s.reads(stationary, call, "stationary"), s.reads(moving, call, "moving")
-    add = _resolved(accumulate, dst.storage.begin(dst.layout, dst.offset), dst)
+    unwritten_mask = s.note_read(stationary, call, "stationary"), s.note_read(moving, call, "moving")
+    add = _accumulation(accumulate, dst.storage.begin_sum(dst.layout, dst.offset), dst)
     attributes = (("accumulate", add is not False), ("transpose", False))
     if tile_size:
         attributes += (("tile_position", tuple(tile_position or (0, 0))), ("tile_size", tuple(tile_size)))
@@ -122,7 +122,7 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
             before = values.decode(dst.bits(), dst.dtype)
             product = before + product if add is True else np.where(add, before + product, product)
         s.write(dst, product)
-    s.wrote(dst, holes=product_holes(dst, *holes))
+    s.note_product(dst, unwritten_mask=unwritten_in_product(dst, *unwritten_mask))
     return DONE
 
 

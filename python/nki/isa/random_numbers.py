@@ -28,7 +28,7 @@ def rng(dst, engine=engine.vector, name=None):
     if s.values:
         limits = np.iinfo(dst.dtype.raw)
         dst.put(s.random.integers(limits.min, limits.max, dst.shape, dst.dtype.raw, endpoint=True))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -42,14 +42,14 @@ def rand2(dst, min, max, name=None):
     views, names = [dst], ["dst"]
     for i, value in enumerate((min, max)):
         if operands.per_partition(call, ("min", "max")[i], value, dst.layout.partitions) is not None:
-            s.reads(value, call, ("min", "max")[i])
+            s.note_read(value, call, ("min", "max")[i])
             views.append(value)
             names.append(f"scalar{i}")
     s.emit("rng", "vector", tuple(names), views)
     if s.values:
         low, high = (scalar_operand(s, call, "bound", v, dst) for v in (min, max))
         s.write(dst, low + s.random.random(dst.shape, np.float32) * (high - low))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -84,14 +84,14 @@ def rand_get_state(dst, engine=engine.gpsimd, name=None):
         seed = s.random.integers(2**32, dtype=np.uint32)
         s.random = np.random.default_rng(int(seed))
         dst.put(np.full(dst.shape, seed, np.uint32))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
 def _seed(call, src_seeds, by):
     s = sessions.active(call)
     operands.on_chip(call, "src_seeds", src_seeds)
-    s.reads(src_seeds, call, "src_seeds")
+    s.note_read(src_seeds, call, "src_seeds")
     s.emit("rng", by, ("src",), [src_seeds])
     if s.values:
         s.random = np.random.default_rng(int(src_seeds.bits().reshape(-1)[0]) & 0xFFFFFFFF)
@@ -107,13 +107,13 @@ def dropout(dst, data, prob, name=None):
     operands.same_elements(call, "dst", dst, "data", data)
     views, names = [dst, data], ["dst", "src"]
     if operands.per_partition(call, "prob", prob, data.layout.partitions) is not None:
-        s.reads(prob, call, "prob")
+        s.note_read(prob, call, "prob")
         views.append(prob)
         names.append("scalar0")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("dropout", "vector", tuple(names), views)
     if s.values:
         dropped = s.random.random(data.shape, np.float32) < scalar_operand(s, call, "prob", prob, data)
         s.write(dst, np.where(dropped, 0, values.decode(data.bits(), data.dtype)).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE

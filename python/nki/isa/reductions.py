@@ -10,7 +10,7 @@ from .elementwise import compute, scalar_operand, with_scalar
 from .enums import reduce_cmd
 from .instruction import DONE
 
-_BN_MOST = 512
+_BN_STATS_MAX = 512
 
 
 def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
@@ -28,14 +28,14 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
         errors.fail(call, f"dst: {dst.describe()}, {list(data.shape)} reduced over {list(axes)} is {left}")
     operands.in_partitions(call, "dst", dst)
     operands.in_partitions(call, "data", data)
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("tensor_reduce", "vector", ("dst", "src"), [dst, data],
            (("op", found.name), ("axes", data.layout.size // dst.layout.size)))  # fmt: skip
     if s.values:
         numbers = s.read(data)
         total = found.reduce(numbers if found.bitwise else operators.as_float(numbers), axes)
         s.write(dst, (-total if negate else total).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -57,12 +57,12 @@ def tensor_partition_reduce(dst, op, data, name=None):
         errors.fail(
             call, f"dst is {dst.describe()} and data is {data.describe()}: expected equally many in a partition"
         )
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("tensor_partition_reduce", "gpsimd", ("dst", "src"), [dst, data], (("op", found.name),))
     if s.values:
         numbers = s.read(data)
         s.write(dst, found.reduce(numbers if found.bitwise else operators.as_float(numbers), (0,)).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -106,14 +106,14 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
     views, names = [dst, data], ["dst", "src"]
     scalar = operands.per_partition(call, "operand0", operand0, data.layout.partitions)
     if scalar is not None:
-        s.reads(scalar, call, "operand0")
+        s.note_read(scalar, call, "operand0")
         views.append(scalar)
         names.append("scalar0")
     if reduce_res is not None:
         operands.per_partition(call, "reduce_res", reduce_res, data.layout.partitions)
         views.insert(1, reduce_res)
         names.insert(1, "dst1")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("tensor_scalar", "vector", tuple(names), views,
            (("op0", first.name), ("op1", None), ("reverse0", bool(reverse0)), ("reverse1", False),
             ("reduce_op", reduction.name)))  # fmt: skip
@@ -125,9 +125,9 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
         accumulate(
             s, call, "vector", reduction, reduce_cmd, part, np.reshape(initial, -1), reduce_res, reduce_res_negate
         )
-    s.writes(dst)
+    s.note_write(dst)
     if reduce_res is not None:
-        s.writes(reduce_res)
+        s.note_write(reduce_res)
     return DONE
 
 
@@ -143,27 +143,27 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=red
     for i, value in enumerate((imm0, imm1)):
         view = operands.per_partition(call, f"imm{i}", value, src.layout.partitions)
         if view is not None:
-            s.reads(view, call, f"imm{i}")
+            s.note_read(view, call, f"imm{i}")
             views.append(view)
             names.append(f"scalar{i}")
-    s.reads(src, call, "src")
+    s.note_read(src, call, "src")
     s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
         numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src), False)
         flat = operators.as_float(numbers).reshape(src.shape[0], -1)
         start = 0.0 if imm1 is None else scalar_operand(s, call, "imm1", imm1, src)
-        accumulate(s, call, "vector", second, _begin(reduce_cmd), np.full(len(flat), second.identity, np.float32),
+        accumulate(s, call, "vector", second, _start_command(reduce_cmd), np.full(len(flat), second.identity, np.float32),
                    np.reshape(start, -1))  # fmt: skip
         total, out = s.state[("registers", "vector")], np.empty_like(flat)
         for i in range(flat.shape[1]):
             total = out[:, i] = operators.apply(second, flat[:, i], total)
         s.state[("registers", "vector")] = total
         s.write(dst, out.reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
-def _begin(command):
+def _start_command(command):
     """Returns the command that starts the registers in the same way but adds nothing yet."""
     return reduce_cmd.reset if command.name == "reset_reduce" else command
 
@@ -183,11 +183,11 @@ def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, rev
     views, names = [dst, data0, data1], ["dst", "src", "src1"]
     scalar = operands.per_partition(call, "initial", initial, data0.layout.partitions)
     if scalar is not None:
-        s.reads(scalar, call, "initial")
+        s.note_read(scalar, call, "initial")
         views.append(scalar)
         names.append("scalar0")
-    s.reads(data0, call, "data0")
-    s.reads(data1, call, "data1")
+    s.note_read(data0, call, "data0")
+    s.note_read(data1, call, "data1")
     s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
         a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data0, data1))
@@ -197,7 +197,7 @@ def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, rev
             inner = compute(first, *((state, a[:, i]) if reverse0 else (a[:, i], state)))
             state = out[:, i] = compute(second, *((b[:, i], inner) if reverse1 else (inner, b[:, i])))
         s.write(dst, out.reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -209,13 +209,13 @@ def bn_stats(dst, data, name=None):
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
-    if data.layout.free > _BN_MOST:
+    if data.layout.free > _BN_STATS_MAX:
         errors.fail(
-            call, f"data: {data.describe()} has {data.layout.free} elements in a partition, more than {_BN_MOST}"
+            call, f"data: {data.describe()} has {data.layout.free} elements in a partition, more than {_BN_STATS_MAX}"
         )
     if dst.layout.free != 6 or dst.layout.partitions != data.layout.partitions:
         errors.fail(call, f"dst: {dst.describe()}, expected [{data.layout.partitions}, 6]")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("bn_stats", "vector", ("dst", "src"), [dst, data])
     if s.values:
         x = operators.as_float(s.read(data)).reshape(data.shape[0], -1)
@@ -225,7 +225,7 @@ def bn_stats(dst, data, name=None):
             mean = half.mean(axis=1) if n else np.zeros(len(x), np.float32)
             columns += [np.full(len(x), n), mean, ((half - mean[:, None]) ** 2).sum(axis=1)]
         s.write(dst, np.stack(columns, axis=1).astype(np.float32).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -237,7 +237,7 @@ def bn_aggr(dst, data, name=None):
     operands.on_chip(call, "data", data)
     if data.layout.free % 3 or dst.layout.free != 2 or dst.layout.partitions != data.layout.partitions:
         errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected triples in data, 2 in dst")
-    s.reads(data, call, "data")
+    s.note_read(data, call, "data")
     s.emit("bn_aggr", "vector", ("dst", "src"), [dst, data])
     if s.values:
         x = s.read(data).astype(np.float64).reshape(data.shape[0], -1, 3)
@@ -246,5 +246,5 @@ def bn_aggr(dst, data, name=None):
         center = (count * mean).sum(axis=1) / total
         spread = (squares + count * (mean - center[:, None]) ** 2).sum(axis=1) / total
         s.write(dst, np.stack([center, spread], axis=1).astype(np.float32).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE

@@ -13,10 +13,10 @@ from .enums import reduce_cmd
 from .instruction import DONE
 from .reductions import accumulate, free_axes
 
-_LEAST = -3.4028235e38
+_LOWEST_FLOAT = -3.4028235e38
 
 
-def _affine(call, dst, pattern, offset, channel_multiplier):
+def _affine_numbers(call, dst, pattern, offset, channel_multiplier):
     """Returns the whole numbers of a pattern [[step, count], ...], one per element of dst."""
     pairs = [(int(step), int(count)) for step, count in pattern]
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
@@ -34,11 +34,11 @@ def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
     call = "nki.isa.iota"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
-    numbers = _affine(call, dst, pattern, offset, channel_multiplier)
+    numbers = _affine_numbers(call, dst, pattern, offset, channel_multiplier)
     s.emit("iota", "gpsimd", ("dst",), [dst])
     if s.values:
         s.write(dst, numbers)
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -52,26 +52,26 @@ def affine_select(
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
-    numbers = _affine(call, dst, pattern, offset, channel_multiplier)
-    holes = s.reads(on_true_tile, call, "on_true_tile")
+    numbers = _affine_numbers(call, dst, pattern, offset, channel_multiplier)
+    unwritten_mask = s.note_read(on_true_tile, call, "on_true_tile")
     s.emit("affine_select", "gpsimd", ("dst", "on_true"), [dst, on_true_tile], (("op", compare.name),))
     if s.values:
         chosen = compare.evaluate(numbers, 0)
-        holes = _chosen_holes(holes, chosen)
+        unwritten_mask = _selected_unwritten(unwritten_mask, chosen)
         s.write(dst, np.where(chosen, s.read(on_true_tile).reshape(dst.shape), np.float32(on_false_value)))
-    s.writes(dst, holes=holes)
+    s.note_write(dst, unwritten_mask=unwritten_mask)
     return DONE
 
 
-def _chosen_holes(holes, chosen):
+def _selected_unwritten(unwritten_mask, chosen):
     """Returns which unwritten elements a selection takes. Unwritten elements that are not taken do
     no harm.
     """
-    return None if holes is None else holes.reshape(chosen.shape) & chosen
+    return None if unwritten_mask is None else unwritten_mask.reshape(chosen.shape) & chosen
 
 
 def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None,
-                 reduce_op="maximum", range_start=0, on_false_value=_LEAST, name=None):  # fmt: skip
+                 reduce_op="maximum", range_start=0, on_false_value=_LOWEST_FLOAT, name=None):  # fmt: skip
     """dst = on_true_tile where the element's index is within both bounds, else on_false_value. Also
     reduces dst.
     """
@@ -87,11 +87,11 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
     for i, bound in enumerate((bound0, bound1)):
         if operands.per_partition(call, f"bound{i}", bound, dst.layout.partitions) is None:
             errors.fail(call, f"bound{i}: expected a tensor of shape [{dst.layout.partitions}, 1], found {bound!r}")
-        s.reads(bound, call, f"bound{i}")
+        s.note_read(bound, call, f"bound{i}")
         views.append(bound)
         names.append(f"scalar{i}")
-    _with_result(call, reduce_res, dst, views, names)
-    holes = s.reads(on_true_tile, call, "on_true_tile")
+    _add_reduction_operand(call, reduce_res, dst, views, names)
+    unwritten_mask = s.note_read(on_true_tile, call, "on_true_tile")
     s.emit("range_select", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
         numbers = (np.arange(dst.layout.free, dtype=np.float32) + range_start).reshape((1, *dst.shape[1:]))
@@ -100,10 +100,10 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
         result = np.where(
             chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value)
         )
-        holes = _chosen_holes(holes, chosen)
+        unwritten_mask = _selected_unwritten(unwritten_mask, chosen)
         s.write(dst, result)
         _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
-    _written(s, dst, reduce_res, holes)
+    _note_results(s, dst, reduce_res, unwritten_mask)
     return DONE
 
 
@@ -122,26 +122,26 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
     operands.not_both_in_psum(call, "on_true", on_true, "predicate", predicate)
     views, names = [dst, on_true, predicate], ["dst", "on_true", "mask"]
     if operands.per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
-        s.reads(on_false, call, "on_false")
+        s.note_read(on_false, call, "on_false")
         views.append(on_false)
         names.append("scalar0")
-    _with_result(call, reduce_res, dst, views, names)
-    s.reads(predicate, call, "predicate")
-    holes = s.reads(on_true, call, "on_true")
+    _add_reduction_operand(call, reduce_res, dst, views, names)
+    s.note_read(predicate, call, "predicate")
+    unwritten_mask = s.note_read(on_true, call, "on_true")
     s.emit("select_reduce", "vector", tuple(names), views)
     if s.values:
         chosen = (s.read(predicate).reshape(dst.shape) != 0) != bool(reverse_pred)
         other = scalar_operand(s, call, "on_false", on_false, on_true)
         result = np.where(chosen, operators.as_float(s.read(on_true)).reshape(dst.shape), other).astype(np.float32)
-        holes = _chosen_holes(holes, chosen)
+        unwritten_mask = _selected_unwritten(unwritten_mask, chosen)
         s.write(dst, result)
         if reduce_res is not None or reduce_cmd.name != "idle":
             _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
-    _written(s, dst, reduce_res, holes)
+    _note_results(s, dst, reduce_res, unwritten_mask)
     return DONE
 
 
-def _with_result(call, reduce_res, dst, views, names):
+def _add_reduction_operand(call, reduce_res, dst, views, names):
     if reduce_res is not None:
         operands.per_partition(call, "reduce_res", reduce_res, dst.layout.partitions)
         views.insert(1, reduce_res)
@@ -154,53 +154,53 @@ def _reduce(s, call, reduce_op, command, result, reduce_res):
     accumulate(s, call, "vector", op, command, part, result=reduce_res)
 
 
-def _written(s, dst, result, holes=None):
+def _note_results(s, dst, result, unwritten_mask=None):
     """Marks dst and its reduction as written. A partition's reduction is unwritten if an element of
     the partition is.
     """
-    s.writes(dst, holes=holes)
+    s.note_write(dst, unwritten_mask=unwritten_mask)
     if result is not None:
-        rows = None if holes is None else holes.reshape(len(holes), -1).any(axis=1).reshape(result.shape)
-        s.writes(result, holes=rows)
+        rows = None if unwritten_mask is None else unwritten_mask.reshape(len(unwritten_mask), -1).any(axis=1).reshape(result.shape)
+        s.note_write(result, unwritten_mask=rows)
 
 
 # The following instructions work on the eight largest elements.
 
 
-def _eight(call, operand, view, most=16384):
+def _check_eight(call, operand, view, limit=16384):
     operands.on_chip(call, operand, view)
-    if not 8 <= view.layout.free <= most:
-        errors.fail(call, f"{operand}: {view.describe()}, expected 8 to {most} elements in a partition")
+    if not 8 <= view.layout.free <= limit:
+        errors.fail(call, f"{operand}: {view.describe()}, expected 8 to {limit} elements in a partition")
 
 
 def max8(dst, src, name=None):
     """dst = the eight largest elements of each partition, in descending order."""
     call = "nki.isa.max8"
     s = sessions.active(call)
-    _eight(call, "dst", dst, 8)
-    _eight(call, "src", src)
-    s.reads(src, call, "src")
+    _check_eight(call, "dst", dst, 8)
+    _check_eight(call, "src", src)
+    s.note_read(src, call, "src")
     s.emit("max8", "vector", ("dst", "src"), [dst, src])
     if s.values:
         numbers = operators.as_float(s.read(src)).reshape(src.shape[0], -1)
         s.write(dst, -np.sort(-numbers, axis=1)[:, :8].reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
-def _matches(numbers, wanted, order):
+def _matches(numbers, values, order):
     """Returns the first free position of each of the eight values in each partition, or -1. A
     position is used once.
     """
-    found = np.full(wanted.shape, -1, np.int64)
+    found = np.full(values.shape, -1, np.int64)
     for p in range(len(numbers)):
-        taken: dict = {}
+        unused: dict = {}
         for k in order:
-            value = wanted[p, k]
-            places = taken.get(value)
-            if places is None:
-                places = taken[value] = iter(np.flatnonzero(numbers[p] == value))
-            found[p, k] = next(places, -1)
+            value = values[p, k]
+            positions = unused.get(value)
+            if positions is None:
+                positions = unused[value] = iter(np.flatnonzero(numbers[p] == value))
+            found[p, k] = next(positions, -1)
     return found
 
 
@@ -208,19 +208,19 @@ def nc_find_index8(dst, data, vals, name=None):
     """dst = the first position of each of the eight `vals`, or all ones if a value is not found."""
     call = "nki.isa.nc_find_index8"
     s = sessions.active(call)
-    _eight(call, "dst", dst, 8)
-    _eight(call, "data", data)
-    _eight(call, "vals", vals, 8)
+    _check_eight(call, "dst", dst, 8)
+    _check_eight(call, "data", data)
+    _check_eight(call, "vals", vals, 8)
     if dst.dtype not in (dtypes.uint16, dtypes.uint32):
         errors.fail(call, f"dst: {dst.describe()}, expected uint16 or uint32")
-    s.reads(data, call, "data")
-    s.reads(vals, call, "vals")
+    s.note_read(data, call, "data")
+    s.note_read(vals, call, "vals")
     s.emit("nc_find_index8", "vector", ("dst", "src", "src1"), [dst, data, vals])
     if s.values:
         a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))
         found = _matches(a, b, range(8))
         s.write(dst, np.where(found < 0, np.iinfo(dst.dtype.raw).max, found).reshape(dst.shape))
-    s.writes(dst)
+    s.note_write(dst)
     return DONE
 
 
@@ -231,15 +231,15 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
     call = "nki.isa.nc_match_replace8"
     s = sessions.active(call)
     operands.on_chip(call, "dst", dst)
-    _eight(call, "data", data)
-    _eight(call, "vals", vals, 8)
+    _check_eight(call, "data", data)
+    _check_eight(call, "vals", vals, 8)
     operands.same_elements(call, "dst", dst, "data", data)
-    s.reads(data, call, "data")
-    s.reads(vals, call, "vals")
+    s.note_read(data, call, "data")
+    s.note_read(vals, call, "vals")
     if dst_idx is None:
         s.emit("nc_match_replace8", "vector", ("dst", "src", "src1"), [dst, data, vals])
     else:
-        _eight(call, "dst_idx", dst_idx, 8)
+        _check_eight(call, "dst_idx", dst_idx, 8)
         s.emit("nc_match_replace8", "vector", ("dst", "dst1", "src", "src1"), [dst, dst_idx, data, vals])
     if s.values:
         a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))
@@ -250,7 +250,7 @@ def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
         s.write(dst, a.reshape(dst.shape))
         if dst_idx is not None:
             s.write(dst_idx, np.where(found < 0, np.iinfo(dst_idx.dtype.raw).max, found).reshape(dst_idx.shape))
-    _written(s, dst, dst_idx)
+    _note_results(s, dst, dst_idx)
     return DONE
 
 
@@ -264,10 +264,10 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     if dst.layout.free != src.layout.free + 1 or dst.layout.partitions != src.layout.partitions:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected one element more in dst")
     rows = slice(0, None, 16)
-    holes = s.reads(src, call, "src")
+    unwritten_mask = s.note_read(src, call, "src")
     s.emit("nonzero_with_count", "gpsimd", ("dst", "src"), [dst, src])
     if not s.values:
-        s.writes(dst)
+        s.note_write(dst)
         return DONE
     numbers = s.read(src).reshape(src.shape[0], -1)[rows]
     out = np.full((len(numbers), numbers.shape[1] + 1), padding_val, np.int64)
@@ -277,7 +277,7 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     target = dst[rows]
     s.write(target, out.reshape(target.shape))
     unknown = np.zeros(target.shape, bool)
-    if holes is not None:
-        unknown[holes[rows].reshape(len(numbers), -1).any(axis=1)] = True
-    s.writes(target, holes=unknown)
+    if unwritten_mask is not None:
+        unknown[unwritten_mask[rows].reshape(len(numbers), -1).any(axis=1)] = True
+    s.note_write(target, unwritten_mask=unknown)
     return DONE

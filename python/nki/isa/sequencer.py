@@ -26,7 +26,7 @@ def register_move(dst, src):
     return DONE
 
 
-def _one(call, operand, view):
+def _single_element(call, operand, view):
     found = operands.tensor(call, operand, view)
     if found.size != 1:
         errors.fail(call, f"{operand}: {found.describe()}, expected one element")
@@ -39,8 +39,8 @@ def register_load(dst, src):
     """
     call = "nki.isa.register_load"
     s = sessions.active(call)
-    _one(call, "src", src)
-    s.reads(src, call, "src")
+    _single_element(call, "src", src)
+    s.note_read(src, call, "src")
     s.emit("register_load", "any", ("src",), [src])
     dst.number = int(np.asarray(s.read(src)).reshape(-1)[0]) if s.values else None
     return DONE
@@ -49,16 +49,16 @@ def register_load(dst, src):
 def register_store(dst, src):
     call = "nki.isa.register_store"
     s = sessions.active(call)
-    _one(call, "dst", dst)
+    _single_element(call, "dst", dst)
     s.emit("register_store", "any", ("dst",), [dst])
     if s.values:
-        s.write(dst, np.full(dst.shape, src.known(call, "the number")))
-    s.writes(dst)
+        s.write(dst, np.full(dst.shape, src.require_number(call, "the number")))
+    s.note_write(dst)
     return DONE
 
 
-def _wide(call, operand, view):
-    found = _one(call, operand, view)
+def _single_integer(call, operand, view):
+    found = _single_element(call, operand, view)
     if found.dtype not in (dtypes.int32, dtypes.int64):
         errors.fail(call, f"{operand}: {found.describe()}, expected int32 or int64")
     return found
@@ -69,7 +69,7 @@ def scalar_load(src):
     type.
     """
     call = "nki.isa.scalar_load"
-    scalar = NkiScalar(dtype=_wide(call, "src", src).dtype)
+    scalar = NkiScalar(dtype=_single_integer(call, "src", src).dtype)
     register_load(scalar, src)
     return scalar
 
@@ -78,6 +78,6 @@ def scalar_store(dst, value):
     call = "nki.isa.scalar_store"
     if not isinstance(value, NkiScalar):
         errors.fail(call, f"value: expected an NkiScalar, found {operands.describe(value)}")
-    if _wide(call, "dst", dst).dtype is not value.dtype:
+    if _single_integer(call, "dst", dst).dtype is not value.dtype:
         errors.fail(call, f"dst: {dst.describe()}, expected the width of value, {value.dtype}")
     register_store(dst, value)

@@ -44,9 +44,9 @@ def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=Fals
         if reduce_cmd.name != "idle" or reduce_res is not None:
             part = reduction.reduce(result, free_axes(data)).reshape(-1)
             accumulate(s, _CALL, "scalar", reduction, reduce_cmd, part, result=reduce_res)
-    s.writes(dst)
+    s.note_write(dst)
     if reduce_res is not None:
-        s.writes(reduce_res)
+        s.note_write(reduce_res)
     return DONE
 
 
@@ -70,14 +70,14 @@ def _views(s, dst, data, reduce_res, scalars):
     for operand, value in scalars.items():
         view = operands.per_partition(_CALL, operand, value, data.layout.partitions)
         if view is not None:
-            s.reads(view, _CALL, operand)
+            s.note_read(view, _CALL, operand)
             names.append(f"scalar{len(views) - 2}")
             views.append(view)
     if reduce_res is not None:
         operands.per_partition(_CALL, "reduce_res", reduce_res, data.layout.partitions)
         views.insert(1, reduce_res)
         names.insert(1, "dst1")
-    s.reads(data, _CALL, "data")
+    s.note_read(data, _CALL, "data")
     return views, tuple(names)
 
 

@@ -42,21 +42,21 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         )
         checked = (("transpose", bool(is_transpose)), *((("perf_mode", "double_row"),) if double else ()), *onezero)
         s.state[key] = checked
-    _check_places(s, dst, stationary, moving)
-    holes = s.reads(stationary, _CALL, "stationary"), s.reads(moving, _CALL, "moving")
-    before = dst.storage.begin(dst.layout, dst.offset)
-    add = _resolved(accumulate, before, dst)
+    _check_placement(s, dst, stationary, moving)
+    unwritten_mask = s.note_read(stationary, _CALL, "stationary"), s.note_read(moving, _CALL, "moving")
+    before = dst.storage.begin_sum(dst.layout, dst.offset)
+    add = _accumulation(accumulate, before, dst)
     attributes = (("accumulate", add is not False), *checked)
     if tile_position or tile_size:
         attributes += (("tile_position", tuple(map(int, tile_position))), ("tile_size", tuple(map(int, tile_size))))
     s.emit("nc_matmul", "tensor", _NAMES, [dst, stationary, moving], attributes)
     if s.values:
         _multiply(s, dst, stationary, moving, is_transpose, double, add)
-    s.wrote(dst, holes=product_holes(dst, *holes, is_transpose))
+    s.note_product(dst, unwritten_mask=unwritten_in_product(dst, *unwritten_mask, is_transpose))
     return DONE
 
 
-def product_holes(dst, stationary, moving, transposes=False):
+def unwritten_in_product(dst, stationary, moving, transposes=False):
     """Returns which elements of a product depend on unwritten elements.
 
     These are whole rows and columns of a product, and single elements of a transpose.
@@ -64,10 +64,10 @@ def product_holes(dst, stationary, moving, transposes=False):
     if stationary is None and moving is None:
         return None
     found = np.zeros((dst.layout.partitions, dst.layout.free), bool)
-    for holes, axis in ((stationary, 1), (moving, 0)):
-        if holes is None:
+    for unwritten_mask, axis in ((stationary, 1), (moving, 0)):
+        if unwritten_mask is None:
             continue
-        flat = holes.reshape(holes.shape[0], -1)
+        flat = unwritten_mask.reshape(unwritten_mask.shape[0], -1)
         moved = flat.T if axis else flat
         if transposes and moved.shape == found.shape:
             found |= moved
@@ -78,7 +78,7 @@ def product_holes(dst, stationary, moving, transposes=False):
     return found.reshape(dst.shape)
 
 
-def _resolved(accumulate, before, dst):
+def _accumulation(accumulate, before, dst):
     """Returns whether the product is added to dst: True, False, or an array of bool per element."""
     if accumulate is None:
         return before
@@ -107,9 +107,9 @@ def _check(s, dst, stationary, moving, is_transpose, double, tile_size):
     m, n = stationary.layout.free // halves, moving.layout.free // halves
     if m > columns:
         errors.fail(_CALL, f"stationary: {stationary.describe()} has {m} columns, the array {columns}")
-    most = s.device.moving_columns.get(dst.dtype.name, 512)
-    if n > most:
-        errors.fail(_CALL, f"moving: {moving.describe()} has {n} columns, more than {most}")
+    limit = s.device.moving_columns.get(dst.dtype.name, 512)
+    if n > limit:
+        errors.fail(_CALL, f"moving: {moving.describe()} has {n} columns, more than {limit}")
     if dst.layout.partitions != m or dst.layout.free != n:
         errors.fail(_CALL, f"dst: {dst.describe()}, the product is [{m}, {n}]")
 
@@ -132,7 +132,7 @@ def _check_types(s, dst, stationary, moving, is_transpose, double):
         errors.fail(_CALL, f"dst: {dst.describe()}: {s.device.name} writes {' or '.join(sorted(allowed))}")
 
 
-def _check_places(s, dst, stationary, moving):
+def _check_placement(s, dst, stationary, moving):
     layout = dst.layout
     if s.device.generation < 4:
         begin = dst.offset % layout.row * layout.dtype.itemsize
@@ -149,7 +149,7 @@ def _multiply(s, dst, stationary, moving, is_transpose, double, add):
         k = a.shape[0]
         a, b = (x.reshape(k, 2, -1).transpose(1, 0, 2).reshape(2 * k, -1) for x in (a, b))
     if is_transpose and not (np.isfinite(a).all() and np.isfinite(b).all()):
-        product = _permuted(a, b)
+        product = _apply_permutation(a, b)
     else:
         with np.errstate(all="ignore"):
             product = a.T @ b
@@ -160,7 +160,7 @@ def _multiply(s, dst, stationary, moving, is_transpose, double, add):
     s.write(dst, product)
 
 
-def _permuted(a, b):
+def _apply_permutation(a, b):
     """Returns a.T @ b where one is a permutation and the other may contain NaN or infinities."""
     clean_a, clean_b = np.isfinite(a).all(), np.isfinite(b).all()
     if clean_b and not clean_a:  # a is transposed: column j of b selects a row of a
@@ -182,17 +182,17 @@ def nc_transpose(dst, data, engine=engine.unknown, name=None):
         errors.fail(call, f"dst: {dst.describe()}, data transposed is [{f}, {p}]")
     if by == "any":
         by = "tensor" if dst.memory == PSUM and data.memory == SBUF else "vector"
-    most = devices.PARTITIONS if by == "tensor" else 32
-    if p > most or f > most:
-        errors.fail(call, f"data: {data.describe()} is larger than the {most} x {most} of the {by} engine")
+    limit = devices.PARTITIONS if by == "tensor" else 32
+    if p > limit or f > limit:
+        errors.fail(call, f"data: {data.describe()} is larger than the {limit} x {limit} of the {by} engine")
     if by == "tensor" and (dst.memory != PSUM or data.memory != SBUF):
         errors.fail(call, f"dst is in {dst.memory} and data in {data.memory}: the tensor engine goes from sbuf to psum")
     if dst.dtype is not data.dtype and s.device.generation >= 3 and by == "vector":
         errors.fail(call, f"dst is {dst.dtype} and data is {data.dtype}: expected equal types")
     operands.in_partitions(call, "data", data)
-    holes = s.reads(data, call, "data")
+    unwritten_mask = s.note_read(data, call, "data")
     s.emit("nc_transpose", by, ("dst", "src"), [dst, data])
     if s.values:
         s.write(dst, s.read(data).reshape(p, f).T.reshape(dst.shape))
-    s.writes(dst, holes=None if holes is None else holes.reshape(p, f).T.reshape(dst.shape))
+    s.note_write(dst, unwritten_mask=None if unwritten_mask is None else unwritten_mask.reshape(p, f).T.reshape(dst.shape))
     return DONE

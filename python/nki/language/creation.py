@@ -22,16 +22,16 @@ def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tenso
         errors.fail(
             call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}"
         )
-    made = s.allocate(shape, dtype, memory, name, address, call, shared=found is shared_hbm)
+    tensor = s.allocate(shape, dtype, memory, name, address, call, shared=found is shared_hbm)
     if memory == HBM:
-        made.storage.buffer = found
-    return made
+        tensor.storage.buffer = found
+    return tensor
 
 
 def full(shape, fill_value, dtype, buffer=sbuf, name="") -> Tensor:
-    made = ndarray(shape, dtype, buffer, name)
-    _fill(made, fill_value)
-    return made
+    tensor = ndarray(shape, dtype, buffer, name)
+    _fill(tensor, fill_value)
+    return tensor
 
 
 def zeros(shape, dtype, buffer=sbuf, name="") -> Tensor:
@@ -50,13 +50,13 @@ def empty_like(x, dtype=None, buffer=None, name="") -> Tensor:
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def _fill(made, value):
-    if made.memory != HBM:
-        isa.memset(made, value)
+def _fill(tensor, value):
+    if tensor.memory != HBM:
+        isa.memset(tensor, value)
         return
     # HBM is filled from a tile in SBUF, 128 rows at a time.
-    rows = made.reshape((made.shape[0], made.size // made.shape[0]))
-    tile = ndarray((min(128, rows.shape[0]), rows.shape[1]), made.dtype)
+    rows = tensor.reshape((tensor.shape[0], tensor.size // tensor.shape[0]))
+    tile = ndarray((min(128, rows.shape[0]), rows.shape[1]), tensor.dtype)
     isa.memset(tile, value)
     for first in range(0, rows.shape[0], tile.shape[0]):
         count = min(tile.shape[0], rows.shape[0] - first)
@@ -65,13 +65,13 @@ def _fill(made, value):
 
 def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
     """Returns uniform random numbers in [0, 1)."""
-    made = ndarray(shape, dtype, buffer, name)
+    tensor = ndarray(shape, dtype, buffer, name)
     s = sessions.current
-    s.emit("rng", "vector", ("dst",), [made])
+    s.emit("rng", "vector", ("dst",), [tensor])
     if s.values:
-        s.write(made, s.random.random(made.shape, np.float32))
-    s.writes(made)
-    return made
+        s.write(tensor, s.random.random(tensor.shape, np.float32))
+    s.note_write(tensor)
+    return tensor
 
 
 def random_seed(seed):
@@ -85,9 +85,9 @@ def random_seed(seed):
 def load(src, dtype=None) -> Tensor:
     """Returns a new tile in SBUF with the contents of `src` in HBM."""
     operands.tensor("nki.language.load", "src", src)
-    made = ndarray(src.shape, dtype or src.dtype)
-    isa.dma_copy(made, src)
-    return made
+    tensor = ndarray(src.shape, dtype or src.dtype)
+    isa.dma_copy(tensor, src)
+    return tensor
 
 
 def store(dst, value):
@@ -103,9 +103,9 @@ def store(dst, value):
 
 
 def load_transpose2d(src, dtype=None) -> Tensor:
-    made = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
-    isa.dma_transpose(made, src)
-    return made
+    tensor = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
+    isa.dma_transpose(tensor, src)
+    return tensor
 
 
 def shared_constant(constant, dtype=None) -> Tensor:
@@ -135,12 +135,12 @@ def shared_identity_matrix(n, dtype="uint8", dst=None) -> Tensor:
     """Returns the identity matrix in SBUF, loaded from a constant."""
     s = sessions.active("nki.language.shared_identity_matrix")
     found = dtypes.find(dtype)
-    known = s.state.setdefault("identities", {})
-    if (n, found) not in known:
-        known[n, found] = s.argument("identity", found, (n, n), np.eye(n, dtype=np.float32))
-    made = ndarray((n, n), found, name="identity") if dst is None else dst
-    isa.dma_copy(made, known[n, found])
-    return made
+    cached = s.state.setdefault("identities", {})
+    if (n, found) not in cached:
+        cached[n, found] = s.argument("identity", found, (n, n), np.eye(n, dtype=np.float32))
+    tensor = ndarray((n, n), found, name="identity") if dst is None else dst
+    isa.dma_copy(tensor, cached[n, found])
+    return tensor
 
 
 def ds(start, size) -> DynamicSlice:

@@ -58,21 +58,21 @@ class _Packed:
     """
 
     def __init__(self, shape: tuple, tile: tuple):
-        lead = len(shape) - len(tile)
+        untiled = len(shape) - len(tile)
         self.tensor: Tensor
-        self.slots = (*shape[:lead], *(-(-n // t) for n, t in zip(shape[lead:], tile)))
+        self.slots = (*shape[:untiled], *(-(-n // t) for n, t in zip(shape[untiled:], tile)))
 
     def view(self, first, count, kept, tile):
-        lead = len(first) - len(tile)
-        begin = (*first[:lead], *(f // t for f, t in zip(first[lead:], tile)))
-        slots = (*count[:lead], *(-(-n // t) for n, t in zip(count[lead:], tile)))
+        untiled = len(first) - len(tile)
+        begin = (*first[:untiled], *(f // t for f, t in zip(first[untiled:], tile)))
+        slots = (*count[:untiled], *(-(-n // t) for n, t in zip(count[untiled:], tile)))
         view = self.tensor.reshape((tile[0], *self.slots, *tile[1:]))
         view = view[(slice(None), *(slice(b, b + n) for b, n in zip(begin, slots)))]
-        if any(n % t for n, t in zip(count[lead:], tile)):
+        if any(n % t for n, t in zip(count[untiled:], tile)):
             if prod(slots) > 1:
                 return None
-            return view.reshape(tile)[tuple(slice(0, n) for n in count[lead:])]
-        if prod(slots[: lead + 1]) > 1 or len(tile) > 2:
+            return view.reshape(tile)[tuple(slice(0, n) for n in count[untiled:])]
+        if prod(slots[: untiled + 1]) > 1 or len(tile) > 2:
             return view if prod(slots) > 1 else view.reshape(tile)
         return view.reshape((tile[0], prod(slots) * tile[1]))
 
@@ -84,46 +84,46 @@ class NkiGrid:
     and whether the dimension still has a coordinate.
     """
 
-    def __init__(self, behind, tile_shape, first, count, open_):
-        self._behind = behind
+    def __init__(self, backing, tile_shape, first, count, indexable):
+        self._backing = backing
         self.tile_shape = tile_shape
-        self._first, self._count, self._open = tuple(first), tuple(count), tuple(open_)
+        self._first, self._count, self._indexable = tuple(first), tuple(count), tuple(indexable)
 
     def _steps(self) -> tuple:
         return self.tile_shape
 
     @property
-    def _lead(self) -> int:
+    def _untiled(self) -> int:
         return len(self._count) - len(self.tile_shape)
 
     @property
     def index_step_elements(self) -> tuple:
-        steps = (1,) * self._lead + self._steps()
-        return tuple(s for s, is_open in zip(steps, self._open) if is_open)
+        steps = (1,) * self._untiled + self._steps()
+        return tuple(s for s, can_index in zip(steps, self._indexable) if can_index)
 
     @property
     def shape(self) -> tuple:
-        steps = (1,) * self._lead + self._steps()
-        return tuple(-(-n // s) for n, s, is_open in zip(self._count, steps, self._open) if is_open)
+        steps = (1,) * self._untiled + self._steps()
+        return tuple(-(-n // s) for n, s, can_index in zip(self._count, steps, self._indexable) if can_index)
 
     @property
     def element_shape(self) -> tuple:
         """The shape of the selected elements. Untiled dimensions that an index has chosen from are
         removed.
         """
-        return tuple(n for d, n in enumerate(self._count) if d >= self._lead or self._open[d])
+        return tuple(n for d, n in enumerate(self._count) if d >= self._untiled or self._indexable[d])
 
     @property
     def is_remainder(self) -> bool:
-        return any(n % s for n, s in zip(self._count[self._lead :], self._steps()))
+        return any(n % s for n, s in zip(self._count[self._untiled :], self._steps()))
 
     @property
     def dtype(self):
-        return self._behind.tensor.dtype
+        return self._backing.tensor.dtype
 
     @property
     def buffer(self):
-        return self._behind.tensor.buffer
+        return self._backing.tensor.buffer
 
     @property
     def is_data_representable(self) -> bool:
@@ -137,8 +137,8 @@ class NkiGrid:
         return view
 
     def _view(self):
-        kept = [d >= self._lead or self._open[d] for d in range(len(self._count))]
-        return self._behind.view(self._first, self._count, kept, self.tile_shape)
+        kept = [d >= self._untiled or self._indexable[d] for d in range(len(self._count))]
+        return self._backing.view(self._first, self._count, kept, self.tile_shape)
 
     def __len__(self):
         return self.shape[0]
@@ -150,15 +150,15 @@ class NkiGrid:
             key = (*key[:at], *(slice(None),) * (len(self.shape) - len(key) + 1), *key[at + 1 :])
         if len(key) > len(self.shape):
             self._wrong("[...]", f"{len(key)} indices for a grid of {list(self.shape)}")
-        first, count, open_ = list(self._first), list(self._count), list(self._open)
-        steps = (1,) * self._lead + self._steps()
-        dims = [d for d, is_open in enumerate(self._open) if is_open]
+        first, count, indexable = list(self._first), list(self._count), list(self._indexable)
+        steps = (1,) * self._untiled + self._steps()
+        dims = [d for d, can_index in enumerate(self._indexable) if can_index]
         for part, d, n in zip(key, dims, self.shape):
             begin, end = self._range(part, n)
             first[d] += begin * steps[d]
             count[d] = min(count[d], end * steps[d]) - begin * steps[d]
-            open_[d] = isinstance(part, slice)
-        return self._select(first, count, open_)
+            indexable[d] = isinstance(part, slice)
+        return self._select(first, count, indexable)
 
     def _range(self, part, n):
         if isinstance(part, slice):
@@ -174,23 +174,23 @@ class NkiGrid:
 
 
 class NkiTileGrid(NkiGrid):
-    def _select(self, first, count, open_):
-        return NkiTileGrid(self._behind, self.tile_shape, first, count, open_)
+    def _select(self, first, count, indexable):
+        return NkiTileGrid(self._backing, self.tile_shape, first, count, indexable)
 
 
 class NkiBlockGrid(NkiGrid):
-    def __init__(self, behind, tile_shape, block_shape, first, count, open_):
-        super().__init__(behind, tile_shape, first, count, open_)
+    def __init__(self, backing, tile_shape, block_shape, first, count, indexable):
+        super().__init__(backing, tile_shape, first, count, indexable)
         self.block_shape = block_shape
 
     def _steps(self):
         return tuple(t * b for t, b in zip(self.tile_shape, self.block_shape))
 
-    def _select(self, first, count, open_):
-        return NkiBlockGrid(self._behind, self.tile_shape, self.block_shape, first, count, open_)
+    def _select(self, first, count, indexable):
+        return NkiBlockGrid(self._backing, self.tile_shape, self.block_shape, first, count, indexable)
 
 
-def _opened(call, source, tile_shape):
+def _selection_of(call, source, tile_shape):
     """Returns the tensor of `source`, the shape of its tiles, and the selection with all
     coordinates of the tiles restored.
     """
@@ -198,10 +198,10 @@ def _opened(call, source, tile_shape):
         tile = source.tile_shape
         if tile_shape is not None:
             tile = _sizes(call, "tile_shape", tile_shape, len(source.tile_shape))
-        if tile != source.tile_shape and isinstance(source._behind, _Packed):
+        if tile != source.tile_shape and isinstance(source._backing, _Packed):
             errors.fail(call, f"tile_shape: {tile}, the source was allocated in tiles of {source.tile_shape}")
-        kept = [d >= source._lead or is_open for d, is_open in enumerate(source._open)]
-        return source._behind, tile, source._first, source._count, kept
+        kept = [d >= source._untiled or can_index for d, can_index in enumerate(source._indexable)]
+        return source._backing, tile, source._first, source._count, kept
     if not isinstance(source, Tensor):
         errors.fail(call, f"source: expected a tensor or a grid, found {source!r}")
     if tile_shape is None:
@@ -213,13 +213,13 @@ def _opened(call, source, tile_shape):
 
 
 def tiles(source, *, tile_shape=None) -> NkiTileGrid:
-    return NkiTileGrid(*_opened("nki.language.tiles", source, tile_shape))
+    return NkiTileGrid(*_selection_of("nki.language.tiles", source, tile_shape))
 
 
 def blocks(source, *, tile_shape=None, block_shape) -> NkiBlockGrid:
     call = "nki.language.blocks"
-    behind, tile, *selection = _opened(call, source, tile_shape)
-    return NkiBlockGrid(behind, tile, _sizes(call, "block_shape", block_shape, len(tile)), *selection)
+    backing, tile, *selection = _selection_of(call, source, tile_shape)
+    return NkiBlockGrid(backing, tile, _sizes(call, "block_shape", block_shape, len(tile)), *selection)
 
 
 def alloc_tiles(*, tile_shape, element_shape, buffer=sbuf, dtype, address=None, name="") -> NkiTileGrid:

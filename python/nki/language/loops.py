@@ -89,7 +89,7 @@ def fori_loop(lower, upper, body_fun, step=1):
 
 def while_loop(init, body_fun):
     register = init
-    while register.known("nki.language.while_loop", "the condition"):
+    while register.require_number("nki.language.while_loop", "the condition"):
         register = body_fun(register)
 
 

@@ -22,7 +22,7 @@ private_hbm = hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
 
 
-class _GivenHbm:
+class _ArgumentHbm:
     """The memory of arguments, which equals both kinds of HBM. AWS's MX samples compare with
     `nl.hbm`, nki-library with `nl.shared_hbm`.
     """
@@ -39,15 +39,15 @@ class _GivenHbm:
         return repr(shared_hbm)
 
 
-_given = _GivenHbm()
-tensors.BUFFERS.update({SBUF: sbuf, PSUM: psum, HBM: _given})
+_argument_hbm = _ArgumentHbm()
+tensors.BUFFERS.update({SBUF: sbuf, PSUM: psum, HBM: _argument_hbm})
 _MEMORY = {sbuf: SBUF, psum: PSUM, private_hbm: HBM, shared_hbm: HBM}
 _NAMES = {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
 
 
 def region(buffer) -> tuple:
     """Returns the region and the tracer's memory that `buffer` names, or (None, None)."""
-    found = _NAMES.get(buffer) if isinstance(buffer, str) else shared_hbm if buffer is _given else buffer
+    found = _NAMES.get(buffer) if isinstance(buffer, str) else shared_hbm if buffer is _argument_hbm else buffer
     return (found, _MEMORY[found]) if isinstance(found, MemoryRegion) else (None, None)
 
 

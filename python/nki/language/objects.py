@@ -12,24 +12,24 @@ import inspect
 from abc import ABCMeta
 
 
-class _Lax(ABCMeta):
+class _LenientInit(ABCMeta):
     """Replaces the `__init__` that `@dataclass` puts into a class by one that is less strict."""
 
     def __setattr__(cls, name, value):
         code = getattr(value, "__code__", None)
         # dataclasses compiles this function from a string.
         if name == "__init__" and code is not None and code.co_filename == "<string>":
-            value = _lax(value)
+            value = _lenient(value)
         super().__setattr__(name, value)
 
 
-def _lax(init):
+def _lenient(init):
     fields = list(inspect.signature(init).parameters.values())[1:]
     names = [f.name for f in fields]
     required = {f.name for f in fields if f.default is f.empty}
 
     @functools.wraps(init)
-    def lax_init(self, *args, **kwargs):
+    def lenient_init(self, *args, **kwargs):
         absent = required.difference(kwargs, names[: len(args)])
         more = [name for name in kwargs if name not in names]
         extra = {name: kwargs.pop(name) for name in more}
@@ -37,10 +37,10 @@ def _lax(init):
         for name, value in extra.items():
             object.__setattr__(self, name, value)
 
-    return lax_init
+    return lenient_init
 
 
-class NKIObject(metaclass=_Lax):
+class NKIObject(metaclass=_LenientInit):
     def __init__(self, **kwargs):
         for name, value in kwargs.items():
             setattr(self, name, value)

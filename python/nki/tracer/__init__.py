@@ -19,8 +19,8 @@
     device      limits of the device generations
 
 An instruction (see nki.isa) does five things in this order. It checks its operands, calls
-`session.reads` for what it reads, records itself with `session.emit`, computes its values if
-`session.values`, and calls `session.writes` for what it has written. A dialect adds its language
+`session.note_read` for what it reads, records itself with `session.emit`, computes its values if
+`session.values`, and calls `session.note_write` for what it has written. A dialect adds its language
 (creation of tensors, loops, functions of tiles). It may put its own objects into `tensor.BUFFERS`
 and its own assignment into `tensor.ASSIGN`.
 """

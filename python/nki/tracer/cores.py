@@ -25,9 +25,11 @@ class Group:
         self.turn = 0
         self.sessions: list = [None] * count
         self._ended = [False] * count
-        self._wakers = [threading.Semaphore(0) for _ in range(count)]
-        self._posted: dict = {}  # the values of waiting programs: (meeting, program) -> value
-        self._visits = [dict() for _ in range(count)]  # how often a program has reached a place
+        self._semaphores = [threading.Semaphore(0) for _ in range(count)]
+        # The values of waiting programs: (exchange_id, program) -> value.
+        self._posted: dict = {}
+        # How often each program has called `exchange`, by name.
+        self._call_counts = [dict() for _ in range(count)]
         self._failure: BaseException | None = None
 
     def run(self, programs: list):
@@ -39,13 +41,13 @@ class Group:
         result = programs[0]()
         self._ended[0] = True
         while not all(self._ended):
-            self._pass_on(0)
+            self._switch(0)
         if self._failure is not None:
             raise self._failure
         return result
 
     def _thread(self, index, program):
-        self._wakers[index].acquire()
+        self._semaphores[index].acquire()
         try:
             if self._failure is None:
                 sessions.current = self.sessions[index]
@@ -63,35 +65,35 @@ class Group:
     def _wake(self, index):
         self.turn = index
         sessions.current = self.sessions[index]
-        self._wakers[index].release()
+        self._semaphores[index].release()
 
-    def _pass_on(self, index):
+    def _switch(self, index):
         """Lets other programs run, and returns when it is this program's turn again."""
         self._wake(self._next(index))
-        self._wakers[index].acquire()
+        self._semaphores[index].acquire()
         sessions.current = self.sessions[index]
         if self._failure is not None:
             raise self._failure
 
-    def meet(self, call: str, place, value=None) -> list:
-        """Waits until all programs have called this with the same place, and returns the values of
+    def exchange(self, call: str, name, value=None) -> list:
+        """Waits until all programs have called this with the same name, and returns the values of
         all.
         """
         index = self.turn
-        visit = self._visits[index].get(place, 0)
-        self._visits[index][place] = visit + 1
-        meeting = (place, visit)
-        self._posted[meeting, index] = value
-        everyone = range(len(self._ended))
-        while not all((meeting, i) in self._posted for i in everyone):
-            absent = [i for i in everyone if (meeting, i) not in self._posted]
+        call_number = self._call_counts[index].get(name, 0)
+        self._call_counts[index][name] = call_number + 1
+        exchange_id = (name, call_number)
+        self._posted[exchange_id, index] = value
+        programs = range(len(self._ended))
+        while not all((exchange_id, i) in self._posted for i in programs):
+            absent = [i for i in programs if (exchange_id, i) not in self._posted]
             before = len(self._posted)
-            self._pass_on(index)
-            stuck = len(self._posted) == before and not any(self._ended[i] for i in everyone)
+            self._switch(index)
+            stuck = len(self._posted) == before and not any(self._ended[i] for i in programs)
             if any(self._ended[i] for i in absent) or stuck:
-                if not all((meeting, i) in self._posted for i in everyone):
+                if not all((exchange_id, i) in self._posted for i in programs):
                     errors.fail(call, f"core {absent[0]} never comes to it")
-        return [self._posted[meeting, i] for i in everyone]
+        return [self._posted[exchange_id, i] for i in programs]
 
     def share(self, session, storage):
         """Gives `storage` the bytes of the session's next shared tensor. The first program that

@@ -57,23 +57,23 @@ def index(tensor, key):
             continue
         n, stride = shape[axis], strides[axis]
         if kind is slice:
-            start, size, step = _range(tensor, part, n, axis)
+            start, size, step = _slice_range(tensor, part, n, axis)
         elif kind is int or isinstance(part, (int, np.integer)):
             start = int(part) + n if part < 0 else int(part)
             if not 0 <= start < n:
-                _out(tensor, f"index {part} of dimension {axis}, which has {n} elements")
+                _fail(tensor, f"index {part} of dimension {axis}, which has {n} elements")
             size, step = (1, 1) if on_chip and axis == 0 else (0, 1)
         elif kind is DynamicSlice:
-            start, size, step, register = _dynamic(tensor, part, n, axis)
+            start, size, step, register = _dynamic_slice(tensor, part, n, axis)
             if register is not None:
-                dynamic = _once(tensor, dynamic, register, stride, n)
+                dynamic = _dynamic_index(tensor, dynamic, register, stride, n)
         elif isinstance(part, Register):
             start, size, step = 0, (1 if on_chip and axis == 0 else 0), 1
-            dynamic = _once(tensor, dynamic, part, stride, n)
+            dynamic = _dynamic_index(tensor, dynamic, part, stride, n)
         elif isinstance(getattr(part, "range", None), range):  # `x[nl.affine_range(128)]`
-            start, size, step = _range(tensor, slice(part.range.start, part.range.stop, part.range.step), n, axis)
+            start, size, step = _slice_range(tensor, slice(part.range.start, part.range.stop, part.range.step), n, axis)
         else:
-            _out(tensor, f"an index of dimension {axis} is a {kind.__name__}")
+            _fail(tensor, f"an index of dimension {axis} is a {kind.__name__}")
         offset += start * stride
         if size:
             sizes.append(size)
@@ -91,59 +91,59 @@ def _expanded(tensor, key, rank):
     """Returns the key with `...` and missing dimensions filled in."""
     given = sum(part is not None and part is not Ellipsis for part in key)
     if given > rank:
-        _out(tensor, f"{given} indices for {rank} dimensions")
+        _fail(tensor, f"{given} indices for {rank} dimensions")
     dots = [i for i, part in enumerate(key) if part is Ellipsis]
     if len(dots) > 1:
-        _out(tensor, "more than one '...'")
+        _fail(tensor, "more than one '...'")
     at = dots[0] if dots else len(key)
     return (*key[:at], *(_FULL,) * (rank - given), *key[at + 1 :])
 
 
-def _range(tensor, part, n, axis):
+def _slice_range(tensor, part, n, axis):
     start, stop, step = part.start, part.stop, part.step
     if isinstance(start, Register) or isinstance(stop, Register):
-        _out(tensor, "a slice between registers has no known size; use nl.ds(start, size)")
+        _fail(tensor, "a slice between registers has no known size; use nl.ds(start, size)")
     start = 0 if start is None else start
     stop = n if stop is None else stop
     step = 1 if step is None else step
     try:
         start, stop, step = start.__index__(), stop.__index__(), step.__index__()
     except AttributeError:
-        _out(tensor, f"slice {start}:{stop}:{step} of dimension {axis}: expected whole numbers")
+        _fail(tensor, f"slice {start}:{stop}:{step} of dimension {axis}: expected whole numbers")
     if start < 0:
         start += n
     if stop < 0:
         stop += n
     if step < 1 or not 0 <= start < stop <= n:
-        _out(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements")
+        _fail(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements")
     return start, (stop - start + step - 1) // step, step
 
 
-def _dynamic(tensor, part, n, axis):
+def _dynamic_slice(tensor, part, n, axis):
     size = int(part.size)
     if isinstance(part.start, Register):
         if not 0 < size <= n:
-            _out(tensor, f"{size} elements of dimension {axis}, which has {n}")
+            _fail(tensor, f"{size} elements of dimension {axis}, which has {n}")
         return 0, size, 1, part.start
     start = int(part.start)
     if size < 1 or start < 0 or start + size > n:
-        _out(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements")
+        _fail(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements")
     return start, size, 1, None
 
 
-def _once(tensor, dynamic, register, stride, limit, vector=False):
+def _dynamic_index(tensor, dynamic, register, stride, limit, vector=False):
     from .tensor import Dynamic, Tensor
 
     if dynamic is not None or tensor.dynamic is not None:
-        _out(tensor, "more than one run-time index")
+        _fail(tensor, "more than one run-time index")
     if isinstance(register, Tensor):
         return Dynamic(register, None, stride, limit, vector)
     if tensor.memory != HBM and getattr(register, "dtype", None) is dtypes.int64:
-        _out(tensor, "a scalar of 64 bits indexes tensors in hbm only")
+        _fail(tensor, "a scalar of 64 bits indexes tensors in hbm only")
     return Dynamic(None, register, stride, limit, vector)
 
 
-def _out(tensor, text):
+def _fail(tensor, text):
     errors.fail("tensor[...]", f"{tensor.describe()}: {text}")
 
 
@@ -173,7 +173,7 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
     begin = base.offset
     dynamic = tensor.dynamic
     if isinstance(offset, Register):
-        dynamic = _once(tensor, None, offset, 1, base.storage.layout.size)
+        dynamic = _dynamic_index(tensor, None, offset, 1, base.storage.layout.size)
     elif offset is not None:
         begin += int(offset)
     index_of = scalar_offset if scalar_offset is not None else vector_offset
@@ -184,7 +184,7 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
         # The stride is that of the tensor's own type. A reinterpreted pattern counts elements of
         # another size.
         stride = tensor.strides[dim] * tensor.dtype.itemsize // base.dtype.itemsize
-        dynamic = _once(tensor, None, index_of, stride, tensor.shape[dim], vector_offset is not None)
+        dynamic = _dynamic_index(tensor, None, index_of, stride, tensor.shape[dim], vector_offset is not None)
     if base.memory != HBM and shape[0] == 1:
         strides = (base.layout.row, *strides[1:])
     else:
@@ -206,8 +206,8 @@ def _partitions_of_slice(base, strides):
     row = base.layout.row
     if base.memory == HBM or strides[0] % row == 0 or own == 0 or strides[0] % own:
         return strides
-    side_by_side = base.layout.strides[1:] == row_major(base.shape)[1:]
-    return (strides[0] // own * row, *strides[1:]) if side_by_side else strides
+    contiguous = base.layout.strides[1:] == row_major(base.shape)[1:]
+    return (strides[0] // own * row, *strides[1:]) if contiguous else strides
 
 
 def _check_inside(view, call):
@@ -280,7 +280,7 @@ def selected(tensor, dim, index_of):
         errors.fail("tensor.select", f"{tensor.describe()}: a run-time index cannot choose a partition")
     if not isinstance(index_of, (Register, type(tensor))):
         errors.fail("tensor.select", f"{tensor.describe()}: index: expected a number, a register or a tensor, found {index_of!r}")
-    dynamic = _once(tensor, None, index_of, tensor.strides[dim], tensor.shape[dim])
+    dynamic = _dynamic_index(tensor, None, index_of, tensor.strides[dim], tensor.shape[dim])
     shape = tensor.shape[:dim] + tensor.shape[dim + 1 :]
     return tensor.with_layout(shape, tensor.strides[:dim] + tensor.strides[dim + 1 :], None, dynamic)
 
@@ -288,7 +288,7 @@ def selected(tensor, dim, index_of):
 def vector_selected(tensor, dim, index_of):
     if tensor.memory != HBM or dim != 0:
         errors.fail("tensor.vector_select", f"{tensor.describe()}: expected a tensor in HBM and dimension 0")
-    dynamic = _once(tensor, None, index_of, tensor.strides[0], tensor.shape[0], True)
+    dynamic = _dynamic_index(tensor, None, index_of, tensor.strides[0], tensor.shape[0], True)
     return tensor.with_layout((index_of.shape[0], *tensor.shape[1:]), tensor.strides, None, dynamic)
 
 
@@ -312,7 +312,7 @@ def columns(tensor, index_of, count):
     count = index_of.size if count is None else int(count)
     if count < 1:
         errors.fail(call, f"num_elem: expected at least 1, found {count}")
-    dynamic = _once(tensor, None, index_of, 1, 0)
+    dynamic = _dynamic_index(tensor, None, index_of, 1, 0)
     dynamic = Columns(dynamic.tensor, prod(tensor.shape[1:]))
     return tensor.with_layout((tensor.shape[0], count), (tensor.layout.row, 0), None, dynamic)
 

@@ -19,11 +19,11 @@ def index_values(view: Tensor) -> np.ndarray:
     """Returns the indices: one, or one per row."""
     dynamic = view.dynamic
     if dynamic.tensor is None:
-        return np.array([dynamic.register.known(_CALL, "the index")])
+        return np.array([dynamic.register.require_number(_CALL, "the index")])
     return dynamic.tensor.bits().reshape(-1).astype(np.int64)
 
 
-def starts(view: Tensor, skip: bool = False):
+def row_starts(view: Tensor, skip: bool = False):
     """Returns the first element of each row (scalar: of the view), and whether the row is in
     bounds.
     """
@@ -45,7 +45,7 @@ def starts(view: Tensor, skip: bool = False):
     return begin, inside
 
 
-def _rows(view: Tensor, begins):
+def _row_indices(view: Tensor, begins):
     """Returns the indices of the view's elements, given the begin of each row."""
     layout = view.layout
     inner = np.zeros(layout.shape[1:] if view.dynamic.vector else layout.shape, np.int64)
@@ -57,7 +57,7 @@ def _rows(view: Tensor, begins):
     return begins[0] + inner
 
 
-def _columns(view: Tensor):
+def _column_indices(view: Tensor):
     """Returns the indices of the elements of a view with offsets along the free dimension."""
     dynamic, (partitions, count) = view.dynamic, view.layout.shape
     group, offsets = dynamic.group, dynamic.tensor.bits().astype(np.int64)
@@ -78,18 +78,18 @@ def _columns(view: Tensor):
 def gather(view: Tensor, skip: bool = False) -> np.ndarray:
     """Returns the raw bits. Rows out of bounds get those at index 0."""
     if isinstance(view.dynamic, Columns):
-        return _flat(view)[_columns(view)]
-    begins, inside = starts(view, skip)
+        return _flat(view)[_column_indices(view)]
+    begins, inside = row_starts(view, skip)
     begins = np.where(inside, begins, view.offset)
-    return _flat(view)[_rows(view, begins)]
+    return _flat(view)[_row_indices(view, begins)]
 
 
 def scatter(view: Tensor, bits: np.ndarray, skip: bool = False):
     bits = np.broadcast_to(bits, view.layout.shape)
     if isinstance(view.dynamic, Columns):
-        return _put(view, _columns(view), bits)
-    begins, inside = starts(view, skip)
-    numbers = _rows(view, np.where(inside, begins, view.offset))
+        return _put(view, _column_indices(view), bits)
+    begins, inside = row_starts(view, skip)
+    numbers = _row_indices(view, np.where(inside, begins, view.offset))
     if view.dynamic.vector:
         _put(view, numbers[inside], bits[inside])
     elif inside[0]:
@@ -108,10 +108,10 @@ def _flat(view):
     return view.storage.root.data.view(view.dtype.raw)
 
 
-def with_skip(view: Tensor, skip: bool):
+def rows_in_bounds(view: Tensor, skip: bool):
     """Returns which rows an instruction with `oob_mode.skip` moves, as a bool per row. None: all
     rows.
     """
     if not skip or view.dynamic is None:
         return None
-    return starts(view, True)[1]
+    return row_starts(view, True)[1]

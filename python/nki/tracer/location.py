@@ -2,8 +2,8 @@
 source text.
 
 A file is the user's unless it belongs to this package, to a dialect that registers its folder with
-`ours`, or to Python itself. `Sources.here` runs for every instruction, so that its result is
-remembered for each place in the byte code.
+`exclude_folder`, or to Python itself. `Sources.here` runs for every instruction, so that its result
+is cached for each position in the byte code.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _is_user: dict[str, bool] = {}
 _STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR"}
 
 
-def ours(folder: str) -> None:
+def exclude_folder(folder: str) -> None:
     """Registers `folder`: frames of its files are not the user's."""
     _skipped.append(os.path.abspath(folder) + os.sep)
     _is_user.clear()
 
 
 def is_user_file(name: str) -> bool:
-    known = _is_user.get(name)
-    if known is None:
-        known = not name.startswith("<") and not any(os.path.abspath(name).startswith(s) for s in _skipped)
-        _is_user[name] = known
-    return known
+    is_user = _is_user.get(name)
+    if is_user is None:
+        is_user = not name.startswith("<") and not any(os.path.abspath(name).startswith(s) for s in _skipped)
+        _is_user[name] = is_user
+    return is_user
 
 
 def user_frame(frame=None):
@@ -40,10 +40,10 @@ def user_frame(frame=None):
     frame = frame or sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        known = _is_user.get(name)
-        if known is None:
-            known = is_user_file(name)
-        if known:
+        is_user = _is_user.get(name)
+        if is_user is None:
+            is_user = is_user_file(name)
+        if is_user:
             return frame
         frame = frame.f_back
     return None
@@ -54,10 +54,10 @@ def describe(frame=None) -> str:
     frame = user_frame(frame or sys._getframe(1))
     if frame is None:
         return "<no file>:0"
-    return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def short(name: str) -> str:
+def display_path(name: str) -> str:
     relative = os.path.relpath(name)
     return name if relative.startswith("..") else relative
 
@@ -89,14 +89,14 @@ class Sources:
         key = (id(code), frame.f_lasti)
         place = self._places.get(key)
         if place is None:
-            position = (short(code.co_filename), frame.f_lineno, code.co_name)
+            position = (display_path(code.co_filename), frame.f_lineno, code.co_name)
             place = self._places[key] = (self._add(position, _assigned_name(code, frame.f_lasti)), code)
         return place[0]
 
     def definition(self, function) -> int:
         """Returns the source of a function's first line."""
         code = function.__code__
-        return self._add((short(code.co_filename), code.co_firstlineno, code.co_name), "")
+        return self._add((display_path(code.co_filename), code.co_firstlineno, code.co_name), "")
 
     def _add(self, position, name):
         file, line, function = position

@@ -92,11 +92,11 @@ def _smaller_magnitude(a, b):
     return np.where(np.abs(a) < np.abs(b), a, b)
 
 
-def _left(a, b):
+def _left_shift(a, b):
     return np.left_shift(a, b.astype(a.dtype) if isinstance(b, np.ndarray) else b)
 
 
-def _right(a, b):
+def _right_shift(a, b):
     """A logical shift: zeros enter from the left."""
     unsigned = a.view(f"u{a.dtype.itemsize}")
     return np.right_shift(unsigned, np.asarray(b).astype(unsigned.dtype)).view(a.dtype)
@@ -113,8 +113,8 @@ _BINARY = {
     "bypass": (lambda a, b: a, None), "rsqrt_add": (lambda a, b: 1 / np.sqrt(a + b), None),
 }  # fmt: skip
 _BITWISE = {
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "left_shift": _left,
-    "right_shift": _right,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "left_shift": _left_shift,
+    "right_shift": _right_shift,
 }  # fmt: skip
 _UNARY = {
     "copy": lambda x: x, "square": np.square, "sigmoid": _sigmoid, "relu": lambda x: np.maximum(x, 0),

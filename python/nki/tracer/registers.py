@@ -19,24 +19,24 @@ class Register:
     def __init__(self, number: int | None = None):
         self.number = number
 
-    def known(self, call: str, what: str) -> int:
+    def require_number(self, call: str, what: str) -> int:
         if self.number is None:
             errors.fail(call, f"{what} is in a register that only values fill: run with --values", errors.ValuesNeeded)
         return self.number
 
     def __bool__(self):
-        return bool(self.known("while", "the condition"))
+        return bool(self.require_number("while", "the condition"))
 
     def __index__(self):
-        return self.known("range", "the number")
+        return self.require_number("range", "the number")
 
     __int__ = __index__
 
     def _with(self, other, operation):
-        theirs = other.number if isinstance(other, Register) else int(other)
-        if self.number is None or theirs is None:
+        other_number = other.number if isinstance(other, Register) else int(other)
+        if self.number is None or other_number is None:
             return Register()
-        return Register(operation(self.number, theirs))
+        return Register(operation(self.number, other_number))
 
     def __add__(self, other):
         return self._with(other, int.__add__)
@@ -50,7 +50,7 @@ class Register:
     __radd__, __rmul__ = __add__, __mul__
 
     def __rsub__(self, other):
-        return self._with(other, lambda ours, theirs: theirs - ours)
+        return self._with(other, lambda ours, other_number: other_number - ours)
 
     def __neg__(self):
         return 0 - self

@@ -47,17 +47,18 @@ class Session:
         self.group = None
         self.shared_tensors = 0
         self.notes: list[str] = []
-        self.first_hole: str | None = None  # the place where unwritten elements were first read
+        # The line where unwritten elements were first read.
+        self.first_unwritten_read: str | None = None
         # Pairs (instruction, which elements) that the instruction in progress has read and that are
         # unwritten.
-        self._holes: list = []
+        self._unwritten_reads: list = []
         self._layouts: dict = {}
         self._max_instructions = max_instructions
         self._max_seconds = max_seconds
         self._deadline = time.monotonic() + max_seconds
-        self._next_look = min(1024, max_instructions)
+        self._next_limit_check = min(1024, max_instructions)
 
-    def beside(self, index: int) -> Session:
+    def for_program(self, index: int) -> Session:
         """Returns a session for another program of the grid. It computes values, and its trace is
         dropped.
         """
@@ -96,7 +97,7 @@ class Session:
             storage.materialize(np.ascontiguousarray(raw))
             if self.group is not None:
                 self.group.share(self, storage)
-        storage.fill()
+        storage.mark_all_written()
         self.trace.allocate(storage, "input", self.trace.sources.here() if source is None else source)
         return Tensor(storage, storage.layout, 0)
 
@@ -123,7 +124,7 @@ class Session:
             if shared and self.group is not None:
                 self.group.share(self, storage)
         elif shared and self.grid and max(self.grid) > 1:
-            storage.fill()  # other programs may write it
+            storage.mark_all_written()  # other programs may write it
         self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
         return Tensor(storage, storage.layout, 0)
 
@@ -145,11 +146,11 @@ class Session:
         if shape[0] > devices.PARTITIONS:
             errors.fail(call, f"{memory} has {devices.PARTITIONS} partitions, the shape {list(shape)} needs {shape[0]}")
         per_partition = prod(shape[1:]) * dtype.itemsize
-        room = devices.PSUM_BYTES if memory == PSUM else self.device.sbuf_bytes
-        if per_partition > room:
+        capacity = devices.PSUM_BYTES if memory == PSUM else self.device.sbuf_bytes
+        if per_partition > capacity:
             errors.fail(
                 call,
-                f"{memory} of {self.device.name} has {room} bytes in each partition, "
+                f"{memory} of {self.device.name} has {capacity} bytes in each partition, "
                 f"{dtype} {list(shape)} needs {per_partition}",
             )
 
@@ -157,13 +158,13 @@ class Session:
         if storage.memory == HBM or not isinstance(address, (tuple, list)) or len(address) != 2:
             errors.fail(call, f"address: expected (partition, byte) of a tensor on chip, found {address!r}")
         partition, byte = int(address[0]), int(address[1])
-        room = devices.PSUM_BYTES if storage.memory == PSUM else self.device.sbuf_bytes
+        capacity = devices.PSUM_BYTES if storage.memory == PSUM else self.device.sbuf_bytes
         end = byte + storage.row * storage.dtype.itemsize
-        if partition < 0 or partition + storage.shape[0] > devices.PARTITIONS or byte < 0 or end > room:
+        if partition < 0 or partition + storage.shape[0] > devices.PARTITIONS or byte < 0 or end > capacity:
             errors.fail(
                 call,
                 f"address {(partition, byte)}: the tensor would take partitions up to {partition + storage.shape[0]} of "
-                f"{devices.PARTITIONS} and bytes up to {end} of {room} of {storage.memory}",
+                f"{devices.PARTITIONS} and bytes up to {end} of {capacity} of {storage.memory}",
             )
         storage.partition = partition
         return byte
@@ -178,15 +179,15 @@ class Session:
             if view.dynamic is not None:
                 # Transfers add this attribute themselves.
                 if not any(key == "indirect" for key, _ in attributes):
-                    attributes += _moved(engine, operands, views)
+                    attributes += _indirect_attribute(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
         trace = self.trace
         trace.instruction(trace.operation(name, engine, operands, attributes), views)
-        if trace.instructions >= self._next_look:
-            self.look_at_limits()
+        if trace.instructions >= self._next_limit_check:
+            self.check_limits()
 
-    def look_at_limits(self):
+    def check_limits(self):
         done = self.trace.instructions
         if done >= self._max_instructions:
             errors.fail(
@@ -194,7 +195,7 @@ class Session:
             )
         if time.monotonic() > self._deadline:
             self.out_of_time()
-        self._next_look = min(done + 1024, self._max_instructions)
+        self._next_limit_check = min(done + 1024, self._max_instructions)
 
     def out_of_time(self):
         errors.fail(
@@ -208,66 +209,67 @@ class Session:
     # copy such tiles and later ignore the rest. Everything that is computed from unwritten elements
     # counts as unwritten.
 
-    def reads(self, view: Tensor, call: str, operand: str):
+    def note_read(self, view: Tensor, call: str, operand: str):
         """Notes that an instruction reads `view`, which must have been written. A sum in PSUM ends
         with a read.
 
         Returns which elements are unwritten, or None.
         """
         storage = view.storage
-        holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
-        if holes is True:
-            source = f"; unwritten memory was first read at {self.first_hole}" if self.first_hole else ""
+        unwritten_mask = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
+        if unwritten_mask is True:
+            source = f"; unwritten memory was first read at {self.first_unwritten_read}" if self.first_unwritten_read else ""
             errors.fail(call, f"{operand}: {view.describe()} was never written{source}")
         if storage.memory == PSUM:
-            storage.end(view.layout, view.offset)
-        if holes is False:
+            storage.end_sum(view.layout, view.offset)
+        if unwritten_mask is False:
             return None
-        if self.first_hole is None:
-            self.first_hole = (
-                f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+        if self.first_unwritten_read is None:
+            self.first_unwritten_read = (
+                f"{location.describe()}: {call}: {operand}: {int(unwritten_mask.sum())} elements of {view.describe()}"
             )
-        self._holes.append((self.trace.instructions, holes))
-        return holes
+        self._unwritten_reads.append((self.trace.instructions, unwritten_mask))
+        return unwritten_mask
 
-    def writes(self, view: Tensor, where=..., holes=None):
+    def note_write(self, view: Tensor, where=..., unwritten_mask=None):
         """Notes that an instruction other than a matrix product writes `view`, or those of its
         elements that a mask selects.
 
-        `holes` are the elements that come from unwritten ones. By default they follow from what the
-        instruction has read.
+        `unwritten_mask` selects the elements that come from unwritten ones. By default it follows
+        from what the instruction has read.
         """
         if view.storage.memory == PSUM:
-            view.storage.end(view.layout, view.offset)
-        self.wrote(view, where, holes)
+            view.storage.end_sum(view.layout, view.offset)
+        self.note_product(view, where, unwritten_mask)
 
-    def wrote(self, view: Tensor, where=..., holes=None):
-        """Does the same as `writes` for a matrix product, which continues the sum that it adds to.
+    def note_product(self, view: Tensor, where=..., unwritten_mask=None):
+        """Does the same as `note_write` for a matrix product, which continues the sum that it adds
+        to.
         """
         storage = view.storage
         if view.dynamic is not None:
             if not self.values:
-                storage.fill()  # the place is unknown; with values the scatter has marked it
+                storage.mark_all_written()  # the place is unknown; with values the scatter has marked it
             return
-        storage.mark(view.layout, view.offset, where)
-        if self._holes:
-            found = self._carried(view) if holes is None else holes
+        storage.mark_written(view.layout, view.offset, where)
+        if self._unwritten_reads:
+            found = self._unwritten_result(view) if unwritten_mask is None else unwritten_mask
             if found is not None:
-                storage.unmark(view.layout, view.offset, found if where is ... else found & where)
+                storage.mark_unwritten(view.layout, view.offset, found if where is ... else found & where)
 
-    def _carried(self, view):
+    def _unwritten_result(self, view):
         """Returns which elements of `view` depend on unwritten elements.
 
         The result is by element if an operand has as many elements as `view`, else by partition,
         else all elements.
         """
-        self._holes = [h for h in self._holes if h[0] == self.trace.instructions - 1]
+        self._unwritten_reads = [h for h in self._unwritten_reads if h[0] == self.trace.instructions - 1]
         found = None
-        for _, holes in self._holes:
-            if holes.size == view.layout.size:
-                mine = holes.reshape(view.shape)
-            elif holes.shape[0] == view.shape[0]:
-                mine = holes.reshape(len(holes), -1).any(axis=1).reshape([-1] + [1] * (view.ndim - 1))
+        for _, unwritten_mask in self._unwritten_reads:
+            if unwritten_mask.size == view.layout.size:
+                mine = unwritten_mask.reshape(view.shape)
+            elif unwritten_mask.shape[0] == view.shape[0]:
+                mine = unwritten_mask.reshape(len(unwritten_mask), -1).any(axis=1).reshape([-1] + [1] * (view.ndim - 1))
             else:
                 mine = np.array(True)
             mine = np.broadcast_to(mine, view.shape)
@@ -289,7 +291,7 @@ class Session:
         errors.fail(call, f"{text}: run with --values", errors.ValuesNeeded)
 
 
-def _moved(engine, operands, views):
+def _indirect_attribute(engine, operands, views):
     """Returns an attribute with the operands that may be anywhere in their tensors.
 
     For offsets along the free dimension it also sets how many partitions share them, which depends

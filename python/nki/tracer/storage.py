@@ -24,7 +24,7 @@ from .layout import HBM, Layout, row_major
 
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
-                 "high", "started", "last", "_root", "_aliases", "kind", "layout", "partition", "buffer",
+                 "high", "started", "last_sum", "_root", "_aliases", "kind", "layout", "partition", "buffer",
                  "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
@@ -45,7 +45,7 @@ class Storage:
         # The range of written bytes if values are not computed. Only in the root.
         self.low, self.high = 1 << 62, -1
         self.started = None  # only in the root, in PSUM: a bool per byte
-        self.last = None
+        self.last_sum = None
         self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
 
     def __del__(self):
@@ -76,7 +76,7 @@ class Storage:
         raw = layout.dtype.raw
         return np.ndarray(
             layout.shape,
-            raw if of is None else _marks(raw.itemsize),
+            raw if of is None else _mark_type(raw.itemsize),
             self.root.data if of is None else of,
             offset * raw.itemsize,
             [s * raw.itemsize for s in layout.strides],
@@ -84,20 +84,20 @@ class Storage:
 
     # Written bytes
 
-    def fill(self):
+    def mark_all_written(self):
         """Marks everything as written, for an argument."""
         self.low, self.high, self.written = 0, self.bytes, None
 
-    def mark(self, layout: Layout, offset: int, where=...):
+    def mark_written(self, layout: Layout, offset: int, where=...):
         """Marks the elements of a view as written, or those that an array of bool selects."""
         root = self.root
         size = layout.dtype.itemsize
         if root.written is not None:
-            self.bits(layout, offset, root.written)[where] = ~_marks(size).type(0)
+            self.bits(layout, offset, root.written)[where] = ~_mark_type(size).type(0)
         root.low = min(root.low, (offset + layout.low) * size)
         root.high = max(root.high, (offset + layout.high + 1) * size)
 
-    def unmark(self, layout: Layout, offset: int, where: np.ndarray):
+    def mark_unwritten(self, layout: Layout, offset: int, where: np.ndarray):
         """Marks elements as unwritten, because they were computed from unwritten ones."""
         if self.root.written is not None:
             self.bits(layout, offset, self.root.written)[where] = 0
@@ -109,31 +109,31 @@ class Storage:
         root = self.root
         size = layout.dtype.itemsize
         if root.written is not None:
-            holes = self.bits(layout, offset, root.written) != ~_marks(size).type(0)
-            return False if not holes.any() else True if holes.all() else holes
+            unwritten_mask = self.bits(layout, offset, root.written) != ~_mark_type(size).type(0)
+            return False if not unwritten_mask.any() else True if unwritten_mask.all() else unwritten_mask
         return (offset + layout.high + 1) * size <= root.low or (offset + layout.low) * size >= root.high
 
     # Sums in PSUM
 
-    def begin(self, layout: Layout, offset: int):
+    def begin_sum(self, layout: Layout, offset: int):
         """Marks the elements of the view as a running sum. Returns whether they were one before:
         True, False, or an array of bool.
         """
         root = self.root
-        if root.last == (layout, offset):
+        if root.last_sum == (layout, offset):
             return True
-        root.last = (layout, offset)
+        root.last_sum = (layout, offset)
         marks = self._sums(layout, offset)
         before = True if marks.all() else marks.copy() if marks.any() else False
         marks[...] = True
         return before
 
-    def end(self, layout: Layout, offset: int):
+    def end_sum(self, layout: Layout, offset: int):
         """Ends the sums of the elements, which were read, or written by something other than a
         product.
         """
         root = self.root
-        root.last = None
+        root.last_sum = None
         if root.started is not None:
             self._sums(layout, offset)[...] = False
 
@@ -155,16 +155,16 @@ class Storage:
             return root
         if root._aliases is None:
             root._aliases = {}
-        known = root._aliases.get(dtype, lambda: None)()
-        if known is not None:
-            return known
+        cached = root._aliases.get(dtype, lambda: None)()
+        if cached is not None:
+            return cached
         shape = root._shape_as(dtype)
         if shape is None:
             return None
-        made = Storage(root.session, root.name, root.memory, dtype, shape, root)
-        root._aliases[dtype] = weakref.ref(made)
-        root.session.trace.view(made, root)
-        return made
+        alias = Storage(root.session, root.name, root.memory, dtype, shape, root)
+        root._aliases[dtype] = weakref.ref(alias)
+        root.session.trace.view(alias, root)
+        return alias
 
     def _shape_as(self, dtype):
         ours, theirs = self.dtype.itemsize, dtype.itemsize
@@ -176,5 +176,5 @@ class Storage:
         return (self.shape[0], per_partition // theirs) if self.memory != HBM else (per_partition // theirs,)
 
 
-def _marks(size):
+def _mark_type(size):
     return np.dtype(f"u{size}")

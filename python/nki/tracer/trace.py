@@ -70,7 +70,7 @@ class Trace:
         key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent)
         return self._kinds.setdefault(key, len(self._kinds))
 
-    def place(self, kind: int) -> str:
+    def source_line(self, kind: int) -> str:
         """Returns the `file:line` that makes a kind of tensor."""
         file, line, _ = self.sources.sources[list(self._kinds)[kind][5]]
         return f"{self.sources.files[file]}:{line}"

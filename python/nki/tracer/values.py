@@ -34,9 +34,9 @@ def encode(numbers: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype is dtypes.float32:
         return wide
     if dtype is dtypes.bfloat16:
-        return (_keep_bits(wide, 16) >> 16).astype(np.uint16)
+        return (_round_bits(wide, 16) >> 16).astype(np.uint16)
     if dtype is dtypes.tfloat32:
-        return _keep_bits(wide, 13).view(np.float32)
+        return _round_bits(wide, 13).view(np.float32)
     with np.errstate(over="ignore"):
         if dtype is dtypes.float16:
             return wide.astype(np.float16)
@@ -48,7 +48,7 @@ def rounded(numbers: np.ndarray, dtype: DType) -> np.ndarray:
     return decode(encode(numbers, dtype), dtype)
 
 
-def _keep_bits(wide, dropped):
+def _round_bits(wide, dropped):
     """Returns the bits of fp32 numbers with the last `dropped` bits rounded away. A NaN stays a
     NaN.
     """

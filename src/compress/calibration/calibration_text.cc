@@ -209,6 +209,7 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
         source_of(texts[i], std::span(result.sequences).subspan(before)));
     result.origin.tokens += result.origin.sources.back().tokens;
   }
+  result.origin.asked = max_tokens;
   const int64_t used = result.origin.tokens;
   const int64_t enough = enough_tokens(config);
   if (used < config.hidden_size) {

@@ -58,6 +58,8 @@ std::string joined_names(const std::vector<NamedText>& texts);
 struct CalibrationOrigin {
   // The number of tokens that were used, of all texts together.
   int64_t tokens = 0;
+  // The largest number of tokens that was asked for; 0 if it is unknown.
+  int64_t asked = 0;
   // The names and hashes of the texts.
   std::string text;
   // One entry per text, for the record in the model folder.

@@ -105,7 +105,7 @@ class SourceList {
   void add_kept(const std::string& name, const TensorView& tensor) {
     const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
     if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
-      const LowBitFormat format = quantization_->of(name);
+      const LowBitFormat format = quantization_->format_of(name);
       const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
         NMM_ASSIGN(const auto codes,
                    read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
@@ -117,7 +117,7 @@ class SourceList {
     const std::string map = quantization_ ? map_beside(model_.checkpoint, name) : std::string();
     if (!map.empty()) {
       add(spec, [&model = model_, name, map,
-                 format = quantization_->of(map)](const TensorSource::Use& use) {
+                 format = quantization_->format_of(map)](const TensorSource::Use& use) {
         return visit_fitted(scaled_matrix(model.scales, name, model.checkpoint),
                             scaled_matrix(model.scales, map, model.checkpoint), format,
                             is_of_output(name), use);
@@ -184,7 +184,7 @@ class SourceList {
   void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
     std::optional<LowBitFormat> rounding;
     if (quantization_ && model::is_linear(spec.name, model_.config)) {
-      rounding = quantization_->of(spec.name);
+      rounding = quantization_->format_of(spec.name);
     }
     sources_.push_back({std::move(spec), rounding, std::move(visit)});
   }

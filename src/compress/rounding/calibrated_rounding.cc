@@ -44,7 +44,7 @@ Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint&
   };
   return smoothing_scales(
       checkpoint, config, sizes, sizes_of(head),
-      [&](const std::string& tensor) { return exponent_of(quantization.of(tensor)); });
+      [&](const std::string& tensor) { return exponent_of(quantization.format_of(tensor)); });
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
   const ModelRounding model = {
       .checkpoint = inputs.checkpoint,
       .config = inputs.config,
-      .format_of = [&](const std::string& tensor) { return quantization.of(tensor); },
+      .format_of = [&](const std::string& tensor) { return quantization.format_of(tensor); },
       .statistics = files.statistics,
       .scales = rounded.scales};
   NMM_TRY(round_model(model, rounded.codes, inputs.progress));

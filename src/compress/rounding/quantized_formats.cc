@@ -17,23 +17,26 @@ QuantizedFormats quantized_formats(int bits, std::optional<int> group,
   return {format(bits), format(lm_head_bits.value_or(bits == 4 ? kHeadBitsBeside4 : bits)), {}};
 }
 
-Result<WeightFormats> parse_weights(std::string_view name, std::optional<int> group,
-                                    std::optional<int> lm_head_bits) {
-  WeightFormats weights;
-  for (const auto& [known, bits] :
-       {std::pair("int8", 8), std::pair("int6", 6), std::pair("int4", 4)}) {
-    if (name == known) weights = quantized_formats(bits, group, lm_head_bits);
+Result<WeightFormats> weight_formats(std::optional<int> bits, std::optional<int> group,
+                                     std::optional<int> lm_head_bits, OptionNames names) {
+  const auto name = [&](std::string_view keyword) { return option_name(names, keyword); };
+  for (const auto& [keyword, value] :
+       {std::pair("bits", bits), std::pair("lm_head_bits", lm_head_bits)}) {
+    if (!value || *value == 8 || *value == 6 || *value == 4) continue;
+    return fail("{}: expected 8, 6 or 4, found {}", name(keyword), *value);
   }
-  if (!weights && name != "original") {
-    return fail("weights: expected original, int8, int6 or int4, found \"{}\"", name);
+  if (group && *group != 16 && *group != 32) {
+    return fail("{}: expected 16 or 32, found {}", name("group"), *group);
   }
-  if (!weights && lm_head_bits) {
-    return fail("lm_head_bits: only rounded weights have them, found weights {}", name);
+  const std::string found =
+      bits ? fmt::format("{} {}", name("bits"), *bits) : fmt::format("no {}", name("bits"));
+  if (lm_head_bits && !bits) {
+    return fail("{}: only rounded weights have them, found {}", name("lm_head_bits"), found);
   }
-  if (group && (!weights || (weights->linear.bits != 4 && weights->lm_head.bits != 4))) {
-    return fail("group: only weights of 4 bits have groups, found weights {}", name);
+  if (group && bits != 4 && lm_head_bits != 4) {
+    return fail("{}: only weights of 4 bits have groups, found {}", name("group"), found);
   }
-  return weights;
+  return bits ? WeightFormats(quantized_formats(*bits, group, lm_head_bits)) : WeightFormats();
 }
 
 std::string weights_text(const WeightFormats& weights) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/low_bit_format.h"
+#include "base/option_names.h"
 #include "base/result.h"
 #include "io/model_config.h"
 #include "io/safetensors_writer.h"
@@ -35,10 +36,12 @@ QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
 // they keep their dtype.
 using WeightFormats = std::optional<QuantizedFormats>;
 
-// `name`: original, int8, int6 or int4. Refused: another, a group where nothing has 4 bits, bits of
-// a head beside original weights.
-Result<WeightFormats> parse_weights(std::string_view name, std::optional<int> group = {},
-                                    std::optional<int> lm_head_bits = {});
+// Returns what the options of a caller mean together. Without `bits` weights keep their dtype.
+// Refused: bits other than 8, 6 and 4, groups other than 16 and 32, a group where nothing has 4
+// bits, bits of a head beside weights that are not rounded.
+Result<WeightFormats> weight_formats(std::optional<int> bits, std::optional<int> group = {},
+                                     std::optional<int> lm_head_bits = {},
+                                     OptionNames names = OptionNames::kKeywords);
 // "original", "int8", "4 bits in groups of 16, lm_head 6 bits".
 std::string weights_text(const WeightFormats& weights);
 // Of models in these bits, on the hub: "int8", "4-bit".

@@ -25,7 +25,7 @@ Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
     plan.bytes_before += io::size_bytes(spec);
     std::optional<LowBitFormat> rounding;
     if (quantization && model::is_linear(spec.name, config)) {
-      rounding = quantization->of(spec.name);
+      rounding = quantization->format_of(spec.name);
     }
     plan.bytes_after += stored_bytes(spec, rounding);
   }

@@ -152,7 +152,7 @@ class Gathering {
   }
 
   Status make_folder(io::FolderWriter output) const {
-    const fs::path work = output.work();
+    const fs::path work = output.resume_folder();
     NMM_TRY(open_work_folder(work, settings()));
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work));

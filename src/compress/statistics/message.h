@@ -43,10 +43,7 @@ class MessageWriter {
     append(std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size()))));
   }
   void append(std::span<const std::byte> bytes) {
-    if (bytes.empty()) return;
-    const size_t at = bytes_.size();
-    bytes_.resize(at + bytes.size());
-    std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
   Bytes take() { return std::move(bytes_); }
 

@@ -21,6 +21,8 @@ using nlohmann::ordered_json;
 constexpr int64_t kStatisticsVersion = 1;
 constexpr const char* kVersionKey = "neuronmm_statistics";
 constexpr const char* kDescriptionName = "statistics.json";
+// Folders of version 0.2.0 lack this key.
+constexpr const char* kAskedKey = "calibration_tokens";
 
 // Returns a checksum of the names, dtypes, shapes and values of all tensors. It does not depend on
 // which files hold them.
@@ -106,6 +108,15 @@ bool same_text(const io::CalibrationSource& a, const io::CalibrationSource& b) {
 
 }  // namespace
 
+std::optional<int64_t> SavedStatistics::tokens_asked(const fs::path& folder) {
+  std::error_code ignored;
+  if (folder.empty() || !fs::exists(folder / kDescriptionName, ignored)) return std::nullopt;
+  const auto object = io::read_json_object(folder / kDescriptionName, io::kMaxConfigBytes);
+  if (!object.ok()) return std::nullopt;
+  const auto asked = io::JsonFields(*object, folder.string()).integer(kAskedKey);
+  return asked.ok() && *asked && **asked > 0 ? *asked : std::nullopt;
+}
+
 fs::path SavedStatistics::metric_path(const fs::path& folder) {
   return folder / "metric.safetensors";
 }
@@ -119,11 +130,12 @@ Status SavedStatistics::describe(const fs::path& folder, const io::Checkpoint& c
   ordered_json model;
   for (const ModelSize& size : kModelSizes) model[size.key] = config.*size.value;
   model["weights_xxh3"] = weights_checksum(checkpoint);
-  const ordered_json description = {{kVersionKey, kStatisticsVersion},
-                                    {"model", std::move(model)},
-                                    {"tokens", origin.tokens},
-                                    {"text", origin.text},
-                                    {"calibration", io::calibration_json(origin.sources)}};
+  ordered_json description = {{kVersionKey, kStatisticsVersion},
+                              {"model", std::move(model)},
+                              {"tokens", origin.tokens},
+                              {"text", origin.text},
+                              {"calibration", io::calibration_json(origin.sources)}};
+  if (origin.asked > 0) description[kAskedKey] = origin.asked;
   constexpr int kIndent = 2;
   // The name of a text may contain bytes that JSON cannot hold.
   return io::write_text_file(

@@ -15,6 +15,7 @@
 // later, one by one.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -42,6 +43,9 @@ class SavedStatistics {
   // number of tokens.
   Status check_texts(const CalibrationSequences& text) const;
 
+  // Returns the number of tokens that was asked for when the folder was made, or nothing if the
+  // folder does not say. Nothing else in the folder is checked.
+  static std::optional<int64_t> tokens_asked(const std::filesystem::path& folder);
   static std::filesystem::path metric_path(const std::filesystem::path& folder);
   // Returns the folder for predicted losses. `method` is "whitened" or "two-sided".
   static std::filesystem::path losses_folder(const std::filesystem::path& folder,

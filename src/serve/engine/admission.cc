@@ -10,7 +10,7 @@ namespace neuronmm::serve {
 namespace {
 
 Status check_range(std::string_view field, double value, double least, double most) {
-  if (value >= least && value <= most) return {};  // NaN is neither
+  if (value >= least && value <= most) return {};  // NaN fails both comparisons
   return fail("{}: expected a number from {} to {}, found {}", field, least, most, value);
 }
 
@@ -19,9 +19,10 @@ Status check_count(std::string_view field, std::optional<int64_t> value, int64_t
   return fail("{}: expected at least {}, found {}", field, least, *value);
 }
 
-// Bounds that no useful value reaches keep products and exponents of theirs finite.
+// Bounds of sampling options. Assumed: no useful value reaches them, and within them the sampler's
+// products and exponents stay finite.
 constexpr double kLarge = 1e6, kSmall = 1e-6;
-constexpr double kMostChoices = 128;  // OpenAI's limit
+constexpr double kMostChoices = 128;  // the limit of OpenAI's API
 
 Status check_sampling(const model::SamplingOptions& sampling, int64_t vocab_size) {
   NMM_TRY(check_range("temperature", sampling.temperature, 0.0, kLarge));
@@ -55,7 +56,7 @@ std::optional<Refused> find_refusal(const Request& request, const model::Transfo
   if (const Status valid = check_values(request, transformer); !valid.ok())
     return Refused{Refusal::kInvalid, valid.error().message};
   const int64_t prompt = std::ssize(request.prompt);
-  const int64_t answer = request.max_new_tokens == 0 ? 0 : 1;  // at least
+  const int64_t answer = request.max_new_tokens == 0 ? 0 : 1;  // the fewest tokens it needs
   if (prompt + answer > capacity.context)
     return Refused{
         Refusal::kContextLength,

@@ -19,8 +19,10 @@
 namespace neuronmm::serve {
 namespace {
 
-// Where nobody says: four contexts, or 1,024 positions for each sequence where that is more, within
-// half of the machine's memory; one context at least (assumed; what is not used is not taken).
+// Returns the number of blocks if the options do not give a limit: four contexts, or 1,024
+// positions per sequence if that is more. They are limited to half of the machine's memory, but
+// never to less than one context. Assumed: too large a limit costs nothing, since unused blocks are
+// not allocated.
 int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int64_t block_bytes) {
   const int64_t of_short_answers = std::min<int64_t>(context_blocks, 1024 / ops::kKvBlock);
   const int64_t wanted = std::max(4 * context_blocks, options.max_sequences * of_short_answers);
@@ -37,7 +39,7 @@ SequenceCapacity sequence_capacity(const model::Transformer& transformer,
   SequenceCapacity capacity;
   capacity.context = wanted > 0 ? std::min(wanted, of_model) : of_model;
   const int64_t context_blocks = (capacity.context + ops::kKvBlock - 1) / ops::kKvBlock;
-  // A backend that keeps no values counts its blocks all the same.
+  // A backend that keeps no values has blocks of 0 bytes, which are counted as if they had one.
   const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
   const int64_t blocks = options.kv_cache_bytes > 0
                              ? options.kv_cache_bytes / block_bytes
@@ -46,7 +48,7 @@ SequenceCapacity sequence_capacity(const model::Transformer& transformer,
   return capacity;
 }
 
-// The lock is held for as long as it takes to hand something over, never during a step or while a
+// The lock is held only while data is passed between threads, never during a step or while a
 // listener is called.
 class Engine::Impl {
  public:
@@ -71,7 +73,8 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       if (auto refused = find_no_room(tokens)) return std::move(*refused);
     }
-    // Outside of the lock, since it may take a while; in the meantime others may have come.
+    // Making a job may take long, so the lock is not held. Other requests may fill the queue
+    // meanwhile, which is why the queue is checked again.
     auto job =
         std::make_unique<Job>(++last_id_, std::move(request), std::move(listener), capacity_);
     const RequestId id = job->id;
@@ -125,7 +128,9 @@ class Engine::Impl {
   }
 
  private:
-  // Under the lock. A prompt that finds an empty queue is taken whatever its length.
+  // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping or the queue is
+  // full. A prompt that finds an empty queue is accepted whatever its length. The caller holds the
+  // lock.
   std::optional<Admission> find_no_room(int64_t tokens) const {
     if (stopping_) return Admission{0, Refusal::kStopping, "the engine takes no new requests"};
     const int64_t requests = queued_requests_ + std::ssize(incoming_);
@@ -151,7 +156,7 @@ class Engine::Impl {
         if (!aborting_) scheduler_.plan_step();
         publish();
         if (!aborting_) scheduler_.run_step();
-      } catch (const LoopsStopped&) {  // the next round ends everything
+      } catch (const LoopsStopped&) {  // aborting_ is set, so the loop ends
       } catch (const WorkersLost& error) {
         scheduler_.end_all(FinishReason::kLost, error.what());
       } catch (const std::exception& error) {
@@ -159,12 +164,13 @@ class Engine::Impl {
       }
       publish();
     }
-    take_over();  // who came during the last step has to be told, too
+    take_over();  // requests that came during the last step must be ended, too
     scheduler_.end_all(FinishReason::kCancelled, "the engine was stopped");
     publish();
   }
 
-  // Sleeps until there is something to do.
+  // Sleeps until there is something to do. Then passes new requests and cancellations to the
+  // scheduler.
   void take_over() {
     std::vector<std::unique_ptr<Job>> jobs;
     std::vector<RequestId> cancelled;
@@ -183,6 +189,7 @@ class Engine::Impl {
     for (const RequestId id : cancelled) scheduler_.cancel(id);
   }
 
+  // Makes the scheduler's counters visible to other threads.
   void publish() {
     const int64_t ended = scheduler_.forget_finished();
     const Statistics now = scheduler_.statistics();
@@ -195,17 +202,17 @@ class Engine::Impl {
   const model::Transformer& transformer_;
   const EngineOptions options_;
   const SequenceCapacity capacity_;
-  Scheduler scheduler_;  // the thread's
+  Scheduler scheduler_;  // only the engine's thread uses it
   std::atomic<RequestId> last_id_ = 0;
 
-  mutable std::mutex mutex_;  // for all that follows
+  mutable std::mutex mutex_;  // guards the members up to stopping_
   std::condition_variable wake_;
   std::vector<std::unique_ptr<Job>> incoming_;
   int64_t incoming_tokens_ = 0;
   std::vector<RequestId> cancelled_;
   Statistics snapshot_;
-  int64_t queued_requests_ = 0;  // that the scheduler has
-  int64_t live_ = 0;             // requests that are not finished
+  int64_t queued_requests_ = 0;  // the number of requests in the scheduler's queue
+  int64_t live_ = 0;             // the number of requests that have not finished
   bool stopping_ = false;
   std::atomic<bool> aborting_ = false;
 

@@ -1,12 +1,13 @@
 #pragma once
-// Serves many requests with one model: continuous batching with chunked prefill, paged keys and
-// values that requests with a common prefix share, admission, preemption and cancellation. One
-// thread runs the model; all of these functions may be called from any thread and never wait for
-// it.
+// The engine serves many requests with one model. The server's HTTP handlers submit requests to it
+// and receive tokens through listeners (request.h). The engine provides continuous batching with
+// chunked prefill, paged keys and values that requests with a common prefix share, admission,
+// preemption and cancellation. One thread runs the model. All functions here may be called from any
+// thread, and only abort() waits for the engine's thread.
 //
-// What an answer is does not depend on what else runs: it is what generate() makes of its prompt,
-// options and seed. An answer that alone grows beyond the whole memory of keys and values ends with
-// kLength, as at the end of the context.
+// An answer does not depend on what else runs: it is the answer that generate() gives for its
+// prompt, options and seed. If a single answer needs more than the whole memory of keys and values,
+// it ends with kLength, as it does at the end of the context.
 
 #include <cstdint>
 #include <memory>
@@ -21,56 +22,67 @@
 namespace neuronmm::serve {
 
 struct EngineOptions {
-  int64_t max_sequences = 64;           // answers that are computed together
-  int64_t max_queued_tokens = 1 << 18;  // of the prompts that wait; one that is alone may have more
+  int64_t max_sequences = 64;  // the largest number of answers that are computed together
+  // The largest number of tokens of all waiting prompts. A prompt that finds an empty queue may be
+  // longer.
+  int64_t max_queued_tokens = 1 << 18;
   int64_t max_queued_requests = 1024;
-  // A hard limit, in whole blocks of 128 positions, of which it has to hold one; memory is taken as
-  // it is needed.
-  int64_t kv_cache_bytes = 0;  // 0: four contexts, or 1,024 positions per sequence
-  int64_t context_tokens = 0;  // prompt and answer of a sequence; 0, or beyond it: the model's
-  int64_t chunk_tokens = 128;  // of prompts in one step: what others' tokens wait for at most
+  // A hard limit for keys and values, which is rounded down to whole blocks of 128 positions and
+  // must hold at least one block. Memory is allocated when it is needed. 0 chooses memory for four
+  // contexts or for 1,024 positions per sequence, whichever is more, up to half of the machine's
+  // memory.
+  int64_t kv_cache_bytes = 0;
+  // The largest number of tokens of a sequence, prompt and answer together. 0 or a value above the
+  // model's limit chooses the model's limit.
+  int64_t context_tokens = 0;
+  // The largest number of prompt tokens in one step. It bounds how long prompts delay the next
+  // tokens of answers that are being decoded.
+  int64_t chunk_tokens = 128;
 };
 
-// What a sequence of such an engine has room for. `kv_cache` is 0 where the memory that the options
-// allow is less than one block.
+// Returns how many tokens a sequence may have in an engine with these options. `kv_cache` is 0 if
+// the memory that the options allow is smaller than one block.
 SequenceCapacity sequence_capacity(const model::Transformer& transformer,
                                    const EngineOptions& options);
 
 using RequestId = uint64_t;
 
 struct Admission {
-  RequestId id = 0;  // where it was not refused
-  std::optional<Refusal> refusal;
-  std::string message;  // why it was refused, with both numbers
+  RequestId id = 0;                // set if the request was not refused
+  std::optional<Refusal> refusal;  // set if it was
+  std::string message;             // says why it was refused, with the limit and the value found
 };
 
-// What a caller that only submits requests needs of an engine. Tests put one of their own in its
-// place.
+// The part of an engine that a caller needs to submit requests. Tests implement it themselves.
 class EngineInterface {
  public:
   virtual ~EngineInterface() = default;
-  // The listener may be called before this returns.
+  // Queues a request, or refuses it. The listener may be called before this function returns.
   virtual Admission submit(Request request, std::shared_ptr<Listener> listener) = 0;
-  // All answers of the request end within one step, wherever they are. An id that is finished or
-  // unknown is ignored: a client that goes away may be late.
+  // Ends all answers of the request within one step. An unknown or finished id is ignored, because
+  // a client may disconnect at any time.
   virtual void cancel(RequestId id) = 0;
 };
 
 class Engine : public EngineInterface {
  public:
-  // `transformer` must outlive the engine, and nobody else uses it or its backend meanwhile. Starts
-  // its thread.
+  // Starts the engine's thread. `transformer` must outlive the engine, and nobody else may use it
+  // or its backend meanwhile. The options must allow a sequence, a chunk of one token and a block
+  // of key-value memory.
   Engine(const model::Transformer& transformer, const EngineOptions& options);
-  ~Engine() override;  // aborts
+  ~Engine() override;  // calls abort()
 
   Admission submit(Request request, std::shared_ptr<Listener> listener) override;
   void cancel(RequestId id) override;
 
-  void stop_admission();          // new work is refused; what was admitted goes on
-  bool idle() const;              // nothing is queued or running
-  Statistics statistics() const;  // a snapshot, taken after a step
-  // Cancels everything and ends the thread: within a step, since a forward pass is broken off
-  // between two of its loops. Waits for that, but not where a listener calls it.
+  // Refuses new requests from this call on. Requests that were accepted go on.
+  void stop_admission();
+  // Returns whether no request is queued or running.
+  bool idle() const;
+  // Returns the counters as they were before or after the latest step.
+  Statistics statistics() const;
+  // Cancels all requests, ends the engine's thread and waits for its end. A running forward pass is
+  // stopped between two of its loops. If a listener calls abort(), the call does not wait.
   void abort();
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// A request on its way through the engine, and its answers.
+// The state that the scheduler keeps about a request and about each of its answers. Engine::submit
+// makes a Job, and afterwards only the engine's thread touches it.
 
 #include <cstdint>
 #include <memory>
@@ -19,24 +20,29 @@ namespace neuronmm::serve {
 
 struct Job;
 
+// An answer of a request, with its tokens and its keys and values.
 struct Sequence {
   Sequence(Job& of, int64_t number, model::Continuation made)
       : job(of), choice(number), continuation(std::move(made)) {}
 
-  // Tokens that still have to run: of a prompt, or the last one made.
+  // Returns the tokens that have no keys and values in `memory`: a part of the prompt, or the
+  // newest token of the answer. After a preemption they include the whole answer so far. Requires
+  // `memory`.
   std::span<const TokenId> pending() const {
     return continuation.tokens().subspan(static_cast<size_t>(memory->length()));
   }
+  // Returns whether only the newest token of the answer has to be computed.
   bool decoding() const { return !continuation.generated().empty() && pending().size() == 1; }
 
   Job& job;
   const int64_t choice;
   model::Continuation continuation;
-  std::unique_ptr<SequenceMemory> memory = nullptr;  // while it runs
+  std::unique_ptr<SequenceMemory> memory = nullptr;  // null while the sequence waits or is done
   bool done = false;
 };
 
-// A request on its way. Its first answer computes the prompt, the others go on from there.
+// A request and its answers. The first sequence computes the prompt. When the prompt is complete,
+// the other sequences start from the first sequence's keys and values.
 struct Job {
   Job(RequestId number, Request wanted, std::shared_ptr<Listener> asker,
       const SequenceCapacity& capacity);
@@ -47,10 +53,12 @@ struct Job {
   const std::optional<int64_t> wanted_prompt_logprobs;
   const std::shared_ptr<Listener> listener;
   std::vector<Sequence> sequences;
-  std::vector<model::TokenLogprobs> prompt_logprobs;  // so far
-  int64_t unfinished;
+  std::vector<model::TokenLogprobs> prompt_logprobs;  // those computed until this step
+  int64_t unfinished;                                 // the number of answers that have not ended
+  // Whether the request has left the queue (after a preemption it may wait again), and whether
+  // on_start was called.
   bool was_admitted = false, was_started = false;
-  bool prompt_done = false;  // and the other sequences are on their own way
+  bool prompt_done = false;  // whether the prompt is complete and the other sequences have started
 
   std::span<const TokenId> prompt() const { return sequences[0].continuation.prompt(); }
   bool lacks_prompt_logprobs() const {

@@ -21,14 +21,15 @@ KvMemory::KvMemory(const model::Transformer& transformer, int64_t blocks, int64_
       capacity_tokens_(capacity_tokens),
       maker_(make_cache()) {
   NMM_CHECK(capacity_tokens <= blocks * kKvBlock);
-  free_.reserve(static_cast<size_t>(blocks));  // giving back never fails
+  free_.reserve(
+      static_cast<size_t>(blocks));  // so that give_back() never allocates and never throws
 }
 
 std::unique_ptr<ops::KvCache> KvMemory::make_cache() const {
   return transformer_.make_cache(capacity_tokens_);
 }
 
-// What was cached for others goes last.
+// Cached blocks are evicted only if there is no other memory.
 ops::KvBlock KvMemory::take() {
   if (!free_.empty()) {
     ops::KvBlock block = std::move(free_.back());
@@ -40,7 +41,7 @@ ops::KvBlock KvMemory::take() {
     ops::KvBlock block = maker_->make_block();
     ++made_;
     return block;
-  } catch (const std::bad_alloc&) {  // the system has less than the budget
+  } catch (const std::bad_alloc&) {  // the system has less memory than this pool may use
     if (cached() == 0) throw;
     return prefixes_.evict();
   }
@@ -49,7 +50,8 @@ ops::KvBlock KvMemory::take() {
 SequenceMemory::SequenceMemory(KvMemory& memory, std::string salt)
     : memory_(memory), salt_(std::move(salt)), cache_(memory.make_cache()) {}
 
-// The last block first: it is of use to the fewest, and is to be evicted before those before it.
+// Releases the last block first. Fewer sequences can use it than the blocks before it, so it should
+// be evicted before them.
 SequenceMemory::~SequenceMemory() {
   for (int64_t i = std::ssize(cache_->blocks()) - 1; i >= 0; --i) {
     const auto index = static_cast<size_t>(i);
@@ -61,7 +63,6 @@ SequenceMemory::~SequenceMemory() {
   }
 }
 
-// The next block is the entry's. If the sequence has one of its own there, that is given back.
 void SequenceMemory::share(PrefixCache::Entry& entry) {
   memory_.prefixes_.use(entry);
   const size_t index = shared_.size();

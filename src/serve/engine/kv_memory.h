@@ -1,6 +1,8 @@
 #pragma once
-// The memory of all sequences' keys and values: a fixed number of blocks. What sequences leave
-// behind stays for those that begin alike, until somebody needs the room.
+// The memory for the keys and values of all sequences, which has a fixed number of blocks. Blocks
+// that a finished sequence leaves stay cached for later sequences that begin with the same tokens.
+// They are evicted when another sequence needs the memory. Only the scheduler uses these classes,
+// on its one thread.
 
 #include <cstdint>
 #include <memory>
@@ -13,34 +15,40 @@
 
 namespace neuronmm::serve {
 
+// The pool of blocks, with the cache of prefixes.
 class KvMemory {
  public:
-  // At most `blocks`, which are allocated when they are needed first and then kept. A sequence has
-  // room for `capacity_tokens`, which fit into them.
+  // Allocates at most `blocks` blocks, each when it is first needed, and keeps them. A sequence may
+  // have `capacity_tokens` tokens, which must fit into the blocks.
   KvMemory(const model::Transformer& transformer, int64_t blocks, int64_t capacity_tokens);
 
   int64_t blocks() const { return blocks_; }
-  int64_t cached() const { return prefixes_.unused(); }  // that no sequence uses
+  // Returns the number of blocks that only the prefix cache holds.
+  int64_t cached() const { return prefixes_.unused(); }
   int64_t in_use() const { return made_ - std::ssize(free_) - cached(); }
 
  private:
   friend class SequenceMemory;
 
+  // Returns the number of blocks that a sequence can still get: the free ones, those not allocated
+  // yet, and the cached ones.
   int64_t available() const { return blocks_ - in_use(); }
+  // Returns a block for a sequence to write. At least one must be available. Throws std::bad_alloc
+  // if the system has no memory and no cached block can be evicted.
   ops::KvBlock take();
   void give_back(ops::KvBlock block) { free_.push_back(std::move(block)); }
   std::unique_ptr<ops::KvCache> make_cache() const;
 
   const model::Transformer& transformer_;
   const int64_t blocks_, capacity_tokens_;
-  const std::unique_ptr<ops::KvCache> maker_;  // of blocks
-  int64_t made_ = 0;
+  const std::unique_ptr<ops::KvCache> maker_;  // holds no block and is only used to allocate them
+  int64_t made_ = 0;                           // the number of blocks allocated
   std::vector<ops::KvBlock> free_;
   PrefixCache prefixes_;
 };
 
-// The keys and values of one sequence, of which others may hold the complete blocks too. Gives
-// everything back when it goes.
+// The keys and values of one sequence. Other sequences may use its complete blocks, too. The
+// destructor returns the blocks to the KvMemory.
 class SequenceMemory {
  public:
   SequenceMemory(KvMemory& memory, std::string salt);
@@ -51,24 +59,31 @@ class SequenceMemory {
   ops::KvCache& cache() { return *cache_; }
   int64_t length() const { return cache_->length(); }
 
-  // Where the sequence stands at a border of blocks: goes on with what is there of `tokens`, which
-  // are all of the sequence's. The last token is left to be computed: its logits are wanted.
+  // Appends cached blocks that were computed from the sequence's next tokens, as far as there are
+  // any. `tokens` are all tokens of the sequence. Nothing happens if the last block is incomplete.
+  // The last token is never taken from the cache, because its logits have to be computed.
   void reuse(std::span<const TokenId> tokens);
-  // Makes room for so many positions in all; false, and nothing changes, where memory is short.
+  // Takes blocks until the sequence has memory for `positions` tokens in all. Returns false and
+  // changes nothing if there are not enough blocks.
   [[nodiscard]] bool reserve(int64_t positions);
-  // Offers the blocks that are complete to others. `tokens` are those of the sequence.
+  // Puts the complete blocks into the prefix cache, so that other sequences can use them. `tokens`
+  // are all tokens of the sequence.
   void publish(std::span<const TokenId> tokens);
-  // A second sequence of the same tokens; null where memory is short. Call publish before.
+  // Returns a second sequence with the same tokens, or null if there are not enough blocks. Call
+  // publish() first: complete blocks are then shared, and only the last incomplete one is copied.
   std::unique_ptr<SequenceMemory> fork() const;
 
  private:
   PrefixCache::Entry* last() const { return shared_.empty() ? nullptr : shared_.back(); }
+  // Makes the entry's block the next shared block of this sequence. If the sequence has a block of
+  // its own at that index, the block is given back.
   void share(PrefixCache::Entry& entry);
 
   KvMemory& memory_;
   const std::string salt_;
   std::unique_ptr<ops::KvCache> cache_;
-  std::vector<PrefixCache::Entry*> shared_;  // of the first blocks; the others are its own
+  // The entries of the first blocks. Blocks after them belong to this sequence alone.
+  std::vector<PrefixCache::Entry*> shared_;
 };
 
 }  // namespace neuronmm::serve

@@ -11,7 +11,7 @@ namespace neuronmm::serve {
 size_t PrefixCache::KeyHash::operator()(const Key& key) const {
   const std::string_view tokens(reinterpret_cast<const char*>(key.tokens.data()),
                                 sizeof(key.tokens));
-  constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  constexpr size_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio, an odd number
   size_t hash = std::hash<std::string_view>()(tokens);
   hash = hash * kOdd + key.parent;
   return hash * kOdd + std::hash<std::string>()(key.salt);

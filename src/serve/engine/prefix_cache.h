@@ -1,8 +1,10 @@
 #pragma once
-// Complete blocks of keys and values, found by the tokens that they were computed from. A block
-// depends on all tokens before it: its entry is found by the entry of the block before it and by
-// its own tokens, which are compared, not only their hash. So no request reads what another one's
-// tokens made, whatever hashes somebody finds.
+// A cache of complete blocks of keys and values, which are found by the tokens that they were
+// computed from. KvMemory (kv_memory.h) uses it.
+//
+// A block depends on all tokens before it. Its key is therefore the entry of the block before it
+// and the block's own tokens. The tokens themselves are compared, not only their hash, so that a
+// request with colliding hashes never reads the keys and values of other tokens.
 
 #include <array>
 #include <cstdint>
@@ -22,24 +24,28 @@ class PrefixCache {
  public:
   struct Entry;
 
-  // The tokens are those of one block, ops::kKvBlock. The first block of a sequence has no parent;
-  // its salt keeps sequences apart.
+  // Returns the entry of a block, or null if there is none. `parent` is the entry of the block
+  // before it, or null for the first block of a sequence. `tokens` are the ops::kKvBlock tokens of
+  // the block. Only a first block is looked up by `salt`: later blocks depend on it through their
+  // parents.
   Entry* find(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens);
-  // The entry of these tokens: one that is there, or a new one that holds `block`.
+  // Returns the entry of these tokens. If there is none, makes one that holds `block`.
   Entry& insert(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens,
                 const ops::KvBlock& block);
 
-  // A sequence's, from its first block on, and back from its last.
+  // Counts a sequence that uses the entry, or that stops to. A sequence must use its blocks from
+  // the first to the last and release them from the last to the first.
   void use(Entry& entry);
   void release(Entry& entry);
-  // Takes out the block that nobody has used for longest; there must be one. Whoever used a block
-  // used its parent until later, so that no entry is left whose parent is gone.
+  // Removes the entry that has been unused for the longest time and returns its block. There must
+  // be an unused entry. A parent is released after its children, so no entry loses its parent.
   ops::KvBlock evict();
+  // Returns the number of entries that no sequence uses.
   int64_t unused() const { return std::ssize(unused_); }
 
  private:
   struct Key {
-    uint64_t parent;  // the number of its entry; 0: none
+    uint64_t parent;  // the number of the parent's entry, or 0 without a parent
     std::string salt;
     std::array<TokenId, ops::kKvBlock> tokens;
     bool operator==(const Key&) const = default;
@@ -50,16 +56,17 @@ class PrefixCache {
   static Key key_of(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens);
 
   std::unordered_map<Key, Entry, KeyHash> entries_;
-  std::list<Entry*> used_, unused_;  // each entry is in one; the least recently used first
+  // Every entry is in one of the lists. `unused_` begins with the entry released first.
+  std::list<Entry*> used_, unused_;
   uint64_t last_number_ = 0;
 };
 
 struct PrefixCache::Entry {
   ops::KvBlock block;
-  uint64_t number = 0;
+  uint64_t number = 0;  // identifies the entry in its children's keys and is never given again
   const Key* key = nullptr;
   int64_t users = 0;
-  std::list<Entry*>::iterator place = {};  // in the list of those that are used, or are not
+  std::list<Entry*>::iterator place = {};  // the entry's position in used_ or unused_
 };
 
 }  // namespace neuronmm::serve

@@ -1,6 +1,7 @@
 #pragma once
-// What the engine is asked for, and what it tells the asker. Nothing here knows of HTTP, and of
-// text only its tokens.
+// The request that a caller hands to the engine (engine.h), and the listener through which the
+// engine reports tokens and the end of each answer. HTTP is unknown to the engine, and text reaches
+// it only as tokens: serve/http and serve/protocol translate.
 
 #include <cstdint>
 #include <functional>
@@ -18,21 +19,31 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// A prompt and how to answer it. find_refusal() (admission.h) checks the values.
 struct Request {
-  std::vector<TokenId> prompt;  // at least one
-  int64_t choices = 1;          // answers to the one prompt, which is computed once (OpenAI's n)
-  model::SamplingOptions sampling;        // answer i has seed + i
-  std::optional<int64_t> max_new_tokens;  // none: as many as the context has room for
-  int64_t min_new_tokens = 0;             // no stop token is chosen before so many
-  std::vector<TokenId> stop_tokens;  // an answer ends before such a token; empty to ignore them
-  std::optional<int64_t> logprobs;   // of every token, and of so many likely ones beside it
-  // Of the prompt's tokens but the first too, told before the first token of the answer.
+  std::vector<TokenId> prompt;  // at least one token
+  // The number of answers to the prompt, which is computed only once (OpenAI's n).
+  int64_t choices = 1;
+  model::SamplingOptions sampling;  // answer i is sampled with seed + i
+  // Without a value, an answer may fill the rest of the context.
+  std::optional<int64_t> max_new_tokens;
+  // Stop tokens cannot be chosen before the answer has this many tokens.
+  int64_t min_new_tokens = 0;
+  // An answer ends before such a token. If the list is empty, no token ends an answer.
+  std::vector<TokenId> stop_tokens;
+  // With a value, every token comes with its log-probability and those of this many of the most
+  // likely tokens.
+  std::optional<int64_t> logprobs;
+  // Asks for the same about every token of the prompt except the first. The listener gets them
+  // before the first token of the answer.
   std::optional<int64_t> prompt_logprobs;
-  // One per answer, or none at all.
+  // Makes the constraint of one answer and is called once per answer. An empty function means that
+  // answers are not constrained.
   std::function<std::unique_ptr<model::TokenConstraint>()> make_constraint;
-  // Only requests of one salt share the keys and values of a common prefix.
+  // Requests share the keys and values of a common prefix only if their salts are equal.
   std::string cache_salt;
-  int64_t priority = 0;  // smaller ones are admitted first; equal ones in the order they came
+  // Requests with a smaller value are admitted first, equal ones in the order of their arrival.
+  int64_t priority = 0;
 };
 
 struct GeneratedToken {
@@ -41,29 +52,36 @@ struct GeneratedToken {
 };
 
 enum class FinishReason {
-  kStop,       // a stop token, a complete constrained answer, or the listener's word
-  kLength,     // max_new_tokens, or the context is full
-  kCancelled,  // by cancel(), or because the engine was aborted
-  kError,      // the message says which
-  kLost,       // what computes is gone for good (base/workers_lost.h), as the message says
+  kStop,       // a stop token came, a constrained answer is complete, or the listener ended it
+  kLength,     // max_new_tokens is reached, or the context or the key-value memory is full
+  kCancelled,  // cancel() was called, or the engine was aborted
+  kError,      // the message says what failed
+  kLost,       // helper processes are gone for good (base/workers_lost.h); the message names them
 };
 
 struct PromptUsage {
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // of these, computed for an earlier request
+  // The number of prompt tokens whose keys and values an earlier request has computed.
+  int64_t cached_tokens = 0;
 };
 
-// Who asked. All calls come from the engine's thread, one after the other, and must be short: every
-// other sequence waits. No call comes after the last on_finish.
+// The receiver of a request's answers. All calls come from the engine's thread, one after the
+// other. They must be short, because every other sequence waits for them. No call follows the last
+// on_finish.
 class Listener {
  public:
   virtual ~Listener() = default;
-  // The prompt's computation begins: the request has left the queue. Not again after a preemption.
+  // Reports that the request has left the queue and its prompt is about to be computed. The call is
+  // not repeated after a preemption.
   virtual void on_start(const PromptUsage& usage) = 0;
+  // Reports the prompt's log-probabilities if the request asked for them. Entry i is about prompt
+  // token i + 1.
   virtual void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) = 0;
-  // The next token of answer `choice`; false ends that answer after it (FinishReason::kStop).
+  // Reports the next token of answer `choice`. Returns false to end the answer after this token
+  // with FinishReason::kStop.
   virtual bool on_token(int64_t choice, const GeneratedToken& token) = 0;
-  // Once for every answer. `stop_token` is the one that ended it, where one did.
+  // Reports the end of answer `choice`, once for every answer. `stop_token` is the stop token that
+  // ended the answer, if there was one.
   virtual void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
                          const std::string& message) = 0;
 };

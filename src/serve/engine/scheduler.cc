@@ -11,8 +11,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// Rows of logits of a step that prompts' logprobs are taken from: with a vocabulary of 150,000
-// tokens they are 77 MB.
+// The largest number of prompt tokens per step whose log-probabilities are computed. It bounds the
+// memory of their logits: 77 MB with a vocabulary of 150,000 tokens.
 constexpr int64_t kLogprobRows = 128;
 
 std::string message_of(const std::exception& error) {
@@ -79,7 +79,7 @@ void Scheduler::run_step() {
   for (const Outcome& outcome : outcomes) {
     guard(*outcome.part.sequence, [&] { keep(outcome); });
   }
-  // Going through a vocabulary takes long enough that other threads had better not wait for it.
+  // Choosing a token goes through the whole vocabulary, so the sequences are divided among threads.
   parallel_for(std::ssize(outcomes), [&](int64_t i) { choose(outcomes[static_cast<size_t>(i)]); });
   for (Outcome& outcome : outcomes) {
     guard(*outcome.part.sequence, [&] { tell(outcome); });
@@ -91,7 +91,7 @@ int64_t Scheduler::forget_finished() {
   return std::ssize(std::exchange(finished_, {}));
 }
 
-// What it had computed in complete blocks stays cached until somebody needs the room.
+// Complete blocks of the sequence stay in the prefix cache until another sequence needs the memory.
 void Scheduler::preempt(Sequence& sequence) {
   sequence.memory.reset();
   running_.erase(key_of(sequence));
@@ -99,7 +99,9 @@ void Scheduler::preempt(Sequence& sequence) {
   ++statistics_.preemptions;
 }
 
-// For one token more. The last of all gives way, so that the first always goes on.
+// Reserves memory for one more token and preempts the last sequences as far as necessary. Returns
+// false if the sequence itself had to be preempted. The first sequence never has to be, so there is
+// always progress.
 bool Scheduler::reserve_next_position(Sequence& sequence) {
   while (!sequence.memory->reserve(sequence.memory->length() + 1)) {
     Sequence& last = *running_.rbegin()->second;
@@ -121,7 +123,8 @@ void Scheduler::plan_decoding() {
   }
 }
 
-// In order: what does not fit yet holds up what comes after it, or it would wait for ever.
+// Admits sequences strictly in order. If one does not fit yet, those after it wait, too. Otherwise
+// a long prompt could wait forever.
 void Scheduler::admit() {
   while (!waiting_.empty() && std::ssize(running_) < limits_.max_sequences) {
     Sequence& sequence = *waiting_.begin()->second;
@@ -151,7 +154,7 @@ void Scheduler::plan_chunks() {
   std::vector<Part> prompts;
   for (const auto& [key, sequence] : running_) {
     if (sequence->decoding()) continue;
-    // A request with the same beginning may have come by in the meantime.
+    // Another request with the same prefix may have computed blocks since this one was admitted.
     if (!sequence->job.lacks_prompt_logprobs())
       sequence->memory->reuse(sequence->continuation.tokens());
     prompts.push_back({sequence, 0, model::Logits::kNone});
@@ -191,8 +194,10 @@ void Scheduler::start_jobs() {
   std::erase_if(parts_, [](const Part& part) { return part.sequence->done; });
 }
 
-// A prompt's rows tell of the tokens that follow in it; the last is what its answers begin with,
-// which differ by their seeds alone.
+// Returns which logits each row of a part needs. For log-probabilities of the prompt, a row needs
+// the logits of the prompt token that follows. The row of the last pending token also needs the
+// logits that the next token is chosen from. The first sequence speaks for all answers there,
+// because they differ only in their seeds.
 std::vector<ops::WantedLogits> Scheduler::wanted_of(const Part& part) {
   if (part.logits == model::Logits::kNone) return {};
   const Sequence& sequence = *part.sequence;
@@ -213,7 +218,7 @@ std::vector<ops::WantedLogits> Scheduler::wanted_of(const Part& part) {
   return wanted;
 }
 
-// Nothing where it failed: that ends all of the parts' answers.
+// Returns nothing if the forward pass fails, having ended the answers of all parts.
 std::optional<model::Predictions> Scheduler::run_parts() {
   std::vector<model::SequenceTokens> batch;
   int64_t tokens = 0;
@@ -236,7 +241,7 @@ std::optional<model::Predictions> Scheduler::run_parts() {
     message = ready.error().message;
   } catch (const LoopsStopped&) {
     throw;
-  } catch (const WorkersLost&) {  // all sequences end with these
+  } catch (const WorkersLost&) {  // the engine ends all sequences
     throw;
   } catch (const std::exception& error) {
     message = message_of(error);
@@ -253,14 +258,16 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
   ++statistics_.step_tokens[static_cast<size_t>(bucket - kStepTokenBounds.begin())];
 }
 
-// What the step computed that outlives it.
+// Keeps the results that later steps need: complete blocks for the prefix cache, and
+// log-probabilities of the prompt.
 void Scheduler::keep(const Outcome& outcome) {
   const Sequence& sequence = *outcome.part.sequence;
   sequence.memory->publish(sequence.continuation.tokens());
   if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
 }
 
-// The next token of an answer that has some. Nobody else touches the answer meanwhile.
+// Chooses the next token of an answer that already has tokens. finish_prompt() chooses first
+// tokens. Several threads call this function, each for another answer.
 void Scheduler::choose(Outcome& outcome) {
   Sequence& sequence = *outcome.part.sequence;
   if (sequence.done || !sequence.pending().empty() || sequence.continuation.generated().empty())
@@ -276,14 +283,14 @@ void Scheduler::choose(Outcome& outcome) {
 
 void Scheduler::tell(Outcome& outcome) {
   Sequence& sequence = *outcome.part.sequence;
-  if (sequence.done) return;  // by an earlier part's listener
+  if (sequence.done) return;  // keep() threw, which ended the answer
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
   if (outcome.step) return take_step(sequence, std::move(*outcome.step));
   if (sequence.pending().empty()) finish_prompt(outcome);
 }
 
-// Row i is after token first + i. It tells of the token that follows, if that is the prompt's;
-// after a preemption some are known.
+// Row i holds the logits after token first + i, so it gives the log-probability of the token after
+// that, if it belongs to the prompt. After a preemption some of them are known already.
 void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
   const Part& part = outcome.part;
   Job& job = part.sequence->job;
@@ -301,8 +308,9 @@ void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
   });
 }
 
-// All answers begin with these logits, and with what is in memory now. Where there is no room for
-// one, it is computed anew later.
+// Starts all answers of a request from the logits after its prompt and from the keys and values of
+// the first sequence. If there is no memory for an answer, its sequence waits, and its keys and
+// values are computed again later.
 void Scheduler::finish_prompt(const Outcome& outcome) {
   Sequence& first = *outcome.part.sequence;
   const std::span<const float> logits = outcome.predictions.row(outcome.last_row());
@@ -349,21 +357,22 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
   if (--job.unfinished == 0) finished_.push_back(job.id);
   try {
     job.listener->on_finish(sequence.choice, reason, stop_token, message);
-  } catch (const std::exception&) {  // there is nobody left to tell
+  } catch (const std::exception&) {  // the answer has ended, so the error can be reported to nobody
   }
   if (job.prompt_done || sequence.choice > 0) return;
-  for (Sequence& other : job.sequences)
-    finish(other, reason, {}, message);  // they had waited for it
+  // The other answers had waited for the prompt, which the first sequence cannot finish.
+  for (Sequence& other : job.sequences) finish(other, reason, {}, message);
 }
 
-// What a listener or a constraint throws, or the system when memory runs out, ends one answer.
+// Runs `work`. If a listener or a constraint throws, or memory runs out, only the answer of
+// `sequence` ends.
 template <typename Work>
 void Scheduler::guard(Sequence& sequence, const Work& work) {
   try {
     work();
   } catch (const LoopsStopped&) {
     throw;
-  } catch (const WorkersLost&) {  // all sequences end with these
+  } catch (const WorkersLost&) {  // the engine ends all sequences
     throw;
   } catch (const std::exception& error) {
     finish(sequence, FinishReason::kError, {}, message_of(error));

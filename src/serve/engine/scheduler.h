@@ -1,12 +1,16 @@
 #pragma once
-// What the engine's thread does: which sequences take part in the next forward pass, with which
-// tokens, and what becomes of their logits.
+// The scheduler decides which sequences take part in the next forward pass and with which tokens.
+// It runs the pass, chooses the next tokens from the logits and calls the listeners. The engine's
+// thread (engine.cc) is its only user, and no other thread may call it.
 //
-// A step first has the next token of every answer that is being decoded, then chunks of prompts.
-// Smaller priorities come first, then older requests. Half of the chunk goes to the first of the
-// prompts, the rest to the shortest ones: a short prompt does not wait for a long one, nor a long
-// one for many short ones. Where memory is short the last of the sequences gives its own back and
-// is computed anew later; its sampler and constraint stay as they are, so that the answer does too.
+// A step contains the next token of every answer that is being decoded, and after those a chunk of
+// tokens of prompts. Requests with a smaller priority value come first, then older requests. Half
+// of the chunk belongs to the first prompt, the rest to the shortest prompts. A short prompt thus
+// does not wait for a long one, and a long prompt does not wait for many short ones.
+//
+// If memory is short, the scheduler preempts the last sequence: its blocks are given back, and its
+// keys and values are computed again later. The sequence keeps its tokens, its sampler and its
+// constraint, so its answer does not change.
 
 #include <compare>
 #include <cstdint>
@@ -32,33 +36,40 @@ class Scheduler {
   Scheduler(const model::Transformer& transformer, const Limits& limits);
 
   void add(std::unique_ptr<Job> job);
+  // Ends the answers of one request. An unknown id is ignored.
   void cancel(RequestId id);
+  // Ends the answers of all requests.
   void end_all(FinishReason reason, const std::string& message);
   bool idle() const { return jobs_.empty(); }
-  // One forward pass, after a plan of it, which listeners are told of. Throws LoopsStopped when it
-  // is broken off.
+  // Decides what the next forward pass computes, and calls on_start of requests that begin.
   void plan_step();
+  // Runs the planned forward pass and reports its tokens to the listeners. Throws LoopsStopped if
+  // the pass is stopped, and WorkersLost if helper processes are gone. Other errors end the answers
+  // concerned.
   void run_step();
-  int64_t forget_finished();  // returns how many requests
+  // Deletes the requests whose answers have all ended, and returns their number.
+  int64_t forget_finished();
 
   Statistics statistics() const;
+  // Returns the number of requests that were never admitted.
   int64_t queued_requests() const { return queued_requests_; }
 
  private:
+  // The order in which sequences are admitted and computed.
   struct Key {
     int64_t priority;
     RequestId request;
     int64_t choice;
     auto operator<=>(const Key&) const = default;
   };
-  // Tokens of an answer in the next forward pass.
+  // The share of one sequence in the next forward pass.
   struct Part {
     Sequence* sequence;
-    int64_t tokens;
+    int64_t tokens;  // the first pending tokens, this many
     model::Logits logits;
   };
-  // What became of it: its rows of logits and, where its answer is being decoded, the next token,
-  // or what choosing it threw.
+  // The result of a part: its rows of logits and, if its answer is being decoded, the next token
+  // or the exception that choosing the token threw.
   struct Outcome {
     Part part;
     const model::Predictions& predictions;
@@ -95,10 +106,10 @@ class Scheduler {
   KvMemory memory_;
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   std::map<Key, Sequence*> waiting_, running_;
-  std::vector<RequestId> finished_;  // to be forgotten
-  std::vector<Part> parts_;          // of the step
-  int64_t queued_requests_ = 0;      // that were never admitted
-  Statistics statistics_;            // since the start
+  std::vector<RequestId> finished_;  // the requests that forget_finished() will delete
+  std::vector<Part> parts_;          // the plan of the next forward pass
+  int64_t queued_requests_ = 0;      // the number of requests that were never admitted
+  Statistics statistics_;  // only the counters since the start; statistics() adds the rest
 };
 
 }  // namespace neuronmm::serve

@@ -7,12 +7,12 @@
 namespace neuronmm::grammar {
 namespace {
 
-constexpr int kFirstOfSeveral = 0x80;  // bytes from here on are parts of a character
+constexpr int kFirstOfSeveral = 0x80;  // the first byte value that is only a part of a character
 
-// A byte of the characters that a JSON string has as they are.
+// Returns whether plain characters may contain the byte.
 bool is_plain(int byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
 
-// Of UTF-8 all but C0, C1 and F5 to FF, which no character has.
+// Returns whether the bytes can spell every plain character. UTF-8 never uses C0, C1 and F5 to FF.
 bool spells_all(const ByteSet& bytes) {
   for (int byte = 0; byte <= 0xF4; ++byte) {
     const bool is_used = is_plain(byte) && byte != 0xC0 && byte != 0xC1;
@@ -23,7 +23,8 @@ bool spells_all(const ByteSet& bytes) {
 
 }  // namespace
 
-// All stacks that reading nothing leads to, of which those count whose top reads a byte.
+// Collects all stacks that can be reached without reading a byte. The resulting set keeps the
+// stacks whose top position reads a byte, and the empty stack if the text may end.
 class Automaton::Closure {
  public:
   explicit Closure(Automaton& automaton) : automaton_(automaton), stacks_(automaton.stacks_) {}
@@ -170,7 +171,8 @@ StateId Automaton::behind_any_character(StateId state) {
   return behind_any_character_[at];
 }
 
-// All such characters go through one call of the rule for any, and nothing else reads them.
+// Finds a state only if all plain characters are read by the rule for any character and no other
+// position of the set reads one.
 StateId Automaton::find_behind_any_character(StateId state) {
   const Rule& character = grammar_.rule(grammar_.character());
   const std::vector<Frame> frames = stacks_.frames(set_of(state));

@@ -1,6 +1,8 @@
 #pragma once
-// Runs a grammar byte by byte. Where the grammar may be at is one state; states and the steps
-// between them are found once and kept, so that most steps are one look into a table.
+// Runs a grammar byte by byte. A state stands for all call stacks that the grammar may have after
+// the bytes read so far. States and the steps between them are computed once and kept, so most
+// steps are one table lookup. TokenMasks (token_masks.h) uses it and bounds its memory, which only
+// grows.
 
 #include <array>
 #include <cstdint>
@@ -18,36 +20,41 @@ using StateId = int32_t;
 class Automaton {
  public:
   static constexpr StateId kDead = -1;
-  // Calls within calls. Documents nest about as deep: a value calls the values within it.
+  // The largest depth of nested calls. JSON documents nest about as deep, since the rule of a value
+  // calls the rules of the values within it.
   static constexpr int32_t kMaxDepth = 256;
 
-  // Only ways that `bytes` can spell to the end are gone. The grammar must outlive the automaton.
+  // Runs `grammar` on texts of the bytes in `bytes`. Paths that cannot be completed with these
+  // bytes are not followed. The grammar must outlive the automaton.
   Automaton(const Grammar& grammar, const ByteSet& bytes);
 
-  // No text is possible (with these bytes).
+  // Returns whether the grammar has no text of these bytes.
   bool empty() const { return start_ == kDead; }
   StateId start() const { return start_; }
-  // From every state that is not dead the end can be reached.
+  // Returns the state after one byte, or after a text. From every state except kDead, a complete
+  // text can be reached.
   StateId step(StateId state, uint8_t byte) {
     const StateId known = tables_[static_cast<size_t>(state)][byte];
     return known != kUnknown ? known : find_step(state, byte);
   }
   StateId step(StateId state, std::string_view text);
-  // The text may end here.
+  // Returns whether the text may end here.
   bool is_complete(StateId state) const { return stacks_.has_bottom(set_of(state)); }
-  // A string that ends here must differ from those before it in its array (Grammar::mark).
+  // Returns whether a string that ends here must differ from the strings before it in its array
+  // (see Grammar::mark).
   bool is_marked(StateId state) const;
-  // It must end here.
+  // Returns whether the text must end here.
   bool is_final(StateId state) const { return stacks_.frames(set_of(state)).empty(); }
   bool accepts(std::string_view text);
-  // The state that every character leads to that a JSON string may have as it is: in the middle of
-  // a string of any characters, or of so many. kDead: there is no such state.
+  // Returns the one state that every plain character leads to, or kDead if there is no such state.
+  // Plain characters are those that a JSON string may contain unescaped. There is such a state
+  // inside a string of any characters, even if its length is limited.
   StateId behind_any_character(StateId state);
-  // Whether one of these characters can come.
+  // Returns whether some plain character can come.
   bool reads_plain_text(StateId state) const;
 
   int64_t states() const { return std::ssize(sets_); }
-  int64_t bytes() const;  // of memory
+  int64_t bytes() const;  // an estimate of the memory in use
 
  private:
   static constexpr StateId kUnknown = -2;
@@ -57,9 +64,10 @@ class Automaton {
   StateId state_of(StackSetId set);
   StateId find_step(StateId state, uint8_t byte);
   bool reads_any(const Edge& edge) const;
-  bool is_plain_at(PositionId position) const;  // it reads such a character
+  bool is_plain_at(PositionId position) const;  // whether an edge reads plain characters
   StateId find_behind_any_character(StateId state);
-  // The way goes on from the position, below which the stack has `depth` positions.
+  // Returns whether the end of the text can be reached from `position` within kMaxDepth calls, if
+  // the stack below has `depth` positions.
   bool is_passable(PositionId position, int32_t depth) const {
     const int32_t height = heights_[static_cast<size_t>(position)];
     return height != kNoWay && depth + height <= kMaxDepth;
@@ -68,8 +76,8 @@ class Automaton {
   const Grammar& grammar_;
   const ByteSet bytes_;
   const std::vector<int32_t> heights_;
-  std::vector<RuleId> rule_of_end_;  // by position; -1: the end of no rule
-  std::vector<bool> reads_bytes_;    // by position
+  std::vector<RuleId> rule_of_end_;  // by position: the rule that ends there, or -1
+  std::vector<bool> reads_bytes_;    // by position: whether an edge reads one of the bytes
   StackSets stacks_;
   std::vector<StackSetId> sets_;                      // by state
   std::vector<std::array<StateId, 256>> tables_;      // by state

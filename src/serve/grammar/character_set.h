@@ -1,5 +1,6 @@
 #pragma once
-// A set of Unicode characters (scalar values: no surrogates) as sorted ranges.
+// A set of Unicode characters as sorted ranges. Characters are scalar values, so surrogates are
+// never in a set. Patterns (pattern_syntax.h) and string languages are made of these sets.
 
 #include <initializer_list>
 #include <utility>
@@ -25,7 +26,8 @@ class CharacterSet {
   CharacterSet complement() const;
   bool contains(char32_t character) const;
   bool empty() const { return ranges_.empty(); }
-  // Disjoint, not touching, ascending.
+  // Returns the ranges in ascending order, with at least one character (or the surrogates) between
+  // two of them.
   const std::vector<CharacterRange>& ranges() const& { return ranges_; }
   std::vector<CharacterRange> ranges() && { return std::move(ranges_); }
 

@@ -10,7 +10,8 @@ namespace {
 
 using States = std::vector<StringLanguage::State>;
 
-// Strongly connected components by Tarjan's algorithm, with a stack of its own.
+// Finds the strongly connected components of an automaton with Tarjan's algorithm. The algorithm
+// uses a stack of its own instead of recursion.
 class Loops {
  public:
   explicit Loops(const States& states)
@@ -18,9 +19,10 @@ class Loops {
     visit(0);
   }
 
-  // Whether the state comes again after it.
+  // Returns whether the state can be reached again from itself.
   bool has(int32_t state) const { return loops_[static_cast<size_t>(state)]; }
-  // Every state is behind those that it leads to, but for those of its loop.
+  // Returns all states in an order in which each state follows the states that it leads to. States
+  // of one loop are in any order.
   const std::vector<int32_t>& last_first() const { return finished_; }
 
  private:
@@ -68,19 +70,23 @@ class Loops {
     }
   }
 
-  static constexpr int32_t kClosed = 1 << 30;  // lowers nothing
+  static constexpr int32_t kClosed = 1 << 30;  // larger than any order, so it lowers nothing
   const States& states_;
   std::vector<int32_t> order_, low_, open_, finished_;
   std::vector<bool> loops_;
   int32_t visited_ = 0;
 };
 
-// A state of the language with a count that is never below the characters read. Within loops each
-// character counts one. Between loops (the digits of an address) the shortest way to the next loop
-// or the end is counted before it is gone, a longer one where it leaves that, and counts are
-// rounded up, so that few occur there.
+// Builds an automaton whose states pair a state of the language with a count of characters. The
+// count is never less than the number of characters read.
+//
+// Within loops, every character counts one. Between loops, for example in the digits of an IP
+// address, the shortest path to the next loop or to the end is counted in advance. If the string
+// takes a longer path, the difference is added when it leaves the shortest one. Counts between
+// loops are also rounded up, so that only few different counts occur there.
 class RoughCount {
  public:
+  // `of_kind` bounds the number of pairs of states in loops, and also that of states between loops.
   RoughCount(const States& states, int64_t maximum, int64_t of_kind)
       : states_(states), loops_(states), ways_(states.size(), 0) {
     int64_t within = 0, between = 0;
@@ -110,17 +116,20 @@ class RoughCount {
  private:
   using Counted = std::pair<int32_t, int64_t>;
 
-  // Characters until the next loop or the end, with the one that leads to the state.
+  // Returns the length of the shortest path to the next loop or to the end. The character that
+  // leads to the state is counted, too.
   int64_t shortest_way(const StringLanguage::State& state) const {
     if (state.accepting) return 1;
     int64_t shortest = StringLanguage::kMaxStates;
     for (const auto& edge : state.edges) shortest = std::min(shortest, way(edge.target));
     return shortest + 1;
   }
-  int64_t way(int32_t state) const { return ways_[static_cast<size_t>(state)]; }  // in loops: 0
+  // Returns the shortest path of a state between loops, and 0 for a state in a loop.
+  int64_t way(int32_t state) const { return ways_[static_cast<size_t>(state)]; }
 
+  // Returns the count after the step from one state to another.
   int64_t count_at(int32_t from, int64_t count, int32_t to) const {
-    // The start is before all loops, and nothing is counted there, or in one.
+    // Nothing was counted in advance at the start or in a loop.
     const bool is_between = from != 0 && !loops_.has(from);
     const int64_t not_gone = is_between ? way(from) - 1 : 0;
     if (loops_.has(to)) return count - not_gone + 1;
@@ -139,7 +148,8 @@ class RoughCount {
 
   const States& states_;
   const Loops loops_;
-  std::vector<int64_t> ways_;  // between loops
+  std::vector<int64_t> ways_;  // shortest paths, by state
+  // The largest count, and the number to whose multiples counts between loops are rounded up.
   int64_t maximum_, step_;
   std::map<Counted, int32_t> numbers_;
   std::vector<Counted> counted_;
@@ -153,7 +163,7 @@ bool can_count(const StringLanguage& language, int64_t maximum) {
   const States& states = language.states();
   int64_t pairs = 1;
   std::vector<int32_t> at = {0};
-  std::vector<int64_t> seen(states.size(), -1);  // the last length with which it was reached
+  std::vector<int64_t> seen(states.size(), -1);  // by state: the last length that reached it
   for (int64_t length = 0; length < maximum && !at.empty(); ++length) {
     std::vector<int32_t> next;
     for (const int32_t from : at) {

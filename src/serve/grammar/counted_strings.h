@@ -1,7 +1,8 @@
 #pragma once
-// Strings of at most so many characters. An automaton that counts them all has every state of the
-// language once per length: too many for an email address of 255. Then it counts with less care,
-// never too few, and so has fewer strings than there are.
+// Limits the length of a language's strings by counting their characters. An exact count needs
+// every state of the language once per length. For email addresses of 255 characters these are too
+// many states. The count is then rounded up in places: no string is too long, but some that would
+// be allowed are left out. string_language_or_some() in schema_shapes.h uses both functions.
 
 #include <cstdint>
 
@@ -9,10 +10,11 @@
 
 namespace neuronmm::grammar {
 
-// Whether an automaton that counts all characters up to `maximum` has at most kMaxStates.
+// Returns whether an automaton that counts exactly up to `maximum` has at most kMaxStates states.
 bool can_count(const StringLanguage& language, int64_t maximum);
-// Strings of the language that have at most `maximum` characters, by an automaton of about `states`
-// within loops and as many between them; perhaps none though there are.
+// Returns a part of the strings of at most `maximum` characters. Its automaton has about `states`
+// states for the language's states in loops, and as many for all others. The result may be empty
+// even if there are such strings.
 StringLanguage some_up_to(const StringLanguage& language, int64_t maximum, int64_t states);
 
 }  // namespace neuronmm::grammar

@@ -1,6 +1,6 @@
 #pragma once
-// A number of JSON as the digits that it is written with: bounds and multiples are compared digit
-// by digit, exactly.
+// A number of a schema as decimal digits. Bounds, multiples and constants are compared digit by
+// digit, so that nothing is rounded.
 
 #include <string>
 
@@ -10,13 +10,14 @@ namespace neuronmm::grammar {
 
 struct Decimal {
   bool negative = false;
-  std::string whole = "0";  // no leading zeros
-  std::string fraction;     // no trailing zeros
+  std::string whole = "0";  // without leading zeros
+  std::string fraction;     // without trailing zeros
 
-  // The shortest digits that read as the same number: 0.1 is one tenth.
+  // Converts a JSON number. For a double, takes the shortest digits that read as the same double,
+  // so that 0.1 is exactly one tenth.
   static Decimal of(const nlohmann::ordered_json& number);
   bool is_zero() const { return whole == "0" && fraction.empty(); }
-  std::string text() const;  // without an exponent
+  std::string text() const;  // the digits without an exponent
   bool operator==(const Decimal&) const = default;
 };
 

@@ -7,8 +7,8 @@
 namespace neuronmm::grammar {
 namespace {
 
-// Dates and times as in RFC 3339; days per month and leap years count. A leap second is that of
-// 23:59:60 in UTC.
+// Dates and times follow RFC 3339, with the right number of days in each month and in leap years. A
+// leap second is only allowed at 23:59:60 in UTC.
 const std::string kDate =
     R"((?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30))"
     R"(|02-(?:0[1-9]|1\d|2[0-8]))|(?:\d\d(?:0[48]|[2468][048]|[13579][26])|)"
@@ -17,7 +17,7 @@ const std::string kTime =
     R"((?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[zZ]|[+-](?:[01]\d|2[0-3]):[0-5]\d))"
     R"(|23:59:60(?:\.\d+)?(?:[zZ]|[+-]00:00)))";
 
-// RFC 3339, appendix A.
+// Durations follow RFC 3339, appendix A.
 std::string duration() {
   const std::string date = R"((?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D))";
   const std::string time = R"(T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))";
@@ -32,13 +32,14 @@ std::string uuid() {
   return fmt::format("{0}{{8}}-{0}{{4}}-{0}{{4}}-{0}{{4}}-{0}{{12}}", kHexadecimal);
 }
 
-// Of one version, and of the variant that RFC 9562 describes, as pydantic's UUID4 asks for it.
+// Returns the pattern of UUIDs of one version and of the variant that RFC 9562 describes, as
+// pydantic's UUID4 requires.
 std::string uuid_of_version(int version) {
   return fmt::format("{0}{{8}}-{0}{{4}}-{1}{0}{{3}}-[89abAB]{0}{{3}}-{0}{{12}}", kHexadecimal,
                      version);
 }
 
-// RFC 4648, padded; `alphabet`: letters 62 and 63.
+// Base64 follows RFC 4648, with padding. `alphabet` holds the last two letters, 62 and 63.
 std::string base64(std::string_view alphabet) {
   return fmt::format(
       "(?:[A-Za-z0-9{0}]{{4}})*(?:[A-Za-z0-9{0}][AQgw]==|"
@@ -48,7 +49,7 @@ std::string base64(std::string_view alphabet) {
 
 std::string ipv4() { return fmt::format(R"({0}\.{0}\.{0}\.{0})", kOctet); }
 
-// RFC 3986, section 3.2.2.
+// IPv6 addresses follow RFC 3986, section 3.2.2.
 std::string ipv6() {
   const std::string group = kHexadecimal + "{1,4}";
   const std::string last = fmt::format("(?:{0}:{0}|{1})", group, ipv4());
@@ -63,7 +64,8 @@ std::string ipv6() {
 
 std::string hostname() { return fmt::format(R"((?:{0}\.)*{0})", kLabel); }
 
-// RFC 5321, with a quoted name or an address in brackets. `more`: letters besides those of ASCII.
+// Email addresses follow RFC 5321. The name may be quoted, and the host may be an address in
+// brackets. `more` holds allowed letters outside ASCII.
 std::string email(std::string_view more) {
   const std::string atom = fmt::format("[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{}-]+", more);
   const std::string quoted = R"("(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*")";
@@ -71,10 +73,10 @@ std::string email(std::string_view more) {
                      hostname(), ipv4(), ipv6());
 }
 
-// Letters of RFC 3987 and RFC 6570 besides those of ASCII, as far as they have four digits.
+// The letters outside ASCII that RFC 3987 and RFC 6570 allow, up to U+FFFF.
 constexpr std::string_view kOtherLetters = R"(\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef)";
 
-// RFC 3986; RFC 3987 with `more` letters.
+// The parts of a URI of RFC 3986. With `more` letters they are the parts of an IRI of RFC 3987.
 struct UriParts {
   explicit UriParts(std::string_view more)
       : name(any_of("", more)),
@@ -97,7 +99,9 @@ struct UriParts {
     return fmt::format("(?:\\?(?:{0}|[/?])*)?(?:#(?:{0}|[/?])*)?", character);
   }
 
-  std::string name, user, character, plain;  // one character; `plain` is no colon
+  // Patterns of one character of a host name, of the user information, of a path segment, and of a
+  // path segment without colons.
+  std::string name, user, character, plain;
 };
 
 std::string uri(std::string_view more) {
@@ -112,7 +116,7 @@ std::string uri_reference(std::string_view more) {
                      parts.segments(), parts.tail());
 }
 
-// RFC 6570.
+// URI templates follow RFC 6570.
 std::string uri_template() {
   const std::string percent = "%" + kHexadecimal + "{2}";
   const std::string name =
@@ -122,15 +126,16 @@ std::string uri_template() {
                      kOtherLetters, percent, variable);
 }
 
-// Regular expressions of ECMA-262: those without lookarounds, references, other ranges than those
-// of all digits and letters, and more than two groups within each other.
+// Returns a pattern of a part of the regular expressions of ECMA-262. The part has no lookarounds
+// and no references. Character ranges are only those of all digits and of all letters, and groups
+// nest at most two deep.
 std::string regex() {
   const std::string escape = R"(\\[dDsSwWtrnvf^$\\.*+?()\[\]{}|/])";
   const std::string set =
       fmt::format(R"(\[\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ .,:;@!#%&=<>~]|{}|\\-)+\])", escape);
   const std::string one =
       fmt::format(R"((?:[^\x00-\x1f\\^$.*+?()\[\]{{}}|/]|\.|{}|{}))", escape, set);
-  const std::string range =  // no end before its beginning
+  const std::string range =  // never has a maximum below its minimum
       R"(\d{1,3},?|0,\d|1,[1-9]|2,[2-9]|3,[3-9]|4,[4-9]|5,[5-9]|[0-9],[1-9]\d{1,2})";
   const std::string times = fmt::format(R"((?:(?:[*+?]|\{{(?:{})\}})\??)?)", range);
   std::string all = fmt::format(R"((?:{}{}|[\^$|])*)", one, times);

@@ -1,5 +1,7 @@
 #pragma once
-// The formats of strings that are enforced, as patterns.
+// The string formats of JSON Schema ("date", "email") that are enforced, as regular expressions.
+// docs/structured_output.md lists them. The reader of keywords (schema_keywords.cc) compiles them
+// like any `pattern`.
 
 #include <optional>
 #include <string>
@@ -7,10 +9,10 @@
 
 namespace neuronmm::grammar {
 
-// Anchored at both ends. Nothing for names that the standard does not have, which are annotations
-// ("int32", "password").
+// Returns the pattern of a format, anchored at both ends. Returns nothing for a name that is not
+// enforced, such as "int32" or "password", which is then only an annotation.
 std::optional<std::string> format_pattern(std::string_view format);
-// Whether the pattern has some of the format's strings only.
+// Returns whether the pattern matches only a part of the format's strings.
 bool is_partial_format(std::string_view format);
 
 }  // namespace neuronmm::grammar

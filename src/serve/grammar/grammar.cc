@@ -57,9 +57,10 @@ void Grammar::add_text(PositionId from, std::string_view text, PositionId to) {
 
 namespace {
 
-// Positions in the order of their heights: those of height h are found from those of height h and,
-// where a rule of height h - 1 is called, from those below. Dijkstra's algorithm with small whole
-// numbers, so that a bucket per height does for a queue.
+// Finds the heights of all positions in ascending order with Dijkstra's algorithm. An edge that
+// reads gives its position the height of its target. A call gives it the larger of the target's
+// height and the called rule's height plus one. The smallest height of all edges counts. Heights
+// are small whole numbers, so one bucket per height replaces the priority queue.
 class HeightSearch {
  public:
   HeightSearch(const Grammar& grammar, const ByteSet& bytes)
@@ -96,7 +97,7 @@ class HeightSearch {
  private:
   struct Source {
     PositionId from;
-    RuleId callee;  // -1: reads a byte or nothing
+    RuleId callee;  // -1 for an edge that reads a byte or nothing
   };
   struct Caller {
     PositionId from, target;

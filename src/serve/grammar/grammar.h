@@ -1,7 +1,10 @@
 #pragma once
-// A language of byte strings as data: rules that consist of positions, and edges between positions
-// that read a byte, read nothing, or read what another rule describes. Rules may call each other
-// recursively, so a grammar is a pushdown automaton. Code builds it; Automaton runs it.
+// A grammar describes which byte strings an answer may be. It consists of rules, and a rule of
+// positions with edges between them. An edge reads a byte, reads nothing, or calls another rule.
+// Rules may call each other recursively, so a grammar is a pushdown automaton.
+//
+// JsonSyntax and the lowering of schemas build grammars; Automaton (automaton.h) runs them. A
+// grammar that grows beyond kMaxEdges stops growing, and its builder must check too_large().
 
 #include <bitset>
 #include <cstdint>
@@ -15,13 +18,14 @@ using PositionId = int32_t;
 using RuleId = int32_t;
 using ByteSet = std::bitset<256>;
 
+// A step from one position to another of the same rule.
 struct Edge {
   enum class Kind : uint8_t { kBytes, kEmpty, kCall };
   Kind kind;
-  uint8_t first, last;  // kBytes: the range that it reads
-  RuleId callee;        // kCall
+  uint8_t first, last;  // for kBytes: the range of bytes, one of which the edge reads
+  RuleId callee;        // for kCall: the rule that is called
   PositionId target;
-  int32_t next;  // the next edge of the same position; -1: none
+  int32_t next;  // the next edge of the same position, or -1
 };
 
 struct Rule {
@@ -30,7 +34,8 @@ struct Rule {
 
 class Grammar {
  public:
-  // What all rules together may have. Building beyond it does nothing but set too_large().
+  // The largest number of edges of all rules together, and of positions. Functions that would add
+  // more only set too_large().
   static constexpr int64_t kMaxEdges = int64_t{1} << 20;
 
   RuleId add_rule();
@@ -40,16 +45,16 @@ class Grammar {
   void add_call(PositionId from, RuleId callee, PositionId to);
   void add_text(PositionId from, std::string_view text, PositionId to);
   void set_root(RuleId root) { root_ = root; }
-  // The rule that reads one character of a free string, each that JSON has as it is among them.
+  // Sets the rule that reads any character of a JSON string, written as it is or escaped.
   void set_character(RuleId rule) { character_ = rule; }
-  // Of the positions in [first, last): a string that ends there must differ from those before it in
-  // its array (UniqueStrings).
+  // Marks the positions in [first, last). A string that ends at a marked position must differ from
+  // the strings before it in its array (see UniqueStrings).
   void mark(PositionId first, PositionId last) { marks_.emplace_back(first, last); }
 
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
-  RuleId character() const { return character_; }  // -1: there is none
+  RuleId character() const { return character_; }  // -1 if no such rule was set
   const Rule& rule(RuleId id) const { return rules_[static_cast<size_t>(id)]; }
   bool has_marks() const { return !marks_.empty(); }
   bool is_marked(PositionId position) const;
@@ -57,7 +62,7 @@ class Grammar {
   int64_t positions() const { return std::ssize(first_edges_); }
   int64_t edges() const { return std::ssize(edges_); }
 
-  // on_edge(edge) for every edge of the position.
+  // Calls on_edge(edge) for every edge of the position.
   template <typename OnEdge>
   void for_each_edge(PositionId position, const OnEdge& on_edge) const {
     for (int32_t i = first_edges_[static_cast<size_t>(position)]; i >= 0;) {
@@ -70,17 +75,17 @@ class Grammar {
  private:
   void add_edge(PositionId from, Edge edge);
 
-  std::vector<int32_t> first_edges_;  // by position; -1: none
+  std::vector<int32_t> first_edges_;  // by position, -1 for a position without edges
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;
-  std::vector<std::pair<PositionId, PositionId>> marks_;  // ascending
+  std::vector<std::pair<PositionId, PositionId>> marks_;  // in ascending order
   RuleId root_ = -1, character_ = -1;
   bool too_large_ = false;
 };
 
-// For every position, how many calls deep the shortest way from it to the end of its rule goes when
-// only these bytes can be read; kNoWay where there is none.
 inline constexpr int32_t kNoWay = -1;
+// Returns for every position how deep calls must nest, at least, on a path from the position to the
+// end of its rule. Only the given bytes can be read. The height is kNoWay if there is no path.
 std::vector<int32_t> call_heights(const Grammar& grammar, const ByteSet& bytes);
 
 }  // namespace neuronmm::grammar

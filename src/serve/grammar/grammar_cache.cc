@@ -10,8 +10,8 @@ std::shared_ptr<TokenMasks> GrammarCache::find(const std::string& key) {
   return found->second->second;
 }
 
-// Made without the lock: a large schema must not hold up the others. Two requests may make the
-// same.
+// The grammar is made without the lock, so that a large schema does not delay other requests. Two
+// requests may therefore make the same grammar, and the first one is kept.
 Result<std::shared_ptr<TokenMasks>> GrammarCache::get(const std::string& key, const Make& make) {
   if (auto known = find(key)) return known;
   NMM_ASSIGN(std::shared_ptr<TokenMasks> made, make());

@@ -1,5 +1,7 @@
 #pragma once
-// Grammars of recent requests, by the text that they were made from.
+// A cache of the grammars of recent requests, so that equal schemas are compiled only once. The
+// compiler of structured outputs (serve/http) uses it. The least recently used grammar is dropped
+// when the cache is full.
 
 #include <cstdint>
 #include <functional>
@@ -19,9 +21,11 @@ class GrammarCache {
  public:
   using Make = std::function<Result<std::shared_ptr<TokenMasks>>()>;
 
-  explicit GrammarCache(int64_t capacity) : capacity_(capacity) {}  // at least one
+  // Keeps at most `capacity` grammars, which must be at least one.
+  explicit GrammarCache(int64_t capacity) : capacity_(capacity) {}
 
-  // The grammar of the key, made where it is not there. Errors are not kept.
+  // Returns the grammar of the key, the text that it is made from. If the cache does not have it,
+  // calls make(). Errors are returned and not kept.
   Result<std::shared_ptr<TokenMasks>> get(const std::string& key, const Make& make);
 
  private:
@@ -31,7 +35,7 @@ class GrammarCache {
 
   const int64_t capacity_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the one that was asked for last is the first
+  std::list<Entry> entries_;  // in order of their last use, the latest first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
 };
 

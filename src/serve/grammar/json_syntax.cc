@@ -13,9 +13,10 @@
 namespace neuronmm::grammar {
 namespace {
 
-constexpr char32_t kFirstPlain = 0x20;  // below it are control characters
+constexpr char32_t kFirstPlain = 0x20;  // smaller ones are control characters
 
-// The letter behind the backslash; nothing where a character is written as it is, or with \u.
+// Returns the letter after the backslash of a character's short escape, or nothing if the character
+// has none.
 std::optional<char> short_escape(char32_t character) {
   switch (character) {
     case '"':
@@ -46,7 +47,8 @@ void add_hexadecimal(Grammar& grammar, PositionId from, std::string_view digits,
 
 constexpr std::string_view kAnyDigit = "0123456789abcdefABCDEF";
 
-// Edges that read one character; escapes of one position share their backslash.
+// Adds edges that read one character. Escapes that begin at the same position share their first
+// bytes.
 class CharacterEdges {
  public:
   CharacterEdges(Grammar& grammar, bool in_string)
@@ -93,7 +95,7 @@ class CharacterEdges {
   std::map<std::pair<PositionId, char>, PositionId> escapes_;
 };
 
-// Whether a few edges of one byte read it.
+// Returns whether the set is read by so few edges that calling a rule instead would save nothing.
 bool is_short(const std::vector<CharacterRange>& set) {
   constexpr size_t kFew = 3;
   const auto is_plain = [](const CharacterRange& range) {
@@ -109,8 +111,8 @@ bool is_all(const std::vector<CharacterRange>& ranges) {
   return set.ranges() == CharacterSet::all().ranges();
 }
 
-// Edges of the states of a language. `rule_of`: a rule that reads a character of the set; empty:
-// there are to be no calls.
+// Adds a position for each state of a language and edges for its edges. `rule_of` returns a rule
+// that reads a character of a set. If it is empty, the edges contain no calls.
 class LanguageEdges {
  public:
   using RuleOf = std::function<RuleId(const std::vector<CharacterRange>& set)>;
@@ -131,7 +133,7 @@ class LanguageEdges {
       const StringLanguage::State& state = language_.states()[static_cast<size_t>(id)];
       const PositionId at = positions_[static_cast<size_t>(id)];
       if (state.accepting) grammar_.add_empty(at, to);
-      std::map<PositionId, std::vector<CharacterRange>> sets;  // by where they lead
+      std::map<PositionId, std::vector<CharacterRange>> sets;  // by the target position
       for (const StringLanguage::Edge& edge : state.edges) {
         PositionId& target = positions_[static_cast<size_t>(edge.target)];
         if (target < 0) {
@@ -154,7 +156,7 @@ class LanguageEdges {
   CharacterEdges characters_;
   const StringLanguage& language_;
   const RuleOf rule_of_;
-  std::vector<PositionId> positions_;  // by state; -1: not met
+  std::vector<PositionId> positions_;  // by state, -1 for those that were not reached yet
 };
 
 }  // namespace
@@ -222,7 +224,8 @@ RuleId JsonSyntax::character() {
   return *character_;
 }
 
-// Half a surrogate pair is no character.
+// Adds the escapes of any character. The hexadecimal digits are restricted so that half of a
+// surrogate pair is never read alone.
 void JsonSyntax::add_escapes(PositionId from, PositionId to) {
   const PositionId backslash = position(), unicode = position(), high = position();
   const PositionId three = position(), two = position(), one = position();
@@ -257,7 +260,7 @@ RuleId JsonSyntax::string() {
   return *string_;
 }
 
-// Characters are counted by calls of one rule, so that a count costs one position.
+// Every character is a call of the same rule, so each step of the count costs only one position.
 RuleId JsonSyntax::counted_string(int64_t minimum, std::optional<int64_t> maximum) {
   if (minimum == 0 && !maximum) return string();
   const auto [found, is_new] = counted_.try_emplace({minimum, maximum}, -1);

@@ -1,7 +1,12 @@
 #pragma once
-// How JSON is written: the rules that all schemas share, and the white space that answers may have.
-// Behind { [ and a comma, and before } and ] may stand one space, or a line end and up to
-// kMaxIndentation spaces; behind a colon one space; elsewhere nothing, so that white space ends.
+// The syntax of JSON as rules of a grammar, which all schemas share. The lowering of schemas
+// (schema_lowering.h) adds them to its grammar.
+//
+// White space is limited, so that a model cannot write it without end:
+// - After { [ and a comma and before } and ], there may be one space, or a line end and up to
+//   kMaxIndentation spaces.
+// - After a colon, there may be one space.
+// - Elsewhere, there is none.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +21,8 @@
 
 namespace neuronmm::grammar {
 
-// As a string of JSON, with its quotes; only what must be escaped is.
+// Returns `utf8` as a JSON string with its quotation marks. Only characters that must be escaped
+// are.
 std::string json_text_of(std::string_view utf8);
 
 class JsonSyntax {
@@ -25,28 +31,35 @@ class JsonSyntax {
 
   explicit JsonSyntax(Grammar& grammar) : grammar_(grammar) {}
 
-  RuleId character();  // of a string, in any way that JSON writes it; all of them are Unicode
-  RuleId string();
-  // Of `minimum` to `maximum` characters, or more where there is no maximum.
-  RuleId counted_string(int64_t minimum, std::optional<int64_t> maximum);
-  RuleId number();   // the exponent has up to two digits
-  RuleId integer();  // no fraction, no exponent, no -0
-  RuleId value();    // anything
+  // The rules are made when they are first asked for.
 
+  // Reads one character of a string, as it is or with any escape of JSON. Half of a surrogate pair
+  // is not a character.
+  RuleId character();
+  RuleId string();
+  // Reads a string of at least `minimum` characters, and at most `maximum` if it has a value.
+  RuleId counted_string(int64_t minimum, std::optional<int64_t> maximum);
+  RuleId number();   // has an exponent of at most two digits
+  RuleId integer();  // has no fraction and no exponent, and is not -0
+  RuleId value();    // reads any JSON value
+
+  // The functions below add edges between two positions. add_gap() reads the white space that the
+  // list above allows; add_comma() and add_colon() include it.
   void add_gap(PositionId from, PositionId to);
   void add_comma(PositionId from, PositionId to);
   void add_colon(PositionId from, PositionId to);
   void add_string(PositionId from, std::string_view utf8, PositionId to);
-  // A string of the language. Its characters are written as they are; with a backslash where JSON
-  // asks for it, in the shortest way.
+  // Reads a JSON string whose value is in the language. Characters are written as they are. Those
+  // that JSON must escape are escaped in the shortest form.
   void add_string_of(PositionId from, const StringLanguage& language, PositionId to);
-  // The same without calls of other rules.
+  // Does the same without calls of other rules.
   void add_string_without_calls(PositionId from, const StringLanguage& language, PositionId to);
-  // The language as it is: numbers, or a text that is no JSON.
+  // Reads the texts of the language without quotation marks and escapes. They are numbers, or text
+  // that is not JSON.
   void add_text_of(PositionId from, const StringLanguage& language, PositionId to);
 
  private:
-  // A character of the set, which costs one edge wherever it is called.
+  // Returns a rule that reads a character of the set. A call of it costs only one edge.
   RuleId character_of(const std::vector<CharacterRange>& set, bool in_string);
   PositionId position() { return grammar_.add_position(); }
   void add_escapes(PositionId from, PositionId to);

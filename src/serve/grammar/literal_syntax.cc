@@ -9,7 +9,8 @@
 namespace neuronmm::grammar {
 namespace {
 
-// The ways to write a scalar. A number is written in full, or as it was printed.
+// Returns the texts that a scalar may be written as. A number may be written without an exponent or
+// as the JSON library prints it.
 std::vector<std::string> scalar_texts(const nlohmann::ordered_json& value) {
   if (value.is_string()) return {json_text_of(value.get_ref<const std::string&>())};
   if (!value.is_number()) return {value.dump()};
@@ -52,7 +53,8 @@ void LiteralSyntax::add(PositionId from, const std::vector<const Json*>& values,
   }
 }
 
-// No value is the beginning of another: where one ends, all end that are alike up to there.
+// Adds the next part of a branch and the branches after it. The text of a value is never a proper
+// prefix of another value's text, so all values of a group end at the same part.
 void LiteralSyntax::grow(const Branch& branch, PositionId to) {
   const auto smaller = [](const Part* a, const Part* b) { return *a < *b; };
   std::map<const Part*, std::vector<size_t>, decltype(smaller)> groups(smaller);
@@ -78,9 +80,9 @@ void LiteralSyntax::add_part(PositionId from, const Part& part, PositionId to) {
   if (part.kind == Part::Kind::kColon) syntax_.add_colon(from, to);
 }
 
-// Scalars share the bytes that they begin with.
+// Adds texts so that common prefixes share positions.
 void LiteralSyntax::add_texts(PositionId from, const std::map<std::string, PositionId>& texts) {
-  std::vector<PositionId> path = {from};  // the positions of the text before
+  std::vector<PositionId> path = {from};  // the positions of the previous text
   std::string_view before;
   for (const auto& [text, to] : texts) {
     const auto mismatch = std::mismatch(before.begin(), before.end(), text.begin(), text.end());

@@ -1,7 +1,8 @@
 #pragma once
-// Constants, any number of them: a tree of what they are written with, in which those that begin
-// alike are one path. Ten thousand of them are one position now and one or two later, not ten
-// thousand at once, which every byte of every token would have to go through.
+// Adds any number of constants (enum, const) to a grammar as a tree of their texts. Constants with
+// a common prefix share its path. If each of ten thousand constants had a path of its own, every
+// byte of every token would be tried at ten thousand positions. In the tree, few positions are
+// possible at a time.
 
 #include <map>
 #include <string>
@@ -18,21 +19,21 @@ class LiteralSyntax {
   using Json = nlohmann::ordered_json;
 
   LiteralSyntax(JsonSyntax& syntax, Grammar& grammar) : syntax_(syntax), grammar_(grammar) {}
-  // One of the values.
+  // Adds edges that read one of the values.
   void add(PositionId from, const std::vector<const Json*>& values, PositionId to);
 
  private:
-  // What a value is written with, one after the other.
+  // A piece of a value's text: fixed text, white space, a comma, a colon, or a scalar.
   struct Part {
     enum class Kind { kText, kGap, kComma, kColon, kScalar };
     Kind kind;
-    std::string text;  // of kScalar what equal values share
-    Json scalar = {};  // of kScalar
+    std::string text;  // for kScalar: a text that equal values share
+    Json scalar = {};  // for kScalar: the value
     bool operator<(const Part& other) const {
       return kind != other.kind ? kind < other.kind : text < other.text;
     }
   };
-  // Values that are alike up to a part, which comes next.
+  // Values with the same parts before part number `next`, and the position after these parts.
   struct Branch {
     PositionId at;
     size_t next;

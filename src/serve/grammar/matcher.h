@@ -1,5 +1,7 @@
 #pragma once
-// Holds one answer to a grammar.
+// The token constraint of one answer that must follow a grammar. The engine asks it before every
+// token which tokens are allowed (model/token_constraint.h). All answers of a grammar share the
+// masks in TokenMasks.
 
 #include <memory>
 #include <string>
@@ -18,14 +20,15 @@ class Matcher : public model::TokenConstraint {
   void advance(text::TokenId token) override;
   bool must_end() const override;
 
+  // Returns whether the answer may end here.
   bool is_complete() const { return masks_->is_complete(place_, text_); }
 
  private:
   std::shared_ptr<TokenMasks> masks_;
-  mutable TokenMasks::Place place_;  // its number changes when states are forgotten
-  std::string text_;
-  UniqueStrings strings_;  // of text_, where the grammar asks for it
-  bool ended_ = false;     // by a token
+  mutable TokenMasks::Place place_;  // renewed, even by const functions, after states are forgotten
+  std::string text_;                 // the answer so far
+  UniqueStrings strings_;            // the strings in text_, if the grammar has unique strings
+  bool ended_ = false;               // whether a stop token came
 };
 
 }  // namespace neuronmm::grammar

@@ -8,11 +8,12 @@
 namespace neuronmm::grammar {
 namespace {
 
-// How the digits so far compare with those of a bound, sign left out.
+// Compares the digits so far with those of a bound, ignoring signs.
 struct Comparison {
   bool in_fraction = false;
-  int32_t digits = 0;  // of this part so far; one more than the bound's for all that are longer
-  int32_t order = 0;   // of the digits: -1, 0, 1
+  // The number of digits of this part so far, at most one more than the bound has.
+  int32_t digits = 0;
+  int32_t order = 0;  // -1, 0 or 1 if the digits so far are smaller, equal or larger
   auto operator<=>(const Comparison&) const = default;
 
   void read(const Decimal& bound, int32_t digit) {
@@ -27,7 +28,8 @@ struct Comparison {
     } else {
       digits = length + 1;
     }
-    if (in_fraction && order != 0) digits = 0;  // decided
+    // The order is decided, so the count does not matter. Fewer values of it mean fewer states.
+    if (in_fraction && order != 0) digits = 0;
   }
   void read_point(const Decimal& bound) { *this = {true, 0, whole_order(bound)}; }
   int32_t whole_order(const Decimal& bound) const {
@@ -42,8 +44,9 @@ struct Comparison {
   }
 };
 
-// A multiple of M / 10^d is a number whose first d digits behind the point, with those before it,
-// are a multiple of M, and whose other digits are zero.
+// The divisor M / 10^d, where M is `multiple` and d is `places`. A number is a multiple of it if
+// two things hold. The digits before the point, followed by the first d digits after it, are a
+// multiple of M. All other digits are zero.
 struct Divisor {
   int64_t multiple = 1;
   int32_t places = 0;
@@ -60,13 +63,14 @@ enum class Phase { kStart, kMinus, kZero, kWhole, kPoint, kFraction };
 struct NumberState {
   Phase phase = Phase::kStart;
   bool negative = false;
-  bool fractional = false;  // a digit behind the point that is not 0, where that is asked for
+  // Whether a digit after the point was not 0. Only kept if the limits ask for a fraction.
+  bool fractional = false;
   std::array<Comparison, 2> comparisons = {};  // with the minimum and the maximum
   std::vector<Remainder> remainders;
   auto operator<=>(const NumberState&) const = default;
 };
 
-constexpr size_t kMaxDivisorDigits = 15;  // so that ten times a remainder is an int64_t
+constexpr size_t kMaxDivisorDigits = 15;  // so that ten times a remainder fits into an int64_t
 
 Result<Divisor> divisor_of(const Decimal& value) {
   const std::string digits = value.whole + value.fraction;
@@ -76,6 +80,7 @@ Result<Divisor> divisor_of(const Decimal& value) {
   return Divisor{std::stoll(digits), static_cast<int32_t>(value.fraction.size())};
 }
 
+// Builds the automaton by reading each possible character in every state that is reached.
 class NumberAutomaton {
  public:
   NumberAutomaton(const NumberLimits& limits, std::vector<Divisor> divisors)
@@ -167,7 +172,8 @@ class NumberAutomaton {
     return within(state, limits_.minimum, 0, -1) && within(state, limits_.maximum, 1, 1);
   }
 
-  // The number must not lie on the `outside` side of the bound.
+  // Returns whether the number is within the bound. `outside` is the order (-1 or 1) of numbers
+  // beyond the bound.
   static bool within(const NumberState& state, const std::optional<NumberBound>& bound,
                      size_t which, int32_t outside) {
     if (!bound) return true;
@@ -186,7 +192,7 @@ class NumberAutomaton {
   const NumberLimits& limits_;
   const std::vector<Divisor> divisors_;
   std::map<NumberState, int32_t> numbers_;
-  std::vector<const NumberState*> keys_;  // of numbers_
+  std::vector<const NumberState*> keys_;  // the keys of numbers_ by state number
   std::vector<StringLanguage::State> states_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// Numbers with bounds, or multiples of a number, as a language of the digits that they are written
-// with. They have no exponent.
+// Turns the limits of a number (bounds and multipleOf) into an automaton that reads its decimal
+// digits. Numbers within limits are written without an exponent. SchemaLowering uses the automaton
+// in the grammar, and SchemaNormalizer tests constants with it.
 
 #include <optional>
 #include <vector>
@@ -17,14 +18,17 @@ struct NumberBound {
 };
 
 struct NumberLimits {
-  bool integer = false;     // written without a fraction, and never -0
-  bool fractional = false;  // no whole number
+  bool integer = false;     // the number is written without a fraction and is not -0
+  bool fractional = false;  // the number is not a whole number
   std::optional<NumberBound> minimum, maximum;
-  std::vector<Decimal> multiples;  // of each of these, which are positive
+  std::vector<Decimal> multiples;  // the number is a multiple of each of these positive numbers
 
+  // Returns whether the limits say at most that the number is an integer.
   bool only_type() const { return !fractional && !minimum && !maximum && multiples.empty(); }
 };
 
+// Returns an error if the automaton would have more than StringLanguage::kMaxStates states, or if a
+// divisor has too many digits. The language is empty if no number is within the limits.
 Result<StringLanguage> number_language(const NumberLimits& limits);
 
 }  // namespace neuronmm::grammar

@@ -51,7 +51,7 @@ void ObjectLowering::collect_named() {
       lowering_.note_contradiction(
           place_.schemas, fmt::format("the property {:?} is required and never allowed", name));
     }
-    // A name that is refused gets a rule without edges: nothing comes through there.
+    // A name that is not allowed gets a rule without edges, so no path leads through it.
     const RuleId rule = is_name ? lowering_.rule_of(schemas) : lowering_.grammar_.add_rule();
     named_.push_back({name, rule, is_required});
   };
@@ -73,7 +73,7 @@ bool ObjectLowering::is_closed() const {
   });
 }
 
-// Every name that is allowed and not named.
+// Returns the class of all names that are allowed and not named.
 Result<ObjectLowering::NameClass> ObjectLowering::unnamed() const {
   NameClass all;
   all.schemas.resize(limits_.properties.size());
@@ -139,7 +139,7 @@ Status ObjectLowering::collect_others() {
   return {};
 }
 
-// Why no number of properties is allowed; empty if one is.
+// Returns why no number of properties is allowed, or an empty text if some number is.
 std::string ObjectLowering::count_contradiction() const {
   const int64_t least = limits_.minimum, most = limits_.maximum.value_or(least);
   if (least > most)
@@ -154,7 +154,8 @@ std::string ObjectLowering::count_contradiction() const {
   return "";
 }
 
-// A model can write the same unnamed property twice, which a reader counts once.
+// Decides how far properties must be counted. A minimum above one cannot be enforced with unnamed
+// properties: a model can write the same one twice, which a reader counts once.
 Status ObjectLowering::settle_counts() {
   const auto required = std::count_if(named_.begin(), named_.end(),
                                       [](const Named& property) { return property.required; });
@@ -203,7 +204,7 @@ PositionId ObjectLowering::before(size_t next, int64_t count) {
 }
 
 void ObjectLowering::connect_after(size_t next, int64_t count) {
-  if (count == 0 && next > 0) return;  // behind a property there is one
+  if (count == 0 && next > 0) return;  // impossible, since a value was written
   Grammar& grammar = lowering_.grammar_;
   const PositionId from = after(next, count);
   if (next >= all_optional_from_ && count >= minimum_) {

@@ -9,8 +9,9 @@
 namespace neuronmm::grammar {
 namespace {
 
-constexpr int64_t kMaxNodes = 200'000;         // of the nondeterministic automaton
-constexpr int64_t kMaxSubsetWork = 8'000'000;  // its nodes in all sets that determinism makes
+constexpr int64_t kMaxNodes = 200'000;  // the largest number of nodes of an Nfa
+// The largest number of nodes and edges that the subset construction visits. It bounds its time.
+constexpr int64_t kMaxSubsetWork = 8'000'000;
 
 struct NfaEdge {
   CharacterRange range;
@@ -18,14 +19,16 @@ struct NfaEdge {
 };
 struct NfaNode {
   std::vector<NfaEdge> edges;
-  std::vector<int32_t> empty, begin,
-      end;  // read nothing; the last two where the text begins or ends
+  // Targets that are reached without reading. Those in `begin` and `end` only count at the
+  // beginning and at the end of the text.
+  std::vector<int32_t> empty, begin, end;
 };
 
-// Thompson's construction: each piece goes from one node to another.
+// A nondeterministic automaton by Thompson's construction, in which each piece of the pattern leads
+// from one node to another.
 class Nfa {
  public:
-  // Somewhere: any* pattern any*.
+  // Builds the automaton of "any* pattern any*", since the match may be anywhere in the text.
   explicit Nfa(const PatternNode& pattern) {
     start_ = add_node();
     const int32_t inside = add_node(), behind = add_node();
@@ -85,7 +88,7 @@ class Nfa {
       case PatternNode::Kind::kRepeat:
         return repeat(node, from, to);
       case PatternNode::Kind::kLookahead:
-        NMM_CHECK(false);  // taken out or refused before
+        NMM_CHECK(false);  // language_of() has taken out or refused lookaheads
     }
   }
 
@@ -115,10 +118,10 @@ class Nfa {
   bool too_large_ = false;
 };
 
-using Subset = std::vector<int32_t>;  // sorted
+using Subset = std::vector<int32_t>;  // nodes in ascending order
 
-// The subset construction. At the start ^ reads nothing, elsewhere it leads nowhere; a state
-// accepts if the end is reached where $ reads nothing.
+// The subset construction. ^ matches only in the start state. A state accepts if the end node can
+// be reached from it when $ matches.
 class Determinizer {
  public:
   explicit Determinizer(const Nfa& nfa) : nfa_(nfa), seen_(nfa.size(), 0) {}
@@ -178,7 +181,8 @@ class Determinizer {
     return found->second;
   }
 
-  // Between two borders of edges all characters lead to the same set.
+  // Adds the edges of a subset. All characters between two borders of ranges lead to the same
+  // subset.
   void expand(size_t i) {
     std::vector<NfaEdge> edges;
     std::vector<char32_t> borders;
@@ -217,16 +221,17 @@ class Determinizer {
   }
 
   const Nfa& nfa_;
-  std::vector<int32_t> seen_;  // by node: the last closure that it was in
+  std::vector<int32_t> seen_;  // by node: the last round in which close() met it
   int32_t round_ = 0;
   int64_t work_ = 0;
   std::map<std::pair<Subset, bool>, int32_t> numbers_;
-  std::vector<const Subset*> subsets_;  // keys of numbers_
+  std::vector<const Subset*> subsets_;  // the keys of numbers_ by state number
   std::vector<StringLanguage::State> states_;
 };
 
-// Moves lookaheads to `looks` that stand behind a ^, before anything is read: each is a condition
-// on the whole text. True while nothing but those and ^ was met.
+// Moves to `looks` the lookaheads that follow a ^ before anything is read. Each of them is a
+// condition on the whole text. `held` says whether a ^ was met. Returns true as long as only ^ and
+// lookaheads were met.
 bool take_leading_lookaheads(PatternNode& node, bool& held, std::vector<PatternNode>& looks) {
   using Kind = PatternNode::Kind;
   if (node.kind == Kind::kBegin) {

@@ -1,6 +1,7 @@
 #pragma once
-// The strings in which a regular expression is found: somewhere, as `pattern` of JSON Schema says,
-// unless ^ and $ hold it.
+// Turns a regular expression into the language of the strings in which it is found. The match may
+// be anywhere in the string, as for `pattern` of JSON Schema, unless ^ and $ anchor it. Patterns,
+// formats and patternProperties are compiled this way.
 
 #include <string_view>
 
@@ -9,8 +10,9 @@
 
 namespace neuronmm::grammar {
 
-// The syntax is that of pattern_syntax.h. An error too where the automaton would be larger than
-// StringLanguage allows; the time to find that out is bounded.
+// Compiles a pattern in the syntax of pattern_syntax.h. Returns an error if the syntax is wrong or
+// not supported, or if the automaton would be larger than StringLanguage allows. The time is
+// bounded in all cases.
 Result<StringLanguage> compile_pattern(std::string_view pattern);
 
 }  // namespace neuronmm::grammar

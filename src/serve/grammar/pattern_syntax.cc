@@ -13,7 +13,7 @@ namespace {
 using Kind = PatternNode::Kind;
 
 constexpr int kMaxGroupDepth = 100;
-constexpr int kMaxLookaheads = 16;  // each takes as long as a pattern
+constexpr int kMaxLookaheads = 16;  // a limit, because compiling one takes as long as a pattern
 constexpr int64_t kMaxRepeat = int64_t{1} << 20;
 
 const CharacterSet kDigits = {{'0', '9'}};
@@ -126,11 +126,12 @@ class PatternParser {
       if (bounds->second && *bounds->second < bounds->first)
         return fail("the bounds of the repeat that ends at byte {} are out of order", at_);
     }
-    if (bounds) take("?");  // the same language
+    if (bounds) take("?");  // a lazy repeat describes the same language
     return bounds;
   }
 
-  // "{2}", "{2,}", "{2,5}"; anything else that begins with a brace is a literal brace.
+  // Reads "{2}", "{2,}" or "{2,5}". Returns nothing and reads nothing if the brace begins anything
+  // else, since it is then a literal brace.
   std::optional<Bounds> counted() {
     const size_t begin = at_++;
     const auto minimum = number();
@@ -192,7 +193,7 @@ class PatternParser {
     return character_node(std::move(set));
   }
 
-  // Behind the backslash.
+  // Reads the part of an escape after the backslash.
   Result<CharacterSet> escaped_set() {
     if (done()) return fail("the pattern ends with a backslash");
     if (take("d")) return kDigits;
@@ -210,7 +211,7 @@ class PatternParser {
     return one(character);
   }
 
-  // Behind the brace.
+  // Reads the part of a property after "\p{".
   Result<CharacterSet> property() {
     const size_t end = pattern_.find('}', at_);
     if (end == std::string_view::npos) return fail("a property \\p{{ has no '}}'");
@@ -245,6 +246,8 @@ class PatternParser {
     return take_character();
   }
 
+  // Reads the digits after "\u", and a second escape if they are the first half of a surrogate
+  // pair:
   // "\uD83D\uDE00" is one character.
   Result<char32_t> utf16_character() {
     NMM_ASSIGN(const char32_t high, hexadecimal(4));
@@ -255,7 +258,7 @@ class PatternParser {
     return static_cast<char32_t>(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00));
   }
 
-  // `digits` of them; 0: as many as there are.
+  // Reads a number of exactly `digits` digits, or of as many as there are if `digits` is 0.
   Result<char32_t> hexadecimal(int digits) {
     char32_t value = 0;
     int read = 0;
@@ -296,7 +299,7 @@ class PatternParser {
     const auto single = [](const CharacterSet& s) {
       return s.ranges().size() == 1 && s.ranges().front().first == s.ranges().front().last;
     };
-    if (!single(first) || !single(last)) {  // "[\w-.]": the hyphen is one
+    if (!single(first) || !single(last)) {  // as in "[\w-.]", where the hyphen is literal
       set.add(first);
       set.add(last);
       set.add({'-', '-'});

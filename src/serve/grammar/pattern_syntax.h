@@ -1,6 +1,6 @@
 #pragma once
-// The syntax of ECMA-262 regular expressions, as far as they are regular languages: no lookbehind,
-// no backreferences, no word borders, no \p{...}.
+// Parses regular expressions of ECMA-262 into a tree, which pattern.h compiles. Lookbehind,
+// backreferences and word borders (\b) are errors, because they are not supported.
 
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@ namespace neuronmm::grammar {
 
 struct PatternNode {
   enum class Kind {
-    kCharacter,     // one of `set`
-    kSequence,      // the children one after the other; none: nothing
-    kAlternatives,  // one of the children
-    kRepeat,        // the child `minimum` to `maximum` times
+    kCharacter,     // reads one character of `set`
+    kSequence,      // reads the children one after the other; without children, reads nothing
+    kAlternatives,  // reads one of the children
+    kRepeat,        // reads the child `minimum` to `maximum` times
     kBegin,         // ^
     kEnd,           // $
     kLookahead,     // (?=child), or (?!child) if `negative`; reads nothing
@@ -28,11 +28,11 @@ struct PatternNode {
   int64_t minimum = 0;
   std::optional<int64_t> maximum;
   bool negative = false;
-  size_t at = 0;  // of kLookahead: the byte where it begins
+  size_t at = 0;  // for kLookahead: the byte of the pattern where it begins
 };
 
-// Greedy and lazy repeats are the same language and the same tree. Errors say what is not
-// supported, and at which byte.
+// Returns the tree of a pattern. Greedy and lazy repeats describe the same language and give the
+// same tree. Errors say what is wrong or not supported, and at which byte.
 Result<PatternNode> parse_pattern(std::string_view pattern);
 
 }  // namespace neuronmm::grammar

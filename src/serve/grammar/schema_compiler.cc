@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNoDocument = "no document satisfies the schema";
 
-// One schema on its way into the grammar that all of them share.
+// A schema that is being compiled. All schemas share one grammar.
 struct SchemaInWork {
   SchemaInWork(SchemaDocument read, const LoweringSettings& settings, Grammar& grammar,
                JsonSyntax& syntax)
@@ -28,10 +28,11 @@ struct SchemaInWork {
   RuleId rule = -1;
 };
 
+// Two branches of a oneOf. They share values if the end of the rule `both` can be reached.
 struct ComparedBranches {
   const SchemaInWork* schema;
   BranchPair pair;
-  RuleId both;  // of a value in both; -1: not compared
+  RuleId both;  // reads a value that both branches allow; -1 if they were not compared
 };
 
 class SequenceCompiler {
@@ -55,13 +56,14 @@ class SequenceCompiler {
     return CompiledGrammar{std::move(grammar_), std::move(wider)};
   }
 
-  // Whether it was too large, and might not be with fewer counted states.
+  // Returns whether run() failed because the grammar was too large and fewer counted states might
+  // make it fit.
   bool may_fit() const {
     return grammar_.too_large() && std::ranges::any_of(schemas_, [](const auto& schema) {
              return schema->lowering.counts_roughly();
            });
   }
-  // Branches of oneOf that were found to share values.
+  // Returns the pairs of branches of oneOf that were found to share values.
   const std::set<BranchNames>& shared() const { return shared_; }
 
  private:
@@ -107,7 +109,8 @@ class SequenceCompiler {
     grammar_.add_empty(at, last);
   }
 
-  // The branches of a oneOf are compared by what is in two of them.
+  // Builds the rules of all schemas. For each pair of branches of a oneOf, also builds the rule of
+  // the values that both allow.
   Status build() {
     for (const auto& schema : schemas_) {
       NMM_TRY(schema->lowering.run());
@@ -167,8 +170,9 @@ class SequenceCompiler {
   std::vector<ComparedBranches> compared_;
 };
 
-// The more states the longer are strings that cannot be counted, and the fewer fit. Assumed: few
-// schemas have more than one of them, others have dozens.
+// The numbers of states that are tried, one after the other, for strings whose characters cannot be
+// counted exactly. With more states, strings may be longer, but fewer automata fit into the
+// grammar. Assumed: most schemas have at most one such string, and some have dozens.
 constexpr int64_t kCountedStates[] = {32'768, 2'048};
 
 }  // namespace
@@ -189,7 +193,8 @@ Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
     if (!compiler.may_fit()) break;
   }
   if (settings.exclusive.empty()) return std::move(*compiled);
-  // What branches of oneOf share is known now. Where it cannot be taken out, the notes say so.
+  // The branches of oneOf that share values are known now. The second run takes these values out,
+  // or notes where it cannot.
   auto without = SequenceCompiler(settings).run(sequences);
   const bool is_known = without.ok() || without.error().message.starts_with(kNoDocument);
   return is_known ? std::move(without) : std::move(*compiled);
@@ -203,7 +208,8 @@ Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& so
 }
 
 Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source) {
-  // By itself first: a parenthesis too many would close the group, and places are the user's.
+  // The pattern is first parsed by itself. Otherwise an extra parenthesis would close the group
+  // that is added around it, and the places in messages would not be the user's.
   const auto alone = parse_pattern(pattern);
   if (!alone.ok()) return fail("{}: {}", source, alone.error().message);
   const auto language = compile_pattern(fmt::format("^(?:{})$", pattern));

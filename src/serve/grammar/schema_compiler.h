@@ -1,9 +1,12 @@
 #pragma once
-// JSON Schema becomes a grammar whose texts are the documents that the schema allows, written as
-// json_syntax.h says, with properties in the schema's order. docs/structured_output.md says which
-// keywords are enforced. What cannot be enforced is an error that names the keyword and where it
-// stands; so are schemas that no document satisfies, that need an endless one, or whose automaton
-// would be too large. Time and memory are bounded whatever the schema says.
+// Compiles a JSON Schema into a grammar whose texts are the documents that the schema allows. The
+// server's compiler of structured outputs (serve/http) calls it for response formats and tool
+// calls. Documents are written as json_syntax.h says, with properties in the schema's order.
+// docs/structured_output.md lists the keywords that are enforced.
+//
+// A keyword that cannot be enforced is an error, which names the keyword and its place. A schema is
+// also an error if no document satisfies it, if all its documents would be endless, or if its
+// automaton would be too large. Time and memory are bounded for every schema.
 
 #include <optional>
 #include <string>
@@ -18,27 +21,29 @@
 namespace neuronmm::grammar {
 
 struct SchemaOptions {
-  // An object that names properties and does not say what others may be has no others. The standard
-  // allows anything there; models then go on inventing.
+  // If set, an object whose schema names properties and does not mention others may have no others.
+  // The standard allows any other property there, and models then keep inventing properties.
   bool closed_objects = false;
 };
 
 struct CompiledGrammar {
   Grammar grammar;
-  // What is allowed beyond the schema: where branches of oneOf overlap, and where items may repeat.
+  // Says in sentences where the grammar allows more than the schema: where branches of a oneOf
+  // overlap, and where items may repeat.
   std::vector<std::string> notes;
 };
 
-// A place where a document of a schema stands.
+// A part of a sequence that is a document of a schema.
 struct SchemaPart {
-  const Json* schema;  // only while compiling
-  std::string source;  // begins messages
+  const Json* schema;  // must only live until the grammar is compiled
+  std::string source;  // the name of the schema at the beginning of messages
 };
+// Literal texts and documents that follow each other.
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;
 
-// Literal text and documents, one after the other: one of several sequences. `before`, `between`
-// and `behind` stand around and between `minimum` to `maximum` of them. A document of `instead`, if
-// there is one, may stand in place of all of this.
+// A text of `minimum` to `maximum` sequences, each of which is one of `alternatives`. `before`,
+// `between` and `behind` are the literal texts around and between them. If `instead` has a value, a
+// document of its schema may replace the whole text. Tool calls are described this way.
 struct RepeatedSequences {
   std::vector<Sequence> alternatives;
   std::string before, between, behind;
@@ -46,11 +51,13 @@ struct RepeatedSequences {
   std::optional<SchemaPart> instead = {};
 };
 
+// Compiles one schema. `source` begins messages.
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,
                                        const SchemaOptions& options = {});
 Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
                                           const SchemaOptions& options = {});
-// No JSON: the texts that a regular expression matches from end to end. `source` begins messages.
+// Compiles the texts, which need not be JSON, that a regular expression matches from end to end.
+// `source` begins messages.
 Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source);
 
 }  // namespace neuronmm::grammar

@@ -16,7 +16,7 @@ bool is_schema_of_all(const Json& schema) {
   return schema == kTrue || (schema.is_object() && schema.empty());
 }
 
-// Collects shapes that break one limit each.
+// Collects shapes, each of which breaks one limit of the given shape.
 class ShapeComplement {
  public:
   ShapeComplement(const Shapes& all, const Negate& negate) : all_(all), negate_(negate) {}
@@ -44,7 +44,8 @@ class ShapeComplement {
     return result_.emplace_back(std::move(shape));
   }
 
-  // Fewer than the minimum, or more than the maximum. `limits_of` gives a shape's own.
+  // Adds shapes with a count below the minimum and above the maximum. `limits_of` returns the
+  // limits of a shape that have the count.
   template <typename LimitsOf>
   void counts(ComplementKind kind, int64_t minimum, std::optional<int64_t> maximum,
               LimitsOf limits_of) {
@@ -91,7 +92,7 @@ class ShapeComplement {
     return {};
   }
 
-  // An item of the prefix that is not as its schema says, or one behind.
+  // Adds shapes of arrays with an item that its schema does not allow, in the prefix or after it.
   Status some_item(const ItemSchemas& items) {
     for (size_t i = 0; i < items.prefix.size(); ++i) {
       if (items.prefix[i] == nullptr || is_schema_of_all(*items.prefix[i])) continue;
@@ -147,7 +148,7 @@ class ShapeComplement {
     return limits;
   }
 
-  // All but a few constants.
+  // Adds shapes of all values except the given constants.
   Status literals(const std::vector<const Json*>& values) {
     std::vector<Decimal> numbers;
     std::set<std::string> strings;

@@ -1,6 +1,7 @@
 #pragma once
-// The values that a shape does not allow. What `not` and `if` need; where that would take more than
-// shapes can say it is an error, not a guess.
+// Computes the values that a shape does not allow, which `not`, `if` and oneOf need. Shapes cannot
+// express every complement. If they cannot, the result is an error, not an approximation.
+// SchemaNormalizer (schema_normalizer.h) uses it.
 
 #include <functional>
 
@@ -8,10 +9,12 @@
 
 namespace neuronmm::grammar {
 
-// A schema that allows what the given one does not; it lives as long as the document.
+// A function that returns a schema which allows exactly the values that the given one does not. The
+// result lives as long as the document.
 using Negate = std::function<const Json*(const Json& schema)>;
 
-// `all`: one shape for each type, with no limits.
+// Returns the shapes of all values that `shape` does not allow. `all` has one shape without limits
+// for each type.
 Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate);
 
 }  // namespace neuronmm::grammar

@@ -34,7 +34,7 @@ std::string without_percents(std::string_view text) {
   return result;
 }
 
-// Of a JSON pointer: "~1" is "/", "~0" is "~".
+// Replaces the escapes in a token of a JSON pointer: "~1" stands for "/", and "~0" for "~".
 std::string unescaped(std::string_view token) {
   std::string result;
   for (size_t i = 0; i < token.size(); ++i) {
@@ -107,7 +107,7 @@ Status SchemaDocument::index() {
   struct Visit {
     const Json* value;
     int depth;
-    bool is_schema;  // not a value of enum or const, where "$anchor" has no meaning
+    bool is_schema;  // false within enum and const, where "$anchor" has no meaning
   };
   std::vector<Visit> queue = {{root_, 0, true}};
   places_[root_] = {nullptr, ""};

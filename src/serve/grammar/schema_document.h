@@ -1,5 +1,7 @@
 #pragma once
-// A JSON Schema as a document: where its parts lie, and what references mean.
+// A JSON Schema as a document. It knows the path of every part, for messages, and resolves
+// references. All steps of the schema compiler use it. A document that is too large or too deep is
+// an error.
 
 #include <cstdint>
 #include <string>
@@ -11,27 +13,28 @@
 
 namespace neuronmm::grammar {
 
-using Json = nlohmann::ordered_json;  // properties are generated in the order they are written in
+using Json = nlohmann::ordered_json;  // keeps the order in which a schema lists its properties
 
 class SchemaDocument {
  public:
-  static constexpr int64_t kMaxValues = 200'000;  // of the document, with all that they contain
+  static constexpr int64_t kMaxValues = 200'000;  // JSON values of a document, at all depths
   static constexpr int kMaxDepth = 100;
 
-  // The schema's text, with a limit on its depth.
+  // Parses the text of a schema. Returns an error if it is not JSON or too deep.
   static Result<Json> parse(std::string_view text, const std::string& source);
 
-  // `source` begins every message ("response_format.json_schema.schema"). `root` must outlive this
-  // and stay where it is.
+  // Reads a schema. `source` begins every message ("response_format.json_schema.schema"). `root`
+  // must outlive the document and stay at its address.
   static Result<SchemaDocument> read(const Json& root, std::string source);
 
-  // A local reference: "#", "#/$defs/a", "#anchor", or these behind the root's own $id.
+  // Returns the part that a reference of the schema `from` leads to. The reference must be local:
+  // "#", "#/$defs/a", "#anchor", or one of these after the root's own $id.
   Result<const Json*> resolve(const std::string& reference, const Json& from) const;
-  // Up to draft 7, what stands beside $ref has no meaning.
+  // Returns whether keywords next to $ref have no meaning, as in drafts up to 7.
   bool ignores_beside_reference() const { return ignores_beside_reference_; }
 
-  std::string path(const Json& part) const;  // its JSON pointer
-  // "source: /properties/a/pattern: ..."
+  std::string path(const Json& part) const;  // returns the JSON pointer of a part
+  // Makes an error about a keyword of a schema: "source: /properties/a/pattern: ...".
   Error wrong(const Json& schema, std::string_view keyword, std::string_view what) const;
 
  private:
@@ -42,7 +45,8 @@ class SchemaDocument {
   explicit SchemaDocument(const Json& root, std::string source);
   Status index();
   void index_anchors(const Json& schema);
-  // Inside a part with a $id of its own, references count from there.
+  // Returns whether the part is inside a schema with a $id of its own. References there do not
+  // start at the root.
   bool has_own_base(const Json& part) const;
 
   const Json* root_;

@@ -154,7 +154,8 @@ class KeywordReader {
     return {};
   }
 
-  // `exclusive` is a bound of its own; in draft 4 it is a boolean that speaks of the other.
+  // Reads a bound from two keywords. `exclusive` is a bound of its own, except in draft 4, where it
+  // is a boolean that says whether the other bound is exclusive.
   Status read_bound(const char* inclusive, const char* exclusive, bool is_minimum,
                     std::optional<NumberBound>& bound) const {
     NMM_ASSIGN(const auto value, number(inclusive));
@@ -191,7 +192,7 @@ class KeywordReader {
     return {};
   }
 
-  // `schema` and `name` say where the pattern stands.
+  // Compiles a pattern. `schema` and `name` are its place for messages.
   Result<Language> pattern_language(const Json& schema, const char* name,
                                     const std::string& pattern) const {
     auto language = compile_pattern(pattern);
@@ -208,7 +209,7 @@ class KeywordReader {
     const Json* prefix = keyword(schema_, "prefixItems");
     const Json* rest = keyword(schema_, "items");
     const char* rest_name = "items";
-    if (rest != nullptr && rest->is_array()) {  // up to draft 2019-09
+    if (rest != nullptr && rest->is_array()) {  // the form of drafts up to 2019-09
       prefix = rest;
       rest_name = "additionalItems";
       rest = keyword(schema_, rest_name);

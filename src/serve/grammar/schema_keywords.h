@@ -1,6 +1,7 @@
 #pragma once
-// The keywords of one schema that limit a type each: "minLength", "items", "properties". Those that
-// combine schemas ("allOf", "$ref") are normalizer.h's.
+// Reads the keywords of a schema that limit a single type, such as "minLength", "items" and
+// "properties". SchemaNormalizer (schema_normalizer.h) calls it and reads the keywords that combine
+// schemas ("allOf", "$ref") itself.
 
 #include <functional>
 
@@ -8,11 +9,13 @@
 
 namespace neuronmm::grammar {
 
-// The languages of names that `propertyNames` allows; nothing: all.
+// A function that returns the names that a schema of `propertyNames` allows. A null language means
+// all names.
 using NameLanguage = std::function<Result<Language>(const Json& schema)>;
 
-// The shapes that the schema, an object, allows: one for each of its types, all where it names
-// none. Keywords that are known and not enforced are errors, unknown ones have no meaning.
+// Returns the shapes that a schema allows, one for each of its types. `schema` must be an object.
+// If it has no "type", all types are allowed. A known keyword that cannot be enforced is an error,
+// and unknown keywords are ignored.
 Result<Shapes> read_types(const SchemaDocument& document, const Json& schema,
                           const NameLanguage& name_language);
 

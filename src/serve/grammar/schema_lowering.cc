@@ -10,11 +10,11 @@
 namespace neuronmm::grammar {
 namespace {
 
-// Of a string without a pattern, and of an array, that may be longer still. Assumed: no answer has
-// longer ones.
+// The longest string without a pattern, and the longest array, if the schema's maximum is larger.
+// Assumed: no answer needs longer ones.
 constexpr int64_t kMostCharacters = 1 << 16, kMostItems = 1 << 14;
 
-// Why no number of items is allowed; empty if one is.
+// Returns why no number of items is allowed, or an empty text if some number is.
 std::string count_contradiction(const ArrayLimits& limits) {
   const auto more = [](const char* least_of, int64_t least, const char* most_of,
                        std::optional<int64_t> most) {
@@ -112,7 +112,7 @@ Status SchemaLowering::lower_number(const NumberLimits& limits, const Place& pla
   return {};
 }
 
-// Strings with the same limits share a rule.
+// Adds a string. Strings with the same limits share a rule.
 Status SchemaLowering::lower_string(const StringLimits& limits, const Place& place) {
   if (limits.maximum && *limits.maximum < limits.minimum) {
     note_contradiction(place.schemas, "no string is within its limits");
@@ -141,7 +141,8 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const Place& pla
   return {};
 }
 
-// Of the item at `index`, which is of the schema `also` too, if there is one.
+// Returns the rule of the item at `index`. If `also` is not null, the item must be valid for this
+// schema, too.
 RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const Json* also) {
   Conjunction schemas;
   for (const ItemSchemas& items : limits.items) {
@@ -152,8 +153,9 @@ RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const
   return rule_of(schemas);
 }
 
-// Rows of positions: behind so many items, each with a count of those that `contains` speaks of, as
-// far as they have to be counted. Where there is a maximum, the others are told apart from them.
+// Adds an array as rows of positions. Row i comes after i items. Its positions count the items that
+// are valid for `contains`, as far as they have to be counted. If `contains` has a maximum, each
+// item is read either as valid or as not valid for it.
 Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
   if (const std::string reason = count_contradiction(limits); !reason.empty()) {
     note_contradiction(place.schemas, reason);

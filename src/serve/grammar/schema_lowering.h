@@ -1,5 +1,7 @@
 #pragma once
-// Shapes become rules of a grammar: one rule for every set of schemas that hold for the same value.
+// Turns shapes (schema_shapes.h) into rules of a grammar. There is one rule for every set of
+// schemas that hold for the same value. SequenceCompiler (schema_compiler.cc) runs one
+// SchemaLowering per schema on a grammar that all schemas share.
 
 #include <map>
 #include <optional>
@@ -16,9 +18,9 @@ namespace neuronmm::grammar {
 
 struct LoweringSettings {
   bool closed_objects = false;  // see SchemaOptions
-  // What a string's automaton may have where it cannot count all characters.
+  // The number of states for a string whose characters cannot be counted exactly.
   int64_t counted_states = 0;
-  // Branches of oneOf that share values: the others are excluded from each.
+  // Pairs of branches of oneOf that share values. The shared values are excluded from both.
   std::set<BranchNames> exclusive;
 };
 
@@ -32,16 +34,17 @@ class SchemaLowering {
         grammar_(grammar),
         syntax_(syntax) {}
 
-  // The rule of a value that all schemas allow. It has its edges when run() has returned.
+  // Returns the rule of a value that all the schemas allow. run() adds its edges.
   RuleId rule_of(const Conjunction& schemas);
-  // Builds what was asked for, and what that asks for.
+  // Adds the edges of all rules that were asked for, and of the rules that they call.
   Status run();
   const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }
-  // Whether fewer counted states might have made it smaller.
+  // Returns whether a smaller `counted_states` might make the grammar smaller.
   bool counts_roughly() const { return counts_roughly_; }
-  // What is allowed beyond the schemas, with paths, but for oneOf.
+  // Returns notes, with paths, on what the grammar allows beyond the schemas, except for oneOf.
   const std::set<std::string>& notes() const { return notes_; }
-  // Where the schema was first found to allow nothing, for messages; empty: nowhere.
+  // Returns a message about the first place where the schema was found to allow nothing. The
+  // message is empty if there is no such place.
   const std::string& contradiction() const { return contradiction_; }
 
  private:
@@ -52,7 +55,7 @@ class SchemaLowering {
     Conjunction schemas;
     RuleId rule;
   };
-  // From where to where the edges of a shape go, and whose shape it is.
+  // The positions between which the edges of a shape are added, and the schemas of the shape.
   struct Place {
     const Conjunction& schemas;
     PositionId from, to;

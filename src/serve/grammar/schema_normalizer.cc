@@ -158,7 +158,8 @@ Result<Shapes> SchemaNormalizer::in_one_alone(const Literals& branches) {
   return result;
 }
 
-// Branches of constants are compared by their texts, others two by two.
+// Notes the branches of a oneOf that may share values. Branches of constants are compared by the
+// texts of their constants, and all other branches pair by pair.
 Status SchemaNormalizer::compare_branches(const Json& schema, const Literals& branches) {
   std::set<std::string> texts;
   Literals constants, others;
@@ -204,7 +205,8 @@ Result<std::vector<const Json*>> SchemaNormalizer::branches(const Json& schema,
   return list;
 }
 
-// Constants become one shape: a thousand of them are as many branches, and one list.
+// Returns the shapes of all branches. The constants of all branches become one shape, since a
+// thousand constants may be a thousand branches.
 Result<Shapes> SchemaNormalizer::any_of(const std::vector<const Json*>& branches) {
   Shapes shapes;
   Literals literals;
@@ -277,7 +279,8 @@ Status SchemaNormalizer::apply_dependencies(const Json& schema, Shapes& shapes) 
   return {};
 }
 
-// Either the property is absent, or it is there and the rest holds.
+// Splits each object shape in two: either the property is absent, or it is present and `then`
+// holds.
 Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string& name,
                                           const Json& then, Shapes& shapes) {
   Shapes result;
@@ -341,7 +344,7 @@ Status SchemaNormalizer::apply_not(const Json& schema, Shapes& shapes) {
   return {};
 }
 
-// Either `if` holds and `then`, or it does not and `else` does.
+// Applies a condition: either `if` and `then` hold, or `if` does not hold and `else` does.
 Status SchemaNormalizer::apply_condition(const Json& schema, Shapes& shapes) {
   const auto condition = schema.find("if"), then = schema.find("then"), other = schema.find("else");
   if (condition == schema.end()) return {};

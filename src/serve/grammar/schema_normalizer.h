@@ -1,6 +1,7 @@
 #pragma once
-// Schemas become shapes: references are followed, and what allOf, anyOf, oneOf, enum and const say
-// is put together.
+// Turns schemas into shapes (schema_shapes.h). It follows references and combines whatever allOf,
+// anyOf, oneOf, not, if, enum and const say. SchemaLowering (schema_lowering.h) asks it for the
+// shapes of each rule. Errors name the keyword that is wrong or cannot be enforced.
 
 #include <deque>
 #include <set>
@@ -12,37 +13,40 @@
 
 namespace neuronmm::grammar {
 
-// Schemas that all hold for one value, each once.
+// Different schemas that must all hold for one value.
 using Conjunction = std::vector<const Json*>;
 
-// Two branches of a oneOf. Where no value can be in both, oneOf is anyOf. The same branch twice: it
-// shares constants with another, or there are too many to compare.
+// Two branches of a oneOf that may share values. If no branches share values, oneOf equals anyOf.
+// `first` equals `second` if the branch shares constants with another one, or if there are too many
+// branches to compare.
 struct BranchPair {
-  const Json* schema;  // that has the oneOf
+  const Json* schema;  // the schema that has the oneOf
   const Json *first, *second;
 };
 
-// Two branches, each by its place in the document.
+// Two branches of a oneOf, identified by their addresses in the document.
 using BranchNames = std::pair<const Json*, const Json*>;
 
 class SchemaNormalizer {
  public:
-  static constexpr int64_t kMaxShapes = 1000;  // that one value may have
-  static constexpr int kMaxDepth = 200;        // of schemas that hold for the same value
-  static constexpr size_t kMaxBranches = 50;   // of a oneOf that are compared
-  // Of a oneOf without the values that its branches share. Assumed: each is a way to write it.
+  static constexpr int64_t kMaxShapes = 1000;  // the most alternative shapes of one value
+  static constexpr int kMaxDepth = 200;        // how deep schemas of the same value may nest
+  static constexpr size_t kMaxBranches = 50;   // the most branches of a oneOf that are compared
+  // The most shapes of a oneOf after the values that its branches share are taken out. Assumed:
+  // each shape becomes a part of the grammar.
   static constexpr int64_t kMaxExclusive = 100;
 
-  // `exclusive`: branches of oneOf that share values, which are then in neither. Where they cannot
-  // be excluded they stay, as if they were not named.
+  // `exclusive` holds pairs of branches of oneOf that share values. The shared values are taken out
+  // of both branches. If they cannot be taken out, the branches stay as they are.
   SchemaNormalizer(const SchemaDocument& document, const std::set<BranchNames>& exclusive)
       : document_(document), exclusive_(exclusive) {}
 
+  // Returns the shapes of the values that all the schemas allow.
   Result<Shapes> shapes_of(const Conjunction& schemas);
-  // A schema that allows exactly what the given one does not. What cannot be negated is an error
-  // once its shapes are asked for.
+  // Returns a schema that allows exactly the values that the given one does not. If the schema
+  // cannot be negated, asking for the shapes of the result is an error.
   const Json* negated(const Json& schema);
-  // Of all oneOf that were met.
+  // Returns the pairs of branches that may share values, of every oneOf that was read.
   const std::vector<BranchPair>& branch_pairs() const { return branch_pairs_; }
 
  private:
@@ -79,8 +83,10 @@ class SchemaNormalizer {
   std::unordered_map<const Json*, Shapes> known_;
   std::set<const Json*> in_progress_;
   std::vector<BranchPair> branch_pairs_;
-  bool literals_may_be_wider_ = false;  // some were chosen by a oneOf that is taken as anyOf
-  std::deque<Json> negations_;          // places alone: each stands for what it negates
+  // Whether some constants were selected by a shape that may be wider than its schema.
+  bool literals_may_be_wider_ = false;
+  // The schemas that negated() returns. Only their addresses matter.
+  std::deque<Json> negations_;
   std::unordered_map<const Json*, const Json*> negation_of_, negated_by_;
 };
 

@@ -8,7 +8,8 @@
 namespace neuronmm::grammar {
 namespace {
 
-// Of an automaton that counts some strings; fewer are not tried. Assumed.
+// The smallest number of states that is tried for an automaton of only some strings. Assumed: fewer
+// states allow only very short strings.
 constexpr int64_t kFewestStates = 256;
 
 template <typename T>
@@ -21,7 +22,7 @@ std::optional<int64_t> smaller(std::optional<int64_t> a, std::optional<int64_t> 
   return std::min(*a, *b);
 }
 
-// The bound that allows less; `is_minimum`: the larger one.
+// Returns the bound that allows less. `is_minimum` says that the bounds are minimums.
 std::optional<NumberBound> tighter(const std::optional<NumberBound>& a,
                                    const std::optional<NumberBound>& b, bool is_minimum) {
   if (!a || !b) return a ? a : b;

@@ -19,7 +19,8 @@ uint64_t hash(const std::vector<Frame>& frames, bool has_bottom) {
   return value;
 }
 
-constexpr int64_t kBytesPerEntry = 120;  // with the tables that find it; assumed
+// Memory per set in bytes without its frames, but with its share of the tables. Assumed.
+constexpr int64_t kBytesPerEntry = 120;
 
 }  // namespace
 

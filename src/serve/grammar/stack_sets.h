@@ -1,7 +1,8 @@
 #pragma once
-// Sets of call stacks. A stack is the positions at which calls will go on; a set is stored by what
-// is on top: a sorted list of positions, each with the set of stacks below it. Equal sets have
-// equal ids, and sets share what is below, so that exponentially many stacks take little room.
+// Sets of call stacks, which are the states of an Automaton. A stack holds the positions at which
+// the open calls will continue. A set is stored as a sorted list of its top positions, each with
+// the set of the stacks below it. Equal sets have equal ids. Sets share the sets below them, so
+// that exponentially many stacks take little memory. Nothing is deleted before the whole object is.
 
 #include <compare>
 #include <cstdint>
@@ -14,6 +15,7 @@ namespace neuronmm::grammar {
 
 using StackSetId = int32_t;
 
+// All stacks of a set that have the position `top` on top.
 struct Frame {
   PositionId top;
   StackSetId below;
@@ -24,16 +26,17 @@ class StackSets {
  public:
   StackSets();
 
-  // The set whose only stack is empty.
+  // The set that holds only the empty stack.
   static constexpr StackSetId kBottom = 0;
-  // Sorted by position, each once. With the empty stack too where `has_bottom`.
+  // Returns the set with these frames, which must be sorted by position without duplicates. The set
+  // also holds the empty stack if `has_bottom` is true.
   StackSetId intern(std::vector<Frame> frames, bool has_bottom);
   StackSetId unite(StackSetId a, StackSetId b);
 
   const std::vector<Frame>& frames(StackSetId id) const { return at(id).frames; }
   bool has_bottom(StackSetId id) const { return at(id).has_bottom; }
-  int32_t depth(StackSetId id) const { return at(id).depth; }  // of its deepest stack
-  int64_t bytes() const { return bytes_; }
+  int32_t depth(StackSetId id) const { return at(id).depth; }  // the depth of the deepest stack
+  int64_t bytes() const { return bytes_; }                     // an estimate of the memory in use
 
  private:
   struct Entry {

@@ -21,7 +21,8 @@ int32_t step(const StringLanguage::State& state, char32_t character) {
   return character <= found.range.last ? found.target : kDead;
 }
 
-// The characters at which what either state does changes.
+// Returns the first character of each range of both states, and the character after the last one.
+// Between two of these borders, all characters lead to the same states.
 std::vector<char32_t> borders(const StringLanguage::State* a, const StringLanguage::State* b) {
   std::vector<char32_t> found = {0, kLastCharacter + 1};
   for (const StringLanguage::State* state : {a, b}) {
@@ -36,8 +37,9 @@ std::vector<char32_t> borders(const StringLanguage::State* a, const StringLangua
   return found;
 }
 
-// Both automata side by side; `accepting` says which ends of the two count. Dead ones go on, for
-// unions and complements.
+// Runs two automata on the same string. `accepting` says whether a pair of end states accepts. An
+// automaton that refuses the string stays in kDead while the other goes on, as unions and
+// complements need it.
 class Product {
  public:
   using Pair = std::pair<int32_t, int32_t>;
@@ -90,7 +92,7 @@ class Product {
   }
 
   static void add_characters(StringLanguage::State& from, CharacterRange range, int32_t target) {
-    const CharacterSet parts = {range};  // without surrogates
+    const CharacterSet parts = {range};  // leaves out surrogates
     for (const CharacterRange part : parts.ranges()) {
       from.edges.push_back({part, target});
     }
@@ -123,7 +125,8 @@ Error StringLanguage::too_many_states() {
 StringLanguage StringLanguage::any() { return StringLanguage({State{edges_of_all(0), true}}); }
 
 Result<StringLanguage> StringLanguage::of_length(int64_t minimum, std::optional<int64_t> maximum) {
-  const int64_t last = maximum ? *maximum + 1 : minimum;  // behind a maximum: the dead state
+  // If there is a maximum, the last state is the dead state of longer strings.
+  const int64_t last = maximum ? *maximum + 1 : minimum;
   if (last > kMaxStates) return too_many_states();
   std::vector<State> states(static_cast<size_t>(last) + 1);
   for (int64_t i = 0; i <= last; ++i) {
@@ -141,7 +144,7 @@ Result<StringLanguage> StringLanguage::of_strings(const std::set<std::string>& s
     for (size_t i = 0; i < string.size();) {
       const text::Utf8Step read = text::next_utf8(std::string_view(string).substr(i));
       i += static_cast<size_t>(read.length);
-      // Sorted text has its characters in ascending order: a new one goes to the end.
+      // The strings are sorted, so the character is that of the last edge or a larger one.
       std::vector<Edge>& edges = states[at].edges;
       if (edges.empty() || edges.back().range.first != read.code_point) {
         edges.push_back({{read.code_point, read.code_point}, static_cast<int32_t>(states.size())});

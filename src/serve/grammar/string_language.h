@@ -1,6 +1,7 @@
 #pragma once
-// A regular language of strings: a deterministic automaton over characters. What patterns, formats,
-// lengths, property names and numbers with bounds become before they become bytes.
+// A regular language of strings, stored as a deterministic automaton over Unicode characters.
+// Patterns, formats, lengths, property names and numbers with bounds become string languages first.
+// JsonSyntax (json_syntax.h) then adds them to a grammar as bytes.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +17,7 @@ namespace neuronmm::grammar {
 
 class StringLanguage {
  public:
-  // What any automaton here may have. Operations that would make more return an error.
+  // The largest automaton. Operations whose result would be larger return an error.
   static constexpr int64_t kMaxStates = 50'000, kMaxEdges = 400'000;
   static Error too_many_states();
 
@@ -25,16 +26,18 @@ class StringLanguage {
     int32_t target;
   };
   struct State {
-    std::vector<Edge> edges;  // disjoint, ascending; a character of no edge is refused
+    // Disjoint ranges in ascending order. A character outside all of them is refused.
+    std::vector<Edge> edges;
     bool accepting = false;
   };
 
-  // State 0 is the start.
+  // Takes an automaton that starts in state 0. Edges to states from which no accepting state can be
+  // reached are removed.
   explicit StringLanguage(std::vector<State> states);
   static StringLanguage any();
-  // Strings of `minimum` to `maximum` characters.
+  // Returns the strings of at least `minimum` characters, and at most `maximum` if it has a value.
   static Result<StringLanguage> of_length(int64_t minimum, std::optional<int64_t> maximum);
-  // Of UTF-8 text.
+  // Returns the language of a few given strings in UTF-8.
   static Result<StringLanguage> of_strings(const std::set<std::string>& strings);
 
   Result<StringLanguage> intersect(const StringLanguage& other) const;
@@ -46,7 +49,7 @@ class StringLanguage {
   const std::vector<State>& states() const { return states_; }
 
  private:
-  void trim();  // takes out the states that lead to no accepting one
+  void trim();  // removes edges to states from which no accepting state can be reached
 
   std::vector<State> states_;
 };

@@ -1,6 +1,7 @@
 #pragma once
-// Which tokens may come at each state of a grammar: found when a state is first asked for, kept,
-// and shared by all answers of that grammar. All functions may be called from any thread.
+// The masks of a grammar: for each state of its automaton, which tokens may come next. A mask is
+// computed when its state is first asked for, and then kept for all answers of the grammar. Matcher
+// (matcher.h) is the user. All functions may be called from any thread.
 
 #include <cstdint>
 #include <memory>
@@ -23,15 +24,15 @@ class TokenMasks {
  public:
   static constexpr int64_t kDefaultBytes = int64_t{64} << 20;
 
-  // Where an answer is. States have another number after they were forgotten: then the answer is
-  // read again from its start.
+  // The state that an answer has reached. When states are forgotten, a new generation begins and
+  // their numbers become invalid. The answer is then read again from its start.
   struct Place {
     StateId state = Automaton::kDead;
     uint64_t generation = 0;
   };
 
-  // An error if the vocabulary's tokens spell no text of the grammar. What states and masks take
-  // beyond `max_bytes` is forgotten, and found again when it is asked for.
+  // Returns an error if the vocabulary's tokens spell no text of the grammar. If states and masks
+  // take more than `max_bytes`, all are forgotten and computed again when they are needed.
   static Result<std::shared_ptr<TokenMasks>> make(CompiledGrammar grammar,
                                                   std::shared_ptr<const TokenVocabulary> vocabulary,
                                                   int64_t max_bytes = kDefaultBytes);
@@ -40,12 +41,16 @@ class TokenMasks {
   const std::vector<std::string>& notes() const { return grammar_.notes; }
 
   Place start();
-  // In each function `text` is the answer up to `place`, which becomes the present one.
-  // Without the tokens that end an answer. `mask` has vocabulary().mask_words() words, or more.
+  // In the functions below, `text` is the answer up to `place`. They replace a place of an earlier
+  // generation by the same place of the present one.
+
+  // Sets the bits of the tokens that may come next and clears all others. Tokens that end an answer
+  // are left out. `mask` has at least vocabulary().mask_words() words.
   void allowed(Place& place, std::string_view text, std::span<uint64_t> mask);
+  // Moves `place` past `more`, which must be allowed.
   void advance(Place& place, std::string_view text, std::string_view more);
-  // Clears the bits of tokens that would repeat a string where it must not be.
   bool has_unique_strings() const { return grammar_.grammar.has_marks(); }
+  // Clears the bits of tokens that would repeat a string that must be unique in its array.
   void forbid_repeats(Place& place, std::string_view text, const UniqueStrings& strings,
                       std::span<uint64_t> mask);
   bool is_complete(Place& place, std::string_view text);

@@ -8,7 +8,7 @@ namespace neuronmm::grammar {
 TokenTrie::TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain)
     : plain_(plain) {
   std::sort(tokens.begin(), tokens.end());
-  std::vector<uint32_t> path;  // the nodes of the text before
+  std::vector<uint32_t> path;  // the nodes of the previous text
   const auto leave = [&](size_t depth) {
     for (; path.size() > depth; path.pop_back())
       nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());

@@ -1,5 +1,6 @@
 #pragma once
-// Tokens by their bytes, so that an automaton reads what many of them begin with once.
+// The texts of tokens as a tree. An automaton reads a prefix that many tokens share only once.
+// TokenVocabulary (token_vocabulary.h) uses it to compute masks.
 
 #include <cstdint>
 #include <span>
@@ -14,23 +15,24 @@ namespace neuronmm::grammar {
 
 class TokenTrie {
  public:
-  // No text is empty; several tokens may have the same. `plain`: all are of characters that a JSON
-  // string has as they are, so that none needs a look where a string of any characters goes on.
+  // No text may be empty. Several tokens may have the same text. `plain` says that all texts
+  // consist of characters that a JSON string may contain unescaped. Inside a string of any
+  // characters, all these tokens are allowed without reading them.
   TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain);
 
-  // Sets the bits of the tokens that the automaton can read from `state` on.
+  // Sets the bits of the tokens that the automaton can read from `state`.
   void allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
 
  private:
   struct Node {
     uint8_t byte;
-    uint32_t depth;       // bytes of its text
-    uint32_t end;         // the next node that does not begin with its text
-    uint32_t tokens_end;  // in tokens_; those of the node are behind those of the node before
+    uint32_t depth;       // the length of the node's text in bytes
+    uint32_t end;         // the index of the next node whose text does not begin with this one
+    uint32_t tokens_end;  // the node's tokens in tokens_ begin at the previous node's tokens_end
   };
-  std::vector<Node> nodes_;  // a text before those that it begins
+  std::vector<Node> nodes_;  // in depth-first order
   std::vector<text::TokenId> tokens_;
-  size_t depth_ = 0;
+  size_t depth_ = 0;  // the length of the longest text in bytes
   bool plain_;
 };
 

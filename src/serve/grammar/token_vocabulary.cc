@@ -78,7 +78,7 @@ bool TokenVocabulary::is_stop(text::TokenId id) const {
 bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state,
                                   std::span<uint64_t> mask) const {
   const size_t longest = plain_lengths_.empty() ? 0 : plain_lengths_.back().first;
-  size_t room = 0;  // characters that can come
+  size_t room = 0;  // the largest number of characters that can come, as far as it matters
   for (StateId at = state; room < longest; ++room) {
     const StateId behind = automaton.behind_any_character(at);
     if (behind == Automaton::kDead && (room == 0 || automaton.reads_plain_text(at))) return false;

@@ -1,5 +1,6 @@
 #pragma once
-// What a tokenizer's tokens spell, in the form that masks are made from. Made once per model.
+// The texts of a tokenizer's tokens, in the form from which masks are computed. The server makes
+// one vocabulary per model, and all grammars share it (token_masks.h).
 
 #include <cstdint>
 #include <span>
@@ -14,12 +15,13 @@ namespace neuronmm::grammar {
 
 class TokenVocabulary {
  public:
-  // Special tokens spell nothing, but for those in `written`: "[TOOL_CALLS]" where a chat format
-  // writes its text. `stop_tokens` end an answer. `size` is the number of logits, which may exceed
-  // the tokenizer's vocabulary; tokens beyond it are left out.
+  // Special tokens have no text and are never allowed, except for those in `written`. An example is
+  // "[TOOL_CALLS]" in a chat format that writes this text. `stop_tokens` end an answer. `size` is
+  // the number of logits, which may exceed the tokenizer's vocabulary. Ids beyond the tokenizer's
+  // vocabulary have no text.
   TokenVocabulary(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& stop_tokens,
                   int64_t size, std::span<const text::TokenId> written = {});
-  // Of texts by id; an empty one spells nothing.
+  // Takes the texts by token id. A token with an empty text is never allowed.
   TokenVocabulary(std::vector<std::string> texts, std::vector<text::TokenId> stop_tokens);
 
   int64_t size() const { return std::ssize(texts_); }
@@ -27,10 +29,10 @@ class TokenVocabulary {
   std::string_view text(text::TokenId id) const { return texts_[static_cast<size_t>(id)]; }
   const std::vector<text::TokenId>& stop_tokens() const { return stop_tokens_; }
   bool is_stop(text::TokenId id) const;
-  // The tokens that have a quotation mark: strings end with one.
+  // Returns the tokens that contain a quotation mark and may therefore end a string.
   const std::vector<text::TokenId>& quoting() const { return quoting_; }
-  // The bytes that are tokens by themselves. A text of these bytes can be spelled from any place
-  // on, so that automata that read no others have no dead ends.
+  // Returns the bytes that are tokens by themselves. Every text of these bytes can be spelled from
+  // any place. An automaton that reads only these bytes thus never comes to a dead end.
   const ByteSet& bytes() const { return bytes_; }
 
   // Sets the bits of the tokens that can come at `state`, and clears all others.
@@ -40,15 +42,17 @@ class TokenVocabulary {
   std::vector<std::string> texts_;
   std::vector<text::TokenId> stop_tokens_, quoting_;
   ByteSet bytes_;
-  // Sets the bits of the plain tokens that can come, where strings are of any characters; false
-  // elsewhere.
+  // Fills the mask with the plain tokens that can come, if `state` is inside a string of any
+  // characters. Otherwise returns false.
   bool allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
 
-  // Tokens of characters that a JSON string has as they are, which are most, and all others: in the
-  // middle of a string the former need no look, only a count of their characters.
+  // Plain tokens, whose characters a JSON string may contain unescaped, and all other tokens. Most
+  // tokens are plain. Inside a string of any characters, only the number of their characters
+  // counts.
   TokenTrie plain_, others_;
   std::vector<uint64_t> plain_mask_;
-  std::vector<std::pair<size_t, text::TokenId>> plain_lengths_;  // in characters, ascending
+  // The lengths of the plain tokens in characters, in ascending order.
+  std::vector<std::pair<size_t, text::TokenId>> plain_lengths_;
 };
 
 }  // namespace neuronmm::grammar

@@ -6,14 +6,14 @@
 namespace neuronmm::grammar {
 namespace {
 
-constexpr size_t kMostOverlapping = 6;  // of which every combination is looked at
+constexpr size_t kMostOverlapping = 6;  // bounds the number of combinations, which is 2^6
 
 const Json kAnything = true;
 
-// What a shape's schemas have spoken of.
+// The properties or items that a shape's schemas have evaluated.
 struct Evaluated {
   bool all = false;
-  size_t prefix = 0;  // of an array
+  size_t prefix = 0;  // the number of items of an array
   std::set<std::string> names;
   std::set<Language> patterns;
 
@@ -37,7 +37,7 @@ Evaluated evaluated_by(const Shape& shape) {
   return found;
 }
 
-// Shapes of which a value may be together, where that evaluates more than one of them alone.
+// Returns the shapes, and the combinations of them that evaluate more than each of their members.
 Result<Shapes> combinations(const Shapes& shapes) {
   Shapes result = shapes;
   std::vector<Evaluated> evaluated;

@@ -56,10 +56,11 @@ constexpr std::pair<std::string_view, std::string_view> kCategories[] = {
     {"Unassigned", "Cn"},
 };
 
-// Names that PCRE2 takes for the same property are many, those that people write are few.
+// The largest number of properties that are kept. PCRE2 accepts many spellings of one property, so
+// a limit is needed, but people use few of them.
 constexpr size_t kMostKept = 256;
 
-// The name that PCRE2 has for it.
+// Returns the name that PCRE2 has for an ECMA-262 name.
 std::string library_name(std::string_view name) {
   for (const std::string_view prefix : {"General_Category=", "gc="}) {
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
@@ -75,7 +76,7 @@ std::string library_name(std::string_view name) {
   return std::string(found == std::end(kCategories) ? name : found->second);
 }
 
-// Every character once, in order: 4.4 MB.
+// Returns a text with every character once, in ascending order. It has 4.4 MB.
 std::string all_characters() {
   std::string text;
   for (const CharacterRange range : CharacterSet::all().ranges()) {

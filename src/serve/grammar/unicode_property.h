@@ -1,5 +1,6 @@
 #pragma once
-// What \p{...} means in a pattern.
+// The sets of characters that \p{...} stands for in a pattern. The parser of patterns
+// (pattern_syntax.cc) asks for them.
 
 #include <string>
 #include <string_view>
@@ -9,9 +10,10 @@
 
 namespace neuronmm::grammar {
 
-// The characters of a property as ECMA-262 names it: a general category ("L", "Letter", "gc=Lu"), a
-// script ("Script=Greek", "scx=Grek"), or a binary property ("Alphabetic", "Emoji"). By the
-// library's version of Unicode.
+// Returns the characters with a property, whose name is as in ECMA-262. It may be a general
+// category
+// ("L", "Letter", "gc=Lu"), a script ("Script=Greek", "scx=Grek") or a binary property
+// ("Alphabetic", "Emoji"). The version of Unicode is that of PCRE2. An unknown name is an error.
 Result<CharacterSet> characters_with_property(std::string_view name);
 
 }  // namespace neuronmm::grammar

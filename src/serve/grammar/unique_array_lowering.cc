@@ -17,7 +17,7 @@ const Json kNull = nullptr;
 const Json kFalse = false;
 const Json kTrueItem = true;
 
-// Each once, equal ones being one.
+// Returns the values without those that equal an earlier one.
 UniqueLiterals distinct(const UniqueLiterals& values) {
   std::set<std::string> texts;
   UniqueLiterals left;
@@ -27,20 +27,21 @@ UniqueLiterals distinct(const UniqueLiterals& values) {
   return left;
 }
 
-// Behind each of its strings a longer one goes on, so that what was written already can always be
-// made another one.
+// Returns whether every string of the language is a proper prefix of another one. A string that is
+// about to repeat can then always be continued to a different one.
 bool goes_on_forever(const StringLanguage& language) {
   return std::ranges::all_of(language.states(), [](const StringLanguage::State& state) {
     return !state.accepting || !state.edges.empty();
   });
 }
 
-using Used = uint64_t;  // a bit for each constant
+using Used = uint64_t;  // a set of constants, with a bit for each
 
-// Which constants an array may have used, and which may come next.
+// The sets of constants that an array may have used, and the constants that may follow each.
 class ConstantSets {
  public:
-  // `by_index`: what each item may be; the last of them goes on.
+  // `by_index` holds the possible constants of each item. Its last entry also counts for all later
+  // items.
   ConstantSets(const std::vector<UniqueLiterals>& by_index, std::optional<int64_t> maximum) {
     for (const UniqueLiterals& some : by_index) all_.insert(all_.end(), some.begin(), some.end());
     all_ = distinct(all_);
@@ -65,7 +66,8 @@ class ConstantSets {
     return left;
   }
 
-  // All sets that arrays come to; nothing if there are more than `limit`.
+  // Returns all sets that arrays can reach, smaller sets first. Returns no set if there are more
+  // than `limit`.
   std::vector<Used> reached(size_t limit) const {
     constexpr size_t kMostConstants = 64;
     if (all_.size() > kMostConstants) return {};
@@ -83,7 +85,7 @@ class ConstantSets {
 
  private:
   UniqueLiterals all_;
-  std::vector<std::vector<size_t>> by_index_;  // numbers in all_
+  std::vector<std::vector<size_t>> by_index_;  // indices into all_
   int64_t most_ = 0;
 };
 
@@ -91,7 +93,7 @@ class ConstantSets {
 
 Result<bool> UniqueArrayLowering::run() {
   if (has_contains()) return false;
-  std::vector<Literals> by_index;  // of the prefix, and of what is behind it
+  std::vector<Literals> by_index;  // of each item of the prefix, then of the items after it
   for (int64_t i = 0; i <= prefix_items(); ++i) {
     NMM_ASSIGN(const Shapes shapes, shapes_at(i));
     const auto constants = constants_of(shapes);
@@ -126,7 +128,7 @@ Result<Shapes> UniqueArrayLowering::shapes_at(int64_t index) {
   return lowering_.normalizer_.shapes_of(schemas);
 }
 
-// Nothing if there are values that are not listed.
+// Returns the constants that an item may be, or nothing if it may be another value, too.
 std::optional<UniqueLiterals> UniqueArrayLowering::constants_of(const Shapes& shapes) {
   Literals values;
   for (const Shape& shape : shapes) {
@@ -147,7 +149,8 @@ std::optional<UniqueLiterals> UniqueArrayLowering::constants_of(const Shapes& sh
   return distinct(values);
 }
 
-// The strings that items may be; nothing if they may be something else, or run out.
+// Returns the strings that items may be. Returns nothing if items may be other values, too, or if
+// some string cannot be continued.
 Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shapes& shapes) {
   std::optional<StringLanguage> all;
   std::set<std::string> constants;
@@ -195,7 +198,8 @@ void UniqueArrayLowering::close(PositionId behind) {
   grammar_.add_text(bracket, "]", place_.to);
 }
 
-// A state for every set of constants that may have been used. False: there are too many.
+// Adds a position for every set of constants that may have been used. Returns false, having built
+// nothing, if there are too many sets.
 bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
   const ConstantSets sets(by_index, limits_.maximum);
   const std::vector<Used> reached = sets.reached(kMostSubsets);
@@ -248,7 +252,7 @@ void UniqueArrayLowering::add_rows(size_t states, const AddItems& add_items) {
   }
 }
 
-// State i: none of the constants before i may come any more.
+// Adds constants in their given order. In state i, none of the constants before i may come.
 void UniqueArrayLowering::add_in_order(const Literals& values) {
   std::vector<RuleId> rules;
   for (const Json* value : values) rules.push_back(constant(*value));
@@ -260,8 +264,9 @@ void UniqueArrayLowering::add_in_order(const Literals& values) {
            });
 }
 
-// Written without calls of other rules: they could be too deep where the string is not, and it
-// could not go on.
+// Adds strings, marked so that UniqueStrings compares them. They are written without calls of other
+// rules, which could exceed the automaton's depth inside a string. The string could then not be
+// continued to a different one.
 void UniqueArrayLowering::add_strings(const StringLanguage& language) {
   const RuleId rule = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(rule);

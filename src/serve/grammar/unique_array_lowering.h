@@ -1,8 +1,10 @@
 #pragma once
-// Arrays whose items differ from each other (uniqueItems). Of constants the automaton itself knows
-// which were used. Free strings it cannot remember: they are marked, and UniqueStrings looks at
-// them while an answer is written. Other items may repeat: nothing could be done once all that is
-// left is to repeat one.
+// Adds the edges of an array whose items must differ from each other (uniqueItems). SchemaLowering
+// (schema_lowering.h) tries it before it adds an array without uniqueItems.
+//
+// For constants, the automaton itself remembers which were used. Free strings are marked, and
+// UniqueStrings (unique_strings.h) compares them while an answer is written. Items of other kinds
+// may repeat: when the repetition shows, it may be too late to write a different item.
 
 #include <optional>
 #include <vector>
@@ -13,15 +15,16 @@ namespace neuronmm::grammar {
 
 class UniqueArrayLowering {
  public:
-  // Constants that may come in any order; more, or in longer arrays, come in the schema's order. An
-  // array of eleven constants has 2^11 beginnings.
+  // The largest number of sets of used constants, for example of eleven constants. If there are at
+  // most this many, constants may come in any order, otherwise only in the schema's order.
   static constexpr size_t kMostSubsets = 2048;
 
   UniqueArrayLowering(SchemaLowering& lowering, const ArrayLimits& limits,
                       const SchemaLowering::Place& place)
       : lowering_(lowering), limits_(limits), place_(place), grammar_(lowering.grammar_) {}
 
-  // False, and nothing is built: of its items it is not known in time which repeat.
+  // Returns false, having built nothing, if the automaton cannot see in time that two items are
+  // equal.
   Result<bool> run();
 
  private:
@@ -33,16 +36,18 @@ class UniqueArrayLowering {
   std::optional<Literals> constants_of(const Shapes& shapes);
   Result<std::optional<StringLanguage>> strings_of(const Shapes& shapes);
 
-  // Notes a contradiction where arrays of so many items are too short.
+  // Notes a contradiction if an array of at most `most` different items is too short.
   void check_enough(int64_t most);
   bool add_subsets(const std::vector<Literals>& by_index);
   void add_in_order(const Literals& values);
   void add_strings(const StringLanguage& language);
   RuleId constant(const Json& value);
 
-  // Rows of states, one for every count of items that matters. add_items(state, from, behind, next)
-  // adds the ways from `from`, before an item, to behind[some state], or to next[some state], which
-  // are before an item too.
+  // Adds the array as rows of positions, a row for each number of items that matters. A row has two
+  // positions for each of `states` states, one before an item and one after it. For every state,
+  // add_items(state, from, behind, next) adds edges from `from`, which is before an item. An edge
+  // may read the item and lead to behind[another state], which is after it. It may also read
+  // nothing and lead to next[another state], which is before the same item.
   template <typename AddItems>
   void add_rows(size_t states, const AddItems& add_items);
   void close(PositionId behind);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kBrackets = "[]{}";
 
-// What the string says: there are several ways to write one.
+// Returns the value of a string, which can be written with different escapes.
 std::string meaning(const std::string& written) {
   if (written.find('\\') == std::string::npos) return written;
   const auto value = nlohmann::json::parse('"' + written + '"', nullptr, false);
@@ -44,7 +44,8 @@ void UniqueStrings::push(std::string_view text) {
 
 bool UniqueStrings::repeats(std::string_view more, const Marked& marked) const {
   OpenString string = string_;
-  bool is_known = !containers_.empty();  // the string is the first one behind what was pushed
+  // Whether the next string is in the innermost open array and no string of `more` precedes it.
+  bool is_known = !containers_.empty();
   for (size_t i = 0; i < more.size(); ++i) {
     const bool outside = !string.is_open;
     if (string.read(more[i]) && marked(i)) {

@@ -1,6 +1,7 @@
 #pragma once
-// The strings that the arrays of an answer have already, where they must not come again. It reads
-// the answer's JSON as it is written; which strings are meant, the grammar has marked.
+// Keeps the strings that the open arrays of an answer contain, for arrays whose items must be
+// unique (uniqueItems). It reads the answer's JSON while the answer is written. Matcher uses it to
+// forbid tokens that would repeat a string. The grammar marks the strings that must be unique.
 
 #include <functional>
 #include <set>
@@ -12,22 +13,26 @@ namespace neuronmm::grammar {
 
 class UniqueStrings {
  public:
-  // marked(n): the grammar is in a marked place behind n bytes of the text that was asked about.
+  // A function of n: whether the grammar is in a marked state after n bytes of the text in
+  // question.
   using Marked = std::function<bool(size_t)>;
 
+  // Reads the next part of the answer.
   void push(std::string_view text);
-  // `more`, next, would close a marked string that its array has. Of a second marked string within
-  // `more`, or one in another array, that is said unseen: a shorter text leads there as well.
+  // Returns whether `more`, if it came next, would close a marked string that its array already
+  // has. For simplicity, also returns true if `more` closes a second marked string or one of
+  // another array. A shorter token leads to the same answer.
   bool repeats(std::string_view more, const Marked& marked) const;
 
  private:
-  // Of the string that has begun.
+  // The string that is being read, if there is one.
   struct OpenString {
     bool is_open = false, escaped = false;
-    std::string text;  // as it is written
-    // True: `c` has closed it.
+    std::string text;  // the part read so far, with its escapes
+    // Reads a character of the answer. Returns true if it closes the string.
     bool read(char c);
   };
+  // An open array or object, with the strings of an array.
   struct Container {
     bool is_array;
     std::set<std::string, std::less<>> strings;

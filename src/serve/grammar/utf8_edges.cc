@@ -23,7 +23,7 @@ Utf8Edges::Encoded Utf8Edges::encode(char32_t character) {
 }
 
 void Utf8Edges::add(PositionId from, CharacterRange range, PositionId to) {
-  const CharacterSet parts = {range};  // without surrogates
+  const CharacterSet parts = {range};  // leaves out surrogates
   for (const CharacterRange part : parts.ranges()) {
     char32_t first = part.first;
     for (const char32_t border : kLastOfLength) {
@@ -35,8 +35,9 @@ void Utf8Edges::add(PositionId from, CharacterRange range, PositionId to) {
   }
 }
 
-// What lies between two characters of as many bytes: where the first bytes differ, those between
-// them are followed by any continuation, and the two ends by what is left of their range.
+// Adds edges for all characters from `first` to `last`, which have the same number of bytes, from
+// byte `index` on. If the bytes at `index` differ, any continuation may follow a byte between them.
+// The bytes of `first` and `last` themselves are followed by the remaining part of the range.
 void Utf8Edges::add_between(PositionId from, const Encoded& first, const Encoded& last, int index,
                             PositionId to) {
   const int rest = first.length - index - 1;

@@ -1,5 +1,6 @@
 #pragma once
-// Characters become the bytes of UTF-8.
+// Adds edges to a grammar that read characters as the bytes of UTF-8. JsonSyntax (json_syntax.h) is
+// its user.
 
 #include <map>
 #include <utility>
@@ -9,10 +10,12 @@
 
 namespace neuronmm::grammar {
 
-// Edges for ranges of characters; what ends in the same way goes through the same positions.
+// Adds edges for ranges of characters. Ranges with the same continuation bytes before the same
+// target share positions.
 class Utf8Edges {
  public:
   explicit Utf8Edges(Grammar& grammar) : grammar_(grammar) {}
+  // Adds edges that read one character of the range. Surrogates in the range are left out.
   void add(PositionId from, CharacterRange range, PositionId to);
 
  private:
@@ -23,7 +26,8 @@ class Utf8Edges {
   static Encoded encode(char32_t character);
   void add_between(PositionId from, const Encoded& first, const Encoded& last, int index,
                    PositionId to);
-  PositionId tail(PositionId to, int bytes);  // so many continuation bytes before `to`
+  // Returns a position from which any `bytes` continuation bytes lead to `to`.
+  PositionId tail(PositionId to, int bytes);
 
   Grammar& grammar_;
   std::map<std::pair<PositionId, int>, PositionId> tails_;

@@ -18,8 +18,11 @@
 namespace neuronmm::serve {
 namespace {
 
+// Size of the buffer, in bytes. Records that do not fit are dropped. Assumed.
 constexpr size_t kMostWaiting = size_t{1} << 20;
-constexpr int kPatienceMs = 100;  // between two looks whether the log is to end
+// Time that the writing thread waits for the reader before it checks whether the log is closing.
+// Assumed.
+constexpr int kPatienceMs = 100;
 
 std::string iso_time(double unix_seconds) {
   const auto whole = static_cast<time_t>(std::floor(unix_seconds));
@@ -107,7 +110,9 @@ void AccessLog::run() {
   }
 }
 
-// A pipe that poll() finds ready takes PIPE_BUF bytes without waiting. False: the log ends.
+// Writes `text`. Returns false if the log is closing and its reader takes too long. Each write has
+// at most PIPE_BUF bytes, because a pipe that poll() reports as ready takes that many without
+// blocking.
 bool AccessLog::write_out(std::string_view text) {
   int waits_left = 10;
   while (!text.empty()) {
@@ -119,7 +124,8 @@ bool AccessLog::write_out(std::string_view text) {
     }
     const ssize_t written =
         ::write(descriptor_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-    if (written < 0 && errno != EINTR && errno != EAGAIN) return true;  // a full disk may get room
+    // The lines are lost, but the log goes on: a full disk may get free space again.
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return true;
     if (written > 0) text.remove_prefix(static_cast<size_t>(written));
   }
   return true;

@@ -31,7 +31,8 @@ bool ApiKeys::admit(std::string_view authorization, std::string_view api_key) co
 
 bool ApiKeys::is_known(std::string_view key) const {
   const Digest shown = digest(key);
-  int equal = 0;  // all are looked at, whichever it is
+  // The loop compares all digests, so that its duration does not depend on which one matches.
+  int equal = 0;
   for (const Digest& known : digests_)
     equal |= static_cast<int>(CRYPTO_memcmp(shown.data(), known.data(), known.size()) == 0);
   return equal != 0;

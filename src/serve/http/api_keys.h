@@ -1,5 +1,6 @@
 #pragma once
-// Who may ask: the keys that clients show as "Authorization: Bearer KEY" or "X-Api-Key: KEY".
+// The API keys of the server. A client presents its key as "Authorization: Bearer KEY" or as
+// "X-Api-Key: KEY".
 
 #include <array>
 #include <cstdint>
@@ -9,11 +10,15 @@
 
 namespace neuronmm::serve {
 
-// Keeps digests alone. How long a look takes tells nothing about the keys, nor how alike they are.
+// Decides whether a client may use the server. The class keeps only the digests of the keys. A
+// comparison takes the same time for every key, so its duration tells a client nothing about the
+// keys.
 class ApiKeys {
  public:
   explicit ApiKeys(const std::vector<std::string>& keys);
-  // Always, where there are no keys. Both are headers' values, empty without one.
+  // Returns whether one of the keys was presented; always true if the server has no keys. The
+  // arguments are the values of the headers Authorization and X-Api-Key, empty if a header is
+  // missing.
   bool admit(std::string_view authorization, std::string_view api_key) const;
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
-// One connection, plain or TLS: two coroutines on the thread of the sockets. One reads whatever
-// comes, so that a client that goes away is noticed at once; the other makes responses of it, one
-// after the other. Seen by server.cc alone, because Boost's headers take long to compile.
+// One HTTP connection, plain or TLS. Two coroutines serve it on the thread of the sockets. One
+// reads all bytes that arrive, so that it notices at once when the client leaves. The other parses
+// requests and sends their responses, one after the other. Only server.cc includes this file,
+// because Boost's headers take long to compile.
 
 #include <algorithm>
 #include <array>
@@ -61,7 +62,7 @@ class HttpConnection : public Connection,
     deadline_ = Clock::time_point::max();
     timed_out_ = true;
     if (phase_ == Phase::kReading) {
-      wake();  // it may still be told
+      wake();  // run() can still send the client an error
     } else {
       close();
     }
@@ -95,7 +96,8 @@ class HttpConnection : public Connection,
   const ServerLimits& limits() const { return state_.options.limits; }
   void set_deadline(ServerLimits::Milliseconds time) { deadline_ = Clock::now() + time; }
   void clear_deadline() { deadline_ = Clock::time_point::max(); }
-  // No more requests can come, and nobody may be there to read responses.
+  // Returns whether the client has stopped sending: no more requests can come, and perhaps nobody
+  // reads the responses.
   bool input_ended() const { return gone_ || eof_; }
 
   void wake() {
@@ -119,7 +121,8 @@ class HttpConnection : public Connection,
         } while (keep_alive_ && !gone_);
         co_await finish();
       }
-    } catch (const std::exception&) {  // out of memory: this connection ends, others go on
+      // Memory has run out. This connection ends, the others go on.
+    } catch (const std::exception&) {
     }
     close();
     room_.cancel();
@@ -135,7 +138,8 @@ class HttpConnection : public Connection,
     co_return true;
   }
 
-  // Reads until the client stops sending. What is not wanted yet stays in the system's buffer.
+  // Reads until the client stops sending. If kMostUnparsed bytes wait for the parser, the following
+  // ones stay in the operating system's buffer.
   Task<void> read_all() {
     std::array<char, 4096> piece;
     for (;;) {
@@ -155,7 +159,8 @@ class HttpConnection : public Connection,
     }
   }
 
-  // False: there is no request to answer, or it was refused here.
+  // Reads the next request. Returns false if there is none to answer: the client has left, or the
+  // request was refused here.
   Task<bool> read_request() {
     body_reservation_.reset();
     parser_.emplace();
@@ -164,7 +169,7 @@ class HttpConnection : public Connection,
     keep_alive_ = false;
     phase_ = Phase::kIdle;
     set_deadline(limits().idle);
-    // While the server drains, a new connection may still ask how it is.
+    // While the server drains, a new connection may still send one request, for example GET /ready.
     while (!request_begins() && !input_ended() && !(state_.draining && asked_before_))
       co_await wait();
     asked_before_ = true;
@@ -198,8 +203,8 @@ class HttpConnection : public Connection,
     co_return true;
   }
 
-  // Empty lines before a request are no part of it (RFC 9112, 2.2): some clients send one behind a
-  // body.
+  // Returns whether a request has begun to arrive, after removing empty lines before it. Such lines
+  // are not part of the request (RFC 9112, 2.2); some clients send one after a body.
   bool request_begins() {
     size_t lines = 0;
     while (input_.compare(lines, 2, "\r\n") == 0) lines += 2;
@@ -208,11 +213,12 @@ class HttpConnection : public Connection,
     return !input_.empty() && input_ != "\r";
   }
 
-  // Up to the end of the head, or of the body. False: parse_error_ or fault_ says why, or time is
-  // over, or the client has gone.
+  // Parses to the end of the head, or of the body if `body` is set. Returns false if the request is
+  // malformed (parse_error_ or fault_ has the reason), if its time is over, or if the client has
+  // left.
   Task<bool> parse(bool body) {
     parser_->eager(body);
-    bool at_begin = true;  // of the head: the parser has taken nothing of it
+    bool at_begin = true;  // of the head: the parser has consumed nothing yet
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       if (!body) fault_ = fault_in_partial_head(input_, at_begin);
@@ -227,7 +233,8 @@ class HttpConnection : public Connection,
         co_return false;
       }
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      // Of a body, data is taken as it comes: what is left are lines between chunks.
+      // The parser consumes the data of a body as it comes. What remains is an unfinished line
+      // between two chunks, or of the trailers.
       if (body) fault_ = fault_in_partial_lines(input_);
       const size_t before = input_.size();
       if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
@@ -249,20 +256,23 @@ class HttpConnection : public Connection,
   }
 
   std::string random_request_id() {
-    static std::mt19937_64 random{std::random_device{}()};  // of the thread of the sockets
+    static std::mt19937_64 random{
+        std::random_device{}()};  // used only by the thread of the sockets
     return fmt::format("req-{:016x}", random());
   }
 
   HttpReply reply_of(const ApiError& error) const { return error_reply(error, record_.path); }
 
-  // What is wrong with a request whose body is not needed to tell.
+  // Returns the reply to a request that can be refused before its body is read; nothing if the
+  // request is good so far.
   std::optional<HttpReply> refuse_head() {
     const auto& request = parser_->get();
     const auto host = request[http::field::host];
     const size_t hosts = request.count(http::field::host);
     if ((chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
       return reply_of(invalid_request("", "expected one header Host, with a name and a port"));
-    // Where others see another end of the body than we do, they see another next request, too.
+    // A proxy that finds another end of this body than the server does would also find another next
+    // request (request smuggling). Only the coding that all of them understand is accepted.
     const bool coded = request.count(http::field::transfer_encoding) > 0;
     const auto coding = request[http::field::transfer_encoding];
     if (coded && (!chunks_ || !boost::beast::iequals(coding, "chunked")))
@@ -285,7 +295,9 @@ class HttpConnection : public Connection,
     return reply;
   }
 
-  // A body in chunks may become as large as bodies may be.
+  // Counts the request's body towards the limit for all bodies, or returns the refusal if the limit
+  // is reached. A chunked body has no length in its head, so it counts with the largest size that a
+  // body may have.
   std::optional<HttpReply> reserve_body_memory() {
     const auto length = parser_->content_length();
     const uint64_t bytes = length ? *length : parser_->chunked() ? limits().body_bytes : 0;
@@ -295,13 +307,14 @@ class HttpConnection : public Connection,
     return std::nullopt;
   }
 
-  // The rest of what comes is not read: the connection ends, unless there is no body.
+  // Sends a refusal. The body of the request is not read, so the connection ends unless there is no
+  // body.
   Task<void> refuse(HttpReply reply) {
     phase_ = Phase::kResponding;
     const bool has_body =
         !parser_->is_done() || parser_->get().count(http::field::transfer_encoding);
     keep_alive_ = !has_body && parser_->get().keep_alive() && !state_.draining;
-    // clang-tidy 14 takes what a coroutine keeps of its parameters for a use.
+    // clang-tidy 14 takes the coroutine's own copy of its parameters for a use after the move.
     co_await send(std::move(reply));  // NOLINT(bugprone-use-after-move)
   }
 
@@ -348,7 +361,8 @@ class HttpConnection : public Connection,
     co_await send(std::move(reply));
   }
 
-  // The value of work(), which a thread of the pool calls; nothing if the client goes first.
+  // Calls work() on a thread of the pool and returns its value, or nothing if the client leaves
+  // first. With `until_eof`, a client that only stops sending counts as one that has left.
   template <typename Work>
   Task<std::optional<std::invoke_result_t<Work>>> in_pool(Work work, bool until_eof) {
     using Value = std::invoke_result_t<Work>;
@@ -380,7 +394,7 @@ class HttpConnection : public Connection,
       }
     };
     auto text = co_await in_pool(std::move(work), /*until_eof=*/false);
-    if (!text) co_return reply;  // to nobody
+    if (!text) co_return reply;  // nobody is left to read it
     if (text->ok()) {
       reply.body = std::move(**text);
     } else {
@@ -438,7 +452,8 @@ class HttpConnection : public Connection,
     }
   }
 
-  // From the engine to the client. False: the client has gone, or is too slow.
+  // Sends the client what the engine puts into the queue, until the answer ends. Returns false if
+  // the client has left or reads too slowly.
   Task<bool> forward(ResponseQueue& queue, const StartedGeneration& begun) {
     std::string text;
     size_t sent = 0;
@@ -491,7 +506,8 @@ class HttpConnection : public Connection,
                          keep_alive_ && chunks_);
   }
 
-  // A stream's head goes out with its first token: the rest is not known then.
+  // Adds the headers that belong to this answer. The head of a stream is sent with its first token,
+  // when the predicted total time is not known yet.
   void add_own(Headers& headers, const StartedGeneration& begun) {
     if (!begun.schema_notes.empty())
       headers.emplace_back("X-Schema-Notes", header_text(begun.schema_notes));
@@ -522,7 +538,8 @@ class HttpConnection : public Connection,
     log(reply.status, is_head_ ? 0 : reply.body.size(), complete);
   }
 
-  // In pieces: each has the time that a client may take nothing.
+  // Writes `text` in pieces. The connection ends if the client takes nothing of a piece for
+  // `limits().send`. Returns whether all was written.
   Task<bool> write(std::string_view text) {
     while (!text.empty() && !gone_) {
       set_deadline(limits().send);
@@ -547,7 +564,8 @@ class HttpConnection : public Connection,
     if (const auto service = state_.service()) service->metrics().http_response(status);
   }
 
-  // The client gets the time to read the end: closing at once while it still sends would lose it.
+  // Ends the connection, after giving the client time to read the last response. If the socket were
+  // closed at once while the client still sends, the client would lose that response.
   Task<void> finish() {
     phase_ = Phase::kResponding;
     finishing_ = true;
@@ -575,10 +593,12 @@ class HttpConnection : public Connection,
   Stream stream_;
   ServerState& state_;
   WorkPool& pool_;
-  asio::steady_timer woken_, room_;  // never expire: cancelled to wake who waits
+  // Timers that never expire: cancelling one wakes the coroutine that waits for it. woken_ wakes
+  // the one that answers, room_ the one that reads when input_ has space again.
+  asio::steady_timer woken_, room_;
   bool signalled_ = false;
 
-  std::string input_;  // not parsed yet
+  std::string input_;  // bytes that are not parsed yet
   bool eof_ = false, gone_ = false, timed_out_ = false, finishing_ = false;
   Phase phase_ = Phase::kIdle;
   Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
@@ -586,7 +606,7 @@ class HttpConnection : public Connection,
   std::optional<Parser> parser_;
   std::optional<BodyReservation> body_reservation_;
   error_code parse_error_;
-  std::string_view fault_;  // that parser_ does not tell
+  std::string_view fault_;  // a fault that parser_ does not report
   bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
   std::string client_, origin_;
   Clock::time_point arrived_;

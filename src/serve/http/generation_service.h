@@ -1,6 +1,7 @@
 #pragma once
-// A loaded model that answers: everything between a request's body and the sink of its answer. What
-// is around it is sockets.
+// Answers requests with a loaded model: from the body of a request to the sink of its response. The
+// server's connections use it; nothing here knows about sockets or HTTP. apps/model/serve.cc
+// creates the service once the model is loaded. Errors are returned as ApiError, for the client.
 
 #include <cstdint>
 #include <functional>
@@ -18,26 +19,33 @@
 
 namespace neuronmm::serve {
 
+// The parts of a service.
 struct ServiceParts {
-  ServedModel model;                     // its tokenizer must outlive the service
-  Engine* engine = nullptr;              // must outlive the service
-  std::string description_json;          // GET /v1/model
-  std::string device;                    // "trn1"; empty: none that is simulated
-  std::function<double()> device_clock;  // of that; called from the engine's thread
+  ServedModel model;             // its tokenizer must outlive the service
+  Engine* engine = nullptr;      // must outlive the service
+  std::string description_json;  // GET /v1/model
+  std::string device;            // the simulated device, for example "trn1"; empty if none
+  // The simulated device's clock in seconds, empty if there is none. Called from the engine's
+  // thread.
+  std::function<double()> device_clock;
   std::string metrics_prefix = "vllm:";
 };
 
 enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };
 enum class TokenizerTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
 
+// Facts about an accepted answer that the HTTP side needs.
 struct StartedGeneration {
   bool stream = false;
-  std::string_view ping = kPingEvent;  // of a stream, for who waits long
+  // The event that keeps a stream alive while the client waits long for the next one.
+  std::string_view ping = kPingEvent;
   std::vector<std::string> unknown_fields, schema_notes;
   std::shared_ptr<PredictedTimes> predicted;  // null without a simulated device
 };
 
-// All functions may be called from any thread. Those that read a body may take long.
+// A loaded model with its engine, its metrics and its compiled grammars. All functions may be
+// called from any thread. Those that read a body may take long, so the server calls them on its
+// WorkPool.
 class GenerationService {
  public:
   explicit GenerationService(ServiceParts parts);
@@ -48,6 +56,7 @@ class GenerationService {
   Engine& engine() const { return *parts_.engine; }
   Metrics& metrics() { return metrics_; }
 
+  // Returns the body of the response to a request that needs only the tokenizer.
   ApiResult<std::string> run_tokenizer_task(TokenizerTask task, std::string_view body) const;
 
  private:
@@ -60,18 +69,19 @@ class GenerationService {
   StructuredOutputCompiler structured_output_compiler_;
 };
 
-// One answer, which its client may give up at any time.
+// An answer, which can be abandoned at any time, for example because its client leaves.
 class RunningGeneration {
  public:
   explicit RunningGeneration(std::shared_ptr<GenerationService> service)
       : service_(std::move(service)) {}
 
-  // Once. The sink may be told things before this returns; they are for the client only after
-  // success. Exceptions become errors.
+  // Reads the request and submits it to the engine; may be called once. The sink may be called
+  // before this function returns, but its content is for the client only if begin() succeeds.
+  // Exceptions become errors.
   ApiResult<StartedGeneration> begin(GenerationApi api, std::string_view body,
                                      std::shared_ptr<ResponseSink> sink) noexcept;
-  // Nothing more is told to the sink, and the engine's work ends within a step. Before begin() has
-  // ended, too; not from within the sink.
+  // Stops the answer: the sink is not called again, and the engine ends its work within one step.
+  // May be called while begin() still runs, but not from inside the sink.
   void abandon();
 
  private:

@@ -41,7 +41,8 @@ const Route* route_as_written(std::string_view path) {
   return found == kRoutes.end() ? nullptr : &*found;
 }
 
-// Clients that were given the server's address without /v1 leave it out everywhere.
+// Finds the route of a path, also without its "/v1": clients that were given the server's address
+// without "/v1" leave it out in every path.
 const Route* route_of(std::string_view path) {
   const Route* route = route_as_written(path);
   return route != nullptr ? route : route_as_written("/v1" + std::string(path));
@@ -55,7 +56,7 @@ std::optional<char> decoded_octet(std::string_view escape) {
   return static_cast<char>(value);
 }
 
-// RFC 3986, section 2.3: characters that mean the same when they are escaped.
+// Returns whether a character means the same with and without an escape (RFC 3986, section 2.3).
 bool is_unreserved(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
          std::string_view("-._~").find(c) != std::string_view::npos;
@@ -196,7 +197,8 @@ bool is_request_id(std::string_view id) {
 }
 
 std::string header_text(const std::vector<std::string>& texts) {
-  constexpr size_t kLongest = 2000;  // proxies take 4 or 8 KiB for all headers; assumed
+  // In bytes. Assumed: proxies allow 4 or 8 KiB for all headers together.
+  constexpr size_t kLongest = 2000;
   std::string value;
   for (const std::string& text : texts) {
     if (!value.empty()) value += "; ";
@@ -228,7 +230,7 @@ Headers preflight_headers(const std::vector<std::string>& allowed, std::string_v
   if (!is_allowed(allowed, origin)) return {};
   Headers headers;
   headers.emplace_back("Access-Control-Allow-Methods", allowed_methods(path));
-  // What OpenAI's clients send (X-Stainless-...) is not known one by one.
+  // "*" covers the X-Stainless-... headers of OpenAI's clients, whose names are not all known.
   headers.emplace_back("Access-Control-Allow-Headers",
                        "Authorization, Content-Type, X-Request-Id, *");
   headers.emplace_back("Access-Control-Max-Age", "600");

@@ -1,6 +1,8 @@
 #pragma once
-// The text of HTTP that is not read from a socket: which endpoint a request means, and the head of
-// the response to it.
+// The parts of HTTP that are only text: which endpoint a request means, the head of its response,
+// and the headers for browsers (CORS).
+// connection.h and server.cc use these functions; none of them
+// touches a socket.
 
 #include <cstdint>
 #include <optional>
@@ -38,19 +40,22 @@ enum class Endpoint {
 struct Route {
   std::string_view method, path;
   Endpoint endpoint;
-  bool open;  // needs no API key
+  bool open;  // may be used without an API key
 };
 
 std::span<const Route> routes();
-// Errors: 404, and 405 where the path has another method. HEAD is GET.
+// Returns the route of a request. HEAD counts as GET. The error is 404 for an unknown path and 405
+// for a known path with another method.
 ApiResult<Route> find_route(std::string_view method, std::string_view path);
-// "GET, HEAD, OPTIONS", for the header Allow; empty for a path that nobody knows.
+// Returns the value of the header Allow, for example "GET, HEAD, OPTIONS"; empty for an unknown
+// path.
 std::string allowed_methods(std::string_view path);
-// A request's target without its query, and without the server's own address before it. Addresses
-// are put together by people: slashes that follow another or end the path are left out, and what
-// needs no escape has none.
+// Returns the path of a request's target: without the query, and without "http://HOST" if the
+// target begins with the server's own address. People put such addresses together by hand, so the
+// function is lenient. It removes repeated slashes and a slash at the end, and decodes escapes of
+// characters that need none.
 std::string path_of(std::string_view target);
-// Which model a path of kModelByName means.
+// Returns the name of the model in a path of Endpoint::kModelByName, with escapes decoded.
 std::string model_in_path(std::string_view path);
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -61,32 +66,40 @@ struct HttpReply {
   std::string body = {};
   Headers headers = {};
 };
+// Returns the response for an error, with a body in OpenAI's format.
 HttpReply error_reply(const ApiError& error);
-// In the shape that clients of this path know.
+// Returns the response in the format that clients of `path` know: Anthropic's for the Messages API,
+// else OpenAI's.
 HttpReply error_reply(const ApiError& error, std::string_view path);
 
-// How the body's end is told.
+// How a response tells the client where its body ends: by Content-Length, by chunks, or by closing
+// the connection.
 enum class Framing { kLength, kChunked, kClose };
 
-// Status line and headers, up to the empty line. `length`: of the body, with kLength. Values must
-// be one line: they are ours, or were checked.
+// Returns the status line and the headers, with the empty line at their end. `length` is the size
+// of the body in bytes for Framing::kLength. The values of the headers must not contain line ends:
+// the server writes them itself, or has checked them.
 std::string response_head(int status, const Headers& headers, Framing framing, size_t length,
                           bool keep_alive);
-std::string chunk(std::string_view data);  // not empty
+// Returns one chunk of a chunked body. `data` must not be empty, because an empty chunk ends the
+// body.
+std::string chunk(std::string_view data);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
-// What a client calls its request, where that can go into a header and a log: up to 128 letters,
-// digits, and -_.:
+// Returns whether a client's name for its request is safe in a header and in a log: 1 to 128
+// letters, digits and characters of "-_.:".
 bool is_request_id(std::string_view id);
 
-// Texts as the value of a header: separated by "; ", bytes that are no printable ASCII as %XX, and
-// no longer than a proxy takes.
+// Returns `texts` as the value of one header, separated by "; ". Bytes that are not printable ASCII
+// become %XX. The value is cut to a length that proxies accept.
 std::string header_text(const std::vector<std::string>& texts);
 
-// The headers by which a browser lets a page of `origin` see the response; none where the origin is
-// not allowed. `allowed` has origins, or "*".
+// Returns the headers that allow a browser to show the response to a page of `origin`. If the
+// origin is not allowed, the only header is Vary. The result is empty if `allowed` is. `allowed`
+// has origins, or "*" for all.
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin);
-// What comes beside them where a browser asks beforehand.
+// Returns the additional headers for the preflight request (OPTIONS) by which a browser asks
+// beforehand.
 Headers preflight_headers(const std::vector<std::string>& allowed, std::string_view origin,
                           std::string_view path);
 

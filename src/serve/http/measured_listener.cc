@@ -13,7 +13,7 @@ double seconds_between(Watch::time_point from, Watch::time_point to) {
 }
 
 void raise_to(std::atomic<double>& value, double seconds) {
-  value.store(std::max(value.load(), seconds));  // the engine's thread alone writes
+  value.store(std::max(value.load(), seconds));  // only the engine's thread writes
 }
 
 class MeasuredListener : public Listener {
@@ -88,7 +88,7 @@ class MeasuredListener : public Listener {
   const Measures measures_;
   const Watch::time_point arrived_ = Watch::now();
   std::optional<Watch::time_point> started_;
-  double device_start_ = -1.0;  // no device, or not started
+  double device_start_ = -1.0;  // negative without a device or before on_start()
   bool first_predicted_ = false;
   std::vector<Choice> choices_;
   size_t ended_ = 0;

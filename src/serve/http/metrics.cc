@@ -16,7 +16,8 @@ namespace {
 using prometheus::Histogram;
 using Buckets = Histogram::BucketBoundaries;
 
-// vLLM's, with smaller ones where small models on a CPU are below its first.
+// Upper bounds of the histograms' buckets: those of vLLM, and smaller ones for small models on a
+// CPU, which are faster than vLLM's first bucket.
 const Buckets kFirstTokenSeconds = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
                                     0.25,  0.5,   0.75, 1.0,  2.5,  5.0,  7.5,  10.0,
                                     20.0,  40.0,  80.0, 160,  640,  2560};
@@ -27,7 +28,7 @@ const Buckets kRequestSeconds = {0.01, 0.03, 0.1, 0.3,  0.5,  0.8,  1.0,  1.5,
                                  2.0,  2.5,  5.0, 10.0, 15.0, 20.0, 30.0, 40.0,
                                  50.0, 60.0, 120, 240,  480,  960,  1920, 7680};
 
-// 1, 2, 5, 10, ... up to the context.
+// Returns the bounds 1, 2, 5, 10, ... up to the length of the context.
 Buckets token_buckets(int64_t most) {
   Buckets buckets;
   for (int64_t decade = 1; decade <= most; decade *= 10) {
@@ -64,7 +65,7 @@ std::vector<ClientMetric::Label> label_list(const Labels& labels) {
   return list;
 }
 
-// A value that the engine counts itself.
+// Returns a metric with one value, for values that the engine counts itself.
 MetricFamily family_of(std::string name, std::string help, MetricType type, const Labels& labels,
                        double value) {
   ClientMetric metric;
@@ -209,7 +210,8 @@ std::string Metrics::text(const Statistics& engine, int64_t connections) const {
         engine.step_seconds);
   Labels cache = from.labels;
   cache["block_size"] = "128";
-  cache["num_gpu_blocks"] = std::to_string(engine.kv_blocks);  // vLLM's name of the field
+  cache["num_gpu_blocks"] =
+      std::to_string(engine.kv_blocks);  // vLLM's name for this field, also on a CPU
   cache["enable_prefix_caching"] = "True";
   all.push_back(family_of(from.name("cache_config_info"), "The memory of keys and values.", kGauge,
                           cache, 1.0));

@@ -1,5 +1,7 @@
 #pragma once
-// What the server tells Prometheus, under vLLM's names.
+// The metrics of the server in Prometheus' text format, under the names that vLLM uses, so that
+// existing dashboards work. GET /metrics returns them; MeasuredListener and the connections record
+// them.
 
 #include <cstdint>
 #include <memory>
@@ -12,33 +14,34 @@
 namespace neuronmm::serve {
 
 struct MetricSettings {
-  std::string prefix = "vllm:";  // letters, digits, _ and :, no digit first
+  std::string prefix = "vllm:";  // letters, digits, _ and :, not beginning with a digit
   std::string model_name;
   int64_t context_tokens = 0;
-  bool predicted = false;  // the engine's clock is a simulated device's
+  bool predicted = false;  // whether the engine's clock is a simulated device's
 };
 
-// One answer from its arrival to its last token, in seconds on the wall's clock.
+// The phases of one answer, from the arrival of the request to the last token, in seconds of real
+// time.
 struct RequestTimes {
   double queue = 0.0, prefill = 0.0, decode = 0.0, total = 0.0;
 };
 
-// May be called from any thread.
+// Counters and histograms. All functions may be called from any thread.
 class Metrics {
  public:
   explicit Metrics(const MetricSettings& settings);
   ~Metrics();
 
-  void first_token(double seconds);  // since the arrival
-  void next_token(double seconds);   // since the token before it
-  void prompt(int64_t tokens);       // of a request that begins
+  void first_token(double seconds);  // time since the request arrived
+  void next_token(double seconds);   // time since the previous token
+  void prompt(int64_t tokens);       // length of the prompt of a request that leaves the queue
   void finished(FinishReason reason, int64_t tokens, const RequestTimes& times);
-  // On the simulated device's clock; nothing where there is none.
+  // Record times on the simulated device's clock, and do nothing if there is no such device.
   void predicted_first_token(double seconds);
   void predicted_total(double seconds);
   void http_response(int status);
 
-  // The exposition format, version 0.0.4.
+  // Returns all metrics in Prometheus' text exposition format, version 0.0.4.
   std::string text(const Statistics& engine, int64_t connections) const;
 
  private:

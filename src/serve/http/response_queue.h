@@ -1,6 +1,7 @@
 #pragma once
-// Where the engine's thread leaves an answer for the thread that owns the sockets. Putting
-// something in never waits for anybody; a reader that is slower than the limit loses the answer.
+// Passes an answer from the engine's thread to the thread that owns the sockets. Adding to the
+// queue never waits for the reader. If more than the limit is waiting because the client reads too
+// slowly, the rest of the answer is lost and the connection ends.
 
 #include <cstddef>
 #include <functional>
@@ -13,21 +14,25 @@
 
 namespace neuronmm::serve {
 
+// A sink that keeps an answer until a connection takes it. The functions may be called from any
+// thread.
 class ResponseQueue : public ResponseSink {
  public:
   struct WholeResponse {
     int status = 0;
     std::string body;
   };
+  // The additions since the last take().
   struct Content {
     std::optional<WholeResponse> response;
     std::string events;
     bool ended = false;
-    bool overflowed = false;  // more than the limit was waiting; what came after it is lost
+    // True if more bytes than the limit were waiting. Later events are lost.
+    bool overflowed = false;
   };
 
-  // `wake` is called from whichever thread puts the first thing in after a take(), and again at the
-  // overflow; it must be short.
+  // `wake` tells the reader to call take(). It is called for the first addition after a take(), and
+  // again when the queue overflows, on the thread that adds. `wake` must be short.
   ResponseQueue(size_t limit_bytes, std::function<void()> wake)
       : limit_bytes_(limit_bytes), wake_(std::move(wake)) {}
 
@@ -35,7 +40,7 @@ class ResponseQueue : public ResponseSink {
   void response(int status, std::string body) override;
   void end() override;
 
-  Content take();  // what came since the last one
+  Content take();  // what was added since the last call
   bool overflowed();
 
  private:

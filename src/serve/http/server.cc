@@ -9,7 +9,8 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr int kPoolThreads = 2;
-constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // where descriptors have run out
+// Wait after a failed accept(), for example because all file descriptors are in use. Assumed.
+constexpr auto kAcceptPause = std::chrono::milliseconds(50);
 
 Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& options) {
   std::optional<asio::ssl::context> context;
@@ -17,8 +18,9 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   context.emplace(asio::ssl::context::tls_server);
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                        asio::ssl::context::no_tlsv1_1);
-  // OpenSSL would ask for the passphrase at the terminal, if there is one.
-  const auto encrypted = std::make_shared<bool>(false);  // the context keeps the function
+  // Without this function OpenSSL would ask for the passphrase at the terminal, if there is one.
+  const auto encrypted =
+      std::make_shared<bool>(false);  // shared, because the context keeps the function
   const auto on_password = [encrypted](size_t, asio::ssl::context::password_purpose) {
     *encrypted = true;
     return std::string();
@@ -114,12 +116,13 @@ class Server::Impl {
   }
 
  private:
-  // Closing one may take it out of the set.
+  // Returns a copy of the set of connections, because closing a connection may remove it from the
+  // set.
   std::vector<Connection*> copy() const {
     return {state_.connections.begin(), state_.connections.end()};
   }
 
-  // What a handler throws ends its connection, not the server.
+  // Runs the handlers. An exception ends the connection whose handler throws it, not the server.
   void run() {
     for (;;) {
       try {
@@ -142,7 +145,7 @@ class Server::Impl {
       }
       try {
         start(std::move(socket));
-      } catch (const std::exception&) {  // out of memory: it is closed
+      } catch (const std::exception&) {  // memory has run out: the connection is closed
       }
     }
   }
@@ -165,7 +168,8 @@ class Server::Impl {
     }
   }
 
-  // Without waiting for anything; a new connection has room for so little.
+  // Answers 503 and closes the connection, without waiting: the buffer of a new connection has
+  // enough space for this short answer.
   void refuse(tcp::socket& socket) {
     if (tls_) return;
     const HttpReply reply = error_reply(
@@ -193,7 +197,7 @@ class Server::Impl {
   asio::io_context io_{1};
   std::optional<tcp::acceptor> acceptor_;
   int port_ = 0;
-  WorkPool pool_{kPoolThreads};  // ends before io_, which its work posts to
+  WorkPool pool_{kPoolThreads};  // destroyed before io_, because its work posts to io_
   std::thread thread_;
 };
 

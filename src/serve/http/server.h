@@ -1,6 +1,7 @@
 #pragma once
-// The HTTP/1.1 server: one thread for all sockets, two for what takes longer than a moment, and the
-// engine's own. docs/serving.md says what it answers and what its limits mean.
+// The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, two threads do work that
+// takes longer than a moment (WorkPool), and the engine has its own thread. docs/serving.md
+// describes the endpoints, the limits and the orderly end.
 
 #include <chrono>
 #include <cstdint>
@@ -13,42 +14,43 @@
 
 namespace neuronmm::serve {
 
+// Limits that protect the server from slow and greedy clients.
 struct ServerLimits {
   using Milliseconds = std::chrono::milliseconds;
   uint32_t header_bytes = 16 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
-  uint64_t all_body_bytes = uint64_t{256} << 20;  // of all requests at one time
+  uint64_t all_body_bytes = uint64_t{256} << 20;  // of all requests together
   int64_t connections = 8192;
-  // Of one answer that its client does not read; beyond it the client loses the answer.
+  // Bytes of one answer that may wait for its client. If more wait, the connection ends.
   size_t unread_bytes = size_t{1} << 20;
-  int send_buffer_bytes = 256 * 1024;  // the system's, of one connection
-  Milliseconds idle{75'000};           // between two requests
-  Milliseconds header{10'000};         // from a request's first byte to the end of its head
-  Milliseconds body{60'000};           // from there to the end of its body
-  Milliseconds send{30'000};           // in which a client takes nothing of a response
-  Milliseconds ping{30'000};           // without an event, before a comment is sent; 0: none is
-  Milliseconds linger{1'000};          // for a client to take the end of a last response
-  Milliseconds tick{100};              // how exact all of these are
+  int send_buffer_bytes = 256 * 1024;  // the operating system's, for one connection
+  Milliseconds idle{75'000};           // longest wait between two requests
+  Milliseconds header{10'000};         // longest time from a request's first byte to its head's end
+  Milliseconds body{60'000};           // longest time for the body after that
+  Milliseconds send{30'000};           // longest time in which a client reads nothing of a response
+  Milliseconds ping{30'000};           // silence of a stream before a ping is sent; 0: no pings
+  Milliseconds linger{1'000};          // longest time for a client to read the last response
+  Milliseconds tick{100};              // interval at which the other times are checked
 };
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;                        // 0: any that is free
-  std::vector<std::string> api_keys;      // none: everybody may ask
+  int port = 8000;                        // 0: any free port
+  std::vector<std::string> api_keys;      // empty: no key is needed
   std::vector<std::string> cors_origins;  // "https://example.org", or "*"
-  std::string tls_certificate, tls_key;   // PEM files; both or none
-  std::string access_log;                 // AccessLog::open
+  std::string tls_certificate, tls_key;   // PEM files; either both or none
+  std::string access_log;                 // as AccessLog::open() takes it
   std::string version;
   ServerLimits limits;
 };
 
-// All functions may be called from any thread.
+// The server with its sockets and threads. All functions may be called from any thread.
 class Server {
  public:
-  // Listens, with /health and nothing else until there is a model. Errors name the address or the
-  // file.
+  // Starts to listen. Until serve() is called, endpoints that need the model answer 503; /health
+  // answers 200. Errors name the address or the file.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
-  // Ends all connections; what the engine still does is aborted.
+  // Ends all connections and aborts what the engine still computes.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -56,11 +58,13 @@ class Server {
   std::string url() const;  // http://127.0.0.1:8000
   int port() const;
 
-  void serve(std::shared_ptr<GenerationService> service);  // once
-  // New work is refused, idle connections are closed, running answers go on.
+  // Lets requests use the model. May be called once.
+  void serve(std::shared_ptr<GenerationService> service);
+  // Refuses new work with 503 and closes idle connections. Running answers go on.
   void drain();
-  bool drained() const;  // all answers have been sent, after drain()
-  // What still runs ends with an error; returns when clients have been told, or after `linger`.
+  bool drained() const;  // whether all answers have been sent after drain()
+  // Ends running answers with an error. Returns when all clients have been told, at the latest
+  // after `linger`.
   void abort();
 
  private:

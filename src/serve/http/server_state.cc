@@ -8,8 +8,9 @@
 namespace neuronmm::serve {
 namespace {
 
-// The page may run its own script, ask this server and nothing else, and stand in no other page.
-// Its own policy (docs/web_page.md) narrows the first to the hash of what was written.
+// Returns the web page. Its policy allows the page to run its own script and to call this server,
+// and forbids everything else, including being shown inside another page. The page's own policy
+// (docs/web_page.md) is stricter: it allows only scripts with the right hash.
 HttpReply page_reply() {
   return {.content_type = "text/html; charset=utf-8",
           .body = std::string(web::index_page()),

@@ -1,5 +1,7 @@
 #pragma once
-// What all connections of a server share.
+// State that all connections of a server share, and the answers that depend only on this state.
+// server.cc owns the state and connection.h uses it. Some members belong to the thread of the
+// sockets; the comments say which.
 
 #include <atomic>
 #include <chrono>
@@ -20,10 +22,11 @@ namespace neuronmm::serve {
 
 using Clock = std::chrono::steady_clock;
 
-// As the server sees one; on the thread of the sockets.
+// A connection as the server sees it. All functions are called on the thread of the sockets.
 class Connection {
  public:
   virtual ~Connection() = default;
+  // Checks the connection's deadlines. The server calls this at every ServerLimits::tick.
   virtual void on_tick(Clock::time_point now) = 0;
   virtual void close_if_idle() = 0;
   virtual void close() = 0;
@@ -42,14 +45,18 @@ struct ServerState {
   const ApiKeys keys;
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
-  std::atomic<int64_t> generating = 0;  // connections with an answer that is not sent
-  uint64_t body_bytes = 0;  // of requests that are read or answered; of the thread of the sockets
-  std::unordered_set<Connection*> connections;  // of the thread of the sockets
+  std::atomic<int64_t> generating = 0;  // connections with an unfinished answer
+  // Bytes of the bodies of all requests that are read or answered. Belongs to the thread of the
+  // sockets.
+  uint64_t body_bytes = 0;
+  std::unordered_set<Connection*> connections;  // belongs to the thread of the sockets
   mutable std::mutex mutex;
-  std::shared_ptr<GenerationService> loaded;  // under the lock
+  std::shared_ptr<GenerationService>
+      loaded;  // protected by `mutex`; null until the model is loaded
 };
 
-// Room for one body among those of all requests, given back at its end.
+// Counts a body towards the limit for all bodies, for as long as the object lives. Belongs to the
+// thread of the sockets.
 class BodyReservation {
  public:
   BodyReservation(ServerState& state, uint64_t bytes) : state_(state), bytes_(bytes) {
@@ -64,14 +71,16 @@ class BodyReservation {
   const uint64_t bytes_;
 };
 
-// Of the endpoints that need no thought: all GETs.
+// Returns the reply of an endpoint that needs no computation: all GET endpoints. `path` names the
+// model for Endpoint::kModelByName.
 HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::string_view path);
 
-// What the model is asked for at this endpoint; nothing where it is not asked.
+// Returns which API an endpoint generates text for; nothing for an endpoint that generates none.
 std::optional<GenerationApi> generation_api(Endpoint endpoint);
-// Of the endpoints whose answers only need the tokenizer.
+// Returns the task of an endpoint that needs only the tokenizer.
 TokenizerTask tokenizer_task(Endpoint endpoint);
-// Why no work is taken now, if none is.
+// Returns the reason for refusing work at this moment (the server drains, or the model is not
+// loaded yet); nothing if work is accepted.
 std::optional<ApiError> refusal_now(const ServerState& state);
 
 }  // namespace neuronmm::serve

@@ -13,9 +13,11 @@ namespace {
 using grammar::CompiledGrammar;
 using grammar::TokenMasks;
 
+// Compiled grammars in the cache. Assumed.
 constexpr int64_t kGrammars = 32;
-constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
-constexpr int64_t kMostCalls = 16;                 // in one answer
+constexpr int64_t kMaskBytes = int64_t{16}
+                               << 20;  // limit for the cached states and masks of one grammar
+constexpr int64_t kMostCalls = 16;     // calls in one answer
 constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
 
 grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
@@ -32,8 +34,9 @@ grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
   return sequences;
 }
 
-// A document, or calls if there may be some. A tool whose parameters cannot be held to their schema
-// makes no document impossible: then there are no calls, and a note says why.
+// Compiles the grammar of a JSON document, or of a document or tool calls if the request has tools.
+// If the schema of a tool's parameters cannot be enforced, the document is still possible. The
+// grammar then allows no calls, and a note gives the reason.
 Result<CompiledGrammar> compile_json(const Json& schema, const StructuredOutput& output) {
   if (output.calls.functions.empty())
     return grammar::compile_schema(schema, output.param, kSchemas);

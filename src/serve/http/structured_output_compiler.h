@@ -1,5 +1,7 @@
 #pragma once
-// From the shape that a request asks for to the masks of tokens that hold its answer to it.
+// Compiles the output format that a request demands (a JSON schema, a pattern, tool calls) into a
+// token constraint. The engine uses the constraint to mask tokens, so that the answer keeps to the
+// format. GenerationService calls this for every request; compiled grammars are cached.
 
 #include <functional>
 #include <memory>
@@ -15,18 +17,19 @@
 
 namespace neuronmm::serve {
 
-// Of one model. May be called from any thread.
+// The compiler of one model. All functions may be called from any thread.
 class StructuredOutputCompiler {
  public:
   using Factory = std::function<std::unique_ptr<model::TokenConstraint>()>;
   struct Constraint {
-    Factory make;                    // empty for an answer of any text
-    std::vector<std::string> notes;  // what it allows beyond the request's schema
+    Factory make;                    // empty if the answer may be any text
+    std::vector<std::string> notes;  // what it allows although the schema forbids it
   };
 
   explicit StructuredOutputCompiler(const ServedModel& model);
-  // A schema that cannot be enforced is an error that names the request's field. Objects that say
-  // nothing of other properties have none, as in vLLM.
+  // Returns the constraint for an output format. If a schema cannot be enforced, the error names
+  // the request's field. A schema of an object that says nothing about additional properties
+  // forbids them, as in vLLM.
   ApiResult<Constraint> compile(const StructuredOutput& output);
 
  private:

@@ -6,7 +6,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostWhiteSpace = 4;  // bytes between the thoughts and the inner
+constexpr size_t kMostWhiteSpace = 4;  // bytes of white space between the thoughts and the answer
 
 bool is_white_space(std::string_view text) {
   return !text.empty() && text.find_first_not_of(" \n\r\t") == std::string_view::npos;

@@ -1,5 +1,7 @@
 #pragma once
-// An answer that may think aloud before it has a inner.
+// Delays a token constraint until the model has finished its thoughts. Models that reason write
+// "<think>...</think>" before their answer, and the output format of a request applies only to the
+// text after that. StructuredOutputCompiler uses this file.
 
 #include <memory>
 #include <optional>
@@ -10,12 +12,14 @@
 namespace neuronmm::serve {
 
 struct ThoughtTokens {
-  std::optional<text::TokenId> begin, end;  // <think> and </think>; none where the model has none
+  // The tokens <think> and </think>, if the model has them.
+  std::optional<text::TokenId> begin, end;
 };
 
-// Free text up to the token </think>, then white space, then what `inner` allows. `inside`: the
-// thoughts have begun; else they begin with <think>, or there are none. Without these two tokens
-// there are no thoughts.
+// Returns a constraint that allows free text up to the token </think>, then white space, then what
+// `inner` allows. If `inside` is true, the prompt has already opened the thoughts. Otherwise the
+// answer may begin with <think> or have no thoughts. If the model lacks one of the two tokens, the
+// result is `inner` itself. `vocabulary` must outlive the result.
 std::unique_ptr<model::TokenConstraint> after_thoughts(
     std::unique_ptr<model::TokenConstraint> inner, const grammar::TokenVocabulary& vocabulary,
     const ThoughtTokens& tokens, bool inside);

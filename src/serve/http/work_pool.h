@@ -1,6 +1,6 @@
 #pragma once
-// A few threads for work that is too long for the thread of the sockets: reading JSON, filling in
-// chat templates, making tokens and grammars.
+// A few threads for work that would block the thread of the sockets too long: reading JSON,
+// applying chat templates, tokenizing and compiling grammars.
 
 #include <condition_variable>
 #include <deque>
@@ -11,14 +11,15 @@
 
 namespace neuronmm::serve {
 
+// Runs functions on its threads in the order in which they were posted.
 class WorkPool {
  public:
   explicit WorkPool(int threads);
-  ~WorkPool();  // what waits is dropped, what runs is waited for
+  ~WorkPool();  // drops waiting work and waits for running work
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  // `work` catches what it throws.
+  // Runs `work` on a thread of the pool. `work` must not throw.
   void post(std::function<void()> work);
 
  private:

@@ -10,7 +10,8 @@ void append(std::string& text, std::string_view between, const std::string& more
   text += more;
 }
 
-// Of "content" or "system": read(FieldReader of a block, its type). A text is one block.
+// Calls read(FieldReader of a block, the block's type) for each block of the field `key`, which is
+// "content" or "system". A text counts as one block.
 template <typename Read>
 void for_each_block(FieldReader& fields, const char* key, const Read& read) {
   const Json* content = fields.find(key);
@@ -30,8 +31,8 @@ void for_each_block(FieldReader& fields, const char* key, const Read& read) {
   }
 }
 
-// Claude Code tells its server who pays, in words that differ from request to request: no model
-// needs them, and no prompt that begins with them is found again in the cache.
+// Returns whether a text is the billing header of Claude Code. It differs from request to request,
+// so a prompt that began with it would never be found in the prefix cache. No model needs it.
 bool is_billing(std::string_view text) {
   return text.starts_with("x-anthropic-billing-header:") &&
          text.find('\n') == std::string_view::npos;
@@ -67,7 +68,7 @@ class AnthropicMessageReader {
 
   AnthropicConversation take() {
     tell_late_words();
-    if (said_.messages.empty()) say("user", "");  // templates want somebody to answer
+    if (said_.messages.empty()) say("user", "");  // templates demand a message to answer
     if (!system_.empty())
       said_.messages.insert(said_.messages.begin(), Json{{"role", "system"}, {"content", system_}});
     const Json* last = said_.messages.empty() ? nullptr : &said_.messages.back();
@@ -77,7 +78,8 @@ class AnthropicMessageReader {
   }
 
  private:
-  // Results are told first: they belong to the calls of the message before.
+  // Adds a message of the user. The results of tool calls come first, because they belong to the
+  // calls of the message before.
   void add_user(FieldReader& message) {
     const size_t before = said_.messages.size();
     for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
@@ -106,7 +108,7 @@ class AnthropicMessageReader {
         append(text, "\n", tool);
         said_.added_tools.insert(tool);
       });
-    // No template has another way to tell it.
+    // Chat templates have no other way to mark a result as an error.
     const bool failed = block.boolean("is_error").value_or(false);
     if (failed && !text.starts_with("Error")) text = "Error: " + text;
     said_.messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
@@ -133,7 +135,8 @@ class AnthropicMessageReader {
     });
   }
 
-  // What a model wrote instead of an object, an agent sends back.
+  // Reads a call. The input may be a text: a model may have written something else than an object,
+  // and agents send it back unchanged.
   static Json read_call(FieldReader& block) {
     const std::string id = block.required_string("id"), name = block.required_string("name");
     const Json* input = block.find("input");
@@ -157,7 +160,8 @@ class AnthropicMessageReader {
     if (last_role() != "assistant") tell_late_words();
   }
 
-  // {"type": "tool_addition", "tool": {"type": "tool_reference", "name": ...}}, or tool_removal.
+  // Reads a block {"type": "tool_addition", "tool": {"type": "tool_reference", "name": ...}}, or
+  // one of type tool_removal. Returns false if the block has another type.
   bool read_tool_change(FieldReader& block, const std::string& type) {
     if (type != "tool_addition" && type != "tool_removal") return false;
     const Json* tool = block.object("tool");
@@ -174,7 +178,8 @@ class AnthropicMessageReader {
     return true;
   }
 
-  // Behind what the user or a tool has said, where there is such a message.
+  // Adds the late words of the system to the last message if it is from the user or a tool, else in
+  // a message of the user.
   void tell_late_words() {
     const std::string words = std::exchange(late_words_, {});
     if (words.empty()) return;
@@ -194,7 +199,7 @@ class AnthropicMessageReader {
   FieldReader& fields_;
   AnthropicConversation said_;
   std::string system_;
-  std::string late_words_;  // of the system, for the user's next message
+  std::string late_words_;  // the system's, for the user's next message
 };
 
 }  // namespace

@@ -9,25 +9,23 @@ namespace {
 
 // {"type": "enabled", "budget_tokens": ...}. A variable that the client has set stays.
 void read_thinking(FieldReader& fields, text::Conversation& conversation) {
-  const Json* thinking = fields.object("thinking");
-  if (thinking == nullptr) return;
-  FieldReader reader(*thinking, "thinking.", fields.problem());
-  const std::string type = reader.required_string("type");
+  auto reader = fields.inner("thinking");
+  if (!reader) return;
+  const std::string type = reader->required_string("type");
   if (type != "enabled" && type != "disabled" && type != "adaptive" && type != "between_tools")
-    reader.wrong("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
+    reader->wrong("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
   Json& variables = conversation.template_kwargs;
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
 }
 
 // {"effort": ..., "format": ...}. An effort alone asks for no thoughts, as "thinking" does.
 ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conversation) {
-  const Json* config = fields.object("output_config");
-  if (config == nullptr) return {};
-  FieldReader reader(*config, "output_config.", fields.problem());
-  const auto effort = reader.string("effort");
+  auto config = fields.inner("output_config");
+  if (!config) return {};
+  const auto effort = config->string("effort");
   Json& variables = conversation.template_kwargs;
   if (effort && !variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
-  return read_openai_format(reader, "format");
+  return read_openai_format(*config, "format");
 }
 
 void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all) {
@@ -66,15 +64,57 @@ void read_prompt(FieldReader& fields, ChatRequest& request) {
   read_thinking(fields, conversation);
 }
 
-void refuse_others(FieldReader& fields) {
-  for (const char* key : {"mcp_servers", "container"})
-    fields.refuse(key, "this server runs no tools");
-  fields.refuse("chat_template", "the template is the model's own");
-  fields.ignore({"betas", "cache_control", "context_management", "diagnostics", "inference_geo",
-                 "speed", "user_profile_id"});
+std::vector<RequestField> prompt_fields() {
+  using Field = RequestField;
+  const Json text_block = component_schema("TextBlock"), text = {{"type", {"string", "null"}}};
+  const Json kinds = {{"enum", {"enabled", "adaptive", "between_tools", "disabled"}}};
+  return {
+      Field::other("system", {{"anyOf", {text, array_schema(text_block, {}, {})}}},
+                   "The system message"),
+      Field::other("messages", array_schema(component_schema("BlockMessage"), 1, {}),
+                   "The conversation so far")
+          .required(),
+      Field::other("tools",
+                   nullable_schema(array_schema(component_schema("BlockTool"), {}, kMostTools)),
+                   "Functions that the model may call"),
+      Field::other("tool_choice", component_schema("BlockToolChoice")),
+      Field::object("thinking", {Field::other("type", kinds).required()}, "Think before answering"),
+      Field::object(
+          "output_config",
+          {Field::string("effort", "How much the model thinks, for templates that know it"),
+           Field::other("format", component_schema("ResponseFormat"))},
+          ""),
+  };
+}
+
+std::vector<RequestField> message_fields() {
+  using Field = RequestField;
+  return {
+      single_answer_field(),
+      token_limit_field("max_tokens", kTokenLimitMeaning),
+      Field::other("stop_sequences", nullable_schema(stop_strings_schema()), "The same as stop"),
+      Field::other("output_format", component_schema("ResponseFormat")),
+      Field::not_supported("mcp_servers", "this server runs no tools"),
+      Field::not_supported("container", "this server runs no tools"),
+      Field::not_supported("chat_template", "the template is the model's own"),
+  };
 }
 
 }  // namespace
+
+const RequestTable& anthropic_prompt_table() {
+  static const RequestTable table = {
+      {RequestField::string("model", kModelMeaning)}, prompt_fields(), template_variable_fields()};
+  return table;
+}
+
+const RequestTable& anthropic_table() {
+  static const RequestTable table = {
+      generation_fields(), prompt_fields(), template_variable_fields(), message_fields(),
+      RequestField::ignored({"betas", "cache_control", "context_management", "diagnostics",
+                             "inference_geo", "speed", "user_profile_id"})};
+  return table;
+}
 
 ChatRequest read_anthropic_prompt(FieldReader& fields) {
   ChatRequest request;
@@ -89,12 +129,11 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
   read_prompt(fields, request);
   request.parameters = read_generation_parameters(fields);
   GenerationParameters& parameters = request.parameters;
-  if (parameters.n != 1) fields.wrong("n", "1: a message is one answer");
+  expect_single_answer(fields, "a message is one answer");
   parameters.max_tokens = read_token_limit(fields, "max_tokens");
   read_stop_sequences(fields, parameters.stop);
   add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
   add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
-  refuse_others(fields);
   if (request.tools.choice.forced() &&
       parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no output format beside a call that must be made");
@@ -103,7 +142,7 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
 }
 
 ApiResult<ChatRequest> parse_anthropic_request(std::string_view body) {
-  return read_body(body, read_anthropic_request);
+  return read_body(body, anthropic_table(), read_anthropic_request);
 }
 
 }  // namespace neuronmm::serve

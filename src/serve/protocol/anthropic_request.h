@@ -8,6 +8,10 @@
 
 namespace neuronmm::serve {
 
+// The fields of both bodies.
+const RequestTable& anthropic_table();
+const RequestTable& anthropic_prompt_table();
+
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<ChatRequest> parse_anthropic_request(std::string_view body);
 // What is wrong is the reader's problem.

@@ -5,7 +5,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// As a chat writes it.
+// Returns the tool in the format of chat completions.
 Json shown_tool(const Json& tool) {
   Json function = {{"name", tool["name"]}};
   if (const Json description = tool.value("description", Json()); !description.is_null())

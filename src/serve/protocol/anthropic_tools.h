@@ -1,13 +1,15 @@
 #pragma once
-// tools and tool_choice as Anthropic's Messages API has them.
+// Reads the fields "tools" and "tool_choice" of a request to Anthropic's Messages API.
+// anthropic_request.cc is the only user. Errors are recorded in the FieldReader's RequestProblem.
 
 #include "serve/protocol/anthropic_messages.h"
 #include "serve/protocol/chat_tools.h"
 
 namespace neuronmm::serve {
 
-// Tools of the client: the server runs none. Of those that are to be loaded later the ones that a
-// block of `said` brings in, of the others all that no block takes away.
+// Reads the tools that the model may call. All of them run at the client; the server runs none. A
+// tool with "defer_loading" is included only if a block of `said` adds it. Any other tool is
+// included unless a block removes it.
 ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& said);
 
 }  // namespace neuronmm::serve

@@ -13,7 +13,8 @@ AnthropicWriter::AnthropicWriter(ResponseSettings settings_in, ChatOutputSetting
       output_(tokenizer(), settings().text, chat_, settings().prompts.front()),
       random_(chat_.id_seed) {}
 
-// The first event comes with the first token: clients take its time for that.
+// Sends the first event, together with the first token: clients measure the time to the first token
+// by the first event.
 void AnthropicWriter::begin() {
   if (std::exchange(begun_, true) || !settings().stream) return;
   sink().event(typed_event("message_start", {{"message", message()}}));
@@ -25,7 +26,8 @@ bool AnthropicWriter::add_token(size_t, const GeneratedToken& token) {
   return !output_.ended();
 }
 
-// An answer of nothing is a text of nothing: clients look for a first block.
+// Ends the answer. An empty answer becomes an empty block of text, because clients look for a first
+// block.
 void AnthropicWriter::add_end(size_t, const End& end) {
   begin();
   tell(output_.finish(end.stop_token));
@@ -60,7 +62,8 @@ void AnthropicWriter::tell(const std::vector<OutputDelta>& deltas) {
   }
 }
 
-// Every call is a block of its own; text goes on with the block of its kind.
+// Begins a block of this kind, unless the last block has the same kind and can continue. Every call
+// is a block of its own.
 void AnthropicWriter::open(Kind kind, const std::string& name) {
   if (!blocks_.empty()) {
     if (kind != Kind::kToolUse && blocks_.back().kind == kind) return;
@@ -100,7 +103,8 @@ void AnthropicWriter::send_of_block(const char* type, const Json& fields) {
   sink().event(typed_event(type, placed));
 }
 
-// Nobody checks a signature, but many clients send back no thoughts without one.
+// Returns the JSON of a block. Nobody checks the signature of thoughts, but many clients send
+// thoughts back only if they have one.
 Json AnthropicWriter::block_json(const Block& block) const {
   switch (block.kind) {
     case Kind::kThinking:
@@ -116,7 +120,7 @@ Json AnthropicWriter::block_json(const Block& block) const {
           {"input", parse_truncated_object(block.text)}};
 }
 
-// What was found in the cache is no part of the input tokens there.
+// Returns the token counts. In this API "input_tokens" does not include the tokens from the cache.
 Json AnthropicWriter::usage() const {
   return {{"input_tokens", counts().prompt - counts().cached},
           {"cache_creation_input_tokens", 0},

@@ -1,6 +1,7 @@
 #pragma once
-// Answers as Anthropic's Messages API has them: a message whose content are blocks (thoughts, text,
-// calls), whole or as a stream of events that each have a type.
+// Writes answers in the format of Anthropic's Messages API: a message whose content is a list of
+// blocks (thoughts, text, tool calls). The message is sent as one body or as a stream of typed
+// events. prepared_generation.cc creates the writer.
 
 #include <memory>
 #include <random>
@@ -12,6 +13,7 @@
 
 namespace neuronmm::serve {
 
+// The writer of one message.
 class AnthropicWriter : public ResponseWriter {
  public:
   // `settings` has one prompt and one choice.
@@ -29,8 +31,9 @@ class AnthropicWriter : public ResponseWriter {
   enum class Kind { kThinking, kText, kToolUse };
   struct Block {
     Kind kind = Kind::kText;
-    std::string id = {}, name = {};  // of a call
-    std::string text = {};           // of a call its arguments; kept where there is no stream
+    std::string id = {}, name = {};  // of a tool call
+    // The text so far. For a tool call these are its arguments. A stream keeps no text.
+    std::string text = {};
   };
   Json block_json(const Block& block) const;
   Json message() const;
@@ -38,7 +41,7 @@ class AnthropicWriter : public ResponseWriter {
   void begin();
   void tell(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
-  void close();  // the last block
+  void close();  // ends the last block
   void add_text(const std::string& text);
   void send_of_block(const char* type, const Json& fields);
 
@@ -46,7 +49,7 @@ class AnthropicWriter : public ResponseWriter {
   ChatOutput output_;
   std::vector<Block> blocks_;
   bool begun_ = false;
-  Json stop_reason_, stop_sequence_;  // null until the end
+  Json stop_reason_, stop_sequence_;  // null until the answer ends
   std::mt19937_64 random_;
 };
 

@@ -8,7 +8,7 @@ namespace {
 Json null_if_empty(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 std::string cut_message(const std::string& message) {
-  constexpr size_t kMost = 2000;  // it may quote what a client sent
+  constexpr size_t kMost = 2000;  // in bytes; a message may quote what a client sent
   return message.size() > kMost ? message.substr(0, kMost) + "..." : message;
 }
 
@@ -119,7 +119,7 @@ std::string openai_error_json(const ApiError& error) {
 
 std::string anthropic_error_json(const ApiError& error) {
   std::string message = cut_message(error.message);
-  // In the words by which clients know that they have to shorten what they send.
+  // Clients recognize these words and shorten their prompt.
   if (error.prompt_tokens > 0)
     message = fmt::format("prompt is too long: {} tokens > {} maximum. {}", error.prompt_tokens,
                           error.most_tokens, message);

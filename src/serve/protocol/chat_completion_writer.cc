@@ -18,7 +18,8 @@ const char* ChatCompletionWriter::object_name() const {
   return settings().stream ? "chat.completion.chunk" : "chat.completion";
 }
 
-// The first chunk comes with the first token: clients take its time for that.
+// Sends the first chunk, together with the first token: clients measure the time to the first token
+// by the first chunk.
 void ChatCompletionWriter::begin(size_t index) {
   Choice& choice = choices_[index];
   if (choice.begun) return;
@@ -108,7 +109,7 @@ Json ChatCompletionWriter::delta_json(const OutputDelta& delta) {
   return {{"tool_calls", Json::array({call})}};
 }
 
-// With the log probabilities and ids of all tokens since the chunk before.
+// Sends a chunk with the log probabilities and ids of all tokens since the previous chunk.
 void ChatCompletionWriter::send_delta(size_t index, Json delta) {
   Choice& choice = choices_[index];
   Json json = {{"index", index},

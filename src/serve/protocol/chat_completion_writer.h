@@ -1,5 +1,6 @@
 #pragma once
-// Answers as chat.completion objects: whole, or in chunks.
+// Writes answers to POST /v1/chat/completions: one chat.completion object, or a stream of
+// chat.completion.chunk objects. prepared_generation.cc creates the writer.
 
 #include <memory>
 #include <random>
@@ -12,6 +13,7 @@
 
 namespace neuronmm::serve {
 
+// The writer of one response, which may have several choices.
 class ChatCompletionWriter : public ChoicesWriter {
  public:
   // `settings` has one prompt.
@@ -33,7 +35,7 @@ class ChatCompletionWriter : public ChoicesWriter {
     explicit Choice(ChatOutput output_in) : output(std::move(output_in)) {}
     ChatOutput output;
     bool begun = false;
-    // Not told yet; of a whole response, all.
+    // The parts of the answer that have not been sent. Without a stream that is the whole answer.
     std::string reasoning, content;
     std::vector<Call> calls;
     Json logprobs = Json::array();

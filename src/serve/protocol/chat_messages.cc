@@ -6,8 +6,9 @@
 namespace neuronmm::serve {
 namespace {
 
-// Which roles there are is for the template to say ("ipython", "function"); no special token may
-// come of one.
+// Returns whether `role` is a possible name of a role. The template decides which roles exist (for
+// example "ipython" or "function"). The letters are restricted so that a role cannot contain a
+// special token.
 bool is_role(std::string_view role) {
   constexpr size_t kLongest = 64;
   return !role.empty() && role.size() <= kLongest && std::ranges::all_of(role, [](char c) {
@@ -15,7 +16,8 @@ bool is_role(std::string_view role) {
   });
 }
 
-// One part: a text, {"type": "text", "text": ...}, or what a model once refused or thought.
+// Reads one part: a text, {"type": "text", "text": ...}, or a refusal or a thought of an earlier
+// answer.
 std::optional<std::string> read_part(const Json& part, const std::string& path,
                                      RequestProblem& problem) {
   if (part.is_string()) return part.get<std::string>();
@@ -49,8 +51,6 @@ std::optional<std::string> read_content(FieldReader& message, const char* key) {
   return text;
 }
 
-// An object, or JSON of one in a string. A model may have written something else, or been cut off:
-// the template is then given the text. Nothing in the string means no arguments.
 Json read_arguments(FieldReader& function) {
   const Json* arguments = function.find("arguments");
   if (arguments == nullptr) return Json::object();
@@ -106,7 +106,8 @@ void read_assistant(FieldReader& reader, Json& message) {
   reader.refuse("function_call", "expected tool_calls instead");
   reader.refuse("audio", "this model reads text");
   const auto refusal = reader.string("refusal");
-  // Templates test and add up the content. It may be missing: the answer was calls, or thoughts.
+  // Templates read the content without checking that it exists. It is missing if the answer
+  // consisted of calls or thoughts.
   if (!message.contains("content")) message["content"] = refusal.value_or("");
 }
 
@@ -124,7 +125,7 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
     read_assistant(reader, message);
   } else if (role == "tool") {
     if (const auto id = reader.string("tool_call_id")) message["tool_call_id"] = *id;
-    if (!message.contains("content")) message["content"] = "";  // it had nothing to say
+    if (!message.contains("content")) message["content"] = "";  // a tool may return nothing
   } else if (!message.contains("content")) {
     reader.wrong("content", "a string or an array of parts");
   }

@@ -1,5 +1,7 @@
 #pragma once
-// The messages of a chat, as clients write them and as chat templates read them.
+// Reads the messages of a chat as clients write them and converts them to the form that chat
+// templates expect. chat_request.cc and responses_api_input.cc use these functions. Errors are
+// recorded in the RequestProblem of the request.
 
 #include <optional>
 #include <string>
@@ -8,17 +10,21 @@
 
 namespace neuronmm::serve {
 
-// Roles are those of OpenAI: developer, system, user, assistant and tool. Contents become one text
-// (parts are joined by line ends, as in vLLM), and the arguments of calls, which are JSON in a
-// string, become that JSON. Fields that templates do not know are left out. What is wrong is
-// recorded in `fields`, of the body.
+// Reads the field "messages" of a request's body. The roles are those of OpenAI: developer, system,
+// user, assistant and tool; templates may know others. Content in parts becomes one text, with the
+// parts joined by line feeds as in vLLM. Arguments of calls, which clients send as JSON in a
+// string, become JSON values. Fields that templates do not know are dropped. Errors are recorded in
+// `fields`.
 Json read_messages(FieldReader& fields);
 
-// One of them, and its parts. `path` begins the names of fields in errors.
+// Reads one message. `path` is the beginning of the field names in errors.
 Json read_message(const Json& message, const std::string& path, RequestProblem& problem);
-// A text, or parts of text, as one text; nothing where there is none.
+// Reads the content at `key`, a text or an array of parts, as one text. Returns nothing if the
+// field is missing or wrong.
 std::optional<std::string> read_content(FieldReader& message, const char* key);
-// The arguments of a call, as templates are given them.
+// Reads the field "arguments" of a call, in the form that templates expect. A text that is not the
+// JSON of an object is passed on as text, because a model may have written it or been cut off. An
+// empty text means no arguments.
 Json read_arguments(FieldReader& function);
 
 }  // namespace neuronmm::serve

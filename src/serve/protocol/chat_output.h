@@ -1,5 +1,6 @@
 #pragma once
-// One answer to a chat, token by token: thoughts, content and calls of tools.
+// Turns the tokens of one answer into thoughts, content and tool calls. The writers of the three
+// chat APIs use it: they push every token and send the deltas that come back.
 
 #include <cstdint>
 #include <memory>
@@ -15,31 +16,37 @@
 
 namespace neuronmm::serve {
 
+// Settings that say how to read an answer.
 struct ChatOutputSettings {
   Thinking thinking = Thinking::kNone;
-  ToolSyntax tools = ToolSyntax::kNone;  // kNone: nothing is a call
+  ToolSyntax tools = ToolSyntax::kNone;  // kNone: the answer has no calls
   ToolList tool_list = std::make_shared<const std::vector<Tool>>();
   bool parallel_calls = true;
-  bool forced_calls = false;       // the answer is calls and nothing else
-  std::string named_call = {};     // that the client chose
-  bool continues_message = false;  // the answer goes on with the prompt's last message,
-  std::string echo = {};           // which is told before it
-  uint64_t id_seed = 0;            // of the ids of calls
+  bool forced_calls = false;       // the answer has only calls, no content
+  std::string named_call = {};     // the function that the client demands
+  bool continues_message = false;  // the answer continues the prompt's last message
+  // The text of the continued message, which is sent before the answer if the client wants it.
+  std::string echo = {};
+  uint64_t id_seed = 0;  // seed of the random ids of calls
 };
 
+// The state of one answer.
 class ChatOutput {
  public:
-  // `tokenizer` must outlive this.
+  // `tokenizer` must outlive this object.
   ChatOutput(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options,
              const ChatOutputSettings& chat, std::span<const TokenId> prompt);
+  // Adds a token and returns what is certain about the answer's text after it.
   std::vector<OutputDelta> push(TokenId id);
-  // No more tokens come. A call that the client chose is told even if the answer ended before its
-  // name.
+  // Returns the rest of the answer, after its last token. If the client demands a certain function,
+  // its call is returned even if the answer ended before the function's name.
   std::vector<OutputDelta> finish(std::optional<TokenId> stop_token);
-  // By itself: a stop string, or a second call where one is wanted.
+  // Returns whether the answer is over, although the model has not ended it: a stop string was
+  // found, or a second call began where only one is allowed.
   bool ended() const { return text_.stopped() || parser_.ended(); }
   bool has_calls() const { return parser_.has_calls(); }
-  // A stop string has cut the last call off.
+  // Returns whether a stop string has cut off the last call, so that its arguments are not complete
+  // JSON.
   bool cut_call() const;
   const OutputDetokenizer& text() const { return text_; }
 
@@ -50,11 +57,11 @@ class ChatOutput {
   OutputParser parser_;
   bool forced_calls_;
   std::string named_call_;
-  std::string arguments_;  // of the last call
+  std::string arguments_;  // arguments of the last call
 };
 
-// For a call in this syntax: Mistral's templates want nine letters and digits, others take
-// anything, so that it begins with `prefix`.
+// Returns a random id for a call. Mistral's templates demand nine letters and digits. For all other
+// syntaxes the id begins with `prefix`.
 std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random,
                            std::string_view prefix = "call_");
 

@@ -9,21 +9,17 @@ namespace {
 
 // "logprobs": true, and "top_logprobs" of them.
 std::optional<int64_t> read_chat_logprobs(FieldReader& fields) {
-  const bool wanted = fields.boolean("logprobs").value_or(false);
-  const auto top = fields.integer("top_logprobs", 0, kMostLogprobs);
+  const bool wanted = fields.boolean_or_default("logprobs");
+  const auto top = fields.integer("top_logprobs");
   if (top.value_or(0) > 0 && !wanted)
     fields.fail("top_logprobs", "expected only beside \"logprobs\": true");
   return wanted ? std::optional(top.value_or(0)) : std::nullopt;
 }
 
-void refuse_other_media(FieldReader& fields) {
+void expect_text_modality(FieldReader& fields) {
   const Json* modalities = fields.array("modalities");
   if (modalities != nullptr && *modalities != Json::array({"text"}))
     fields.wrong("modalities", "[\"text\"]");
-  fields.refuse("audio", "this model writes text");
-  fields.refuse("chat_template", "the template is the model's own");
-  fields.refuse("web_search_options", "this server has no network");
-  fields.ignore({"prediction", "include_reasoning", "return_prompt_text"});
 }
 
 std::optional<int64_t> read_max_tokens(FieldReader& fields) {
@@ -41,7 +37,67 @@ Json read_documents(FieldReader& fields) {
   return {};
 }
 
+std::vector<RequestField> chat_prompt_fields() {
+  using Field = RequestField;
+  return {
+      Field::other("messages", array_schema(component_schema("Message"), 1, {}),
+                   "The conversation so far")
+          .required(),
+      Field::string("reasoning_effort", "How much the model thinks, for templates that know it"),
+      Field::boolean("add_generation_prompt",
+                     "The prompt ends where an answer begins; by default unless "
+                     "continue_final_message is true"),
+      Field::boolean("continue_final_message",
+                     "The answer goes on with the last message; not beside "
+                     "\"add_generation_prompt\": true")
+          .by_default(false),
+  };
+}
+
+std::vector<RequestField> chat_completion_fields() {
+  using Field = RequestField;
+  return {
+      answer_count_field(),
+      token_limit_field("max_tokens", kTokenLimitMeaning),
+      token_limit_field("max_completion_tokens", "Goes before max_tokens"),
+      Field::boolean("logprobs", "Tell the log probability of each token").by_default(false),
+      Field::integer("top_logprobs", 0, kMostLogprobs,
+                     "And of the likeliest tokens; only beside \"logprobs\": true"),
+      Field::other("modalities", {{"enum", {Json::array({"text"}), nullptr}}}),
+      Field::not_supported("audio", "this model writes text"),
+      Field::not_supported("chat_template", "the template is the model's own"),
+      Field::not_supported("web_search_options", "this server has no network"),
+  };
+}
+
 }  // namespace
+
+const RequestTable& chat_prompt_table() {
+  static const RequestTable table = {{RequestField::string("model", kModelMeaning)},
+                                     tool_fields(ToolSpelling::kNested),
+                                     template_variable_fields(),
+                                     chat_prompt_fields()};
+  return table;
+}
+
+const RequestTable& chat_completion_table() {
+  static const RequestTable table = {
+      generation_fields(),
+      tool_fields(ToolSpelling::kNested),
+      template_variable_fields(),
+      chat_prompt_fields(),
+      chat_completion_fields(),
+      RequestField::ignored({"prediction", "include_reasoning", "return_prompt_text"})};
+  return table;
+}
+
+std::vector<RequestField> template_variable_fields() {
+  const Json objects = array_schema({{"type", "object"}}, {}, {});
+  return {
+      RequestField::other("documents", nullable_schema(objects), "For templates that read them"),
+      RequestField::other("chat_template_kwargs", {{"type", {"object", "null"}}},
+                          "Variables of the model's chat template")};
+}
 
 void read_template_variables(FieldReader& fields, text::Conversation& conversation) {
   conversation.documents = read_documents(fields);
@@ -64,7 +120,7 @@ text::Conversation read_conversation(FieldReader& fields, const ToolFields& tool
   read_template_variables(fields, conversation);
   read_effort(fields, "reasoning_effort", conversation);
   const auto prompted = fields.boolean("add_generation_prompt");
-  const bool continues = fields.boolean("continue_final_message").value_or(false);
+  const bool continues = fields.boolean_or_default("continue_final_message");
   if (continues) conversation.continue_field = "content";
   if (continues && prompted.value_or(false))
     fields.fail("continue_final_message", "expected \"add_generation_prompt\": false beside it");
@@ -77,9 +133,10 @@ ChatRequest read_chat_request(FieldReader& fields) {
   request.tools = read_tool_fields(fields, ToolSpelling::kNested);
   request.conversation = read_conversation(fields, request.tools);
   request.parameters = read_generation_parameters(fields);
+  request.parameters.n = fields.integer_or_default("n");
   request.parameters.max_tokens = read_max_tokens(fields);
   request.parameters.logprobs = read_chat_logprobs(fields);
-  refuse_other_media(fields);
+  expect_text_modality(fields);
   if (request.tools.choice.forced() &&
       request.parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"response_format\" beside a call that must be made");
@@ -88,7 +145,7 @@ ChatRequest read_chat_request(FieldReader& fields) {
 }
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
-  return read_body(body, read_chat_request);
+  return read_body(body, chat_completion_table(), read_chat_request);
 }
 
 }  // namespace neuronmm::serve

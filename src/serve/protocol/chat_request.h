@@ -15,6 +15,12 @@ struct ChatRequest {
   ToolFields tools;
 };
 
+// The fields of the body, and those that the prompt alone depends on.
+const RequestTable& chat_completion_table();
+const RequestTable& chat_prompt_table();
+// Those that read_template_variables reads.
+std::vector<RequestField> template_variable_fields();
+
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
 ChatRequest read_chat_request(FieldReader& fields);  // what is wrong is the reader's problem

@@ -22,7 +22,8 @@ std::string read_name(FieldReader& function) {
   return name;
 }
 
-// Arguments are an object, of which a schema may say nothing, or that they may be something else.
+// Returns the schema of a function's arguments. Arguments are always an object, although a schema
+// may not say so or say something else, so that requirement is added.
 Json schema_of_arguments(const Json* parameters) {
   if (parameters == nullptr || parameters->empty())
     return {{"type", "object"}, {"properties", Json::object()}};
@@ -30,7 +31,8 @@ Json schema_of_arguments(const Json* parameters) {
   if (schema.value("type", Json()) == "object") return schema;
   Json& all = schema["allOf"];
   if (all.is_null()) all = Json::array();
-  if (all.is_array()) all.push_back({{"type", "object"}});  // else the grammar says what is wrong
+  if (all.is_array())
+    all.push_back({{"type", "object"}});  // otherwise the grammar compiler reports the error
   return schema;
 }
 
@@ -53,7 +55,8 @@ Json nested(const Json& tool, const std::string& name) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-// What OpenAI's servers do beside the model, which answers without it where no call must be made.
+// Returns whether a tool of this type runs on OpenAI's own servers. Such tools are ignored here: a
+// model answers without them unless a call is forced.
 bool runs_on_openais_servers(std::string_view type) {
   return type.starts_with("web_search") || type.starts_with("computer") || type == "file_search" ||
          type == "code_interpreter" || type == "image_generation" || type == "mcp" ||
@@ -64,7 +67,7 @@ class ToolReader {
  public:
   explicit ToolReader(FieldReader& fields) : fields_(fields) {}
 
-  // `read` reads one of the array at `key` of `object`.
+  // Calls `read` for every tool of `list`, the field "tools" of `object`.
   template <typename Read>
   void read_all(FieldReader& object, const Json& list, const Read& read) {
     if (list.size() > kMostTools)
@@ -77,7 +80,7 @@ class ToolReader {
     }
   }
 
-  // {"type": "function", "function": {"name": ...}}
+  // Reads {"type": "function", "function": {"name": ...}}.
   void read_nested(FieldReader& tool, const Json& value) {
     expect_function(tool, tool.string("type").value_or("function"));
     const Json* function = tool.object("function");
@@ -86,7 +89,7 @@ class ToolReader {
     add(read_function(parts, "parameters"), value);
   }
 
-  // {"type": "function", "name": ...}, or several in a namespace.
+  // Reads {"type": "function", "name": ...}, or a namespace with several functions.
   void read_flat(FieldReader& tool, const Json& value) {
     const std::string type = tool.string("type").value_or("function");
     if (runs_on_openais_servers(type)) return read_.left_out.push_back("tools." + type);
@@ -120,7 +123,7 @@ class ToolReader {
   }
 
   void add(Tool tool, Json shown) {
-    // Of all namespaces together.
+    // The limit counts the functions of all namespaces together.
     if (read_.tools.size() == kMostTools)
       fields_.fail("tools", fmt::format("expected at most {} functions", kMostTools));
     const auto same = [&](const Tool& other) { return other.name == tool.name; };
@@ -144,7 +147,8 @@ ToolFields read_tools(FieldReader& fields, ToolSpelling spelling) {
   return tools.take();
 }
 
-// The function that an object means whose type has been read.
+// Returns the name of the function that an object refers to. The object's "type" has already been
+// read.
 std::string read_function_name(FieldReader& reader, ToolSpelling spelling) {
   if (spelling == ToolSpelling::kFlat) {
     const auto space = reader.string("namespace");
@@ -169,7 +173,7 @@ ToolChoice choice_of_word(FieldReader& fields, const std::string& key, const Jso
   return {};
 }
 
-// The tools that are not named are as if they were not there.
+// Removes all tools that are not in `names`.
 void keep_tools(const std::vector<std::string>& names, ToolFields& tools) {
   Json shown = Json::array();
   std::vector<Tool> kept;
@@ -191,8 +195,8 @@ void expect_tool(FieldReader& fields, const std::string& name, const ToolFields&
     fields.fail("tool_choice", fmt::format("expected a function of \"tools\", found {:?}", name));
 }
 
-// {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function",
-// ...}]}}, of responses without the inner object.
+// Reads {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function",
+// ...}]}}. The Responses API has "mode" and "tools" in the outer object.
 void read_allowed(FieldReader& fields, FieldReader& allowed, ToolSpelling spelling,
                   ToolFields& tools) {
   const Json* mode = allowed.find("mode");
@@ -243,12 +247,24 @@ void read_choice(FieldReader& fields, ToolSpelling spelling, ToolFields& tools) 
 
 }  // namespace
 
+std::vector<RequestField> tool_fields(ToolSpelling spelling) {
+  using Field = RequestField;
+  const bool flat = spelling == ToolSpelling::kFlat;
+  const Json tool = component_schema(flat ? "ResponseTool" : "Tool");
+  return {
+      Field::other("tools", nullable_schema(array_schema(tool, {}, kMostTools)),
+                   "Functions that the model may call"),
+      Field::other("tool_choice", component_schema(flat ? "ResponseToolChoice" : "ToolChoice")),
+      Field::boolean("parallel_tool_calls", "An answer may have several calls").by_default(true),
+      Field::not_supported("functions", "expected tools instead"),
+      Field::not_supported("function_call", "expected tool_choice instead"),
+  };
+}
+
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling) {
   ToolFields read = read_tools(fields, spelling);
   read_choice(fields, spelling, read);
-  read.parallel = fields.boolean("parallel_tool_calls").value_or(true);
-  fields.refuse("functions", "expected tools instead");
-  fields.refuse("function_call", "expected tool_choice instead");
+  read.parallel = fields.boolean_or_default("parallel_tool_calls");
   return read;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Responses that are a list of choices, whole or in chunks: what chats and text completions have in
-// common.
+// The common part of the writers of chat completions and text completions: both APIs answer with a
+// list of choices, as one body or in chunks.
 
 #include <vector>
 
@@ -8,16 +8,18 @@
 
 namespace neuronmm::serve {
 
+// A writer whose subclasses provide the choices.
 class ChoicesWriter : public ResponseWriter {
  public:
   using ResponseWriter::ResponseWriter;
 
  protected:
-  virtual std::vector<Json> whole_choices() = 0;  // of a response that is no stream
+  virtual std::vector<Json> whole_choices() = 0;  // the choices of a response without a stream
   virtual const char* object_name() const = 0;
-  virtual void add_head_fields(Json&) {}  // of a whole response
+  virtual void add_head_fields(Json&) {}  // adds fields to a response without a stream
   void send_rest() override;
-  // A chunk of the stream with this choice; `fields` are beside the choices.
+  // Sends a chunk of the stream that has this choice. `fields` are added to the chunk itself, next
+  // to "choices".
   void send(Json choice, const Json& fields = Json::object());
 
  private:

@@ -12,7 +12,7 @@ std::string content_of(const Json& message) {
   return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// On lines of their own.
+// Appends `lines` to `text`, beginning on a new line.
 void append_lines(std::string& text, std::string_view lines) {
   if (!text.empty()) text += '\n';
   text += lines;
@@ -23,7 +23,7 @@ Json call_as_text(const Json& message) {
   for (const Json& call : message["tool_calls"]) {
     const Json& function = call["function"];
     const Json& arguments = function["arguments"];
-    // What a model wrote and is no object is told as it stands.
+    // If a model wrote something else than an object, it is shown unchanged.
     const std::string written =
         arguments.is_string() ? arguments.get<std::string>() : dump_json(arguments);
     append_lines(text, fmt::format("<tool_call>\n{{\"name\": {}, \"arguments\": {}}}\n</tool_call>",

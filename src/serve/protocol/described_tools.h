@@ -1,7 +1,8 @@
 #pragma once
-// Tools for models whose chat template shows none, or has them called in a way that is not known
-// here: they are described in words, and calls and their results become text. The words and tags
-// are those of Hermes and Qwen, which more models have seen than any others.
+// Lets models use tools although their chat template cannot show them, or shows calls in a syntax
+// that is unknown here (ToolSyntax::kDescribed). The tools are described in words in the prompt,
+// and calls and their results become text. The words and tags are those of Hermes and Qwen, which
+// more models have seen in training than any others. prompt.cc uses these functions.
 
 #include "base/result.h"
 #include "serve/protocol/json_body.h"
@@ -9,16 +10,17 @@
 
 namespace neuronmm::serve {
 
-// Calls of earlier answers as text between <tool_call> tags, results as the user's text between
-// <tool_response> tags, one message for all that follow each other: templates like Llama 2's want
-// user and assistant to take turns.
+// Returns the messages with all earlier calls and results as text. Calls become text between
+// <tool_call> tags. Results become text of the user between <tool_response> tags. Consecutive
+// results share one message, because templates such as Llama 2's demand that user and assistant
+// alternate.
 Json with_calls_as_text(const Json& messages);
 
-// The same conversation with `tools` described at the end of the system message, which it gets if
-// it has none, and with calls as text.
+// Returns the conversation with calls as text and with its tools described at the end of the system
+// message. The system message is added if there is none.
 text::Conversation with_described_tools(const text::Conversation& conversation);
-// The same with the description before the first message of the user, for templates that refuse
-// the system's (Gemma's).
+// Does the same with the description before the first message of the user. This is for templates
+// that refuse a system message (Gemma's).
 text::Conversation with_tools_told_by_user(const text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

@@ -1,5 +1,6 @@
 #pragma once
-// What a request of the protocol asks of the engine.
+// Converts the parameters of a client's request into a request to the engine.
+// prepared_generation.cc is the user.
 
 #include <functional>
 #include <vector>
@@ -10,11 +11,12 @@
 
 namespace neuronmm::serve {
 
-using RandomSource = std::function<uint64_t()>;  // of seeds and ids
+using RandomSource = std::function<uint64_t()>;  // source of random seeds and ids
 
-// A request for one prompt; what it does not say is said by the model, and a seed by `random`.
-// `chat`: an answer ends at the end of a turn, too. Errors: ids outside of the vocabulary, more
-// tokens at least than at most.
+// Returns the engine's request for one prompt. Parameters that the client does not set come from
+// the model's generation_config.json, and a missing seed from `random`. With `chat`, an answer also
+// ends at the end of a turn. Returns an error if a token id is outside the vocabulary, or if the
+// minimum number of tokens exceeds the maximum.
 ApiResult<Request> engine_request(const ServedModel& model, const GenerationParameters& fields,
                                   std::vector<TokenId> prompt, bool chat,
                                   const RandomSource& random);

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "serve/protocol/json_body.h"
+#include "serve/protocol/request_table.h"
+#include "text/token_id.h"
 
 namespace neuronmm::serve {
 
@@ -31,54 +32,73 @@ class RequestProblem {
 bool expect_object(const Json& value, const std::string& path, std::string_view with,
                    RequestProblem& problem);
 
-// A field that is absent or null reads as nullopt.
+// A field that is absent or null reads as the table's default, or as nullopt if there is none. A
+// reader with a table knows each field's type and range from it, and NMM_CHECK reports a field that
+// the table lacks. A reader without one is for objects whose fields depend on a "type", like tools
+// and parts of messages; it knows neither integers nor numbers.
 class FieldReader {
  public:
-  // `object` and `problem` must outlive this. `path` begins the names of fields: "messages[0].";
-  // empty for the body.
-  FieldReader(const Json& object, std::string path, RequestProblem& problem);
+  // `object`, `problem` and `table` must outlive the reader. `path` begins the names of fields in
+  // errors: "messages[0]." for a message, empty for the body.
+  FieldReader(const Json& object, std::string path, RequestProblem& problem,
+              const RequestTable* table = nullptr);
 
-  const Json* find(const std::string& key);  // nullptr: absent or null
+  // Returns nullptr if the field is absent or null.
+  const Json* find(const std::string& key);
   std::optional<bool> boolean(const std::string& key);
-  std::optional<int64_t> integer(const std::string& key, int64_t lowest, int64_t highest);
-  std::optional<double> number(const std::string& key, double lowest, double highest);
+  std::optional<int64_t> integer(const std::string& key);
+  std::optional<double> number(const std::string& key);
   std::optional<std::string> string(const std::string& key);
-  // Recorded as wrong where it is absent.
+  std::vector<text::TokenId> token_ids(const std::string& key);
+  // The same for fields whose default the table has.
+  bool boolean_or_default(const std::string& key) { return boolean(key).value(); }
+  int64_t integer_or_default(const std::string& key) { return integer(key).value(); }
+  double number_or_default(const std::string& key) { return number(key).value(); }
+  // Records an error if the field is absent.
   std::string required_string(const std::string& key);
-  // Integers of [0, highest].
-  std::vector<int64_t> integers(const std::string& key, int64_t highest);
-  const Json* object(const std::string& key);  // nullptr: absent, null or wrong
+  // Return nullptr if the field is absent or null, or has another type, which is recorded.
+  const Json* object(const std::string& key);
   const Json* array(const std::string& key);
+  // Returns a reader of the object at `key` with the table of its fields, and refuses what that
+  // table does not support. Returns nothing where object(key) is nullptr.
+  std::optional<FieldReader> inner(const std::string& key);
 
-  // The field is there and is not what a request without it means: recorded as not supported.
+  // Records that the field is not supported, unless its value means the same as no field.
   void refuse(const std::string& key, std::string_view reason);
-  void ignore(std::initializer_list<const char*> keys);  // known, and changing nothing
+  // Refuses all fields of the table that are not supported.
+  void refuse_unsupported();
 
-  // `path: expected ..., found ...`
+  // Records `path: expected ..., found ...`.
   void wrong(const std::string& key, std::string_view expected);
+  // Records `path: message`.
   void fail(const std::string& key, const std::string& message);
   std::string path(const std::string& key) const { return path_ + key; }
   RequestProblem& problem() { return problem_; }
 
-  const std::set<std::string, std::less<>>& asked() const { return asked_; }
-  // Keys that nobody asked for.
+  // Returns the keys of the object that the table lacks.
   std::vector<std::string> unknown() const;
 
  private:
+  // Returns the table's field, or nullptr if there is no table.
+  const RequestField* field_of(const std::string& key) const;
+  const RequestField& field_of(const std::string& key, RequestField::Type type) const;
+
   const Json& object_;
   std::string path_;
   RequestProblem& problem_;
-  std::set<std::string, std::less<>> asked_;
+  const RequestTable* table_;
 };
 
-// What `read` makes of the object that `body` is, or the first thing that is wrong with it.
+// Returns what `read` makes of the JSON object in `body`, or the first error in it. `table` has the
+// fields that the body may have.
 template <typename Read>
-auto read_body(std::string_view body, const Read& read)
+auto read_body(std::string_view body, const RequestTable& table, const Read& read)
     -> ApiResult<std::invoke_result_t<Read, FieldReader&>> {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  FieldReader fields(root, "", problem, &table);
   auto value = read(fields);
+  fields.refuse_unsupported();
   if (problem.found()) return problem.error();
   return value;
 }

@@ -21,6 +21,11 @@ inline constexpr int64_t kMostChoices = 128;  // OpenAI's limit
 inline constexpr size_t kMostStopStrings = 32;
 inline constexpr size_t kMostStopBytes = 1024;  // of one stop string
 
+inline constexpr const char* kModelMeaning =
+    "One of the names of /v1/models; without it the one that is served";
+inline constexpr const char* kTokenLimitMeaning =
+    "Tokens of the answer at most; -1: as many as fit; 0: the prompt alone";
+
 // What a request does not say is nullopt where the model's generation_config.json may say it.
 struct GenerationParameters {
   std::string model;  // empty: the one that is served
@@ -45,10 +50,20 @@ struct GenerationParameters {
   std::vector<std::string> unknown_fields;  // for a line of the log
 };
 
-// All but max_tokens, logprobs and unknown_fields, which differ.
+// The fields that read_generation_parameters reads.
+std::vector<RequestField> generation_fields();
+// A limit of tokens that the answer may have, and n of the APIs whose responses are one answer.
+RequestField token_limit_field(const char* name, const char* meaning);
+RequestField answer_count_field();
+RequestField single_answer_field();
+Json stop_strings_schema();
+
+// All but n, max_tokens, logprobs and unknown_fields, which differ.
 GenerationParameters read_generation_parameters(FieldReader& fields);
 // How many tokens may be made; -1, as in llama.cpp: as many as there is room for.
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
+// Records an error unless n is 1 or absent. `why` goes into the message.
+void expect_single_answer(FieldReader& fields, std::string_view why);
 
 // The names for a log line: few, and short. `left_out`: more of them.
 std::vector<std::string> unknown_fields(const FieldReader& fields,

@@ -1,7 +1,9 @@
-// <tool_call>
-// {"name": "f", "arguments": {...}}
-// </tool_call>
-// any number of times, behind and between content: Hermes, Qwen 2.5 and 3.
+// The parser of the syntax of Hermes, Qwen 2.5 and Qwen 3. Any number of calls may stand after and
+// between pieces of content:
+//
+//   <tool_call>
+//   {"name": "f", "arguments": {...}}
+//   </tool_call>
 
 #include <optional>
 
@@ -60,7 +62,7 @@ class HermesParser : public ToolCallParser {
     in_text(c, out);
   }
 
-  // Up to </tool_call>, which a model may forget.
+  // Skips the text up to </tool_call>, which a model may forget.
   void behind_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
@@ -73,7 +75,8 @@ class HermesParser : public ToolCallParser {
 
   MarkerScanner text_{kCallBegin}, end_{kCallEnd};
   std::optional<ToolCallObject> object_;
-  std::string raw_;  // of the call until it is told, with its mark
+  // The bytes of the current call with its mark, until the call is passed on.
+  std::string raw_;
   bool ending_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace neuronmm::serve {
 
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param, JsonOf what) {
   RequestJsonBuilder builder(what);
-  // The parser takes it for the end.
+  // The parser would take a zero byte for the end of the text.
   if (text.find('\0') != std::string_view::npos)
     return invalid_request(
         param, fmt::format("{}: malformed JSON: a byte of 0", param.empty() ? "body" : param));
@@ -33,12 +33,13 @@ ApiResult<Json> parse_body(std::string_view body) {
 
 std::optional<int64_t> as_integer(const Json& value) {
   if (value.is_number_float()) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53: every whole number up to it is a double
+    constexpr double kExact =
+        9007199254740992.0;  // 2^53: doubles represent all whole numbers up to it
     const double number = value.get<double>();
     const bool whole = std::abs(number) <= kExact && std::trunc(number) == number;
     return whole ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
   }
-  // Unsigned is how the parser stores what is not negative; it may exceed int64_t.
+  // The parser stores numbers that are not negative as unsigned ones, which may exceed int64_t.
   const bool fits =
       value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
   return fits ? std::optional(value.get<int64_t>()) : std::nullopt;

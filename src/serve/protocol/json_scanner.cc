@@ -101,7 +101,7 @@ JsonScanner::Step JsonScanner::in_key_or_string(char c) {
   return Step::kMore;
 }
 
-// A value has ended, with the byte just read.
+// Ends a value whose last byte was just read.
 JsonScanner::Step JsonScanner::ended() {
   state_ = State::kAfter;
   return open_.empty() ? Step::kEnd : Step::kMore;

@@ -1,7 +1,11 @@
-// {"name": "f", "parameters": {...}}; {...}
-// at the beginning of an answer, or anywhere behind <|python_tag|>: Llama 3. An answer that is such
-// an object by chance is content unless it names a tool; one that does not begin with a name is
-// told as content at once.
+// The parser of the syntax of Llama 3. Calls stand at the beginning of an answer, or anywhere after
+// <|python_tag|>:
+//
+//   {"name": "f", "parameters": {...}}; {...}
+//
+// An answer may be such an object by chance, so without the tag an object is a call only if it
+// names one of the tools. An object that does not begin with a name is passed on as content at
+// once.
 
 #include <optional>
 
@@ -82,7 +86,8 @@ class LlamaParser : public ToolCallParser {
     state_ = State::kObject;
   }
 
-  // What the object tells is held until its name is one that may be called.
+  // Adds a byte of an object. The deltas of the object are held back until its name is the name of
+  // a tool.
   void in_object(char c, OutputDeltas& out) {
     const bool was_told = object_->told();
     OutputDeltas told;
@@ -131,8 +136,9 @@ class LlamaParser : public ToolCallParser {
   State state_ = State::kBegin;
   MarkerScanner text_{kPythonTag};
   std::optional<ToolCallObject> object_;
-  std::string space_;  // and a semicolon between calls
-  std::string raw_;    // of the call until it is told, with what stands before it
+  std::string space_;  // white space before a call, with the semicolon between calls
+  // The bytes of the current call and of what precedes it, until the call is passed on.
+  std::string raw_;
   bool marked_ = false;
 };
 

@@ -18,7 +18,7 @@ int64_t code_points(std::string_view utf8) {
   return std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
-// What JSON can say of a probability of 0.
+// Replaces the log probability of a probability of 0, because JSON has no infinity.
 double finite(double logprob) { return std::max(logprob, -9999.0); }
 
 Json token_json(const text::Tokenizer& tokenizer, const model::TokenLogprob& token) {
@@ -50,7 +50,7 @@ void TextCompletionLogprobs::add(const text::Tokenizer& tokenizer, text::TokenId
     top_logprobs_.push_back(nullptr);
     return;
   }
-  // The likely ones and, where it is none of them, the token itself.
+  // The most likely tokens and, if it is not among them, the token itself.
   Json top = Json::object();
   for (const model::TokenLogprob& token : logprobs->top)
     top.emplace(text_of(token.id), finite(token.logprob));

@@ -1,5 +1,6 @@
 #pragma once
-// Log probabilities of tokens in the two shapes that OpenAI has for them.
+// Writes the log probabilities of tokens in the two formats of OpenAI's APIs: one for chats and
+// responses, one for text completions. The writers of responses use it.
 
 #include <cstdint>
 #include <optional>
@@ -10,19 +11,22 @@
 
 namespace neuronmm::serve {
 
-// {"token", "logprob", "bytes", "top_logprobs": [{"token", "logprob", "bytes"}, ...]}. `bytes` are
-// the token's own, which may be a part of a character; in `token` that is U+FFFD.
+// Returns the format of chats: {"token", "logprob", "bytes", "top_logprobs": [{"token", "logprob",
+// "bytes"}, ...]}. "bytes" has the bytes of the token, which may be a part of a character. "token"
+// has U+FFFD in place of such a part.
 Json chat_logprob(const text::Tokenizer& tokenizer, const model::TokenLogprobs& logprobs);
 
-// Of text completions: tokens, their log probabilities, the likely ones with theirs, and where in
-// the text they begin, in code points of the tokens before.
+// Collects the format of text completions: the tokens, their log probabilities, the most likely
+// tokens with theirs, and each token's offset. An offset counts the code points of all earlier
+// tokens.
 class TextCompletionLogprobs {
  public:
-  // `logprobs`: none for the first token of a prompt.
+  // Adds a token. `logprobs` is empty for the first token of a prompt, which has no probability.
   void add(const text::Tokenizer& tokenizer, text::TokenId id,
            const std::optional<model::TokenLogprobs>& logprobs);
   bool empty() const { return tokens_.empty(); }
-  // {"text_offset", "token_logprobs", "tokens", "top_logprobs"} since the last call.
+  // Returns {"text_offset", "token_logprobs", "tokens", "top_logprobs"} of the tokens since the
+  // last call.
   Json take();
 
  private:

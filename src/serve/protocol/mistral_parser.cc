@@ -1,6 +1,10 @@
-// [TOOL_CALLS] [{"name": "f", "arguments": {...}}, {...}]
-// or, of tokenizers from version 11 on, [TOOL_CALLS]f[ARGS]{...}[TOOL_CALLS]g[ARGS]{...}, where
-// [ARGS] may be missing and [CALL_ID]id may stand before it.
+// The parser of Mistral's two syntaxes. Older tokenizers write a list of objects, tokenizers from
+// version 11 on write calls by name:
+//
+//   [TOOL_CALLS] [{"name": "f", "arguments": {...}}, {...}]
+//   [TOOL_CALLS]f[ARGS]{...}[TOOL_CALLS]g[ARGS]{...}
+//
+// In a call by name, [ARGS] may be missing and [CALL_ID]id may stand before it.
 
 #include <algorithm>
 #include <optional>
@@ -13,14 +17,15 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr std::string_view kToolCalls = "[TOOL_CALLS]", kArgs = "[ARGS]", kCallId = "[CALL_ID]";
-constexpr size_t kMaxNamed = 512;  // bytes of a name with its marks
+constexpr size_t kMaxNamed = 512;  // limit for a name with its marks, in bytes
 
 bool is_name_byte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '-' || c == '.';
 }
 
-// "f", "f[ARGS]", "f[CALL_ID]abc[ARGS]": the f; nothing where it is none of these.
+// Returns the name "f" from a text such as "f", "f[ARGS]" or "f[CALL_ID]abc[ARGS]". The result is
+// empty if the text has another form.
 std::string name_before_arguments(std::string_view text) {
   if (text.ends_with(kArgs)) text.remove_suffix(kArgs.size());
   const size_t id = text.find(kCallId);
@@ -58,11 +63,11 @@ class MistralParser : public ToolCallParser {
  private:
   enum class State {
     kText,
-    kMarked,     // behind [TOOL_CALLS]
-    kObject,     // of the list
-    kComma,      // behind one of its objects
-    kName,       // up to the {
-    kArguments,  // of a call by name
+    kMarked,     // after [TOOL_CALLS]
+    kObject,     // in an object of the list
+    kComma,      // after an object of the list
+    kName,       // in a name, up to the {
+    kArguments,  // in the arguments of a call by name
   };
 
   static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
@@ -77,7 +82,8 @@ class MistralParser : public ToolCallParser {
     state_ = State::kMarked;
   }
 
-  // What was held as a part of calls is content, and the text goes on with this byte.
+  // Passes on the held bytes as content, because they are not a call, and continues the text with
+  // this byte.
   void give_up(char c, OutputDeltas& out) {
     out.content(raw_);
     raw_.clear();
@@ -152,8 +158,9 @@ class MistralParser : public ToolCallParser {
   MarkerScanner text_{kToolCalls};
   std::optional<ToolCallObject> object_;
   JsonScanner scanner_;
-  std::string raw_;   // of a call until it is told, with what stands before it
-  std::string name_;  // and its marks, until the {
+  // The bytes of the current call and of what precedes it, until the call is passed on.
+  std::string raw_;
+  std::string name_;  // the name with its marks, up to the {
 };
 
 }  // namespace

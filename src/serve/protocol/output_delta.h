@@ -1,5 +1,6 @@
 #pragma once
-// What an answer's text turns out to be, piece by piece: thoughts, content, calls of tools.
+// Pieces of an answer after parsing: thoughts, content and tool calls. The parsers produce them and
+// the writers of responses send them.
 
 #include <cstdint>
 #include <string>
@@ -9,21 +10,22 @@
 
 namespace neuronmm::serve {
 
+// A new piece of the answer's text, with its meaning.
 struct OutputDelta {
   enum class Kind {
     kReasoning,
     kContent,
     kCall,       // `text` is the function's name
-    kArguments,  // of call `call`: `text` goes on with its JSON
+    kArguments,  // `text` continues the JSON of the arguments of `call`
   };
   Kind kind = Kind::kContent;
   std::string text;
-  int64_t call = 0;
+  int64_t call = 0;  // number of the call in the answer, from 0
 
   bool operator==(const OutputDelta&) const = default;
 };
 
-// Deltas in their order; those that go on with the one before become a part of it.
+// A list of deltas in order. A delta that continues the previous one is merged with it.
 class OutputDeltas {
  public:
   void reasoning(std::string_view text) { add(OutputDelta::Kind::kReasoning, text, 0); }
@@ -36,7 +38,7 @@ class OutputDeltas {
   }
   bool empty() const { return list_.empty(); }
   const std::vector<OutputDelta>& list() const { return list_; }
-  // The list, which begins anew.
+  // Returns the list and empties it.
   std::vector<OutputDelta> take() { return std::exchange(list_, {}); }
 
  private:

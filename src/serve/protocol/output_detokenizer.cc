@@ -5,8 +5,9 @@
 namespace neuronmm::serve {
 namespace {
 
-// A character has at most four bytes, so that no more tokens can be unfinished at the prompt's end;
-// the rest is for decoders that look at neighbours.
+// Number of tokens at the end of a prompt that are decoded before the answer continues it. A UTF-8
+// character has at most four bytes, so no more than four tokens can belong to an unfinished
+// character. The rest is a margin for decoders whose result depends on neighbouring tokens.
 constexpr size_t kTokensBefore = 8;
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Tokens of one answer become its text, up to a stop string.
+// Turns the tokens of one answer into its text and stops at the client's stop strings. ChatOutput
+// and TextCompletionWriter use it.
 
 #include <cstdint>
 #include <optional>
@@ -17,27 +18,30 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// Settings that say which tokens become text and where the text stops.
 struct OutputDetokenizerOptions {
   std::vector<std::string> stop = {};
-  bool include_stop = false;           // the stop string is a part of the text
-  int64_t min_tokens = 0;              // no stop is looked for in the text of so many
-  bool skip_special_tokens = true;     // they have no text,
-  std::set<TokenId> kept_tokens = {};  // but for these
+  bool include_stop = false;           // whether the stop string is part of the text
+  int64_t min_tokens = 0;              // stop strings are ignored in this many first tokens
+  bool skip_special_tokens = true;     // special tokens have no text,
+  std::set<TokenId> kept_tokens = {};  // except these
 };
 
+// The state of one answer.
 class OutputDetokenizer {
  public:
-  // `tokenizer` must outlive this.
+  // `tokenizer` must outlive this object.
   OutputDetokenizer(const text::Tokenizer& tokenizer, OutputDetokenizerOptions options);
-  // The text goes on behind these tokens, of which the last few matter.
+  // Begins the text as a continuation of `prompt`, so that a character that is split between prompt
+  // and answer is decoded. Only the last few tokens matter.
   void continue_after(std::span<const TokenId> prompt);
-  // What is certain to belong to the text and was not given yet, in whole characters.
+  // Adds a token. Returns the new text that certainly belongs to the answer, in whole characters.
   std::string push(TokenId id);
-  // The rest: no more tokens come. `stop_token`: the one that ended the answer, which is a part of
-  // the text where stops are and it has a text.
+  // Returns the rest of the text, after the last token. `stop_token` is the token that ended the
+  // answer. If `include_stop` is set and the token has a text, the text is included.
   std::string finish(std::optional<TokenId> stop_token = {});
   bool stopped() const { return stops_.found(); }
-  const std::string& stop() const { return stops_.stop(); }  // the one that was found
+  const std::string& stop() const { return stops_.stop(); }  // the stop string that was found
 
  private:
   std::string decoded(TokenId id);

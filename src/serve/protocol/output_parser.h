@@ -1,5 +1,5 @@
 #pragma once
-// The text of a chat's answer as thoughts, content and calls of tools.
+// Splits the text of a chat's answer into thoughts, content and tool calls. ChatOutput uses it.
 
 #include <memory>
 #include <string_view>
@@ -10,15 +10,19 @@
 
 namespace neuronmm::serve {
 
+// The state of one answer.
 class OutputParser {
  public:
-  // `tools` may be nullptr: nothing is a call. Without `parallel` an answer ends with its first
-  // call.
+  // If `tools` is nullptr, the answer has no calls. Without `parallel`, the answer ends after its
+  // first call.
   OutputParser(Thinking thinking, std::unique_ptr<ToolCallParser> tools, bool parallel = true);
+  // Adds text and returns the deltas that are certain.
   std::vector<OutputDelta> push(std::string_view text);
+  // Returns the rest, after the last text.
   std::vector<OutputDelta> finish();
   bool has_calls() const { return tools_ != nullptr && tools_->calls() > 0; }
-  // A second call has begun where only one is wanted: it is not told, nor what follows.
+  // Returns whether a second call has begun although only one is allowed. The second call and
+  // everything after it are dropped.
   bool ended() const { return ended_; }
 
  private:

@@ -66,7 +66,7 @@ PreparedGeneration prepared_generation(std::shared_ptr<ResponseWriter> writer,
   return generation;
 }
 
-// What echo tells of a prompt.
+// Returns the text that stands for a prompt in the response to a request with "echo".
 std::string shown_prompt(const ServedModel& model, const TextOrTokens& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   return model.tokenizer->decode(std::get<std::vector<TokenId>>(prompt));
@@ -76,7 +76,8 @@ struct TurnNames {
   const char *id_prefix, *prompt_param;
 };
 
-// The next turn of a chat. `make_writer`: from the settings, and what the engine is asked for.
+// Prepares the next turn of a chat. make_writer(response settings, chat settings, engine's request)
+// returns the response's writer.
 template <typename MakeWriter>
 ApiResult<PreparedGeneration> prepare_turn(const ServedModel& model, const ChatRequest& request,
                                            const TurnNames& names, const GenerationContext& context,

@@ -59,7 +59,7 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
   }
   if (!shown.ok()) return invalid_request("messages", shown.error().message);
   const text::EncodeOptions options = {.add_special_tokens = add_special_tokens,
-                                       .literal = shown->said};
+                                       .literal = shown->from_messages};
   NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, shown->text, options, "messages"));
   return ChatPromptTokens{shown->text, std::move(tokens), thinking_of(traits, chat, shown->text)};
 }

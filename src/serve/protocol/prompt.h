@@ -1,5 +1,6 @@
 #pragma once
-// Prompts of requests as tokens.
+// Turns the prompts of requests into tokens: chats by the model's chat template, texts directly.
+// prepared_generation.cc and tokenizer_endpoints.cc use these functions.
 
 #include <optional>
 #include <string>
@@ -12,35 +13,42 @@
 
 namespace neuronmm::serve {
 
-// Where an answer begins that thinks aloud between <think> and </think>.
+// The state of the model's thoughts (<think>...</think>) where the answer begins.
 enum class Thinking {
-  kNone,      // the model does not, or the prompt has closed its thoughts
+  kNone,      // the model has none, or the prompt has closed them
   kOptional,  // the answer may begin with <think>
   kOpened,    // the prompt has opened them
 };
 
+// The prompt of a chat, as text and as tokens.
 struct ChatPromptTokens {
   std::string text;
   std::vector<TokenId> tokens;
   Thinking thinking = Thinking::kNone;
 };
 
-// By the model's chat template, which brings the beginning of text itself; another one is not added
-// unless `add_special_tokens` asks for it. What people say is text: special tokens in it are none.
-// The role "developer" is "system" for templates that do not know it.
+// Applies the model's chat template to a conversation. The template writes the token for the
+// beginning of a text itself; `add_special_tokens` adds another one. Special tokens inside messages
+// are treated as plain text, so that users cannot inject them. If the template does not know the
+// role "developer", that role becomes "system". Returns an error if the template refuses the
+// conversation.
 ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
                                         const text::Conversation& conversation,
                                         bool add_special_tokens);
 
-// A text in which special tokens are read; one beginning of text, also where the text has its own.
+// Returns the tokens of a text. Special tokens in the text are recognized. With
+// `add_special_tokens`, there is one token for the beginning of a text, even if the text has its
+// own.
 ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::string_view text,
                                             bool add_special_tokens);
+// Returns the tokens of a text completion's prompt, a text or tokens. Returns an error for a token
+// outside the vocabulary.
 ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
                                                   const TextOrTokens& prompt,
                                                   bool add_special_tokens);
 
-// There is room for one token behind it, unless none is asked for (`max_tokens` 0). `param` names
-// the field that the prompt came from.
+// Checks that the prompt is not empty and leaves space for one token in the context. With
+// `max_tokens` 0 no such space is needed. `param` names the field that the prompt came from.
 ApiResult<bool> check_prompt(const ServedModel& model, const std::vector<TokenId>& prompt,
                              std::optional<int64_t> max_tokens, const std::string& param);
 

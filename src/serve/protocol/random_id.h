@@ -1,5 +1,6 @@
 #pragma once
-// What answers and their parts are called.
+// Random ids of responses and of their parts, such as tool calls. The writers and
+// prepared_generation.cc use them.
 
 #include <random>
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace neuronmm::serve {
 
-// Letters and digits behind a prefix: "chatcmpl-", "call_".
+// Returns `prefix` (for example "chatcmpl-" or "call_") followed by `length` random letters and
+// digits.
 std::string random_id(std::string_view prefix, size_t length, std::mt19937_64& random);
 
 }  // namespace neuronmm::serve

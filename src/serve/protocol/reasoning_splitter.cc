@@ -54,7 +54,8 @@ void ReasoningSplitter::push_byte(char c, std::string& reasoning, std::string& c
   }
 }
 
-// Holds back line ends and what may become </think>.
+// Adds a byte of the thoughts. Line feeds, and bytes that may be the beginning of </think>, are
+// held back.
 void ReasoningSplitter::inside(char c, std::string& reasoning) {
   held_ += c;
   for (;;) {

@@ -1,5 +1,6 @@
 #pragma once
-// Thoughts and content of an answer: what stands between <think> and </think> at its beginning.
+// Separates the thoughts of an answer, the text between <think> and </think> at its beginning, from
+// its content. OutputParser uses it.
 
 #include <string>
 #include <string_view>
@@ -8,21 +9,22 @@
 
 namespace neuronmm::serve {
 
-// Line ends around the thoughts, and before the content behind them, belong to neither. What is
-// told does not depend on how the text is cut into pieces.
+// The state of one answer. Line feeds around the thoughts, and between them and the content, are
+// dropped. The result does not depend on how the text is cut into pieces.
 class ReasoningSplitter {
  public:
   explicit ReasoningSplitter(Thinking thinking);
-  // Appends to the two what is certain.
+  // Adds text. Appends the parts whose meaning is certain to `reasoning` and `content`.
   void push(std::string_view text, std::string& reasoning, std::string& content);
+  // Appends the rest, after the last text.
   void finish(std::string& reasoning, std::string& content);
 
  private:
   enum class State {
-    kBegin,   // <think> may come
-    kOpened,  // line ends before the thoughts
-    kInside,  // thoughts
-    kClosed,  // line ends before the content
+    kBegin,   // <think> may follow
+    kOpened,  // skips line feeds before the thoughts
+    kInside,  // in the thoughts
+    kClosed,  // skips line feeds before the content
     kContent,
   };
   void push_byte(char c, std::string& reasoning, std::string& content);

@@ -6,16 +6,18 @@
 namespace neuronmm::serve {
 namespace {
 
-// Of the body; all that can have a schema.
+// The fields of a request's body that can contain a schema.
 constexpr std::string_view kSchemaFields[] = {
     "response_format", "structured_outputs", "guided_json",  "json_schema", "text",
     "tools",           "output_config",      "output_format"};
+
+// The keywords of JSON schemas whose values can be numbers that answers are held to.
 constexpr std::string_view kKeywords[] = {
     "const", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
 
 bool is_whole(std::string_view text) { return text.find_first_of(".eE") == std::string_view::npos; }
 
-// Without sign, point, exponent and the zeros at both ends.
+// Returns the digits of a number without sign, point, exponent and zeros at both ends.
 std::string significant_digits(std::string_view number) {
   std::string digits;
   for (const char c : number.substr(0, number.find('e'))) {
@@ -40,7 +42,7 @@ bool RequestJsonBuilder::number_float(double value, const std::string& text) {
   return refuse(changed_->message);
 }
 
-// Empty in an array.
+// Returns the key of the value at this level; empty if the level is an array.
 const std::string& RequestJsonBuilder::key_of(size_t level) const {
   static const std::string none;
   const Json& value = *open_values()[level];

@@ -1,6 +1,8 @@
 #pragma once
-// Whole numbers beyond 64 bits are doubles once they are read, which may have other digits. That
-// matters where a schema holds answers to them: there they are refused.
+// Builds JSON values from the events of the parser and refuses numbers that would change. A whole
+// number of more than 64 bits is stored as a double, which may have other digits. Such a number is
+// refused in a schema, because answers would be held to the wrong number. Elsewhere it is accepted.
+// parse_json_text() uses this class.
 
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 
 namespace neuronmm::serve {
 
+// The builder of one text.
 class RequestJsonBuilder : public io::BasicJsonBuilder<Json> {
  public:
   explicit RequestJsonBuilder(JsonOf what) : what_(what) {}
@@ -17,10 +20,10 @@ class RequestJsonBuilder : public io::BasicJsonBuilder<Json> {
   bool number_float(double value, const std::string& text) override;
 
   struct ChangedNumber {
-    std::string field;    // of the body
+    std::string field;    // top-level field of the body
     std::string message;  // "response_format.json_schema.schema.const: expected ..., found ..."
   };
-  // The one that parsing ended with, if it is one.
+  // Returns the number that ended the parsing, if such a number did.
   const std::optional<ChangedNumber>& changed_number() const { return changed_; }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 using Kind = ResponseFormat::Kind;
 
-// A schema, or its text.
+// Reads a JSON schema, or a text that contains one.
 ResponseFormat read_schema(FieldReader& fields, const char* key) {
   const Json* value = fields.find(key);
   if (value == nullptr) return {};
@@ -41,7 +41,7 @@ std::string pattern_of(std::string_view text) {
   return pattern;
 }
 
-// One of several texts.
+// Reads a list of texts, of which the answer must be one.
 ResponseFormat read_choice(FieldReader& fields, const char* key) {
   const Json* choices = fields.array(key);
   if (choices == nullptr) return {};
@@ -57,7 +57,7 @@ ResponseFormat read_choice(FieldReader& fields, const char* key) {
   return format;
 }
 
-// {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}
+// Reads {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}.
 ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
   const Json* described = format.object("json_schema");
   if (described == nullptr) {
@@ -69,12 +69,13 @@ ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
   (void)reader.string("description");
   (void)reader.boolean("strict");
   const Json* schema = reader.object("schema");
-  // Without a schema any object will do, as for OpenAI.
+  // If there is no schema, any object is valid, as in OpenAI's API.
   if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = param};
   return {.kind = Kind::kJsonSchema, .schema = *schema, .param = param};
 }
 
-// Of several formats the one that is not any text.
+// Collects the formats of several fields. At most one of them may be other than plain text; a
+// second one is an error.
 class OnlyFormat {
  public:
   explicit OnlyFormat(FieldReader& fields) : fields_(fields) {}
@@ -92,24 +93,47 @@ class OnlyFormat {
   ResponseFormat format_;
 };
 
-// vLLM's, since 2025.
+// Reads vLLM's field structured_outputs, which replaced guided_* in 2025.
 ResponseFormat read_structured_outputs(FieldReader& fields) {
-  const Json* object = fields.object("structured_outputs");
-  if (object == nullptr) return {};
-  FieldReader reader(*object, "structured_outputs.", fields.problem());
+  auto inner = fields.inner("structured_outputs");
+  if (!inner) return {};
+  FieldReader& reader = *inner;
   OnlyFormat format(reader);
   format.add("json", read_schema(reader, "json"));
   format.add("regex", read_pattern(reader, "regex"));
   format.add("choice", read_choice(reader, "choice"));
-  if (reader.boolean("json_object").value_or(false))
+  if (reader.boolean_or_default("json_object"))
     format.add("json_object",
                {.kind = Kind::kJsonObject, .param = "structured_outputs.json_object"});
-  for (const char* key : {"grammar", "structural_tag"})
-    reader.refuse(key, "expected json, regex or choice instead");
   return format.take();
 }
 
 }  // namespace
+
+std::vector<RequestField> response_format_fields() {
+  using Field = RequestField;
+  const Json format = component_schema("ResponseFormat"), schema = component_schema("SchemaOrText"),
+             choice = component_schema("Choice");
+  std::vector<Field> fields = {
+      Field::other("response_format", format),
+      Field::object(
+          "structured_outputs",
+          {Field::other("json", schema), Field::string("regex", ""), Field::other("choice", choice),
+           Field::boolean("json_object", "Any JSON object").by_default(false),
+           Field::not_supported("grammar", "expected json, regex or choice instead"),
+           Field::not_supported("structural_tag", "expected json, regex or choice instead")},
+          "vLLM's, since 2025"),
+      Field::other("guided_json", schema),
+      Field::string("guided_regex", "The answer matches it from end to end"),
+      Field::string("regex", "The same as guided_regex"),
+      Field::other("guided_choice", choice),
+      Field::other("json_schema", schema),
+  };
+  for (const char* name : {"guided_grammar", "grammar", "ebnf"})
+    fields.push_back(
+        Field::not_supported(name, "expected response_format or structured_outputs instead"));
+  return fields;
+}
 
 ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
   const Json* object = fields.object(key);
@@ -117,7 +141,7 @@ ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
   const std::string param = fields.path(key);
   FieldReader reader(*object, param + ".", fields.problem());
   const std::string type = reader.required_string("type");
-  // llama.cpp and others take the schema of a json_object beside its type.
+  // llama.cpp and others accept a schema next to the type json_object.
   const Json* schema = reader.object("schema");
   if (type == "json_schema" && schema == nullptr) return read_json_schema(reader, param);
   if (type != "text" && type != "json_object" && type != "json_schema")
@@ -135,8 +159,6 @@ ResponseFormat read_response_format(FieldReader& fields) {
   for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));
   format.add("guided_choice", read_choice(fields, "guided_choice"));
   format.add("json_schema", read_schema(fields, "json_schema"));
-  for (const char* key : {"guided_grammar", "grammar", "ebnf"})
-    fields.refuse(key, "expected response_format or structured_outputs instead");
   return format.take();
 }
 

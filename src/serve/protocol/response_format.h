@@ -1,29 +1,35 @@
 #pragma once
-// The shape that a request asks for its answer, in any of the ways that clients write it: OpenAI's
-// response_format, vLLM's structured_outputs and guided_*, llama.cpp's json_schema.
+// Reads the output format that a request demands, in any of the forms that clients use: OpenAI's
+// response_format, vLLM's structured_outputs and guided_*, llama.cpp's json_schema. The readers of
+// requests use it. Errors are recorded in the RequestProblem of the request.
 
 #include <string>
+#include <vector>
 
 #include "serve/protocol/field_reader.h"
 
 namespace neuronmm::serve {
 
+// An output format.
 struct ResponseFormat {
   enum class Kind {
-    kText,        // any
+    kText,        // any text
     kJsonObject,  // any JSON object
-    kJsonSchema,  // JSON of `schema`
-    kPattern,     // a text that `pattern` matches from end to end
+    kJsonSchema,  // JSON that obeys `schema`
+    kPattern,     // a text that the regular expression `pattern` matches fully
   };
   Kind kind = Kind::kText;
   Json schema = {};
   std::string pattern = {};
-  std::string param = {};  // the field that asked for it
+  std::string param = {};  // the field that demands the format, for errors
 };
 
-// At most one field may ask for a shape.
+// Returns the fields that read_response_format reads.
+std::vector<RequestField> response_format_fields();
+// Reads all fields that can demand a format. At most one of them may.
 ResponseFormat read_response_format(FieldReader& fields);
-// Of these OpenAI's: an object whose "type" is text, json_object or json_schema.
+// Reads OpenAI's form from the field `key`: an object whose "type" is text, json_object or
+// json_schema.
 ResponseFormat read_openai_format(FieldReader& fields, const char* key);
 
 }  // namespace neuronmm::serve

@@ -60,7 +60,8 @@ bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToke
 }
 
 bool ResponseWriter::keep(const GeneratedToken& token) {
-  constexpr int64_t kTokenBytes = 32, kLikelyTokenBytes = 320;  // as JSON values; measured
+  // Memory of a token and of a likely token as JSON values, in bytes. Measured.
+  constexpr int64_t kTokenBytes = 32, kLikelyTokenBytes = 320;
   if (!keeps_tokens()) return true;
   kept_bytes_ += kTokenBytes;
   if (token.logprobs) kept_bytes_ += (1 + std::ssize(token.logprobs->top)) * kLikelyTokenBytes;

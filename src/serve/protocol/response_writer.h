@@ -1,6 +1,7 @@
 #pragma once
-// What all responses have in common: from what the engine tells of one or several prompts to one
-// response, whole or as a stream of events.
+// The base of all response writers. A writer receives the tokens of one or several prompts from the
+// engine and turns them into one response, as a body or as a stream of events. Its subclasses know
+// the formats of the APIs.
 
 #include <cstdint>
 #include <memory>
@@ -16,48 +17,53 @@
 
 namespace neuronmm::serve {
 
+// Settings that are common to the responses of all APIs.
 struct ResponseSettings {
   const text::Tokenizer* tokenizer = nullptr;  // must outlive the response
-  std::string id, model, fingerprint;          // an empty fingerprint is null
+  std::string id, model, fingerprint;          // an empty fingerprint becomes null
   int64_t created = 0;                         // Unix time in seconds
   std::vector<std::vector<TokenId>> prompts;   // at least one
-  int64_t choices = 1;                         // of each prompt
+  int64_t choices = 1;                         // per prompt
   OutputDetokenizerOptions text;
-  std::vector<TokenId> stop_token_ids;  // that the request adds to the model's
+  std::vector<TokenId> stop_token_ids;  // those of the request, without the model's own
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
-  // That the tokens may take which a response keeps until it is whole.
+  // Limit for the memory of the tokens that a response without a stream keeps, in bytes. A longer
+  // answer ends with an error. Assumed.
   int64_t most_kept_bytes = int64_t{256} << 20;
 };
 
+// The writer of one response. The engine's thread calls its listeners; close() may be called from
+// any thread.
 class ResponseWriter {
  public:
   ResponseWriter(ResponseSettings settings, std::shared_ptr<ResponseSink> sink);
   virtual ~ResponseWriter() = default;
 
-  // For the engine, one for each prompt. They keep `writer` alive.
+  // Returns the listeners to submit to the engine, one per prompt. They keep `writer` alive.
   static std::vector<std::shared_ptr<Listener>> listeners(
       const std::shared_ptr<ResponseWriter>& writer);
-  // Nothing more is told to the sink, not its end either: for a request that was refused, and a
-  // client that has gone away. Answers that still run end with their next token.
+  // Stops the response: the sink is not called again, not even for the end. Used for a request that
+  // was refused and for a client that has left. Answers that still run end at their next token.
   void close();
 
  protected:
+  // The end of one answer.
   struct End {
     std::string reason;  // "stop" or "length"
     std::optional<TokenId> stop_token;
   };
-  // Of answer `index`: prompt * choices + choice. False ends it.
+  // Adds a token to answer `index` = prompt * choices + choice. Returns false to end that answer.
   virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
   virtual void add_end(size_t index, const End& end) = 0;
   virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>&&) {}
-  // All answers have ended: what is left of a stream, or the whole response.
+  // Sends the rest of a stream, or the whole response, after all answers have ended.
   virtual void send_rest() = 0;
-  // The body where a response that is no stream breaks off.
+  // Returns the body of a response without a stream that ends with an error.
   virtual std::string error_body(const ApiError& error) { return openai_error_json(error); }
-  // The last event of a stream that breaks off.
+  // Returns the last event of a stream that ends with an error.
   virtual std::string last_event(const ApiError& error) { return error_event(error); }
-  // Whether tokens are kept until all answers have ended.
+  // Returns whether the tokens are kept in memory until all answers have ended.
   virtual bool keeps_tokens() const { return !settings_.stream; }
 
   const ResponseSettings& settings() const { return settings_; }
@@ -70,11 +76,12 @@ class ResponseWriter {
   }
   ResponseSink& sink() { return *sink_; }
   struct TokenCounts {
-    int64_t prompt = 0, cached = 0, completion = 0;  // of the prompts, of these in memory, made
+    // Tokens of the prompts, those of them that were in the prefix cache, and generated tokens.
+    int64_t prompt = 0, cached = 0, completion = 0;
   };
   const TokenCounts& counts() const { return counts_; }
-  // The text or the token of the request's own that ended an answer; null where the model ended it
-  // (vLLM's stop_reason).
+  // Returns the request's own stop string or stop token that ended an answer; null if the model
+  // ended it by itself (vLLM's stop_reason).
   Json stop_reason(const OutputDetokenizer& text, const End& end) const;
 
  private:
@@ -82,7 +89,8 @@ class ResponseWriter {
   bool on_token(size_t prompt, int64_t choice, const GeneratedToken& token);
   void on_finish(size_t prompt, int64_t choice, FinishReason reason,
                  std::optional<TokenId> stop_token, const std::string& message);
-  // False: the response would become too large, which its client has been told.
+  // Counts the memory of a token. Returns false if the response becomes too large, after sending
+  // the error.
   bool keep(const GeneratedToken& token);
   void fail(const ApiError& error);
 

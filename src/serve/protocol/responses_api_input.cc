@@ -10,7 +10,7 @@ bool is_system(const Json& message) {
   return role == "system" || role == "developer";
 }
 
-// In place: a request may have thousands of pieces.
+// Appends in place, because a request may have thousands of pieces.
 void append(Json& text, std::string_view between, const Json& more) {
   if (text.is_null()) text = "";
   auto& whole = text.get_ref<std::string&>();
@@ -18,7 +18,7 @@ void append(Json& text, std::string_view between, const Json& more) {
   whole += more.get_ref<const std::string&>();
 }
 
-// The texts of parts whose "type" is `type`.
+// Returns the texts of the parts at `key`, whose "type" must be `type`, joined by line feeds.
 std::string texts_of(FieldReader& item, const char* key, std::string_view type) {
   std::string text;
   const Json* parts = item.array(key);
@@ -99,19 +99,19 @@ class InputMessages {
     messages_.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", output.value_or("")}});
   }
 
-  // What was thought, or where that is not told a summary of it.
+  // Adds a thought to the assistant's message: its text or, if that is missing, its summary.
   void add_thought(FieldReader& item) {
     std::string text = texts_of(item, "content", "reasoning_text");
     const std::string summary = texts_of(item, "summary", "summary_text");
     if (text.empty()) text = summary;
     if (assistant_ &&
         (messages_.back().contains("tool_calls") || messages_.back().at("content") != ""))
-      assistant_ = false;  // it thinks again
+      assistant_ = false;  // a thought after text or calls begins a new message
     Json& message = assistant();
     if (!text.empty()) append(message["reasoning_content"], "\n", text);
   }
 
-  // The message of the assistant that calls and thoughts belong to.
+  // Returns the message of the assistant that the next calls and thoughts belong to.
   Json& assistant() {
     if (!assistant_) messages_.push_back({{"role", "assistant"}, {"content", ""}});
     assistant_ = true;
@@ -120,7 +120,8 @@ class InputMessages {
 
   RequestProblem& problem_;
   Json messages_ = Json::array();
-  bool assistant_ = false;  // the last message is of the assistant, and may get more parts
+  // True if the last message is from the assistant and can receive more parts.
+  bool assistant_ = false;
 };
 
 }  // namespace

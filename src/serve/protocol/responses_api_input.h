@@ -1,14 +1,16 @@
 #pragma once
-// The input of OpenAI's Responses API as the messages of a chat.
+// Reads the input of a request to OpenAI's Responses API (POST /v1/responses) and converts it to
+// the messages of a chat. responses_api_request.cc is the only user. Errors are recorded in the
+// FieldReader's RequestProblem.
 
 #include "serve/protocol/field_reader.h"
 
 namespace neuronmm::serve {
 
-// instructions and input: a text, or items: messages, calls, the outputs of these, and thoughts.
-// Calls and thoughts become parts of the assistant's message that they belong to; system
-// messages that begin it become one, with the instructions, because most templates know one.
-// What is wrong is recorded in `fields`, of the body.
+// Reads the fields "instructions" and "input" of a request's body. The input is a text or a list of
+// items: messages, calls, outputs of calls, and thoughts. Calls and thoughts become parts of the
+// assistant's message that they belong to. System messages at the beginning and the instructions
+// become one message, because most templates accept only one. Errors are recorded in `fields`.
 Json read_responses_api_input(FieldReader& fields);
 
 }  // namespace neuronmm::serve

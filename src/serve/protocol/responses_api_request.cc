@@ -8,28 +8,25 @@ namespace neuronmm::serve {
 namespace {
 
 // {"format": ..., "verbosity": ...}
-void read_text(FieldReader& fields, GenerationParameters& answer) {
-  const Json* text = fields.object("text");
-  if (text == nullptr) return;
-  FieldReader reader(*text, "text.", fields.problem());
-  ResponseFormat format = read_openai_format(reader, "format");
+void read_text(FieldReader& fields, GenerationParameters& parameters) {
+  auto text = fields.inner("text");
+  if (!text) return;
+  ResponseFormat format = read_openai_format(*text, "format");
   if (format.kind == ResponseFormat::Kind::kText) return;
-  if (answer.response_format.kind != ResponseFormat::Kind::kText)
-    reader.fail("format", fmt::format("expected one shape of the answer, found one in {} too",
-                                      answer.response_format.param));
-  answer.response_format = std::move(format);
+  if (parameters.response_format.kind != ResponseFormat::Kind::kText)
+    text->fail("format", fmt::format("expected one shape of the answer, found one in {} too",
+                                     parameters.response_format.param));
+  parameters.response_format = std::move(format);
 }
 
 void read_reasoning(FieldReader& fields, text::Conversation& conversation) {
-  const Json* reasoning = fields.object("reasoning");
-  if (reasoning == nullptr) return;
-  FieldReader reader(*reasoning, "reasoning.", fields.problem());
-  read_effort(reader, "effort", conversation);
+  auto reasoning = fields.inner("reasoning");
+  if (reasoning) read_effort(*reasoning, "effort", conversation);
 }
 
 // "top_logprobs", or the word for them in "include".
 std::optional<int64_t> read_logprobs(FieldReader& fields) {
-  const auto top = fields.integer("top_logprobs", 0, kMostLogprobs);
+  const auto top = fields.integer("top_logprobs");
   const Json* include = fields.array("include");
   const bool included =
       include != nullptr && std::ranges::count(*include, Json("message.output_text.logprobs")) > 0;
@@ -37,16 +34,33 @@ std::optional<int64_t> read_logprobs(FieldReader& fields) {
   return included ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-// What would need a server that keeps responses, or more than one answer.
-void refuse_kept_responses(FieldReader& fields) {
-  for (const char* key : {"previous_response_id", "conversation"})
-    fields.refuse(key, "this server keeps no responses: send their items as input");
-  fields.refuse("prompt", "this server keeps no prompts: send instructions and input");
-  if (fields.boolean("background").value_or(false))
-    fields.fail("background", "expected false: this server keeps no responses");
-  fields.refuse("max_tokens", "expected max_output_tokens instead");
-  fields.refuse("chat_template", "the template is the model's own");
-  fields.ignore({"include_reasoning", "max_tool_calls", "truncation"});
+std::vector<RequestField> own_fields() {
+  using Field = RequestField;
+  const Json text = {{"type", "string"}};
+  std::vector<Field> fields = {
+      Field::other("input", {{"anyOf", {text, array_schema(component_schema("InputItem"), 1, {})}}},
+                   "What the user says, or the items of the conversation so far")
+          .required(),
+      Field::string("instructions", "The system message"),
+      single_answer_field(),
+      token_limit_field("max_output_tokens", kTokenLimitMeaning),
+      Field::integer("top_logprobs", 0, kMostLogprobs,
+                     "Tell the log probabilities of each token and of so many likely ones"),
+      Field::other("include", {{"type", {"array", "null"}}},
+                   "\"message.output_text.logprobs\" has an effect"),
+      Field::object("text", {Field::other("format", component_schema("ResponseFormat"))}, ""),
+      Field::object(
+          "reasoning",
+          {Field::string("effort", "How much the model thinks, for templates that know it")}, ""),
+      Field::other("background", {{"enum", {false, nullptr}}}),
+      Field::not_supported("max_tokens", "expected max_output_tokens instead"),
+      Field::not_supported("chat_template", "the template is the model's own"),
+      Field::not_supported("prompt", "this server keeps no prompts: send instructions and input"),
+  };
+  for (const char* name : {"previous_response_id", "conversation"})
+    fields.push_back(
+        Field::not_supported(name, "this server keeps no responses: send their items as input"));
+  return fields;
 }
 
 // As OpenAI tells them where a request does not say.
@@ -77,6 +91,13 @@ Json echoed_fields(FieldReader& fields) {
 
 }  // namespace
 
+const RequestTable& responses_api_table() {
+  static const RequestTable table = {
+      generation_fields(), tool_fields(ToolSpelling::kFlat), template_variable_fields(),
+      own_fields(), RequestField::ignored({"include_reasoning", "max_tool_calls", "truncation"})};
+  return table;
+}
+
 ChatRequest read_responses_api_request(FieldReader& fields) {
   ChatRequest request;
   request.tools = read_tool_fields(fields, ToolSpelling::kFlat);
@@ -86,11 +107,12 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
   read_template_variables(fields, request.conversation);
   read_reasoning(fields, request.conversation);
   request.parameters = read_generation_parameters(fields);
-  if (request.parameters.n != 1) fields.wrong("n", "1: a response is one answer");
+  expect_single_answer(fields, "a response is one answer");
   request.parameters.max_tokens = read_token_limit(fields, "max_output_tokens");
   request.parameters.logprobs = read_logprobs(fields);
   read_text(fields, request.parameters);
-  refuse_kept_responses(fields);
+  if (fields.boolean("background").value_or(false))
+    fields.fail("background", "expected false: this server keeps no responses");
   if (request.tools.choice.forced() &&
       request.parameters.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"text.format\" beside a call that must be made");
@@ -99,7 +121,7 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
 }
 
 ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body) {
-  return read_body(body, [](FieldReader& fields) {
+  return read_body(body, responses_api_table(), [](FieldReader& fields) {
     return ResponsesApiRequest{read_responses_api_request(fields), echoed_fields(fields)};
   });
 }

@@ -13,6 +13,9 @@ struct ResponsesApiRequest {
   Json echoed;  // what the response tells of its request
 };
 
+// The fields of the body.
+const RequestTable& responses_api_table();
+
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body);
 ChatRequest read_responses_api_request(

@@ -47,7 +47,7 @@ bool ResponsesApiWriter::add_token(size_t, const GeneratedToken& token) {
   return !output_.ended();
 }
 
-// An answer of nothing is a message of nothing.
+// Ends the answer. An empty answer becomes an empty message.
 void ResponsesApiWriter::add_end(size_t, const End& end) {
   begin();
   tell(output_.finish(end.stop_token));
@@ -75,7 +75,8 @@ void ResponsesApiWriter::tell(const std::vector<OutputDelta>& deltas) {
   }
 }
 
-// Every call is an item of its own; text goes on with the item of its kind.
+// Begins an item of this kind, unless the last item has the same kind and can continue. Every call
+// is an item of its own.
 void ResponsesApiWriter::open(Kind kind, const std::string& name) {
   if (!items_.empty()) {
     if (kind != Kind::kCall && items_.back().kind == kind) return;
@@ -94,7 +95,8 @@ void ResponsesApiWriter::open(Kind kind, const std::string& name) {
   send_of_item("response.content_part.added", {{"part", part_json(items_.back())}}, true);
 }
 
-// The model knows a function of a namespace by both names.
+// Splits "SPACE.NAME" into its two fields. The model knows a function in a namespace by the
+// combined name.
 void ResponsesApiWriter::leave_space(Item& call) const {
   const auto tool = std::ranges::find(*chat_.tool_list, call.name, &Tool::name);
   if (tool == chat_.tool_list->end() || tool->space.empty()) return;
@@ -139,7 +141,8 @@ Json ResponsesApiWriter::part_json(const Item& item) {
                                        : text_part(item.text, item.logprobs);
 }
 
-// The parts of an item come after it.
+// Returns the JSON of an item. An item in progress has no parts yet, because events send them
+// later.
 Json ResponsesApiWriter::item_json(const Item& item) {
   const bool ended = std::string_view(item.status) != "in_progress";
   const Json content = ended ? Json::array({part_json(item)}) : Json::array();

@@ -1,6 +1,7 @@
 #pragma once
-// Answers as OpenAI's Responses API has them: a response whose output are items (a message,
-// thoughts, calls), whole or as a stream of events that each have a type.
+// Writes answers in the format of OpenAI's Responses API: a response whose output is a list of
+// items (a message, thoughts, tool calls). The response is sent as one body or as a stream of typed
+// events. prepared_generation.cc creates the writer.
 
 #include <memory>
 #include <random>
@@ -12,9 +13,11 @@
 
 namespace neuronmm::serve {
 
+// The writer of one response.
 class ResponsesApiWriter : public ResponseWriter {
  public:
-  // `settings` has one prompt and one choice. `echoed`: what the response tells of its request.
+  // `settings` has one prompt and one choice. `echoed` has the fields of the request that the
+  // response repeats.
   ResponsesApiWriter(ResponseSettings settings, ChatOutputSettings chat, Json echoed,
                      std::shared_ptr<ResponseSink> sink);
 
@@ -23,14 +26,14 @@ class ResponsesApiWriter : public ResponseWriter {
   void add_end(size_t index, const End& end) override;
   void send_rest() override;
   std::string last_event(const ApiError& error) override;
-  bool keeps_tokens() const override { return true; }  // the last event has the whole response
+  bool keeps_tokens() const override { return true; }  // the last event repeats the whole response
 
  private:
   enum class Kind { kReasoning, kMessage, kCall };
   struct Item {
     Kind kind = Kind::kMessage;
     std::string id = {}, call_id = {}, name = {}, space = {};
-    std::string text = {};  // of a call its arguments
+    std::string text = {};  // the arguments if the item is a call
     Json logprobs = Json::array();
     const char* status = "in_progress";
   };
@@ -40,11 +43,12 @@ class ResponsesApiWriter : public ResponseWriter {
   void tell(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
   void leave_space(Item& call) const;
-  // The last item has ended.
+  // Ends the last item with this status.
   void close(const char* status);
   void add_text(const std::string& text);
   void send(const char* type, const Json& fields);
-  // Of the last item, where it is in the output, and of its text the part.
+  // Sends an event about the last item, with the item's index in the output. With `of_part`, the
+  // event also has the index of the item's text part.
   void send_of_item(const char* type, const Json& fields, bool of_part);
   Json response(const char* status) const;
   Json usage() const;
@@ -54,7 +58,7 @@ class ResponsesApiWriter : public ResponseWriter {
   ChatOutput output_;
   std::vector<Item> items_;
   bool begun_ = false, incomplete_ = false;
-  Json new_logprobs_ = Json::array();  // of tokens that no event has told
+  Json new_logprobs_ = Json::array();  // log probabilities that no event has sent
   int64_t reasoning_tokens_ = 0, events_ = 0;
   std::mt19937_64 random_;
 };

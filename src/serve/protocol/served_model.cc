@@ -6,7 +6,7 @@
 
 namespace neuronmm::serve {
 
-// text::apply_chat_template chooses in the same way.
+// The choice between the templates must be the same as in text::apply_chat_template().
 void describe_templates(ServedModel& model) {
   const auto& templates = model.tokenizer->config().chat_templates;
   const auto traits = [&](const char* name) {

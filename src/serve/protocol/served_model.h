@@ -1,6 +1,7 @@
 #pragma once
-// The model behind the server, as far as requests and answers have to know it; and what the
-// endpoints that list it say.
+// The properties of the served model that requests and answers depend on, and the answers of the
+// endpoints that list models. apps/model/serve.cc fills in a ServedModel; all readers and writers
+// of the protocol get it.
 
 #include <string>
 #include <string_view>
@@ -15,29 +16,30 @@ namespace neuronmm::serve {
 
 using text::TokenId;
 
+// Properties of the model.
 struct ServedModel {
-  std::vector<std::string> names;  // at least one; answers have the first, requests may have any
+  // At least one name. Answers have the first one, requests may use any.
+  std::vector<std::string> names;
   const text::Tokenizer* tokenizer = nullptr;
-  int64_t vocab_size = 0;      // ids of prompts and biases are below
-  int64_t context_tokens = 0;  // of prompt and answer
-  // What holds where a request says nothing, as in vLLM: temperature, top_k, top_p, min_p,
-  // repetition_penalty and max_new_tokens, whatever do_sample is. Where the file is silent too: a
-  // temperature of 1 and nothing else.
+  int64_t vocab_size = 0;      // bound of token ids in prompts and logit biases
+  int64_t context_tokens = 0;  // limit for prompt and answer together
+  // Defaults for parameters that a request does not set, as in vLLM: temperature, top_k, top_p,
+  // min_p, repetition_penalty and max_new_tokens. They apply whatever do_sample says. A temperature
+  // of 1 and no other restriction is the default if the file has none either.
   io::GenerationConfig generation;
-  std::vector<TokenId> stop_tokens;  // model::stop_tokens_of
-  TemplateTraits plain_chats,
-      tool_chats;                  // of the templates that chats with and without tools have
-  std::string system_fingerprint;  // empty: null
-  int64_t created = 0;             // Unix time in seconds
+  std::vector<TokenId> stop_tokens;        // as model::stop_tokens_of() returns them
+  TemplateTraits plain_chats, tool_chats;  // of the chat templates without and with tools
+  std::string system_fingerprint;          // an empty text becomes null
+  int64_t created = 0;                     // Unix time in seconds
 };
 
-// Fills in what follows from the tokenizer.
+// Sets `plain_chats` and `tool_chats` from the tokenizer's chat templates.
 void describe_templates(ServedModel& model);
 
-// 404 where `name` is neither empty nor one of the model's.
+// Returns the error 404 unless `name` is empty or one of the model's names.
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name);
 
-// GET /v1/models, /v1/models/NAME and /version.
+// Return the bodies of GET /v1/models, /v1/models/NAME and /version.
 std::string models_json(const ServedModel& model);
 ApiResult<std::string> model_json(const ServedModel& model, std::string_view name);
 std::string version_json(std::string_view version);

@@ -18,7 +18,7 @@ ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request) {
   return of_model == ToolSyntax::kXml && held ? ToolSyntax::kHermes : of_model;
 }
 
-// Spaces and line ends as the models' own templates have them.
+// The spaces and line ends are those of the models' own templates.
 ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, bool several) {
   ToolCallFormat format;
   format.functions = std::move(functions);
@@ -32,7 +32,7 @@ ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, 
   };
   switch (syntax) {
     case ToolSyntax::kNone:
-    case ToolSyntax::kXml:  // call_syntax
+    case ToolSyntax::kXml:  // call_syntax() replaces it where a format is needed
       break;
     case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:

@@ -1,6 +1,6 @@
 #pragma once
-// What a chat template's text tells of the answers that its model gives: how they call tools, and
-// whether they think aloud first.
+// Finds out from the source of a chat template how the model calls tools and whether it writes its
+// thoughts first. Models say this nowhere else. served_model.cc uses it when the server starts.
 
 #include <string>
 #include <string_view>
@@ -8,25 +8,36 @@
 
 namespace neuronmm::serve {
 
+// The syntax in which a model writes tool calls.
 enum class ToolSyntax {
-  kNone,           // there are none to call
-  kDescribed,      // the template shows none, or their calls are not known here: described_tools.h
-  kHermes,         // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Qwen 2.5 and 3, too
-  kXml,            // <tool_call><function=...><parameter=...>; Qwen3-Coder, Qwen 3.5
-  kLlama,          // {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>; Llama 3
-  kMistral,        // [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...]
-  kMistralByName,  // [TOOL_CALLS]name[ARGS]{...}; Mistral's tokenizers from version 11 on
+  kNone,  // no tools can be called
+  // The template shows no tools, or its calls have an unknown syntax. described_tools.h describes
+  // the tools in words.
+  kDescribed,
+  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>: Hermes, Qwen 2.5 and Qwen 3.
+  kHermes,
+  // <tool_call><function=...><parameter=...>: Qwen3-Coder and Qwen 3.5.
+  kXml,
+  // {"name": ..., "parameters": {...}}, perhaps after <|python_tag|>: Llama 3.
+  kLlama,
+  // [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...]: older tokenizers of Mistral.
+  kMistral,
+  // [TOOL_CALLS]name[ARGS]{...}: Mistral's tokenizers from version 11 on.
+  kMistralByName,
 };
 
+// Properties of a chat template.
 struct TemplateTraits {
   ToolSyntax tools = ToolSyntax::kNone;
-  bool thinks = false;         // <think>...</think> before the answer
-  bool has_developer = false;  // knows this role
+  bool thinks = false;         // answers may begin with <think>...</think>
+  bool has_developer = false;  // knows the role "developer"
 };
 
+// Returns the properties of the template with this source.
 TemplateTraits template_traits(std::string_view source);
 
-// Special tokens that are a part of such calls, and so of the text that is parsed.
+// Returns the special tokens that are part of calls in this syntax. They must stay in the decoded
+// text, because the parser needs them.
 std::vector<std::string> special_tokens_of(ToolSyntax syntax);
 
 }  // namespace neuronmm::serve

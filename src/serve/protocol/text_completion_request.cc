@@ -53,20 +53,45 @@ std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
   return {};
 }
 
+Json prompts_schema() {
+  const Json id = component_schema("TokenId"), text = {{"type", "string"}};
+  return {{"anyOf",
+           {text, array_schema(id, 1, {}), array_schema(text, 1, kMostPrompts),
+            array_schema(array_schema(id, 1, {}), 1, kMostPrompts)}}};
+}
+
+std::vector<RequestField> text_completion_fields() {
+  using Field = RequestField;
+  return {
+      Field::other("prompt", prompts_schema(),
+                   "A text, token ids, or several of either; at most 4096 answers, prompts times n")
+          .required(),
+      answer_count_field(),
+      token_limit_field("max_tokens", kTokenLimitMeaning).by_default(kDefaultTokens),
+      Field::integer("logprobs", 0, kMostLogprobs,
+                     "Tell the log probability of each token and of so many likely ones"),
+      Field::integer("best_of", 1, kMostChoices, "The same as n"),
+      Field::not_supported("suffix", "this model does not write between two texts"),
+      Field::not_supported("prompt_embeds", "expected \"prompt\""),
+  };
+}
+
 }  // namespace
+
+const RequestTable& text_completion_table() {
+  static const RequestTable table = {generation_fields(), text_completion_fields()};
+  return table;
+}
 
 TextCompletionRequest read_text_completion_request(FieldReader& fields) {
   TextCompletionRequest request;
   request.prompts = read_prompts(fields);
   GenerationParameters& parameters = request.parameters;
   parameters = read_generation_parameters(fields);
-  parameters.logprobs = fields.integer("logprobs", 0, kMostLogprobs);
-  const bool limited = fields.find("max_tokens") != nullptr;
-  parameters.max_tokens = limited ? read_token_limit(fields, "max_tokens") : kDefaultTokens;
-  fields.refuse("suffix", "this model does not write between two texts");
-  fields.refuse("prompt_embeds", "expected \"prompt\"");
-  if (const auto best_of = fields.integer("best_of", 1, kMostChoices);
-      best_of && *best_of != parameters.n)
+  parameters.n = fields.integer_or_default("n");
+  parameters.logprobs = fields.integer("logprobs");
+  parameters.max_tokens = read_token_limit(fields, "max_tokens");
+  if (const auto best_of = fields.integer("best_of"); best_of && *best_of != parameters.n)
     fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
   if (std::ssize(request.prompts) * parameters.n > kMostAnswers)
     fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
@@ -76,7 +101,7 @@ TextCompletionRequest read_text_completion_request(FieldReader& fields) {
 }
 
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body) {
-  return read_body(body, read_text_completion_request);
+  return read_body(body, text_completion_table(), read_text_completion_request);
 }
 
 }  // namespace neuronmm::serve

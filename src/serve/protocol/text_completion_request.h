@@ -21,6 +21,9 @@ struct TextCompletionRequest {
 inline constexpr size_t kMostPrompts = 1024;   // of one request
 inline constexpr int64_t kMostAnswers = 4096;  // prompts times n
 
+// The fields of the body.
+const RequestTable& text_completion_table();
+
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
 TextCompletionRequest read_text_completion_request(

@@ -27,7 +27,7 @@ void TextCompletionWriter::begin(size_t index) {
   if (completion_.echo.empty()) return;
   const size_t prompt = index / static_cast<size_t>(settings().choices);
   if (settings().logprobs) {
-    // Nothing comes before the first token that would make it likely or not.
+    // The first token of a prompt has no log probability, because no token precedes it.
     const std::vector<TokenId>& tokens = prompt_of(index);
     const auto& logprobs = prompt_logprobs_[prompt];
     choice.logprobs.add(tokenizer(), tokens.front(), {});
@@ -66,7 +66,7 @@ void TextCompletionWriter::tell(size_t index, const std::string& text) {
     choices_[index].told += text;
 }
 
-// With the log probabilities and ids of all tokens since the chunk before.
+// Returns a choice with the log probabilities and ids of all tokens since the previous chunk.
 Json TextCompletionWriter::choice_json(size_t index, std::string text) {
   Choice& choice = choices_[index];
   const bool ended = !choice.finish_reason.empty();

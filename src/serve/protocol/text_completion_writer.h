@@ -1,5 +1,6 @@
 #pragma once
-// Answers as text_completion objects: whole, or in chunks.
+// Writes answers to POST /v1/completions: one text_completion object, or a stream of such objects.
+// prepared_generation.cc creates the writer.
 
 #include <memory>
 #include <string>
@@ -11,10 +12,14 @@
 
 namespace neuronmm::serve {
 
+// Settings that only text completions have.
 struct TextCompletionSettings {
-  std::vector<std::string> echo = {};  // the text of every prompt, told before it; empty: none
+  // The text of every prompt, which is sent before its answers. Empty if the client does not want
+  // it.
+  std::vector<std::string> echo = {};
 };
 
+// The writer of one response, which may have several prompts and choices.
 class TextCompletionWriter : public ChoicesWriter {
  public:
   TextCompletionWriter(ResponseSettings settings, TextCompletionSettings completion,
@@ -32,7 +37,7 @@ class TextCompletionWriter : public ChoicesWriter {
     explicit Choice(OutputDetokenizer text_in) : text(std::move(text_in)) {}
     OutputDetokenizer text;
     bool begun = false, prompt_told = false;
-    // Not told yet; of a whole response, all.
+    // The parts of the answer that have not been sent. Without a stream that is the whole answer.
     std::string told;
     TextCompletionLogprobs logprobs;
     std::vector<TokenId> token_ids;

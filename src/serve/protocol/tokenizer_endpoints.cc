@@ -1,7 +1,5 @@
 #include "serve/protocol/tokenizer_endpoints.h"
 
-#include <limits>
-
 #include "serve/protocol/anthropic_request.h"
 #include "serve/protocol/chat_request.h"
 #include "serve/protocol/prompt.h"
@@ -9,16 +7,19 @@
 namespace neuronmm::serve {
 namespace {
 
-// A chat of which only the prompt is wanted: also without tool_choice and the like.
+// Returns the prompt of a chat. Fields that only concern the answer, such as tool_choice, are not
+// required.
 ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader& fields,
                                            bool add_special_tokens) {
   const ToolFields tools = read_tool_fields(fields, ToolSpelling::kNested);
   const text::Conversation conversation = read_conversation(fields, tools);
+  fields.refuse_unsupported();
   if (fields.problem().found()) return fields.problem().error();
   return chat_prompt(model, conversation, add_special_tokens);
 }
 
-// llama.cpp's "content", without special tokens unless "add_special" says so, or vLLM's "prompt".
+// Returns the tokens of llama.cpp's field "content" or of vLLM's field "prompt". For "content",
+// special tokens are added only if "add_special" is true.
 ApiResult<std::vector<TokenId>> tokens_of_text(const ServedModel& model, FieldReader& fields,
                                                std::optional<bool> add_special_tokens,
                                                bool add_special) {
@@ -43,18 +44,42 @@ Json token_texts(const text::Tokenizer& tokenizer, const std::vector<TokenId>& i
 
 }  // namespace
 
+const RequestTable& tokenize_table() {
+  using Field = RequestField;
+  static const RequestTable table = {{
+      Field::string("model", kModelMeaning),
+      Field::other("prompt", Json::object(), "A text"),
+      Field::other("content", Json::object(), "A text, as llama.cpp has it"),
+      Field::other("messages", Json::object(), "A chat, with the fields of /apply-template"),
+      Field::boolean("add_special_tokens",
+                     "Begin with the tokenizer's special tokens; by default for a prompt alone"),
+      Field::boolean("add_special", "The same for content").by_default(false),
+      Field::boolean("return_token_strs", "Also tell the tokens' texts").by_default(false),
+      Field::boolean("with_pieces", "Tell each token's text beside its id").by_default(false),
+  }};
+  return table;
+}
+
+const RequestTable& detokenize_table() {
+  static const RequestTable table = {
+      {RequestField::string("model", kModelMeaning),
+       RequestField::token_ids("tokens", "Ids below the size of the vocabulary").required()}};
+  return table;
+}
+
 ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  FieldReader fields(root, "", problem, &tokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   const auto special = fields.boolean("add_special_tokens");
-  const bool special_of_content = fields.boolean("add_special").value_or(false);
-  const bool texts = fields.boolean("return_token_strs").value_or(false);
-  const bool pieces = fields.boolean("with_pieces").value_or(false);
+  const bool special_of_content = fields.boolean_or_default("add_special");
+  const bool texts = fields.boolean_or_default("return_token_strs");
+  const bool pieces = fields.boolean_or_default("with_pieces");
   std::vector<TokenId> ids;
   if (fields.find("messages") != nullptr) {
-    NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, special.value_or(false)));
+    FieldReader chat(root, "", problem, &chat_prompt_table());
+    NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, chat, special.value_or(false)));
     ids = std::move(prompt.tokens);
   } else {
     NMM_ASSIGN(ids, tokens_of_text(model, fields, special, special_of_content));
@@ -68,25 +93,25 @@ ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_v
 ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  FieldReader fields(root, "", problem, &detokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   if (fields.find("tokens") == nullptr) fields.wrong("tokens", "an array of token ids");
-  std::vector<TokenId> ids;
-  for (const int64_t id : fields.integers("tokens", std::numeric_limits<TokenId>::max())) {
+  const std::vector<TokenId> ids = fields.token_ids("tokens");
+  for (const TokenId id : ids) {
     if (id >= model.vocab_size)
       fields.fail("tokens",
                   fmt::format("expected token ids below {}, found {}", model.vocab_size, id));
-    ids.push_back(static_cast<TokenId>(id));
   }
   if (problem.found()) return problem.error();
   const std::string text = model.tokenizer->decode(ids);
-  return dump_json({{"prompt", text}, {"content", text}});  // vLLM's name and llama.cpp's
+  return dump_json(
+      {{"prompt", text}, {"content", text}});  // vLLM's name of the field and llama.cpp's
 }
 
 std::string tokenizer_info_json(const ServedModel& model) {
   const text::TokenizerConfig& config = model.tokenizer->config();
-  // Files of models say which class of Hugging Face's reads them; this one reads all
-  // tokenizer.json.
+  // Model folders name the class of Hugging Face that reads their tokenizer. This is the class that
+  // reads every tokenizer.json.
   Json info = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                {"model_max_length", model.context_tokens}};
   for (const auto& [name, token] : config.special_tokens) info[name] = token;
@@ -103,14 +128,15 @@ std::string tokenizer_info_json(const ServedModel& model) {
 ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  FieldReader fields(root, "", problem, &chat_prompt_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, false));
   return dump_json({{"prompt", prompt.text}});
 }
 
 ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const ChatRequest request, read_body(body, read_anthropic_prompt));
+  NMM_ASSIGN(const ChatRequest request,
+             read_body(body, anthropic_prompt_table(), read_anthropic_prompt));
   NMM_TRY(check_model(model, request.parameters.model));
   NMM_ASSIGN(const ChatPromptTokens prompt, chat_prompt(model, request.conversation, false));
   return dump_json({{"input_tokens", prompt.tokens.size()}});

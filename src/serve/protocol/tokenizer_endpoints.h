@@ -1,27 +1,35 @@
 #pragma once
-// Text, tokens and prompts without an answer: POST /tokenize and /detokenize and GET
-// /tokenizer_info as vLLM has them, /apply-template as llama.cpp has it, and
-// /v1/messages/count_tokens as Anthropic has it.
+// The endpoints that need only the tokenizer and generate no text. POST /tokenize, POST /detokenize
+// and GET /tokenizer_info have vLLM's formats, /apply-template has llama.cpp's, and
+// /v1/messages/count_tokens has Anthropic's. GenerationService calls these functions.
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "serve/protocol/api_error.h"
+#include "serve/protocol/request_table.h"
 #include "serve/protocol/served_model.h"
 
 namespace neuronmm::serve {
 
-// {"prompt": text} or {"messages": [...]} with what chat templates take; add_special_tokens and
-// return_token_strs. Gives {"count", "max_model_len", "tokens", "token_strs"}.
+// Return the fields of /tokenize and /detokenize. A chat has those of chat_prompt_table(), too.
+const RequestTable& tokenize_table();
+const RequestTable& detokenize_table();
+
+// Reads {"prompt": text}, or {"messages": [...]} with everything that chat templates take;
+// add_special_tokens and return_token_strs are optional. Returns {"count", "max_model_len",
+// "tokens", "token_strs"}. llama.cpp's form {"content": text} with add_special and with_pieces is
+// accepted, too.
 ApiResult<std::string> tokenize_response(const ServedModel& model, std::string_view body);
-// {"tokens": [id, ...]}; gives {"prompt": text}.
+// Reads {"tokens": [id, ...]}. Returns {"prompt": text, "content": text}.
 ApiResult<std::string> detokenize_response(const ServedModel& model, std::string_view body);
-// A chat as for /v1/chat/completions; gives {"prompt": text}.
+// Reads a chat as for /v1/chat/completions. Returns {"prompt": text}.
 ApiResult<std::string> apply_template_response(const ServedModel& model, std::string_view body);
-// A chat as for /v1/messages; gives {"input_tokens": count}.
+// Reads a chat as for /v1/messages. Returns {"input_tokens": count}.
 ApiResult<std::string> count_tokens_response(const ServedModel& model, std::string_view body);
-// The special tokens' texts by their names, chat_template, tokenizer_class and model_max_length.
+// Returns the texts of the special tokens by their names, chat_template, tokenizer_class and
+// model_max_length.
 std::string tokenizer_info_json(const ServedModel& model);
 
 }  // namespace neuronmm::serve

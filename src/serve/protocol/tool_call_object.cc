@@ -7,7 +7,7 @@ namespace {
 
 bool is_call_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-// What the JSON string says; empty where it is none.
+// Returns the content of a JSON string; empty if the literal is not a string.
 std::string unquoted(const std::string& literal) {
   const Json value = Json::parse(literal, nullptr, false);
   return value.is_string() ? value.get<std::string>() : std::string();
@@ -59,7 +59,8 @@ ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
 ToolCallObject::Step ToolCallObject::end_key() {
   const std::string key = unquoted(text_);
   const bool names = key == "name", argues = key == "arguments" || key == "parameters";
-  if ((names && !name_.empty()) || (argues && has_arguments_)) return Step::kInvalid;  // twice
+  if ((names && !name_.empty()) || (argues && has_arguments_))
+    return Step::kInvalid;  // the key occurs twice
   if (name_first_ && name_.empty() && !names && key != "type") return Step::kInvalid;
   field_ = names ? Field::kName : argues ? Field::kArguments : Field::kOther;
   state_ = State::kColon;

@@ -1,6 +1,7 @@
 #pragma once
-// {"name": ..., "arguments": {...}} read byte by byte: the form of a call that most families of
-// models share.
+// Reads a tool call of the form {"name": ..., "arguments": {...}} byte by byte. Most families of
+// models write their calls in this form, so the parsers for Hermes, Llama and Mistral share this
+// file.
 
 #include <cstdint>
 #include <optional>
@@ -11,18 +12,19 @@
 
 namespace neuronmm::serve {
 
-// The call is told once its name is known and its arguments have begun, and the arguments as they
-// come; until then nothing is. Keys may come in any order and there may be others; "parameters"
-// stands for "arguments", and no arguments at all are "{}".
+// The state of reading one call. Nothing is passed on until the name is known and the arguments
+// have begun; after that the arguments are passed on as they come. The keys may come in any order,
+// and unknown keys are skipped. "parameters" is a synonym of "arguments". Missing arguments become
+// "{}".
 class ToolCallObject {
  public:
   enum class Step {
     kMore,
-    kEnd,      // with this byte, the last }
-    kInvalid,  // no such object goes on so
+    kEnd,      // the object ends with this byte, the last }
+    kInvalid,  // the bytes so far cannot begin such an object
   };
-  // `call`: the number under which it is told. `name_first`: an object whose first key is not the
-  // name, perhaps behind a "type", is none.
+  // `call` is the number of the call in the deltas. With `name_first`, an object is invalid if its
+  // first key is not "name", except that "type" may come before.
   explicit ToolCallObject(int64_t call, bool name_first = false)
       : call_(call), name_first_(name_first) {}
   Step push(char c, OutputDeltas& out);
@@ -45,9 +47,9 @@ class ToolCallObject {
   State state_ = State::kOpen;
   Field field_ = Field::kOther;
   JsonScanner scanner_;
-  std::string text_;       // of the key, or of the name's string
-  std::string name_;       // empty: not known
-  std::string arguments_;  // not told yet
+  std::string text_;       // the current key, or the string of the name
+  std::string name_;       // empty until the name is known
+  std::string arguments_;  // arguments that are not passed on yet
   bool has_arguments_ = false, told_ = false;
 };
 

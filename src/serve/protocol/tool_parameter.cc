@@ -8,7 +8,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// The types that a schema names, or those of its constants; what it does not tell is "any".
+// Adds the types that a schema names, or the types of the constants in its enum. If the schema
+// gives no types, "any" is added.
 void add_types(const Json& schema, std::set<std::string>& types) {
   const auto field = [&](const char* key) {
     const auto found = schema.is_object() ? schema.find(key) : schema.end();

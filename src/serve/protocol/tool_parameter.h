@@ -1,6 +1,6 @@
 #pragma once
-// Arguments that a model writes as plain text become JSON by the types that the tool's schema gives
-// them.
+// Converts arguments that a model writes as plain text to JSON, by the types in the tool's schema.
+// The parser of ToolSyntax::kXml uses it.
 
 #include <string>
 #include <string_view>
@@ -9,20 +9,22 @@
 
 namespace neuronmm::serve {
 
+// The rule by which an argument's text becomes JSON.
 enum class ParameterKind {
-  kString,        // the text as it stands, also where the schema says nothing
-  kStringOrNull,  // the same, but for `null`
-  kJson,          // what the text is as JSON, else a string
+  kString,        // a string; also if the schema gives no type
+  kStringOrNull,  // null if the text is `null`, else a string
+  kJson,          // the text's value if it is JSON, else a string
 };
 
-// Of the parameter `name` of the first of `tools` that is called `function`.
+// Returns the kind of the parameter `name` of the first tool that is called `function`.
 ParameterKind parameter_kind(const std::vector<Tool>& tools, std::string_view function,
                              const std::string& name);
 
-// JSON in one line. Python's True, False and None are what they mean.
+// Returns the argument as JSON in one line. Python's True, False and None become true, false and
+// null for kJson.
 std::string parameter_json(ParameterKind kind, const std::string& text);
 
-// `text` as the inside of a JSON string.
+// Returns `text` escaped for a JSON string, without the quotes.
 std::string escaped(std::string_view text);
 
 }  // namespace neuronmm::serve

@@ -5,7 +5,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// Where a text of JSON could end, if what is open there is closed.
+// Finds the longest prefix of a JSON text that becomes valid JSON once its open objects and arrays
+// are closed.
 class WholePart {
  public:
   std::string of(std::string_view text) {
@@ -16,7 +17,7 @@ class WholePart {
  private:
   struct Level {
     char close;
-    bool in_value;  // of an array always
+    bool in_value;  // always true for an array
   };
 
   void push(std::string_view text, size_t i) {
@@ -59,7 +60,7 @@ class WholePart {
     }
   }
 
-  // Beyond the depth that is read, nothing is to be found.
+  // Records that the text could end here. Levels deeper than the parser accepts are ignored.
   void end_at(size_t end) {
     constexpr size_t kDeepest = 100;
     if (levels_.size() > kDeepest) return;

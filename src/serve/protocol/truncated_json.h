@@ -1,5 +1,6 @@
 #pragma once
-// JSON whose end is missing.
+// Parses JSON objects whose end is missing, for example because an answer reached its token limit
+// inside the arguments of a call. AnthropicWriter uses it, because its format demands an object.
 
 #include <string>
 #include <string_view>
@@ -8,8 +9,8 @@
 
 namespace neuronmm::serve {
 
-// The object that `text` is, or what is whole of one whose end is missing: members and elements
-// that have ended. Where there is none, an empty object.
+// Returns the object in `text`. If its end is missing, the result has the members and elements that
+// are complete. Returns an empty object if `text` holds none.
 Json parse_truncated_object(std::string_view text);
 
 }  // namespace neuronmm::serve

@@ -1,12 +1,16 @@
-// <tool_call>
-// <function=f>
-// <parameter=city>
-// Paris
-// </parameter>
-// </function>
-// </tool_call>
-// any number of times, behind and between content: Qwen3-Coder, Qwen 3.5. A value lies between line
-// ends, and is JSON only where the tool's schema says that it is no string.
+// The parser of the syntax of Qwen3-Coder and Qwen 3.5. Any number of calls may stand after and
+// between pieces of content:
+//
+//   <tool_call>
+//   <function=f>
+//   <parameter=city>
+//   Paris
+//   </parameter>
+//   </function>
+//   </tool_call>
+//
+// The value of a parameter stands between line ends. It is a string unless the tool's schema gives
+// another type (tool_parameter.h).
 
 #include <array>
 #include <cctype>
@@ -75,7 +79,8 @@ class XmlParser : public ToolCallParser {
     held_.clear();
   }
 
-  // What was held is no call, and `c` may begin one.
+  // Passes on `content`, which is not part of a call, and continues the text with `c`, which may
+  // begin a call.
   void back_to_text(const std::string& content, char c, OutputDeltas& out) {
     go_to(Place::kText);
     out.content(content);
@@ -89,7 +94,7 @@ class XmlParser : public ToolCallParser {
     if (held_ == kFunctionTag) go_to(Place::kName);
   }
 
-  // The name, up to '>'. Nothing: `c` goes on with it, or cannot.
+  // Adds a byte of a name. Returns the name if `c` is the '>' that ends it.
   std::optional<std::string> named(char c) {
     if (c == '>' && !held_.empty()) return held_;
     held_ += c;
@@ -143,7 +148,8 @@ class XmlParser : public ToolCallParser {
     }
   }
 
-  // Strings are told as they come, but for what may be the end.
+  // Adds a byte of a value. Strings are passed on as they come, except for bytes that may belong to
+  // the end tag.
   void in_value(char c, OutputDeltas& out) {
     if (!std::exchange(begun_, true)) {
       if (kind_ == ParameterKind::kString) tell(key_ + "\"", out);
@@ -171,7 +177,7 @@ class XmlParser : public ToolCallParser {
     go_to(Place::kParameters);
   }
 
-  // Up to </tool_call>, which a model may forget.
+  // Skips the text up to </tool_call>, which a model may forget.
   void behind_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
@@ -185,12 +191,14 @@ class XmlParser : public ToolCallParser {
   const ToolList tools_;
   Place place_ = Place::kText;
   MarkerScanner text_{kXmlBegin}, end_{kXmlEnd};
-  std::string raw_;   // of the call until it is told, with its mark
-  std::string held_;  // of the tag at hand, or what may end a value
+  // The bytes of the current call with its mark, until the call is passed on.
+  std::string raw_;
+  // The bytes of the current tag, or the bytes that may end a value.
+  std::string held_;
   std::string function_, key_, value_;
   ParameterKind kind_ = ParameterKind::kString;
-  bool first_ = true;   // no parameter has come
-  bool begun_ = false;  // the value has
+  bool first_ = true;   // no parameter has been read
+  bool begun_ = false;  // the current value has begun
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
-# cmake -D SOURCE=folder -D STYLES=a;b -D SCRIPTS=a;b -D OUTPUT=index.html -P assemble.cmake: page.html with style/a.css, ...
-# and script/a.js, ... in it, one after the other, and their hashes in its Content-Security-Policy.
+# Assembles the web page into one file. CMakeLists.txt runs it as
+#   cmake -D SOURCE=folder -D STYLES=a;b -D SCRIPTS=a;b -D OUTPUT=index.html -P assemble.cmake
+# The output is page.html with the texts of style/a.css, style/b.css and script/a.js, script/b.js
+# inserted. Its Content-Security-Policy has the hashes of these texts, so that a browser runs no
+# other script and applies no other style.
 
 function(read_all folder extension names result)
   set(all "")
@@ -10,7 +13,9 @@ function(read_all folder extension names result)
   set(${result} "${all}" PARENT_SCOPE)
 endfunction()
 
-# Policies want base64, of which CMake knows nothing.
+# Sets `result` to the SHA-256 hash of `text` in the form that a policy needs. The hash must be in
+# base64, which CMake cannot write. A group of three bytes becomes four letters, and the last group
+# has only two bytes.
 function(policy_hash text result)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(SHA256 digits "${text}")
@@ -32,7 +37,7 @@ read_all(script js "${SCRIPTS}" script)
 policy_hash("${style}" style_hash)
 policy_hash("${script}" script_hash)
 file(READ ${SOURCE}/page.html page)
-# The text of the page's own parts last, since they may have an @ anywhere.
+# The style and the script are inserted last, since their texts may contain such placeholders.
 string(REPLACE "@STYLE_HASH@" "${style_hash}" page "${page}")
 string(REPLACE "@SCRIPT_HASH@" "${script_hash}" page "${page}")
 string(REPLACE "@STYLE@" "${style}" page "${page}")

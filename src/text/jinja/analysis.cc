@@ -73,28 +73,28 @@ class SpecialNames {
   std::set<std::string> names_, found_;
 };
 
-// The surroundings of a statement. `soft` is true inside a branch of an `if`, where Jinja reports
-// unknown filters and tests only when they run.
+// The surroundings of a statement. `in_branch` is true inside a branch of an `if`, where Jinja
+// reports unknown filters and tests only when they run.
 struct Context {
   const Symbols& symbols;
   bool in_loop = false;
   bool in_for = false;
-  bool soft = false;
+  bool in_branch = false;
 };
 
 class Analyzer {
  public:
   Status visit(const Statements& statements, const Context& context) {
     for (const auto& statement : statements) {
-      place_ = statement->place;
+      position_ = statement->position;
       NMM_TRY(std::visit([&](auto& node) { return visit(node, context); }, statement->node));
     }
     return {};
   }
 
  private:
-  Error error(const Place& place, std::string_view message) const {
-    return fail("{}:{}: {}", place.line, place.column, message);
+  Error error(const SourcePosition& position, std::string_view message) const {
+    return fail("{}:{}: {}", position.line, position.column, message);
   }
 
   Status visit(ExpressionPtr& expression, const Context& context) {
@@ -104,14 +104,14 @@ class Analyzer {
   Status visit(Expression& expression, const Context& outside) {
     Context context = outside;
     if (auto* name = std::get_if<Name>(&expression.node))
-      name->place = context.symbols.find(name->name);
+      name->address = context.symbols.find(name->name);
     if (const auto* filter = std::get_if<Filter>(&expression.node);
-        filter != nullptr && !context.soft && find_filter(filter->name) == nullptr)
-      return error(expression.place, "no filter named '" + filter->name + "'");
+        filter != nullptr && !context.in_branch && find_filter(filter->name) == nullptr)
+      return error(expression.position, "no filter named '" + filter->name + "'");
     if (const auto* test = std::get_if<Test>(&expression.node);
-        test != nullptr && !context.soft && find_test(test->name) == nullptr)
-      return error(expression.place, "no test named '" + test->name + "'");
-    context.soft = context.soft || std::holds_alternative<Conditional>(expression.node);
+        test != nullptr && !context.in_branch && find_test(test->name) == nullptr)
+      return error(expression.position, "no test named '" + test->name + "'");
+    context.in_branch = context.in_branch || std::holds_alternative<Conditional>(expression.node);
     Status status;
     for_each_child(expression, [&](Expression& child) {
       if (status.ok()) status = visit(child, context);
@@ -122,10 +122,10 @@ class Analyzer {
   Status visit(Target& target, const Context& context) {
     if (auto* name = std::get_if<Name>(&target.to)) {
       if (context.in_for && name->name == "loop")
-        return error(target.place, "cannot assign to the special name 'loop' in a for-loop");
-      name->place = context.symbols.find(name->name);
+        return error(target.position, "cannot assign to the special name 'loop' in a for-loop");
+      name->address = context.symbols.find(name->name);
     } else if (auto* attribute = std::get_if<Target::Attribute>(&target.to)) {
-      attribute->object.place = context.symbols.find(attribute->object.name);
+      attribute->object.address = context.symbols.find(attribute->object.name);
     } else {
       for (Target& part : std::get<std::vector<Target>>(target.to)) {
         NMM_TRY(visit(part, context));
@@ -184,13 +184,13 @@ class Analyzer {
   }
 
   Status visit(For& node, const Context& context) {
-    const Context in_for{context.symbols, context.in_loop, true, context.soft};
+    const Context in_for{context.symbols, context.in_loop, true, context.in_branch};
     NMM_TRY(visit(node.items, in_for));
     Symbols body(&context.symbols), test(&context.symbols), otherwise(&context.symbols);
     SpecialNames special({"loop"});
     special.visit(node.body);
     const bool uses_loop = node.recursive || special.found("loop");
-    if (uses_loop) body.parameter("loop");
+    if (uses_loop) body.add_parameter("loop");
     body.visit(node.target, true);
     body.visit(node.body);
     otherwise.visit(node.otherwise);
@@ -223,16 +223,16 @@ class Analyzer {
       return std::ranges::find(macro.parameters, name, &Name::name) != macro.parameters.end();
     };
     Symbols inner(&context.symbols);
-    for (const Name& parameter : macro.parameters) inner.parameter(parameter.name);
+    for (const Name& parameter : macro.parameters) inner.add_parameter(parameter.name);
     SpecialNames special({"caller", "kwargs", "varargs"});
     special.visit(macro.body);
     macro.explicit_caller = has_parameter("caller");
     for (const char* name : {"caller", "kwargs", "varargs"}) {
-      if (special.found(name) && !has_parameter(name)) inner.parameter(name);
+      if (special.found(name) && !has_parameter(name)) inner.add_parameter(name);
     }
     for (const ExpressionPtr& value : macro.defaults) inner.visit(*value);
     inner.visit(macro.body);
-    for (Name& parameter : macro.parameters) parameter.place = inner.find(parameter.name);
+    for (Name& parameter : macro.parameters) parameter.address = inner.find(parameter.name);
     const auto slot = [&](const char* name) {
       return special.found(name) && !has_parameter(name) ? inner.slot(name) : std::nullopt;
     };
@@ -246,7 +246,7 @@ class Analyzer {
   }
 
   Status visit(Macro& node, const Context& context) {
-    node.name.place = context.symbols.find(node.name.name);
+    node.name.address = context.symbols.find(node.name.name);
     return visit_macro(node.body, context);
   }
 
@@ -260,11 +260,11 @@ class Analyzer {
   Status visit(Break&, const Context& context) { return check_loop("break", context); }
   Status visit(Continue&, const Context& context) { return check_loop("continue", context); }
   Status check_loop(std::string_view tag, const Context& context) const {
-    if (!context.in_loop) return error(place_, fmt::format("'{}' outside of a loop", tag));
+    if (!context.in_loop) return error(position_, fmt::format("'{}' outside of a loop", tag));
     return {};
   }
 
-  Place place_;
+  SourcePosition position_;
 };
 
 }  // namespace

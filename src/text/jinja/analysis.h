@@ -7,8 +7,8 @@
 
 namespace neuronmm::text::jinja {
 
-// Sets the places of all names in the tree, and returns the scope of the template. An error begins
-// with "LINE:COLUMN: ".
+// Sets the addresses of all names in the tree, and returns the scope of the template. An error
+// begins with "LINE:COLUMN: ".
 Result<Scope> analyze(Statements& statements);
 
 }  // namespace neuronmm::text::jinja

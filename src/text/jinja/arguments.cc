@@ -9,20 +9,20 @@ const Value* Arguments::find(std::string_view name) const {
   return found == named.end() ? nullptr : &found->second;
 }
 
-Result<Bound> bind(std::string_view function, const Arguments& arguments,
-                   std::initializer_list<std::string_view> parameters, size_t required) {
+Result<BoundArguments> bind(std::string_view function, const Arguments& arguments,
+                            std::initializer_list<std::string_view> parameters, size_t required) {
   if (arguments.positional.size() > parameters.size())
     return fail("{}() takes at most {} arguments, found {}", function, parameters.size(),
                 arguments.positional.size());
-  Bound bound(parameters.size(), nullptr);
+  BoundArguments bound(parameters.size(), nullptr);
   for (size_t i = 0; i < arguments.positional.size(); ++i) bound[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::ranges::find(parameters, std::string_view(name));
     if (name.empty() || found == parameters.end())
       return fail("{}() got an unexpected keyword argument '{}'", function, name);
-    const Value*& place = bound[static_cast<size_t>(found - parameters.begin())];
-    if (place != nullptr) return fail("{}() got multiple values for argument '{}'", function, name);
-    place = &value;
+    const Value*& slot = bound[static_cast<size_t>(found - parameters.begin())];
+    if (slot != nullptr) return fail("{}() got multiple values for argument '{}'", function, name);
+    slot = &value;
   }
   for (size_t i = 0; i < required; ++i) {
     if (bound[i] == nullptr)

@@ -11,13 +11,13 @@
 namespace neuronmm::text::jinja {
 
 // The arguments by the position of their parameters; null where none was given.
-using Bound = std::vector<const Value*>;
+using BoundArguments = std::vector<const Value*>;
 
 // Binds arguments to `parameters`, of which the first `required` must be given. A parameter named
 // "" takes its argument by position only. Missing, unknown, repeated and too many arguments are
 // errors, as in Python's TypeError. The result points into `arguments`.
-Result<Bound> bind(std::string_view function, const Arguments& arguments,
-                   std::initializer_list<std::string_view> parameters, size_t required);
+Result<BoundArguments> bind(std::string_view function, const Arguments& arguments,
+                            std::initializer_list<std::string_view> parameters, size_t required);
 
 // Return the value of an argument, or `otherwise` if it was not given. Another type is an error.
 Result<int64_t> integer_argument(std::string_view function, const Value* value, int64_t otherwise);

@@ -1,6 +1,6 @@
 #pragma once
-// The syntax tree of a template. The parser builds it, analysis.h sets the places of variables, and
-// the Evaluator runs it.
+// The syntax tree of a template. The parser builds it, analysis.h sets the addresses of variables,
+// and the Evaluator runs it.
 
 #include <memory>
 #include <optional>
@@ -18,9 +18,9 @@ struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 using Expressions = std::vector<ExpressionPtr>;
 
-// The place of a variable: a number of scopes outwards, and a slot in that scope. analysis.h sets
+// The address of a variable: a number of scopes outwards, and a slot in that scope. analysis.h sets
 // it.
-struct VariablePlace {
+struct VariableAddress {
   int scopes_out = 0;
   size_t slot = 0;
 };
@@ -30,7 +30,7 @@ struct Constant {
 };
 struct Name {
   std::string name;
-  VariablePlace place;
+  VariableAddress address;
 };
 struct Attribute {
   ExpressionPtr object;
@@ -63,7 +63,7 @@ struct Test {
   CallArguments arguments;
 };
 // The text that the block around a filter has written: {% filter upper %}, {% set x | trim %}.
-struct Captured {};
+struct CapturedOutput {};
 struct Not {
   ExpressionPtr operand;
 };
@@ -82,7 +82,7 @@ struct Logical {
 };
 struct Compare {  // A chain of comparisons, such as a < b <= c.
   ExpressionPtr first;
-  std::vector<std::pair<Comparison, ExpressionPtr>> rest;
+  std::vector<std::pair<Comparison, ExpressionPtr>> operands;
 };
 struct Conditional {
   ExpressionPtr test, then, otherwise;  // `otherwise` may be absent.
@@ -99,10 +99,10 @@ struct DictLiteral {
 };
 
 struct Expression {
-  std::variant<Constant, Name, Attribute, Item, Slice, Call, Filter, Test, Captured, Not, Sign,
-               Binary, Logical, Compare, Conditional, Concatenation, ListLiteral, DictLiteral>
+  std::variant<Constant, Name, Attribute, Item, Slice, Call, Filter, Test, CapturedOutput, Not,
+               Sign, Binary, Logical, Compare, Conditional, Concatenation, ListLiteral, DictLiteral>
       node;
-  Place place;
+  SourcePosition position;
   // The number of expressions that are nested in each other.
   int depth = 1;
 };
@@ -124,7 +124,7 @@ struct Scope {
     };
     std::string name;
     Start start;
-    VariablePlace outer;
+    VariableAddress outer;
   };
   std::vector<Variable> variables;  // The variables by slot.
 };
@@ -137,7 +137,7 @@ struct Target {
     std::string attribute;
   };
   std::variant<Name, Attribute, std::vector<Target>> to;
-  Place place;
+  SourcePosition position;
 };
 
 struct Data {
@@ -152,20 +152,20 @@ struct Assign {
 };
 struct AssignBlock {
   Target target;
-  // A filter whose innermost input is Captured.
+  // A filter whose innermost input is CapturedOutput.
   ExpressionPtr filter;
   Statements body;
   Scope scope;
 };
 struct For {
-  // Two copies of the names, with places in `scope` and in `test_scope`.
+  // Two copies of the names, with addresses in `scope` and in `test_scope`.
   Target target, test_target;
   ExpressionPtr items, test;  // `test` may be absent.
   Statements body, otherwise;
   bool recursive = false;
   Scope scope, test_scope, otherwise_scope;
   // The slot of `loop`, if the body uses it.
-  std::optional<VariablePlace> loop;
+  std::optional<VariableAddress> loop;
 };
 struct If {
   std::vector<std::pair<ExpressionPtr, Statements>> branches;
@@ -208,7 +208,7 @@ struct Statement {
   std::variant<Data, Output, Assign, AssignBlock, For, If, Macro, CallBlock, Generation,
                FilterBlock, With, Break, Continue>
       node;
-  Place place;
+  SourcePosition position;
 };
 
 }  // namespace neuronmm::text::jinja

@@ -79,7 +79,7 @@ Result<std::optional<Value>> indexed(Runtime& runtime, const Value& value, int64
     NMM_TRY(runtime.budget.scan(text->ascii ? 0 : text->bytes.size()));
     const size_t begin = text->byte_of(i);
     const size_t next = begin + decode(text->bytes, begin).length;
-    NMM_ASSIGN(TextPtr one, part(runtime.budget, value.text_ptr(), begin, next));
+    NMM_ASSIGN(TextPtr one, substring(runtime.budget, value.text_ptr(), begin, next));
     return std::optional(Value(std::move(one)));
   }
   if (const auto* range = value.object_as<Range>()) return std::optional(Value(range->at(i)));
@@ -148,8 +148,8 @@ Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arg
     return fail("'{}' object is not callable", function.type_name());
   // The call may replace the variable that holds the function, so a copy keeps it alive.
   // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
-  const ObjectPtr held = function.object_ptr();
-  return held->call(runtime, arguments);
+  const ObjectPtr object = function.object_ptr();
+  return object->call(runtime, arguments);
 }
 
 }  // namespace neuronmm::text::jinja

@@ -41,7 +41,7 @@ void for_each_child(const Expression& expression, const Visitor& visitor) {
           one(node.left), one(node.right);
         } else if constexpr (std::is_same_v<Node, Compare>) {
           one(node.first);
-          for (const auto& [sign, operand] : node.rest) one(operand);
+          for (const auto& [sign, operand] : node.operands) one(operand);
         } else if constexpr (std::is_same_v<Node, Conditional>) {
           one(node.test), one(node.then), one(node.otherwise);
         } else if constexpr (std::is_same_v<Node, Concatenation>) {

@@ -10,10 +10,11 @@ Evaluator::~Evaluator() {
   for (const FramePtr& frame : macro_frames_) frame->variables.clear();
 }
 
-// The innermost expression knows best where the error is, so only the first call adds a place.
-Error Evaluator::locate(Error error, const Place& place) {
+// The innermost expression knows best where the error is, so only the first call adds a position.
+Error Evaluator::locate(Error error, const SourcePosition& position) {
   if (!located_)
-    error.message = fmt::format("{}:{}:{}: {}", name_, place.line, place.column, error.message);
+    error.message =
+        fmt::format("{}:{}:{}: {}", name_, position.line, position.column, error.message);
   located_ = true;
   return error;
 }
@@ -22,14 +23,14 @@ Result<Value> Evaluator::evaluate(const Expression& expression) {
   const Budget::Level level(runtime_.budget);
   Status status = level.check();
   if (status.ok()) status = runtime_.budget.spend(1);
-  if (!status.ok()) return locate(status.error(), expression.place);
+  if (!status.ok()) return locate(status.error(), expression.position);
   Result<Value> value = std::visit([this](const auto& node) { return run(node); }, expression.node);
-  if (!value.ok()) return locate(value.error(), expression.place);
+  if (!value.ok()) return locate(value.error(), expression.position);
   return value;
 }
 
 Result<Value> Evaluator::run(const Name& node) {
-  const std::optional<Value>& value = frame_->at(node.place);
+  const std::optional<Value>& value = frame_->at(node.address);
   return value ? *value : Value::undefined(fmt::format("'{}' is undefined", node.name));
 }
 
@@ -108,7 +109,7 @@ Result<Value> Evaluator::run(const Test& node) {
   return Value(holds);
 }
 
-Result<Value> Evaluator::run(const Captured&) { return captured_.back(); }
+Result<Value> Evaluator::run(const CapturedOutput&) { return captured_.back(); }
 
 Result<Value> Evaluator::run(const Not& node) {
   NMM_ASSIGN(const Value operand, evaluate(*node.operand));
@@ -134,7 +135,7 @@ Result<Value> Evaluator::run(const Logical& node) {
 
 Result<Value> Evaluator::run(const Compare& node) {
   NMM_ASSIGN(Value left, evaluate(*node.first));
-  for (const auto& [comparison, operand] : node.rest) {
+  for (const auto& [comparison, operand] : node.operands) {
     NMM_ASSIGN(Value right, evaluate(*operand));
     NMM_ASSIGN(const bool holds, compare(runtime_, comparison, left, right));
     if (!holds) return Value(false);

@@ -39,7 +39,7 @@ class Evaluator {
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
-  Error locate(Error error, const Place& place);
+  Error locate(Error error, const SourcePosition& position);
 
   // Expressions, in evaluator.cc.
   Result<Value> evaluate(const Expression& expression);
@@ -51,7 +51,7 @@ class Evaluator {
   Result<Value> run(const Call& node);
   Result<Value> run(const Filter& node);
   Result<Value> run(const Test& node);
-  Result<Value> run(const Captured& node);
+  Result<Value> run(const CapturedOutput& node);
   Result<Value> run(const Not& node);
   Result<Value> run(const Sign& node);
   Result<Value> run(const Binary& node);

@@ -30,9 +30,9 @@ Result<Evaluator::Flow> Evaluator::execute(const Statement& statement) {
   const Budget::Level level(runtime_.budget);
   Status status = level.check();
   if (status.ok()) status = runtime_.budget.spend(1);
-  if (!status.ok()) return locate(status.error(), statement.place);
+  if (!status.ok()) return locate(status.error(), statement.position);
   Result<Flow> flow = std::visit([this](const auto& node) { return run(node); }, statement.node);
-  if (!flow.ok()) return locate(flow.error(), statement.place);
+  if (!flow.ok()) return locate(flow.error(), statement.position);
   return flow;
 }
 
@@ -44,8 +44,8 @@ Result<FramePtr> Evaluator::enter(const Scope& scope, const FramePtr& outer) {
   for (const Scope::Variable& variable : scope.variables) {
     std::optional<Value>& value = frame->variables.emplace_back();
     if (variable.start == Scope::Variable::Start::kOuter) {
-      VariablePlace place = variable.outer;
-      value = outer->at(place);
+      VariableAddress address = variable.outer;
+      value = outer->at(address);
     } else if (variable.start == Scope::Variable::Start::kContext) {
       const auto given = variables_.find(variable.name);
       if (given != variables_.end())
@@ -72,11 +72,11 @@ Result<Evaluator::Flow> Evaluator::capture(const Statements& body, const FramePt
 
 Status Evaluator::assign(const Target& target, const Value& value, Frame& frame) {
   if (const auto* name = std::get_if<Name>(&target.to)) {
-    frame.at(name->place) = value;
+    frame.at(name->address) = value;
     return {};
   }
   if (const auto* attribute = std::get_if<Target::Attribute>(&target.to)) {
-    const std::optional<Value>& object = frame.at(attribute->object.place);
+    const std::optional<Value>& object = frame.at(attribute->object.address);
     auto* space = object ? object->object_as<Namespace>() : nullptr;
     if (space == nullptr)
       return fail("cannot assign the attribute '{}' of '{}', which is no namespace",
@@ -165,8 +165,8 @@ Result<Value> Evaluator::filtered_items(const For& node, const Value& items) {
     if (!value.ok()) return value.error();
     return truth(*value) ? std::optional(item) : std::nullopt;
   };
-  return make_iterator(
-      std::make_shared<Transformed>(Value(ObjectPtr(source)), std::move(passes), items.depth()));
+  return make_iterator(std::make_shared<TransformIterator>(Value(ObjectPtr(source)),
+                                                           std::move(passes), items.depth()));
 }
 
 Result<Evaluator::Flow> Evaluator::run(const For& node) {

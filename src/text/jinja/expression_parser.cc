@@ -12,13 +12,13 @@ namespace neuronmm::text::jinja {
 Result<ExpressionPtr> Parser::expression(bool with_conditional) {
   const Budget::Level level(budget_);
   if (const Status status = level.check(); !status.ok())
-    return error(current().place, status.error().message);
+    return error(current().position, status.error().message);
   return with_conditional ? conditional() : disjunction();
 }
 
 // Parses `a if b else c`.
 Result<ExpressionPtr> Parser::conditional() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr then, disjunction());
   while (skip_name("if")) {
     NMM_ASSIGN(ExpressionPtr test, disjunction());
@@ -28,40 +28,40 @@ Result<ExpressionPtr> Parser::conditional() {
     }
     const auto depths = {depth_of(test), depth_of(then), depth_of(otherwise)};
     NMM_ASSIGN(then, make(Conditional{std::move(test), std::move(then), std::move(otherwise)},
-                          place, depths));
+                          position, depths));
   }
   return then;
 }
 
 Result<ExpressionPtr> Parser::disjunction() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr left, conjunction());
   while (skip_name("or")) {
     NMM_ASSIGN(ExpressionPtr right, conjunction());
     const auto depths = {depth_of(left), depth_of(right)};
-    NMM_ASSIGN(left, make(Logical{false, std::move(left), std::move(right)}, place, depths));
+    NMM_ASSIGN(left, make(Logical{false, std::move(left), std::move(right)}, position, depths));
   }
   return left;
 }
 
 Result<ExpressionPtr> Parser::conjunction() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr left, negation());
   while (skip_name("and")) {
     NMM_ASSIGN(ExpressionPtr right, negation());
     const auto depths = {depth_of(left), depth_of(right)};
-    NMM_ASSIGN(left, make(Logical{true, std::move(left), std::move(right)}, place, depths));
+    NMM_ASSIGN(left, make(Logical{true, std::move(left), std::move(right)}, position, depths));
   }
   return left;
 }
 
 Result<ExpressionPtr> Parser::negation() {
-  std::vector<Place> places;
-  while (at_name("not")) places.push_back(take().place);
+  std::vector<SourcePosition> positions;
+  while (at_name("not")) positions.push_back(take().position);
   NMM_ASSIGN(ExpressionPtr operand, comparison());
-  for (; !places.empty(); places.pop_back()) {
+  for (; !positions.empty(); positions.pop_back()) {
     const int depth = depth_of(operand);
-    NMM_ASSIGN(operand, make(Not{std::move(operand)}, places.back(), {depth}));
+    NMM_ASSIGN(operand, make(Not{std::move(operand)}, positions.back(), {depth}));
   }
   return operand;
 }
@@ -86,49 +86,49 @@ std::optional<Comparison> Parser::comparison_sign() {
 }
 
 Result<ExpressionPtr> Parser::comparison() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr first, sum());
-  std::vector<std::pair<Comparison, ExpressionPtr>> rest;
+  std::vector<std::pair<Comparison, ExpressionPtr>> operands;
   int depth = depth_of(first);
   while (true) {
     const auto sign = comparison_sign();
     if (!sign) break;
     NMM_ASSIGN(ExpressionPtr operand, sum());
     depth = std::max(depth, depth_of(operand));
-    rest.emplace_back(*sign, std::move(operand));
+    operands.emplace_back(*sign, std::move(operand));
   }
-  if (rest.empty()) return first;
-  return make(Compare{std::move(first), std::move(rest)}, place, {depth});
+  if (operands.empty()) return first;
+  return make(Compare{std::move(first), std::move(operands)}, position, {depth});
 }
 
 Result<ExpressionPtr> Parser::sum() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr left, concatenation());
   while (at_operator("+") || at_operator("-")) {
     const auto operation = take().text == "+" ? Arithmetic::kAdd : Arithmetic::kSubtract;
     NMM_ASSIGN(ExpressionPtr right, concatenation());
     const auto depths = {depth_of(left), depth_of(right)};
-    NMM_ASSIGN(left, make(Binary{operation, std::move(left), std::move(right)}, place, depths));
+    NMM_ASSIGN(left, make(Binary{operation, std::move(left), std::move(right)}, position, depths));
   }
   return left;
 }
 
 Result<ExpressionPtr> Parser::concatenation() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   Expressions parts;
   do {
     NMM_ASSIGN(parts.emplace_back(), product());
   } while (skip_operator("~"));
   if (parts.size() == 1) return std::move(parts.front());
   const int depth = depth_of(parts);
-  return make(Concatenation{std::move(parts)}, place, {depth});
+  return make(Concatenation{std::move(parts)}, position, {depth});
 }
 
 Result<ExpressionPtr> Parser::product() {
   constexpr std::array<std::string_view, 4> kSigns = {"*", "/", "//", "%"};
   constexpr std::array<Arithmetic, 4> kOperations = {Arithmetic::kMultiply, Arithmetic::kDivide,
                                                      Arithmetic::kFloorDivide, Arithmetic::kModulo};
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr left, power());
   while (current().kind == Kind::kOperator) {
     const auto* const sign = std::ranges::find(kSigns, std::string_view(current().text));
@@ -137,20 +137,20 @@ Result<ExpressionPtr> Parser::product() {
     NMM_ASSIGN(ExpressionPtr right, power());
     const auto depths = {depth_of(left), depth_of(right)};
     const Arithmetic operation = kOperations[static_cast<size_t>(sign - kSigns.begin())];
-    NMM_ASSIGN(left, make(Binary{operation, std::move(left), std::move(right)}, place, depths));
+    NMM_ASSIGN(left, make(Binary{operation, std::move(left), std::move(right)}, position, depths));
   }
   return left;
 }
 
 // Powers are grouped from the left in Jinja: 2**3**2 is 64.
 Result<ExpressionPtr> Parser::power() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(ExpressionPtr left, unary());
   while (skip_operator("**")) {
     NMM_ASSIGN(ExpressionPtr right, unary());
     const auto depths = {depth_of(left), depth_of(right)};
-    NMM_ASSIGN(left,
-               make(Binary{Arithmetic::kPower, std::move(left), std::move(right)}, place, depths));
+    NMM_ASSIGN(left, make(Binary{Arithmetic::kPower, std::move(left), std::move(right)}, position,
+                          depths));
   }
   return left;
 }
@@ -159,14 +159,14 @@ Result<ExpressionPtr> Parser::power() {
 Result<ExpressionPtr> Parser::unary(bool with_filters) {
   const Budget::Level level(budget_);
   if (const Status status = level.check(); !status.ok())
-    return error(current().place, status.error().message);
-  const Place place = current().place;
+    return error(current().position, status.error().message);
+  const SourcePosition position = current().position;
   ExpressionPtr inner;
   if (at_operator("-") || at_operator("+")) {
     const bool negative = take().text == "-";
     NMM_ASSIGN(ExpressionPtr operand, unary(false));
     const int depth = depth_of(operand);
-    NMM_ASSIGN(inner, make(Sign{negative, std::move(operand)}, place, {depth}));
+    NMM_ASSIGN(inner, make(Sign{negative, std::move(operand)}, position, {depth}));
   } else {
     NMM_ASSIGN(inner, primary());
   }
@@ -180,12 +180,12 @@ Result<ExpressionPtr> Parser::primary() {
   if (token.kind == Kind::kName) {
     take();
     if (token.text == "true" || token.text == "True")
-      return make(Constant{Value(true)}, token.place, {});
+      return make(Constant{Value(true)}, token.position, {});
     if (token.text == "false" || token.text == "False")
-      return make(Constant{Value(false)}, token.place, {});
+      return make(Constant{Value(false)}, token.position, {});
     if (token.text == "none" || token.text == "None")
-      return make(Constant{Value()}, token.place, {});
-    return make(Name{token.text, {}}, token.place, {});
+      return make(Constant{Value()}, token.position, {});
+    return make(Name{token.text, {}}, token.position, {});
   }
   if (at_operator("(")) {
     take();
@@ -200,17 +200,18 @@ Result<ExpressionPtr> Parser::primary() {
 
 Result<ExpressionPtr> Parser::literal() {
   const Token& token = current();
-  if (token.kind == Kind::kInteger) return make(Constant{Value(take().integer)}, token.place, {});
-  if (token.kind == Kind::kFloat) return make(Constant{Value(take().real)}, token.place, {});
+  if (token.kind == Kind::kInteger)
+    return make(Constant{Value(take().integer)}, token.position, {});
+  if (token.kind == Kind::kFloat) return make(Constant{Value(take().real)}, token.position, {});
   if (token.kind != Kind::kString) return unexpected("an expression");
   TextWriter text(budget_);
   while (current().kind == Kind::kString) text.append(take().text);
   NMM_ASSIGN(TextPtr whole, text.take());
-  return make(Constant{Value(std::move(whole))}, token.place, {});
+  return make(Constant{Value(std::move(whole))}, token.position, {});
 }
 
 Result<ExpressionPtr> Parser::list() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   Expressions items;
   while (!at_operator("]")) {
     if (!items.empty()) {
@@ -221,11 +222,11 @@ Result<ExpressionPtr> Parser::list() {
   }
   take();
   const int depth = depth_of(items);
-  return make(ListLiteral{std::move(items), false}, place, {depth});
+  return make(ListLiteral{std::move(items), false}, position, {depth});
 }
 
 Result<ExpressionPtr> Parser::dict() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   DictLiteral dict;
   int depth = 0;
   while (!at_operator("}")) {
@@ -240,12 +241,12 @@ Result<ExpressionPtr> Parser::dict() {
     dict.entries.emplace_back(std::move(key), std::move(value));
   }
   take();
-  return make(std::move(dict), place, {depth});
+  return make(std::move(dict), position, {depth});
 }
 
 Result<ExpressionPtr> Parser::tuple(bool with_conditional, bool in_parentheses,
                                     std::string_view end) {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   Expressions items;
   bool is_tuple = false;
   while (true) {
@@ -259,7 +260,7 @@ Result<ExpressionPtr> Parser::tuple(bool with_conditional, bool in_parentheses,
   if (!is_tuple && !items.empty()) return std::move(items.front());
   if (!is_tuple && !in_parentheses) return unexpected("an expression");
   const int depth = depth_of(items);
-  return make(ListLiteral{std::move(items), true}, place, {depth});
+  return make(ListLiteral{std::move(items), true}, position, {depth});
 }
 
 Result<ExpressionPtr> Parser::postfix(ExpressionPtr inner) {
@@ -290,17 +291,17 @@ Result<ExpressionPtr> Parser::filters_and_tests(ExpressionPtr inner) {
 
 // Parses .name, .0, [key], [a, b] and [start:stop:step].
 Result<ExpressionPtr> Parser::subscript(ExpressionPtr object) {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   const int depth = depth_of(object);
   if (take().text == ".") {
     const Token& token = current();
     if (token.kind == Kind::kName)
-      return make(Attribute{std::move(object), take().text}, place, {depth});
+      return make(Attribute{std::move(object), take().text}, position, {depth});
     if (token.kind != Kind::kInteger) return unexpected("a name or number");
-    NMM_ASSIGN(ExpressionPtr key, make(Constant{Value(take().integer)}, token.place, {}));
-    return make(Item{std::move(object), std::move(key)}, place, {depth});
+    NMM_ASSIGN(ExpressionPtr key, make(Constant{Value(take().integer)}, token.position, {}));
+    return make(Item{std::move(object), std::move(key)}, position, {depth});
   }
-  if (at_operator(":")) return slice(std::move(object), nullptr, place);
+  if (at_operator(":")) return slice(std::move(object), nullptr, position);
   Expressions keys;
   while (!at_operator("]")) {
     if (!keys.empty()) {
@@ -308,7 +309,7 @@ Result<ExpressionPtr> Parser::subscript(ExpressionPtr object) {
     }
     NMM_ASSIGN(keys.emplace_back(), expression());
     if (keys.size() == 1 && at_operator(":"))
-      return slice(std::move(object), std::move(keys.front()), place);
+      return slice(std::move(object), std::move(keys.front()), position);
   }
   take();
   const int key_depth = depth_of(keys);
@@ -316,12 +317,13 @@ Result<ExpressionPtr> Parser::subscript(ExpressionPtr object) {
   if (keys.size() == 1) {
     key = std::move(keys.front());
   } else {
-    NMM_ASSIGN(key, make(ListLiteral{std::move(keys), true}, place, {key_depth}));
+    NMM_ASSIGN(key, make(ListLiteral{std::move(keys), true}, position, {key_depth}));
   }
-  return make(Item{std::move(object), std::move(key)}, place, {depth, key_depth + 1});
+  return make(Item{std::move(object), std::move(key)}, position, {depth, key_depth + 1});
 }
 
-Result<ExpressionPtr> Parser::slice(ExpressionPtr object, ExpressionPtr start, const Place& place) {
+Result<ExpressionPtr> Parser::slice(ExpressionPtr object, ExpressionPtr start,
+                                    const SourcePosition& position) {
   Slice slice{std::move(object), std::move(start), nullptr, nullptr};
   take();
   if (!at_operator(":") && !at_operator("]")) {
@@ -333,14 +335,14 @@ Result<ExpressionPtr> Parser::slice(ExpressionPtr object, ExpressionPtr start, c
   NMM_TRY(expect_operator("]"));
   const auto depths = {depth_of(slice.object), depth_of(slice.start), depth_of(slice.stop),
                        depth_of(slice.step)};
-  return make(std::move(slice), place, depths);
+  return make(std::move(slice), position, depths);
 }
 
 Result<ExpressionPtr> Parser::call(ExpressionPtr function) {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(CallArguments list, arguments());
   const auto depths = {depth_of(function), depth_of(list)};
-  return make(Call{std::move(function), std::move(list)}, place, depths);
+  return make(Call{std::move(function), std::move(list)}, position, depths);
 }
 
 // Parses (a, b, c=d, *e, **f).
@@ -361,7 +363,7 @@ Result<CallArguments> Parser::arguments() {
 }
 
 Status Parser::argument(CallArguments& arguments) {
-  const Error order = error(current().place, "invalid order of arguments");
+  const Error order = error(current().position, "invalid order of arguments");
   const bool more_named = arguments.more_named != nullptr;
   const bool more = more_named || arguments.more_positional != nullptr;
   if (skip_operator("*")) {
@@ -375,7 +377,7 @@ Status Parser::argument(CallArguments& arguments) {
     const std::string name = take().text;
     take();
     for (const auto& [known, value] : arguments.named) {
-      if (known == name) return error(current().place, "argument '" + name + "' given twice");
+      if (known == name) return error(current().position, "argument '" + name + "' given twice");
     }
     NMM_ASSIGN(ExpressionPtr value, expression());
     arguments.named.emplace_back(name, std::move(value));
@@ -399,21 +401,21 @@ Result<ExpressionPtr> Parser::filters(ExpressionPtr input, bool first_without_ba
   while (first_without_bar || skip_operator("|")) {
     first_without_bar = false;
     Filter filter;
-    const Place place = current().place;
+    const SourcePosition position = current().position;
     NMM_ASSIGN(filter.name, dotted_name());
     if (at_operator("(")) {
       NMM_ASSIGN(filter.arguments, arguments());
     }
     filter.input = std::move(input);
     const auto depths = {depth_of(filter.input), depth_of(filter.arguments)};
-    NMM_ASSIGN(input, make(std::move(filter), place, depths));
+    NMM_ASSIGN(input, make(std::move(filter), position, depths));
   }
   return input;
 }
 
 // Parses `x is defined`, `x is not divisibleby 3` and `x is in [1, 2]`.
 Result<ExpressionPtr> Parser::test(ExpressionPtr input) {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   const bool negated = skip_name("not");
   Test test{std::move(input), {}, {}};
   NMM_ASSIGN(test.name, dotted_name());
@@ -425,15 +427,15 @@ Result<ExpressionPtr> Parser::test(ExpressionPtr input) {
   if (at_operator("(")) {
     NMM_ASSIGN(test.arguments, arguments());
   } else if (literal_follows || name_follows) {
-    if (at_name("is")) return error(next.place, "tests cannot be chained with 'is'");
+    if (at_name("is")) return error(next.position, "tests cannot be chained with 'is'");
     NMM_ASSIGN(ExpressionPtr argument, primary());
     NMM_ASSIGN(test.arguments.positional.emplace_back(), postfix(std::move(argument)));
   }
   const auto depths = {depth_of(test.input), depth_of(test.arguments)};
-  NMM_ASSIGN(ExpressionPtr result, make(std::move(test), place, depths));
+  NMM_ASSIGN(ExpressionPtr result, make(std::move(test), position, depths));
   if (!negated) return result;
   const int depth = depth_of(result);
-  return make(Not{std::move(result)}, place, {depth});
+  return make(Not{std::move(result)}, position, {depth});
 }
 
 }  // namespace neuronmm::text::jinja

@@ -10,7 +10,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-Filtered filter_abs(Runtime&, const Value& value, const Arguments& arguments) {
+FilterResult filter_abs(Runtime&, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("abs", arguments, {}, 0));
   if (value.real() != nullptr) return Value(std::abs(*value.real()));
   const auto integer = value.integer();
@@ -19,8 +19,8 @@ Filtered filter_abs(Runtime&, const Value& value, const Arguments& arguments) {
   return Value(std::abs(*integer));
 }
 
-Filtered filter_attr(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("attr", arguments, {"name"}, 1));
+FilterResult filter_attr(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("attr", arguments, {"name"}, 1));
   NMM_ASSIGN(const Text* name, text_argument("attr", bound[0]));
   // The filter looks for attributes only, and the items of a dict are no attributes.
   if (value.dict() != nullptr && value.dict()->find(hash_key(name->bytes)) != nullptr)
@@ -29,8 +29,9 @@ Filtered filter_attr(Runtime& runtime, const Value& value, const Arguments& argu
   return get_attribute(runtime, value, name->bytes);
 }
 
-Filtered filter_default(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("default", arguments, {"default_value", "boolean"}, 0));
+FilterResult filter_default(Runtime&, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
+             bind("default", arguments, {"default_value", "boolean"}, 0));
   if (!value.is_undefined() && (!truth_argument(bound[1]) || truth(value))) return value;
   if (bound[0] != nullptr) return *bound[0];
   return Value(std::make_shared<const Text>());
@@ -58,8 +59,8 @@ Result<std::optional<double>> to_float(const Value& value) {
 }
 
 // Unlike int() of Python, the filter accepts the text of a float: "42.23" | int is 42.
-Filtered filter_int(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("int", arguments, {"default", "base"}, 0));
+FilterResult filter_int(Runtime&, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("int", arguments, {"default", "base"}, 0));
   if (value.is_undefined()) return fail("{}", value.undefined_message());
   NMM_ASSIGN(const auto integer, to_integer(value, bound[1]));
   if (integer) return Value(*integer);
@@ -71,15 +72,15 @@ Filtered filter_int(Runtime&, const Value& value, const Arguments& arguments) {
   return bound[0] != nullptr ? *bound[0] : Value(int64_t{0});
 }
 
-Filtered filter_float(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("float", arguments, {"default"}, 0));
+FilterResult filter_float(Runtime&, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("float", arguments, {"default"}, 0));
   NMM_ASSIGN(const auto real, to_float(value));
   if (real) return Value(*real);
   return bound[0] != nullptr ? *bound[0] : Value(0.0);
 }
 
-Filtered filter_round(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("round", arguments, {"precision", "method"}, 0));
+FilterResult filter_round(Runtime&, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("round", arguments, {"precision", "method"}, 0));
   NMM_ASSIGN(const int64_t precision, integer_argument("round", bound[0], 0));
   NMM_ASSIGN(const Text* method, text_argument("round", bound[1]));
   if (method != nullptr && method->bytes != "common" && method->bytes != "ceil" &&
@@ -97,7 +98,7 @@ Filtered filter_round(Runtime&, const Value& value, const Arguments& arguments) 
   return Value(whole / unit);
 }
 
-Filtered unsupported(Runtime&, const Value&, const Arguments&) {
+FilterResult unsupported(Runtime&, const Value&, const Arguments&) {
   return fail("expected a filter that chat templates use, found another of Jinja's");
 }
 

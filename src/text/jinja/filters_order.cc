@@ -19,15 +19,16 @@ Result<Value> comparable(Runtime& runtime, Value value, bool case_sensitive) {
   return change_case(runtime, value.text_ptr(), Case::kLower);
 }
 
-struct Keyed {
+struct KeyedItem {
   Value key, item;
 };
 
 // Returns the items with their keys. A key is the item's attribute, or the item itself.
-Result<std::vector<Keyed>> keyed_items(Runtime& runtime, const Value& value, const Value* attribute,
-                                       bool case_sensitive, const Value* otherwise = nullptr) {
+Result<std::vector<KeyedItem>> keyed_items(Runtime& runtime, const Value& value,
+                                           const Value* attribute, bool case_sensitive,
+                                           const Value* otherwise = nullptr) {
   NMM_ASSIGN(const Values items, to_values(runtime, value));
-  std::vector<Keyed> keyed;
+  std::vector<KeyedItem> keyed;
   for (const Value& item : items) {
     NMM_ASSIGN(Value key, attribute_path(runtime, item, attribute, otherwise));
     NMM_ASSIGN(key, comparable(runtime, std::move(key), case_sensitive));
@@ -39,18 +40,19 @@ Result<std::vector<Keyed>> keyed_items(Runtime& runtime, const Value& value, con
 Result<Values> attributes_of(Runtime& runtime, const Value* attribute) {
   if (attribute == nullptr || attribute->text() == nullptr)
     return Values{attribute == nullptr ? Value() : *attribute};
-  static const Text kComma{.bytes = ",", .said = {}};
+  static const Text kComma{.bytes = ",", .from_messages = {}};
   NMM_ASSIGN(const Value parts, split(runtime, attribute->text_ptr(), &kComma, -1, false));
   return parts.list()->items;
 }
 
-Filtered extreme(Runtime& runtime, const Value& value, const Arguments& arguments,
-                 Comparison better) {
-  NMM_ASSIGN(const Bound bound, bind("min", arguments, {"case_sensitive", "attribute"}, 0));
+FilterResult extreme(Runtime& runtime, const Value& value, const Arguments& arguments,
+                     Comparison better) {
+  NMM_ASSIGN(const BoundArguments bound,
+             bind("min", arguments, {"case_sensitive", "attribute"}, 0));
   NMM_ASSIGN(const auto items, keyed_items(runtime, value, bound[1], truth_argument(bound[0])));
   if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
-  const Keyed* best = &items.front();
-  for (const Keyed& item : std::span(items).subspan(1)) {
+  const KeyedItem* best = &items.front();
+  for (const KeyedItem& item : std::span(items).subspan(1)) {
     NMM_ASSIGN(const bool replaces, compare(runtime, better, item.key, best->key));
     if (replaces) best = &item;
   }
@@ -59,20 +61,20 @@ Filtered extreme(Runtime& runtime, const Value& value, const Arguments& argument
 
 }  // namespace
 
-Filtered filter_min(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_min(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return extreme(runtime, value, arguments, Comparison::kLess);
 }
 
-Filtered filter_max(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_max(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return extreme(runtime, value, arguments, Comparison::kGreater);
 }
 
-Filtered filter_sort(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound,
+FilterResult filter_sort(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
              bind("sort", arguments, {"reverse", "case_sensitive", "attribute"}, 0));
   NMM_ASSIGN(const Values attributes, attributes_of(runtime, bound[2]));
   NMM_ASSIGN(Values items, to_values(runtime, value));
-  std::vector<Keyed> keyed;
+  std::vector<KeyedItem> keyed;
   for (const Value& item : items) {
     Values keys;
     for (const Value& attribute : attributes) {
@@ -84,13 +86,13 @@ Filtered filter_sort(Runtime& runtime, const Value& value, const Arguments& argu
     keyed.push_back({std::move(key), item});
   }
   NMM_TRY(sort_by_key(
-      runtime, keyed, [](const Keyed& item) { return item.key; }, truth_argument(bound[0])));
-  std::ranges::transform(keyed, items.begin(), &Keyed::item);
+      runtime, keyed, [](const KeyedItem& item) { return item.key; }, truth_argument(bound[0])));
+  std::ranges::transform(keyed, items.begin(), &KeyedItem::item);
   return make_list(runtime, std::move(items));
 }
 
-Filtered filter_dictsort(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound,
+FilterResult filter_dictsort(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
              bind("dictsort", arguments, {"case_sensitive", "by", "reverse"}, 0));
   NMM_ASSIGN(const Text* by, text_argument("dictsort", bound[1]));
   if (by != nullptr && by->bytes != "key" && by->bytes != "value")
@@ -98,7 +100,7 @@ Filtered filter_dictsort(Runtime& runtime, const Value& value, const Arguments& 
   if (value.is_undefined()) return fail("{}", value.undefined_message());
   if (value.dict() == nullptr)
     return fail("dictsort(): expected a dict, found '{}'", value.type_name());
-  std::vector<Keyed> keyed;
+  std::vector<KeyedItem> keyed;
   for (const auto& [key, entry] : value.dict()->entries) {
     NMM_ASSIGN(Value sort_key,
                comparable(runtime, by != nullptr && by->bytes == "value" ? entry : key,
@@ -107,14 +109,15 @@ Filtered filter_dictsort(Runtime& runtime, const Value& value, const Arguments& 
     keyed.push_back({std::move(sort_key), std::move(pair)});
   }
   NMM_TRY(sort_by_key(
-      runtime, keyed, [](const Keyed& item) { return item.key; }, truth_argument(bound[2])));
+      runtime, keyed, [](const KeyedItem& item) { return item.key; }, truth_argument(bound[2])));
   Values items;
-  for (Keyed& item : keyed) items.push_back(std::move(item.item));
+  for (KeyedItem& item : keyed) items.push_back(std::move(item.item));
   return make_list(runtime, std::move(items));
 }
 
-Filtered filter_unique(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("unique", arguments, {"case_sensitive", "attribute"}, 0));
+FilterResult filter_unique(Runtime&, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
+             bind("unique", arguments, {"case_sensitive", "attribute"}, 0));
   const bool case_sensitive = truth_argument(bound[0]);
   const Value attribute = bound[1] != nullptr ? *bound[1] : Value();
   auto seen = std::make_shared<std::unordered_set<std::string>>();
@@ -125,18 +128,18 @@ Filtered filter_unique(Runtime&, const Value& value, const Arguments& arguments)
     NMM_TRY(runtime.budget.allocate(hash.size()));
     return seen->insert(std::move(hash)).second ? std::optional(item) : std::nullopt;
   };
-  return make_iterator(std::make_shared<Transformed>(value, std::move(is_new),
-                                                     std::max(value.depth(), attribute.depth())));
+  return make_iterator(std::make_shared<TransformIterator>(
+      value, std::move(is_new), std::max(value.depth(), attribute.depth())));
 }
 
 // Sorts the items by an attribute and groups those with equal ones. A group is (attribute, items).
-Filtered filter_groupby(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound,
+FilterResult filter_groupby(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
              bind("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1));
   const bool case_sensitive = truth_argument(bound[2]);
   NMM_ASSIGN(auto items, keyed_items(runtime, value, bound[0], case_sensitive, bound[1]));
   NMM_TRY(sort_by_key(
-      runtime, items, [](const Keyed& item) { return item.key; }, false));
+      runtime, items, [](const KeyedItem& item) { return item.key; }, false));
   Values groups;
   for (size_t begin = 0; begin < items.size();) {
     Values members;

@@ -12,7 +12,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-Filtered with_case(Runtime& runtime, const Value& value, const Arguments& arguments, Case to) {
+FilterResult with_case(Runtime& runtime, const Value& value, const Arguments& arguments, Case to) {
   NMM_TRY(bind("filter", arguments, {}, 0));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   return change_case(runtime, text, to);
@@ -34,38 +34,38 @@ Result<TextPtr> indention_of(Runtime& runtime, const Value* width) {
 
 }  // namespace
 
-Filtered filter_capitalize(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_capitalize(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return with_case(runtime, value, arguments, Case::kCapitalize);
 }
 
-Filtered filter_lower(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_lower(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return with_case(runtime, value, arguments, Case::kLower);
 }
 
-Filtered filter_upper(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_upper(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return with_case(runtime, value, arguments, Case::kUpper);
 }
 
-Filtered filter_title(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_title(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("title", arguments, {}, 0));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   return title_words(runtime, text);
 }
 
-Filtered filter_center(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("center", arguments, {"width"}, 0));
+FilterResult filter_center(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("center", arguments, {"width"}, 0));
   NMM_ASSIGN(const int64_t width, integer_argument("center", bound[0], 80));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   return pad(runtime, text, width, Align::kCenter);
 }
 
-Filtered filter_escape(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_escape(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("escape", arguments, {}, 0));
   NMM_ASSIGN(TextPtr text, escape_markup(runtime, value));
   return Value(std::move(text));
 }
 
-Filtered filter_forceescape(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_forceescape(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("forceescape", arguments, {}, 0));
   TextWriter plain(runtime.budget);
   write_text(runtime, value, plain);
@@ -74,20 +74,20 @@ Filtered filter_forceescape(Runtime& runtime, const Value& value, const Argument
   return Value(std::move(escaped));
 }
 
-Filtered filter_safe(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_safe(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("safe", arguments, {}, 0));
   TextWriter writer(runtime.budget);
   write_text(runtime, value, writer);
   return finish(writer, true);
 }
 
-Filtered filter_string(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_string(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("string", arguments, {}, 0));
   NMM_ASSIGN(TextPtr text, to_text(runtime, value));
   return Value(std::move(text));
 }
 
-Filtered filter_format(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_format(Runtime& runtime, const Value& value, const Arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty())
     return fail("can't handle positional and keyword arguments at the same time");
   NMM_ASSIGN(const TextPtr format, to_text(runtime, value));
@@ -104,8 +104,8 @@ Filtered filter_format(Runtime& runtime, const Value& value, const Arguments& ar
   return format_percent(runtime, *format, values);
 }
 
-Filtered filter_indent(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("indent", arguments, {"width", "first", "blank"}, 0));
+FilterResult filter_indent(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("indent", arguments, {"width", "first", "blank"}, 0));
   if (value.is_undefined()) return fail("{}", value.undefined_message());
   if (value.text() == nullptr)
     return fail("indent(): expected a string, found '{}'", value.type_name());
@@ -126,8 +126,8 @@ Filtered filter_indent(Runtime& runtime, const Value& value, const Arguments& ar
   return finish(writer, text->markup);
 }
 
-Filtered filter_join(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("join", arguments, {"d", "attribute"}, 0));
+FilterResult filter_join(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("join", arguments, {"d", "attribute"}, 0));
   NMM_ASSIGN(const Values values, to_values(runtime, value));
   std::vector<TextPtr> parts;
   for (const Value& item : values) {
@@ -139,8 +139,8 @@ Filtered filter_join(Runtime& runtime, const Value& value, const Arguments& argu
   return join(runtime, *separator, parts);
 }
 
-Filtered filter_replace(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("replace", arguments, {"old", "new", "count"}, 2));
+FilterResult filter_replace(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("replace", arguments, {"old", "new", "count"}, 2));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   NMM_ASSIGN(const TextPtr old, to_text(runtime, *bound[0]));
   NMM_ASSIGN(const TextPtr by, to_text(runtime, *bound[1]));
@@ -150,8 +150,8 @@ Filtered filter_replace(Runtime& runtime, const Value& value, const Arguments& a
 }
 
 // Follows transformers instead of Jinja: nothing is escaped for HTML.
-Filtered filter_tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound,
+FilterResult filter_tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
              bind("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"}, 0));
   JsonStyle style{.ensure_ascii = truth_argument(bound[0]), .sort_keys = truth_argument(bound[3])};
   TextPtr indent;
@@ -173,18 +173,18 @@ Filtered filter_tojson(Runtime& runtime, const Value& value, const Arguments& ar
   return finish(writer);
 }
 
-Filtered filter_trim(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("trim", arguments, {"chars"}, 0));
+FilterResult filter_trim(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound, bind("trim", arguments, {"chars"}, 0));
   const bool white_space = bound[0] == nullptr || bound[0]->is_none();
   NMM_ASSIGN(const Text* characters, text_argument("trim", white_space ? nullptr : bound[0]));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   return strip(runtime, text, characters, true, true);
 }
 
-Filtered filter_truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound,
+FilterResult filter_truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  NMM_ASSIGN(const BoundArguments bound,
              bind("truncate", arguments, {"length", "killwords", "end", "leeway"}, 0));
-  static const Text kDots{.bytes = "...", .said = {}};
+  static const Text kDots{.bytes = "...", .from_messages = {}};
   NMM_ASSIGN(const int64_t length, integer_argument("truncate", bound[0], 255));
   NMM_ASSIGN(const Text* end, text_argument("truncate", bound[2], &kDots));
   const bool given = bound[3] != nullptr && !bound[3]->is_none();
@@ -208,7 +208,7 @@ Filtered filter_truncate(Runtime& runtime, const Value& value, const Arguments& 
   return finish(writer);
 }
 
-Filtered filter_wordcount(Runtime& runtime, const Value& value, const Arguments& arguments) {
+FilterResult filter_wordcount(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("wordcount", arguments, {}, 0));
   NMM_ASSIGN(const TextPtr text, to_text(runtime, value));
   int64_t words = 0;

@@ -15,12 +15,12 @@ struct Frame {
   // The variables by slot; without a value where a variable is not set.
   std::vector<std::optional<Value>> variables;
   // A macro that was made in this frame refers to it.
-  bool kept = false;
+  bool captured_by_macro = false;
 
-  std::optional<Value>& at(const VariablePlace& place) {
+  std::optional<Value>& at(const VariableAddress& address) {
     Frame* frame = this;
-    for (int i = 0; i < place.scopes_out; ++i) frame = frame->outer.get();
-    return frame->variables[place.slot];
+    for (int i = 0; i < address.scopes_out; ++i) frame = frame->outer.get();
+    return frame->variables[address.slot];
   }
 };
 using FramePtr = std::shared_ptr<Frame>;

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kMaxRange = 100'000;  // The limit is sandbox.MAX_RANGE of Jinja.
 
 Result<Value> make_range(Runtime&, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("range", arguments, {"", "", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("range", arguments, {"", "", ""}, 1));
   NMM_ASSIGN(int64_t start, integer_argument("range", bound[0], 0));
   NMM_ASSIGN(int64_t stop, integer_argument("range", bound[1], 0));
   NMM_ASSIGN(const int64_t step, integer_argument("range", bound[2], 1));
@@ -70,13 +70,13 @@ Result<Value> make_namespace(Runtime& runtime, const Arguments& arguments) {
 
 // Fails with the message with which the template's author rejects the conversation.
 Result<Value> raise_exception(Runtime& runtime, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("raise_exception", arguments, {"message"}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("raise_exception", arguments, {"message"}, 1));
   NMM_ASSIGN(const TextPtr message, to_text(runtime, *bound[0]));
   return fail("{}", message->bytes.substr(0, 2000));
 }
 
 Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("strftime_now", arguments, {"format"}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("strftime_now", arguments, {"format"}, 1));
   NMM_ASSIGN(const Text* format, text_argument("strftime_now", bound[0]));
   if (format->bytes.empty()) return make_text(runtime, "");
   std::tm local{};

@@ -7,9 +7,9 @@ namespace {
 
 // Iterates over an object that knows its length and gives an item by its index.
 template <typename Sequence>
-class Indexed final : public Iterator {
+class IndexedIterator final : public Iterator {
  public:
-  explicit Indexed(std::shared_ptr<Sequence> sequence) : sequence_(std::move(sequence)) {}
+  explicit IndexedIterator(std::shared_ptr<Sequence> sequence) : sequence_(std::move(sequence)) {}
   Result<std::optional<Value>> next(Runtime& runtime) override {
     NMM_TRY(runtime.budget.spend(1));
     if (next_ == *sequence_->length()) return std::optional<Value>();
@@ -61,7 +61,7 @@ Result<std::optional<Value>> ListIterator::next(Runtime& runtime) {
   return std::optional(list_->items[next_++]);
 }
 
-Result<std::optional<Value>> LazyList::next(Runtime& runtime) {
+Result<std::optional<Value>> LazyListIterator::next(Runtime& runtime) {
   NMM_TRY(runtime.budget.spend(1));
   if (make_) {
     NMM_ASSIGN(items_, make_(runtime));
@@ -71,7 +71,7 @@ Result<std::optional<Value>> LazyList::next(Runtime& runtime) {
   return std::optional(items_[next_++]);
 }
 
-Result<std::optional<Value>> Transformed::next(Runtime& runtime) {
+Result<std::optional<Value>> TransformIterator::next(Runtime& runtime) {
   if (!items_) {
     NMM_ASSIGN(items_, iterate(runtime, source_));
   }
@@ -126,9 +126,9 @@ Result<IteratorPtr> try_iterate(Runtime& runtime, const Value& value) {
   const ObjectPtr& object = value.object_ptr();
   if (auto iterator = std::dynamic_pointer_cast<Iterator>(object)) return iterator;
   if (auto range = std::dynamic_pointer_cast<Range>(object))
-    return IteratorPtr(std::make_shared<Indexed<Range>>(range));
+    return IteratorPtr(std::make_shared<IndexedIterator<Range>>(range));
   if (auto view = std::dynamic_pointer_cast<DictView>(object))
-    return IteratorPtr(std::make_shared<Indexed<DictView>>(view));
+    return IteratorPtr(std::make_shared<IndexedIterator<DictView>>(view));
   return IteratorPtr();
 }
 

@@ -34,10 +34,10 @@ class ListIterator final : public Iterator {
 };
 
 // Goes through a list that is made when its first item is asked for.
-class LazyList final : public Iterator {
+class LazyListIterator final : public Iterator {
  public:
   using Make = std::function<Result<Values>(Runtime&)>;
-  LazyList(Make make, int depth) : make_(std::move(make)), depth_(depth + 1) {}
+  LazyListIterator(Make make, int depth) : make_(std::move(make)), depth_(depth + 1) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
   int depth() const override { return depth_; }
 
@@ -50,11 +50,11 @@ class LazyList final : public Iterator {
 
 // Gives the results of a function of each item. Items for which the function has no result are
 // skipped.
-class Transformed final : public Iterator {
+class TransformIterator final : public Iterator {
  public:
   using Function = std::function<Result<std::optional<Value>>(Runtime&, const Value&)>;
   // `depth` is the larger depth of the source and of the values that the function holds.
-  Transformed(Value source, Function function, int depth)
+  TransformIterator(Value source, Function function, int depth)
       : source_(std::move(source)), function_(std::move(function)), depth_(depth + 1) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
   int depth() const override { return depth_; }

@@ -65,7 +65,7 @@ class JsonWriter {
     for (size_t at = 0; at < text.bytes.size() && !out_.full();) {
       const CodePoint c = decode(text.bytes, at);
       if (const std::string escaped = escape(c.value); !escaped.empty())
-        out_.append(escaped, is_said(text, at, hint));
+        out_.append(escaped, is_from_message(text, at, hint));
       else
         out_.append(text, at, at + c.length);
       at += c.length;
@@ -151,7 +151,7 @@ class JsonWriter {
 
 }  // namespace
 
-Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool said) {
+Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool from_messages) {
   using Type = nlohmann::ordered_json::value_t;
   const Budget::Level level(runtime.budget);
   NMM_TRY(level.check());
@@ -168,19 +168,19 @@ Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bo
     case Type::number_float:
       return Value(json.get<double>());
     case Type::string:
-      return make_text(runtime, json.get_ref<const std::string&>(), said);
+      return make_text(runtime, json.get_ref<const std::string&>(), from_messages);
     case Type::array: {
       Values items;
       for (const auto& item : json) {
-        NMM_ASSIGN(items.emplace_back(), from_json(runtime, item, said));
+        NMM_ASSIGN(items.emplace_back(), from_json(runtime, item, from_messages));
       }
       return make_list(runtime, std::move(items));
     }
     case Type::object: {
       DictBuilder dict(runtime);
       for (const auto& [key, item] : json.items()) {
-        NMM_ASSIGN(const Value key_text, make_text(runtime, key, said));
-        NMM_ASSIGN(Value value, from_json(runtime, item, said));
+        NMM_ASSIGN(const Value key_text, make_text(runtime, key, from_messages));
+        NMM_ASSIGN(Value value, from_json(runtime, item, from_messages));
         NMM_TRY(dict.set(key_text, std::move(value)));
       }
       return dict.take();

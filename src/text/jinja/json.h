@@ -8,9 +8,9 @@
 
 namespace neuronmm::text::jinja {
 
-// Converts JSON to a value. With `said`, all its strings and keys are marked as coming from
-// messages.
-Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool said);
+// Converts JSON to a value. With `from_messages`, all its strings and keys are marked as coming
+// from messages.
+Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool from_messages);
 
 // The options of Python's json.dumps().
 struct JsonStyle {

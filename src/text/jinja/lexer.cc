@@ -56,21 +56,21 @@ class Lexer {
   }
 
  private:
-  std::string_view rest() const { return source_.substr(at_); }
+  std::string_view remaining() const { return source_.substr(at_); }
 
   void advance(size_t bytes) {
     for (const char c : source_.substr(at_, bytes)) {
-      place_.column = c == '\n' ? 1 : place_.column + 1;
-      place_.line += c == '\n';
+      position_.column = c == '\n' ? 1 : position_.column + 1;
+      position_.line += c == '\n';
     }
     at_ += bytes;
     line_starting_ = at_ > 0 && source_[at_ - 1] == '\n';
   }
 
-  void add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), place_}); }
+  void add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), position_}); }
 
   Error error(std::string_view message) const {
-    return fail("{}:{}: {}", place_.line, place_.column, message);
+    return fail("{}:{}: {}", position_.line, position_.column, message);
   }
 
   // Returns what the white space control keeps of `text`, which stands before a tag with this sign.
@@ -117,7 +117,7 @@ class Lexer {
       ++tag;
     }
     if (tag == source_.size()) {
-      add(Kind::kData, std::string(rest()));
+      add(Kind::kData, std::string(remaining()));
       advance(source_.size() - at_);
       return {};
     }
@@ -126,7 +126,7 @@ class Lexer {
     const std::string_view text = stripped(source_.substr(at_, tag - at_), sign, kind == '{');
     if (!text.empty()) add(Kind::kData, std::string(text));
     advance(tag - at_);
-    if (const size_t raw = raw_tag_length(rest())) return read_raw(raw);
+    if (const size_t raw = raw_tag_length(remaining())) return read_raw(raw);
     if (kind == '#') return read_comment();
     add(kind == '{' ? Kind::kVariableBegin : Kind::kBlockBegin, "");
     advance(sign == '-' || sign == '+' ? 3 : 2);
@@ -176,7 +176,7 @@ class Lexer {
   Status read_tag(bool variable) {
     while (at_ < source_.size()) {
       if (open_.empty()) {
-        if (const size_t end = variable ? variable_end_length() : end_length(rest(), "%}")) {
+        if (const size_t end = variable ? variable_end_length() : end_length(remaining(), "%}")) {
           add(variable ? Kind::kVariableEnd : Kind::kBlockEnd, "");
           advance(end);
           return {};
@@ -188,12 +188,12 @@ class Lexer {
   }
 
   size_t variable_end_length() const {
-    if (rest().starts_with("}}")) return 2;
-    return rest().starts_with("-}}") ? 3 + space_length(rest().substr(3)) : 0;
+    if (remaining().starts_with("}}")) return 2;
+    return remaining().starts_with("-}}") ? 3 + space_length(remaining().substr(3)) : 0;
   }
 
   Status read_token() {
-    if (const size_t space = space_length(rest())) {
+    if (const size_t space = space_length(remaining())) {
       advance(space);
       return {};
     }
@@ -206,16 +206,16 @@ class Lexer {
 
   Status read_number() {
     const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';
-    if (const size_t length = float_length(rest(), after_dot)) {
-      std::string digits(rest().substr(0, length));
+    if (const size_t length = float_length(remaining(), after_dot)) {
+      std::string digits(remaining().substr(0, length));
       std::erase(digits, '_');
       add(Kind::kFloat, digits);
       tokens_.back().real = parse_float(digits).value_or(0.0);
       advance(length);
       return {};
     }
-    const size_t length = integer_length(rest());
-    add(Kind::kInteger, std::string(rest().substr(0, length)));
+    const size_t length = integer_length(remaining());
+    add(Kind::kInteger, std::string(remaining().substr(0, length)));
     const auto value = parse_integer(tokens_.back().text, 0);
     if (!value.ok() || !*value)
       return error(fmt::format("expected an integer of 64 bits, found {}", tokens_.back().text));
@@ -255,12 +255,12 @@ class Lexer {
     constexpr std::array<std::string_view, 6> kPairs = {"//", "**", "==", "!=", ">=", "<="};
     constexpr std::string_view kSingle = "+-/*%~[](){}><=.:|,;";
     size_t length = 1;
-    if (std::ranges::find(kPairs, rest().substr(0, 2)) != kPairs.end())
+    if (std::ranges::find(kPairs, remaining().substr(0, 2)) != kPairs.end())
       length = 2;
     else if (kSingle.find(source_[at_]) == std::string_view::npos)
-      return error(
-          fmt::format("unexpected character '{}'", rest().substr(0, decode(source_, at_).length)));
-    const std::string_view text = rest().substr(0, length);
+      return error(fmt::format("unexpected character '{}'",
+                               remaining().substr(0, decode(source_, at_).length)));
+    const std::string_view text = remaining().substr(0, length);
     NMM_TRY(balance(text[0]));
     add(Kind::kOperator, std::string(text));
     advance(length);
@@ -284,7 +284,7 @@ class Lexer {
   std::string storage_;
   std::string_view source_;
   size_t at_ = 0;
-  Place place_;
+  SourcePosition position_;
   bool line_starting_ = true;
   std::string open_;  // The closing brackets that are expected.
   std::vector<Token> tokens_;

@@ -11,8 +11,8 @@
 
 namespace neuronmm::text::jinja {
 
-// A place in the source. Lines and columns count from 1, and columns count bytes.
-struct Place {
+// A position in the source. Lines and columns count from 1, and columns count bytes.
+struct SourcePosition {
   int line = 1, column = 1;
 };
 
@@ -34,7 +34,7 @@ struct Token {
   };
   Kind kind;
   std::string text;
-  Place place;
+  SourcePosition position;
   int64_t integer = 0;
   double real = 0.0;
 };

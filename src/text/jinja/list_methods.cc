@@ -11,7 +11,7 @@ namespace neuronmm::text::jinja {
 namespace {
 
 Result<Value> list_count(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("count", arguments, {""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("count", arguments, {""}, 1));
   int64_t count = 0;
   for (const Value& item : self.list()->items) {
     NMM_ASSIGN(const bool same, equal(runtime, item, *bound[0]));
@@ -21,7 +21,7 @@ Result<Value> list_count(Runtime& runtime, const Value& self, const Arguments& a
 }
 
 Result<Value> list_index(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("index", arguments, {"", "", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("index", arguments, {"", "", ""}, 1));
   const auto size = static_cast<int64_t>(self.list()->items.size());
   NMM_ASSIGN(int64_t begin, integer_argument("index", bound[1], 0));
   NMM_ASSIGN(int64_t end, integer_argument("index", bound[2], size));
@@ -48,14 +48,14 @@ Result<Value> view(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 Result<Value> dict_get(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("get", arguments, {"", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("get", arguments, {"", ""}, 1));
   NMM_ASSIGN(const std::string key, hash_key(runtime, *bound[0]));
   if (const Value* found = self.dict()->find(key)) return *found;
   return bound[1] != nullptr ? *bound[1] : Value();
 }
 
 Result<Value> dict_fromkeys(Runtime& runtime, const Value&, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("fromkeys", arguments, {"", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("fromkeys", arguments, {"", ""}, 1));
   NMM_ASSIGN(const Values keys, to_values(runtime, *bound[0]));
   DictBuilder dict(runtime);
   for (const Value& key : keys) {

@@ -53,7 +53,7 @@ void keep_backslash(std::string_view text, size_t& at, std::string& out) {
   at += c.length;
 }
 
-// Reads \xHH, \uHHHH or \UHHHHHHHH. `at` is the place after the letter.
+// Reads \xHH, \uHHHH or \UHHHHHHHH. `at` is the position after the letter.
 Status append_hex(std::string_view text, size_t count, size_t& at, std::string& out) {
   uint32_t value = 0;
   for (size_t i = 0; i < count; ++i, ++at) {

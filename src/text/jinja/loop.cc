@@ -62,7 +62,7 @@ Result<int64_t> Loop::count(Runtime& runtime) {
 
 Result<Value> Loop::call(Runtime&, const Arguments& arguments) {
   if (!recurse_) return fail("the loop must have the 'recursive' marker to be called recursively");
-  NMM_ASSIGN(const Bound bound, bind("loop", arguments, {"iterable"}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("loop", arguments, {"iterable"}, 1));
   return recurse_(*bound[0], depth0_ + 1);
 }
 

@@ -39,26 +39,27 @@ void take_named(Arguments& arguments, std::string_view name, std::optional<Value
 
 // Gives the arguments that no parameter took to the macro's special variables. Arguments that still
 // remain are an error.
-Status bind_rest(Runtime& runtime, const MacroBody& macro, std::string_view name, Frame& frame,
-                 Arguments rest) {
+Status bind_remaining(Runtime& runtime, const MacroBody& macro, std::string_view name, Frame& frame,
+                      Arguments remaining) {
   if (macro.caller) {
     std::optional<Value>& caller = frame.variables[*macro.caller];
     caller = Value::undefined("No caller defined");
-    take_named(rest, "caller", caller);
+    take_named(remaining, "caller", caller);
   }
   if (macro.kwargs) {
     DictBuilder named(runtime);
-    for (auto& [key, value] : rest.named) {
+    for (auto& [key, value] : remaining.named) {
       NMM_ASSIGN(const Value key_text, make_text(runtime, key));
       NMM_TRY(named.set(key_text, value));
     }
     NMM_ASSIGN(frame.variables[*macro.kwargs], named.take());
-  } else if (!rest.named.empty()) {
-    return fail("macro '{}' takes no keyword argument '{}'", name, rest.named.front().first);
+  } else if (!remaining.named.empty()) {
+    return fail("macro '{}' takes no keyword argument '{}'", name, remaining.named.front().first);
   }
   if (macro.varargs) {
-    NMM_ASSIGN(frame.variables[*macro.varargs], make_tuple(runtime, std::move(rest.positional)));
-  } else if (!rest.positional.empty()) {
+    NMM_ASSIGN(frame.variables[*macro.varargs],
+               make_tuple(runtime, std::move(remaining.positional)));
+  } else if (!remaining.positional.empty()) {
     return fail("macro '{}' takes not more than {} argument(s)", name, macro.parameters.size());
   }
   return {};
@@ -68,8 +69,8 @@ Status bind_rest(Runtime& runtime, const MacroBody& macro, std::string_view name
 
 Result<Value> Evaluator::make_macro(const MacroBody& body, std::string name) {
   NMM_TRY(runtime_.budget.allocate(sizeof(MacroFunction)));
-  if (!frame_->kept) macro_frames_.push_back(frame_);
-  frame_->kept = true;
+  if (!frame_->captured_by_macro) macro_frames_.push_back(frame_);
+  frame_->captured_by_macro = true;
   return Value(ObjectPtr(std::make_shared<MacroFunction>(*this, body, std::move(name), frame_)));
 }
 
@@ -78,23 +79,23 @@ Result<Value> Evaluator::run_macro(const MacroBody& macro, std::string_view name
   const Budget::Level level(runtime_.budget);
   NMM_TRY(level.check());
   NMM_ASSIGN(const FramePtr frame, enter(macro.scope, outer));
-  Arguments rest = arguments;
+  Arguments remaining = arguments;
   const size_t given = std::min(arguments.positional.size(), macro.parameters.size());
-  rest.positional.erase(rest.positional.begin(),
-                        rest.positional.begin() + static_cast<std::ptrdiff_t>(given));
+  remaining.positional.erase(remaining.positional.begin(),
+                             remaining.positional.begin() + static_cast<std::ptrdiff_t>(given));
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    std::optional<Value>& value = frame->at(macro.parameters[i].place);
+    std::optional<Value>& value = frame->at(macro.parameters[i].address);
     if (i < given)
       value = arguments.positional[i];
     else
-      take_named(rest, macro.parameters[i].name, value);
+      take_named(remaining, macro.parameters[i].name, value);
   }
-  NMM_TRY(bind_rest(runtime_, macro, name, *frame, std::move(rest)));
+  NMM_TRY(bind_remaining(runtime_, macro, name, *frame, std::move(remaining)));
   const size_t first_default = macro.parameters.size() - macro.defaults.size();
   const FramePtr outside = std::exchange(frame_, frame);
   Status status;
   for (size_t i = given; i < macro.parameters.size() && status.ok(); ++i) {
-    std::optional<Value>& value = frame->at(macro.parameters[i].place);
+    std::optional<Value>& value = frame->at(macro.parameters[i].address);
     if (value) continue;
     value =
         Value::undefined(fmt::format("parameter '{}' was not provided", macro.parameters[i].name));
@@ -113,7 +114,7 @@ Result<Value> Evaluator::run_macro(const MacroBody& macro, std::string_view name
 }
 
 Result<Evaluator::Flow> Evaluator::run(const Macro& node) {
-  NMM_ASSIGN(frame_->at(node.name.place), make_macro(node.body, node.name.name));
+  NMM_ASSIGN(frame_->at(node.name.address), make_macro(node.body, node.name.name));
   return Flow::kNext;
 }
 
@@ -122,7 +123,7 @@ Result<Evaluator::Flow> Evaluator::run(const CallBlock& node) {
   NMM_ASSIGN(Value caller, make_macro(node.body, "caller"));
   extra.named.emplace_back("caller", std::move(caller));
   const auto value = call_with(std::get<Call>(node.call->node), std::move(extra));
-  if (!value.ok()) return locate(value.error(), node.call->place);
+  if (!value.ok()) return locate(value.error(), node.call->position);
   NMM_TRY(write_block(*value));
   return Flow::kNext;
 }

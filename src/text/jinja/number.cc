@@ -163,10 +163,10 @@ Result<Value> round_number(const Value& value, int64_t digits) {
     int64_t unit = 1;
     for (int64_t i = 0; i < -digits; ++i) unit *= 10;
     // Rounds to the nearest multiple of the unit, and halves to the even multiple.
-    int64_t quotient = *integer / unit, rest = *integer % unit;
-    const int64_t twice = std::abs(rest) > unit / 2 ||
-                          (unit % 2 == 0 && std::abs(rest) == unit / 2 && quotient % 2 != 0);
-    if (twice != 0) quotient += rest < 0 ? -1 : 1;
+    int64_t quotient = *integer / unit, remainder = *integer % unit;
+    const int64_t twice = std::abs(remainder) > unit / 2 ||
+                          (unit % 2 == 0 && std::abs(remainder) == unit / 2 && quotient % 2 != 0);
+    if (twice != 0) quotient += remainder < 0 ? -1 : 1;
     int64_t rounded = 0;
     if (__builtin_mul_overflow(quotient, unit, &rounded)) return integer_overflow();
     return Value(rounded);

@@ -43,9 +43,9 @@ Result<Value> integer_division(int64_t a, int64_t b, bool remainder) {
     if (__builtin_sub_overflow(int64_t{0}, a, &negative)) return integer_overflow();
     return Value(negative);
   }
-  const int64_t rest = a % b;
-  const bool adjust = rest != 0 && (rest < 0) != (b < 0);
-  return Value(remainder ? rest + (adjust ? b : 0) : a / b - (adjust ? 1 : 0));
+  const int64_t truncated_remainder = a % b;
+  const bool adjust = truncated_remainder != 0 && (truncated_remainder < 0) != (b < 0);
+  return Value(remainder ? truncated_remainder + (adjust ? b : 0) : a / b - (adjust ? 1 : 0));
 }
 
 Result<Value> on_integers(Arithmetic operation, int64_t a, int64_t b) {
@@ -74,17 +74,18 @@ Result<Value> on_integers(Arithmetic operation, int64_t a, int64_t b) {
 }
 
 double float_modulo(double a, double b) {
-  const double rest = std::fmod(a, b);
-  if (rest == 0.0) return std::copysign(0.0, b);
-  return (rest < 0.0) != (b < 0.0) ? rest + b : rest;
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0.0) return std::copysign(0.0, b);
+  return (remainder < 0.0) != (b < 0.0) ? remainder + b : remainder;
 }
 
 double float_floor_division(double a, double b) {
-  const double rest = std::fmod(a, b);
-  const double quotient = (a - rest) / b - (rest != 0.0 && (rest < 0.0) != (b < 0.0) ? 1.0 : 0.0);
+  const double remainder = std::fmod(a, b);
+  const double quotient =
+      (a - remainder) / b - (remainder != 0.0 && (remainder < 0.0) != (b < 0.0) ? 1.0 : 0.0);
   if (quotient == 0.0) return std::copysign(0.0, a / b);
-  const double whole = std::floor(quotient);
-  return quotient - whole > 0.5 ? whole + 1.0 : whole;
+  const double rounded_down = std::floor(quotient);
+  return quotient - rounded_down > 0.5 ? rounded_down + 1.0 : rounded_down;
 }
 
 Result<Value> float_power(double a, double b) {
@@ -195,7 +196,7 @@ Result<Value> slice_text(Runtime& runtime, const TextPtr& text, const Indices& i
   if (indices.step == 1) {
     const size_t begin = text->byte_of(static_cast<size_t>(indices.start));
     const size_t end = text->byte_of(static_cast<size_t>(indices.start) + indices.count);
-    NMM_ASSIGN(TextPtr piece, part(runtime.budget, text, begin, std::max(begin, end)));
+    NMM_ASSIGN(TextPtr piece, substring(runtime.budget, text, begin, std::max(begin, end)));
     return Value(std::move(piece));
   }
   // The bytes at which the characters begin, and the end of the text.
@@ -293,7 +294,7 @@ Result<TextPtr> escape_markup(Runtime& runtime, const Value& value) {
     if (special == std::string_view::npos)
       writer.append(*text, at, at + 1);
     else
-      writer.append(kNames[special], is_said(*text, at, hint));
+      writer.append(kNames[special], is_from_message(*text, at, hint));
   }
   return writer.take(true);
 }

@@ -29,12 +29,12 @@ std::string Parser::describe(const Token& token) {
   }
 }
 
-Error Parser::error(const Place& place, std::string_view message) const {
-  return fail("{}:{}: {}", place.line, place.column, message);
+Error Parser::error(const SourcePosition& position, std::string_view message) const {
+  return fail("{}:{}: {}", position.line, position.column, message);
 }
 
 Error Parser::unexpected(std::string_view expected) const {
-  return error(current().place,
+  return error(current().position,
                fmt::format("expected {}, found {}", expected, describe(current())));
 }
 

@@ -44,13 +44,14 @@ class Parser {
   Status expect_name(std::string_view text);
   Status expect(Kind kind, std::string_view what);
   Result<std::string> name();
-  Error error(const Place& place, std::string_view message) const;
+  Error error(const SourcePosition& position, std::string_view message) const;
   Error unexpected(std::string_view expected) const;
   static std::string describe(const Token& token);
 
   // Makes an expression of this node. Fails if expressions are nested too deep.
   template <typename Node>
-  Result<ExpressionPtr> make(Node node, const Place& place, std::initializer_list<int> depths);
+  Result<ExpressionPtr> make(Node node, const SourcePosition& position,
+                             std::initializer_list<int> depths);
   static int depth_of(const ExpressionPtr& expression) {
     return expression == nullptr ? 0 : expression->depth;
   }
@@ -76,7 +77,8 @@ class Parser {
   Result<ExpressionPtr> postfix(ExpressionPtr inner);
   Result<ExpressionPtr> filters_and_tests(ExpressionPtr inner);
   Result<ExpressionPtr> subscript(ExpressionPtr object);
-  Result<ExpressionPtr> slice(ExpressionPtr object, ExpressionPtr start, const Place& place);
+  Result<ExpressionPtr> slice(ExpressionPtr object, ExpressionPtr start,
+                              const SourcePosition& position);
   Result<ExpressionPtr> call(ExpressionPtr function);
   Result<ExpressionPtr> filters(ExpressionPtr input, bool first_without_bar = false);
   Result<ExpressionPtr> test(ExpressionPtr input);
@@ -107,7 +109,7 @@ class Parser {
   Result<std::unique_ptr<Statement>> with();
   Result<std::unique_ptr<Statement>> print();
   template <typename Node>
-  std::unique_ptr<Statement> finish(Node node, const Place& place);
+  std::unique_ptr<Statement> finish(Node node, const SourcePosition& position);
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
@@ -116,15 +118,16 @@ class Parser {
 };
 
 template <typename Node>
-Result<ExpressionPtr> Parser::make(Node node, const Place& place,
+Result<ExpressionPtr> Parser::make(Node node, const SourcePosition& position,
                                    std::initializer_list<int> depths) {
   int depth = 1;
   for (const int inner : depths) depth = std::max(depth, inner + 1);
   if (depth > budget_.limits().depth)
-    return error(place, fmt::format("expressions nested deeper than {}", budget_.limits().depth));
+    return error(position,
+                 fmt::format("expressions nested deeper than {}", budget_.limits().depth));
   auto expression = std::make_unique<Expression>();
   expression->node = std::move(node);
-  expression->place = place;
+  expression->position = position;
   expression->depth = depth;
   return expression;
 }

@@ -180,8 +180,8 @@ class PercentFormatter {
       write_representation(runtime_, value, writer);
     NMM_ASSIGN(TextPtr text, writer.take());
     if (conversion.precision >= 0) {
-      NMM_ASSIGN(text, part(runtime_.budget, text, 0,
-                            text->byte_of(static_cast<size_t>(conversion.precision))));
+      NMM_ASSIGN(text, substring(runtime_.budget, text, 0,
+                                 text->byte_of(static_cast<size_t>(conversion.precision))));
     }
     return write_padded(conversion, text);
   }

@@ -40,7 +40,7 @@ void write_quoted(const Text& text, TextWriter& out) {
   for (size_t at = 0; at < text.bytes.size() && !out.full();) {
     const CodePoint c = decode(text.bytes, at);
     if (const std::string escaped = escape(c.value, quote); !escaped.empty())
-      out.append(escaped, is_said(text, at, hint));
+      out.append(escaped, is_from_message(text, at, hint));
     else
       out.append(text, at, at + c.length);
     at += c.length;

@@ -8,31 +8,31 @@
 namespace neuronmm::text::jinja {
 
 template <typename Node>
-std::unique_ptr<Statement> Parser::finish(Node node, const Place& place) {
+std::unique_ptr<Statement> Parser::finish(Node node, const SourcePosition& position) {
   auto statement = std::make_unique<Statement>();
   statement->node = std::move(node);
-  statement->place = place;
+  statement->position = position;
   return statement;
 }
 
 Result<Statements> Parser::statements(std::initializer_list<std::string_view> end_tags) {
   const Budget::Level level(budget_);
   if (const Status status = level.check(); !status.ok())
-    return error(current().place, status.error().message);
+    return error(current().position, status.error().message);
   Statements all;
   while (current().kind != Kind::kEnd) {
-    const Place place = current().place;
+    const SourcePosition position = current().position;
     if (current().kind == Kind::kData) {
       TextWriter text(budget_);
       text.append(take().text);
       NMM_ASSIGN(TextPtr whole, text.take());
-      all.push_back(finish(Data{std::move(whole)}, place));
+      all.push_back(finish(Data{std::move(whole)}, position));
     } else if (current().kind == Kind::kVariableBegin) {
       take();
       Output output;
       NMM_ASSIGN(output.values.emplace_back(), tuple());
       NMM_TRY(expect(Kind::kVariableEnd, "}}"));
-      all.push_back(finish(std::move(output), place));
+      all.push_back(finish(std::move(output), position));
     } else {
       NMM_TRY(expect(Kind::kBlockBegin, "{%"));
       if (std::ranges::any_of(end_tags, [&](auto tag) { return at_name(tag); })) return all;
@@ -55,8 +55,8 @@ Result<std::unique_ptr<Statement>> Parser::statement() {
   if (at_name("filter")) return filter_block();
   if (at_name("with")) return with();
   if (at_name("print")) return print();
-  if (skip_name("break")) return finish(Break{}, tag.place);
-  if (skip_name("continue")) return finish(Continue{}, tag.place);
+  if (skip_name("break")) return finish(Break{}, tag.position);
+  if (skip_name("continue")) return finish(Continue{}, tag.position);
   return unexpected("a tag of chat templates");
 }
 
@@ -75,33 +75,33 @@ Result<Statements> Parser::whole_body(std::string_view end_tag) {
 }
 
 Result<Name> Parser::name_target() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   NMM_ASSIGN(std::string text, name());
   for (const char* constant : {"true", "false", "none", "True", "False", "None"}) {
-    if (text == constant) return error(place, fmt::format("cannot assign to '{}'", text));
+    if (text == constant) return error(position, fmt::format("cannot assign to '{}'", text));
   }
   return Name{std::move(text), {}};
 }
 
 Result<Target> Parser::single_target(bool allow_attribute) {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   if (skip_operator("(")) {
     NMM_ASSIGN(Target inner, target(allow_attribute));
     NMM_TRY(expect_operator(")"));
     return inner;
   }
   NMM_ASSIGN(Name object, name_target());
-  if (!allow_attribute || !skip_operator(".")) return Target{std::move(object), place};
+  if (!allow_attribute || !skip_operator(".")) return Target{std::move(object), position};
   NMM_ASSIGN(std::string attribute, name());
-  return Target{Target::Attribute{std::move(object), std::move(attribute)}, place};
+  return Target{Target::Attribute{std::move(object), std::move(attribute)}, position};
 }
 
 // Parses a target, or several targets with commas between them.
 Result<Target> Parser::target(bool allow_attribute, std::string_view end) {
   const Budget::Level level(budget_);
   if (const Status status = level.check(); !status.ok())
-    return error(current().place, status.error().message);
-  const Place place = current().place;
+    return error(current().position, status.error().message);
+  const SourcePosition position = current().position;
   std::vector<Target> parts;
   bool is_tuple = false;
   while (!at_operator(")") && current().kind != Kind::kBlockEnd && (end.empty() || !at_name(end))) {
@@ -112,25 +112,25 @@ Result<Target> Parser::target(bool allow_attribute, std::string_view end) {
   }
   if (parts.empty()) return unexpected("a name to assign to");
   if (!is_tuple) return std::move(parts.front());
-  return Target{std::move(parts), place};
+  return Target{std::move(parts), position};
 }
 
 Result<std::unique_ptr<Statement>> Parser::set() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   NMM_ASSIGN(Target to, target(true));
   if (skip_operator("=")) {
     NMM_ASSIGN(ExpressionPtr value, tuple());
-    return finish(Assign{std::move(to), std::move(value)}, place);
+    return finish(Assign{std::move(to), std::move(value)}, position);
   }
   AssignBlock block{std::move(to), nullptr, {}, {}};
-  NMM_ASSIGN(ExpressionPtr captured, make(Captured{}, place, {}));
+  NMM_ASSIGN(ExpressionPtr captured, make(CapturedOutput{}, position, {}));
   NMM_ASSIGN(block.filter, filters(std::move(captured)));
   NMM_ASSIGN(block.body, whole_body("endset"));
-  return finish(std::move(block), place);
+  return finish(std::move(block), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::for_loop() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   For loop;
   NMM_ASSIGN(loop.target, target(false, "in"));
   NMM_TRY(expect_name("in"));
@@ -143,11 +143,11 @@ Result<std::unique_ptr<Statement>> Parser::for_loop() {
   if (take().text == "else") {
     NMM_ASSIGN(loop.otherwise, whole_body("endfor"));
   }
-  return finish(std::move(loop), place);
+  return finish(std::move(loop), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::if_chain() {
-  const Place place = current().place;
+  const SourcePosition position = current().position;
   If chain;
   while (true) {
     take();
@@ -159,7 +159,7 @@ Result<std::unique_ptr<Statement>> Parser::if_chain() {
   if (take().text == "else") {
     NMM_ASSIGN(chain.otherwise, whole_body("endif"));
   }
-  return finish(std::move(chain), place);
+  return finish(std::move(chain), position);
 }
 
 // Parses the parameters of a macro, such as (a, b=1).
@@ -169,16 +169,16 @@ Status Parser::signature(MacroBody& macro) {
     if (!macro.parameters.empty()) {
       NMM_TRY(expect_operator(","));
     }
-    const Place place = current().place;
+    const SourcePosition position = current().position;
     NMM_ASSIGN(Name parameter, name_target());
     for (const Name& other : macro.parameters) {
       if (other.name == parameter.name)
-        return error(place, fmt::format("parameter '{}' given twice", other.name));
+        return error(position, fmt::format("parameter '{}' given twice", other.name));
     }
     if (skip_operator("=")) {
       NMM_ASSIGN(macro.defaults.emplace_back(), expression());
     } else if (!macro.defaults.empty()) {
-      return error(place, "a parameter without default after one with a default");
+      return error(position, "a parameter without default after one with a default");
     }
     macro.parameters.push_back(std::move(parameter));
   }
@@ -187,44 +187,44 @@ Status Parser::signature(MacroBody& macro) {
 }
 
 Result<std::unique_ptr<Statement>> Parser::macro() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   Macro macro;
   NMM_ASSIGN(macro.name, name_target());
   NMM_TRY(signature(macro.body));
   NMM_ASSIGN(macro.body.body, whole_body("endmacro"));
-  return finish(std::move(macro), place);
+  return finish(std::move(macro), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::call_block() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   CallBlock block;
   if (at_operator("(")) {
     NMM_TRY(signature(block.body));
   }
   NMM_ASSIGN(block.call, expression());
-  if (!std::holds_alternative<Call>(block.call->node)) return error(place, "expected a call");
+  if (!std::holds_alternative<Call>(block.call->node)) return error(position, "expected a call");
   NMM_ASSIGN(block.body.body, whole_body("endcall"));
-  return finish(std::move(block), place);
+  return finish(std::move(block), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::generation() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   Generation generation;
   NMM_ASSIGN(generation.body.body, whole_body("endgeneration"));
-  return finish(std::move(generation), place);
+  return finish(std::move(generation), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::filter_block() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   FilterBlock block;
-  NMM_ASSIGN(ExpressionPtr captured, make(Captured{}, place, {}));
+  NMM_ASSIGN(ExpressionPtr captured, make(CapturedOutput{}, position, {}));
   NMM_ASSIGN(block.filter, filters(std::move(captured), true));
   NMM_ASSIGN(block.body, whole_body("endfilter"));
-  return finish(std::move(block), place);
+  return finish(std::move(block), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::with() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   With with;
   while (current().kind != Kind::kBlockEnd) {
     if (!with.variables.empty()) {
@@ -236,11 +236,11 @@ Result<std::unique_ptr<Statement>> Parser::with() {
     with.variables.emplace_back(std::move(to), std::move(value));
   }
   NMM_ASSIGN(with.body, whole_body("endwith"));
-  return finish(std::move(with), place);
+  return finish(std::move(with), position);
 }
 
 Result<std::unique_ptr<Statement>> Parser::print() {
-  const Place place = take().place;
+  const SourcePosition position = take().position;
   Output output;
   while (current().kind != Kind::kBlockEnd) {
     if (!output.values.empty()) {
@@ -248,7 +248,7 @@ Result<std::unique_ptr<Statement>> Parser::print() {
     }
     NMM_ASSIGN(output.values.emplace_back(), expression());
   }
-  return finish(std::move(output), place);
+  return finish(std::move(output), position);
 }
 
 }  // namespace neuronmm::text::jinja

@@ -141,8 +141,8 @@ Status write_string(Runtime& runtime, const Specification& spec, TextPtr text, T
       spec.grouping != 0)
     return fail("invalid format specifier for a string");
   if (spec.precision >= 0) {
-    NMM_ASSIGN(text,
-               part(runtime.budget, text, 0, text->byte_of(static_cast<size_t>(spec.precision))));
+    NMM_ASSIGN(text, substring(runtime.budget, text, 0,
+                               text->byte_of(static_cast<size_t>(spec.precision))));
   }
   return write_aligned(runtime, spec, text, '<', out);
 }

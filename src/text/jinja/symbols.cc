@@ -9,36 +9,38 @@ namespace neuronmm::text::jinja {
 
 using Start = Scope::Variable::Start;
 
-bool Symbols::knows(const std::string& name) const {
-  return starts_.contains(name) || outer_knows(name);
+bool Symbols::contains(const std::string& name) const {
+  return starts_.contains(name) || outer_contains(name);
 }
 
 void Symbols::load(const std::string& name) {
-  if (!knows(name)) starts_[name] = Start::kContext;
+  if (!contains(name)) starts_[name] = Start::kContext;
 }
 
 void Symbols::store(const std::string& name) {
   stores_.insert(name);
-  starts_.emplace(name, outer_knows(name) ? Start::kOuter : Start::kUnset);
+  starts_.emplace(name, outer_contains(name) ? Start::kOuter : Start::kUnset);
 }
 
-void Symbols::parameter(const std::string& name) {
+void Symbols::add_parameter(const std::string& name) {
   stores_.insert(name);
   starts_[name] = Start::kParameter;
 }
 
-// A name that only some branches assign begins with its value from outside on all of them.
-void Symbols::join(const std::vector<Symbols>& ways) {
-  std::set<std::string> some;
-  for (const Symbols& way : ways) {
-    std::ranges::set_difference(way.stores_, stores_, std::inserter(some, some.end()));
+// A name that only stored_in_some branches assign begins with its value from outside on all of
+// them.
+void Symbols::merge_branches(const std::vector<Symbols>& branches) {
+  std::set<std::string> stored_in_some;
+  for (const Symbols& branch : branches) {
+    std::ranges::set_difference(branch.stores_, stores_,
+                                std::inserter(stored_in_some, stored_in_some.end()));
   }
-  for (const Symbols& way : ways) {
-    for (const auto& [name, start] : way.starts_) starts_[name] = start;
-    stores_.insert(way.stores_.begin(), way.stores_.end());
+  for (const Symbols& branch : branches) {
+    for (const auto& [name, start] : branch.starts_) starts_[name] = start;
+    stores_.insert(branch.stores_.begin(), branch.stores_.end());
   }
-  for (const std::string& name : some)
-    starts_[name] = outer_knows(name) ? Start::kOuter : Start::kContext;
+  for (const std::string& name : stored_in_some)
+    starts_[name] = outer_contains(name) ? Start::kOuter : Start::kContext;
 }
 
 void Symbols::visit(const Statements& statements) {
@@ -52,7 +54,7 @@ void Symbols::visit(const Expression& expression) {
 
 void Symbols::visit(const Target& target, bool as_parameters) {
   if (const auto* name = std::get_if<Name>(&target.to)) {
-    as_parameters ? parameter(name->name) : store(name->name);
+    as_parameters ? add_parameter(name->name) : store(name->name);
   } else if (const auto* attribute = std::get_if<Target::Attribute>(&target.to)) {
     load(attribute->object.name);
   } else {
@@ -91,20 +93,20 @@ void Symbols::visit(const Statement& statement) {
 // Jinja treats all `elif` parts as one branch, and each of them as an `if` inside it.
 void Symbols::visit_if(const If& chain, size_t first) {
   visit(*chain.branches[first].first);
-  std::vector<Symbols> ways(3, *this);
-  ways[0].visit(chain.branches[first].second);
+  std::vector<Symbols> branches(3, *this);
+  branches[0].visit(chain.branches[first].second);
   if (first == 0) {
-    for (size_t i = 1; i < chain.branches.size(); ++i) ways[1].visit_if(chain, i);
-    ways[2].visit(chain.otherwise);
+    for (size_t i = 1; i < chain.branches.size(); ++i) branches[1].visit_if(chain, i);
+    branches[2].visit(chain.otherwise);
   }
-  join(ways);
+  merge_branches(branches);
 }
 
 Scope Symbols::scope() const {
   Scope scope;
   for (const auto& [name, start] : starts_) {
     const bool outer = start == Start::kOuter;
-    scope.variables.push_back({name, start, outer ? outer_->find(name) : VariablePlace{}});
+    scope.variables.push_back({name, start, outer ? outer_->find(name) : VariableAddress{}});
   }
   return scope;
 }
@@ -115,11 +117,11 @@ std::optional<size_t> Symbols::slot(const std::string& name) const {
   return static_cast<size_t>(std::distance(starts_.begin(), found));
 }
 
-VariablePlace Symbols::find(const std::string& name) const {
+VariableAddress Symbols::find(const std::string& name) const {
   if (const auto own = slot(name)) return {0, *own};
-  VariablePlace place = outer_->find(name);
-  ++place.scopes_out;
-  return place;
+  VariableAddress address = outer_->find(name);
+  ++address.scopes_out;
+  return address;
 }
 
 }  // namespace neuronmm::text::jinja

@@ -19,25 +19,25 @@ class Symbols {
 
   void load(const std::string& name);
   void store(const std::string& name);
-  void parameter(const std::string& name);
+  void add_parameter(const std::string& name);
   // Adds the symbols of the branches of an `if`. Each branch began as a copy of this object.
-  void join(const std::vector<Symbols>& ways);
+  void merge_branches(const std::vector<Symbols>& branches);
 
   void visit(const Statements& statements);
   void visit(const Statement& statement);
   void visit(const Expression& expression);  // Loads all names of the expression.
   void visit(const Target& target, bool as_parameters = false);
 
-  // Returns the scope with the places of its variables, once everything in it was visited.
+  // Returns the scope with the addresses of its variables, once everything in it was visited.
   Scope scope() const;
-  // Return the place of a name that was visited.
-  VariablePlace find(const std::string& name) const;
+  // Return the address of a name that was visited.
+  VariableAddress find(const std::string& name) const;
   std::optional<size_t> slot(const std::string& name) const;
 
  private:
-  bool knows(const std::string& name) const;
-  bool outer_knows(const std::string& name) const {
-    return outer_ != nullptr && outer_->knows(name);
+  bool contains(const std::string& name) const;
+  bool outer_contains(const std::string& name) const {
+    return outer_ != nullptr && outer_->contains(name);
   }
   void visit_if(const If& chain, size_t first);
 

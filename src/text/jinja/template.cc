@@ -22,7 +22,7 @@ bool is_plain_name(const std::string& role) {
   });
 }
 
-Result<Value> from_message(Runtime& runtime, const nlohmann::ordered_json& message) {
+Result<Value> message_from_json(Runtime& runtime, const nlohmann::ordered_json& message) {
   if (!message.is_object()) return from_json(runtime, message, true);
   DictBuilder dict(runtime);
   for (const auto& [key, field] : message.items()) {
@@ -40,7 +40,7 @@ Result<Value> value_of(Runtime& runtime, const Variable& variable) {
     return from_json(runtime, *variable.value, variable.origin != Variable::Origin::kProgram);
   Values messages;
   for (const auto& message : *variable.value) {
-    NMM_ASSIGN(messages.emplace_back(), from_message(runtime, message));
+    NMM_ASSIGN(messages.emplace_back(), message_from_json(runtime, message));
   }
   return make_list(runtime, std::move(messages));
 }

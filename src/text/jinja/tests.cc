@@ -18,7 +18,7 @@ Result<bool> plain(Runtime&, const Value& value, const Arguments& arguments) {
 
 template <Comparison comparison>
 Result<bool> comparing(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("test", arguments, {"other"}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("test", arguments, {"other"}, 1));
   return compare(runtime, comparison, value, *bound[0]);
 }
 
@@ -49,25 +49,26 @@ Result<bool> is_iterable(Runtime& runtime, const Value& value, const Arguments& 
 }
 
 Result<bool> is_same(Runtime&, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("sameas", arguments, {"other"}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("sameas", arguments, {"other"}, 1));
   return value.same_as(*bound[0]);
 }
 
-// Returns whether value % divisor == rest.
-Result<bool> leaves(Runtime& runtime, const Value& value, const Value& divisor, int64_t rest) {
+// Returns whether value % divisor == remainder.
+Result<bool> has_remainder(Runtime& runtime, const Value& value, const Value& divisor,
+                           int64_t remainder) {
   NMM_ASSIGN(const Value modulo, arithmetic(runtime, Arithmetic::kModulo, value, divisor));
-  return equal(runtime, modulo, Value(rest));
+  return equal(runtime, modulo, Value(remainder));
 }
 
 Result<bool> is_divisible(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("divisibleby", arguments, {"num"}, 1));
-  return leaves(runtime, value, *bound[0], 0);
+  NMM_ASSIGN(const BoundArguments bound, bind("divisibleby", arguments, {"num"}, 1));
+  return has_remainder(runtime, value, *bound[0], 0);
 }
 
-template <int64_t rest>
+template <int64_t remainder>
 Result<bool> is_parity(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("odd", arguments, {}, 0));
-  return leaves(runtime, value, Value(int64_t{2}), rest);
+  return has_remainder(runtime, value, Value(int64_t{2}), remainder);
 }
 
 template <bool upper>

@@ -30,29 +30,29 @@ bool TextWriter::fits(size_t more) {
 }
 
 // Texts grow only at their end, so that a new range comes last or extends the last range.
-void TextWriter::mark_said(size_t begin, size_t end) {
+void TextWriter::mark_from_messages(size_t begin, size_t end) {
   if (begin == end) return;
-  if (!text_.said.empty() && text_.said.back().end == begin)
-    text_.said.back().end = end;
+  if (!text_.from_messages.empty() && text_.from_messages.back().end == begin)
+    text_.from_messages.back().end = end;
   else
-    text_.said.push_back({begin, end});
+    text_.from_messages.push_back({begin, end});
 }
 
-void TextWriter::append(std::string_view bytes, bool said) {
+void TextWriter::append(std::string_view bytes, bool from_messages) {
   if (!fits(bytes.size())) return;
   const size_t begin = text_.bytes.size();
   text_.bytes += bytes;
-  if (said) mark_said(begin, text_.bytes.size());
+  if (from_messages) mark_from_messages(begin, text_.bytes.size());
 }
 
 void TextWriter::append(const Text& text, size_t begin, size_t end) {
   if (!fits(end - begin)) return;
   const size_t start = text_.bytes.size();
   text_.bytes.append(text.bytes, begin, end - begin);
-  auto span = std::ranges::lower_bound(text.said, begin + 1, {}, &Span::end);
-  for (; span != text.said.end() && span->begin < end; ++span) {
-    mark_said(start + std::max(span->begin, begin) - begin,
-              start + std::min(span->end, end) - begin);
+  auto span = std::ranges::lower_bound(text.from_messages, begin + 1, {}, &Span::end);
+  for (; span != text.from_messages.end() && span->begin < end; ++span) {
+    mark_from_messages(start + std::max(span->begin, begin) - begin,
+                       start + std::min(span->end, end) - begin);
   }
 }
 
@@ -68,23 +68,24 @@ void TextWriter::append(char32_t c, size_t count) {
 
 Result<TextPtr> TextWriter::take(bool markup) {
   if (full_) return fail("a text of more than {} bytes", limit_);
-  NMM_TRY(budget_.allocate(text_.bytes.size() + text_.said.size() * sizeof(Span) + sizeof(Text)));
+  NMM_TRY(budget_.allocate(text_.bytes.size() + text_.from_messages.size() * sizeof(Span) +
+                           sizeof(Text)));
   NMM_TRY(budget_.scan(text_.bytes.size()));
   text_.ascii = is_ascii(text_.bytes);
   text_.markup = markup;
   return TextPtr(std::make_shared<const Text>(std::move(text_)));
 }
 
-Result<TextPtr> part(Budget& budget, const TextPtr& text, size_t begin, size_t end) {
+Result<TextPtr> substring(Budget& budget, const TextPtr& text, size_t begin, size_t end) {
   if (begin == 0 && end == text->bytes.size()) return text;
   TextWriter writer(budget);
   writer.append(*text, begin, end);
   return writer.take(text->markup);
 }
 
-bool is_said(const Text& text, size_t at, size_t& hint) {
-  while (hint < text.said.size() && text.said[hint].end <= at) ++hint;
-  return hint < text.said.size() && text.said[hint].begin <= at;
+bool is_from_message(const Text& text, size_t at, size_t& hint) {
+  while (hint < text.from_messages.size() && text.from_messages[hint].end <= at) ++hint;
+  return hint < text.from_messages.size() && text.from_messages[hint].begin <= at;
 }
 
 }  // namespace neuronmm::text::jinja

@@ -23,7 +23,7 @@ struct Span {
 struct Text {
   std::string bytes;
   // The ranges that come from messages. They are sorted, disjoint and not empty.
-  std::vector<Span> said;
+  std::vector<Span> from_messages;
   // True if all bytes are ASCII, so that the index of a character is that of its byte.
   bool ascii = true;
   // True if the text is HTML (filters `safe` and `escape`), which Python keeps as another type.
@@ -44,7 +44,7 @@ class TextWriter {
   explicit TextWriter(Budget& budget) : budget_(budget), limit_(budget.remaining_bytes()) {}
   TextWriter(Budget& budget, size_t limit) : budget_(budget), limit_(limit) {}
 
-  void append(std::string_view bytes, bool said = false);
+  void append(std::string_view bytes, bool from_messages = false);
   void append(const Text& text) { append(text, 0, text.bytes.size()); }
   // Appends the bytes [begin, end) of `text`.
   void append(const Text& text, size_t begin, size_t end);
@@ -57,7 +57,7 @@ class TextWriter {
 
  private:
   bool fits(size_t more);
-  void mark_said(size_t begin, size_t end);
+  void mark_from_messages(size_t begin, size_t end);
 
   Budget& budget_;
   size_t limit_;
@@ -66,9 +66,9 @@ class TextWriter {
 };
 
 // Returns the bytes [begin, end), or the same text if that is all of it.
-Result<TextPtr> part(Budget& budget, const TextPtr& text, size_t begin, size_t end);
+Result<TextPtr> substring(Budget& budget, const TextPtr& text, size_t begin, size_t end);
 // Returns whether the byte at `at` comes from a message. `hint` makes a forward scan cheap: pass 0
 // at first, and then the value that the last call left.
-bool is_said(const Text& text, size_t at, size_t& hint);
+bool is_from_message(const Text& text, size_t at, size_t& hint);
 
 }  // namespace neuronmm::text::jinja

@@ -35,7 +35,7 @@ Result<Value> change_case(Runtime& runtime, const TextPtr& text, Case to) {
     const CodePoint c = decode(text->bytes, at);
     std::string changed;
     append_changed(*text, at, to, word_start, changed);
-    writer.append(changed, is_said(*text, at, hint));
+    writer.append(changed, is_from_message(*text, at, hint));
     word_start = to == Case::kTitle && !is_cased(c.value);
     at += c.length;
   }
@@ -64,7 +64,7 @@ Result<Value> title_words(Runtime& runtime, const TextPtr& text) {
         append_upper(decode(word, 0).value, changed);
       else
         append_lower(word.substr(decode(word, 0).length), i - decode(word, 0).length, changed);
-      writer.append(changed, is_said(*text, at + i, hint));
+      writer.append(changed, is_from_message(*text, at + i, hint));
     }
     at = end;
   }

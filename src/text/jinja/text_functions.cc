@@ -53,7 +53,7 @@ Result<Value> strip(Runtime& runtime, const TextPtr& text, const Text* character
     if (!has_character(characters, c.value)) break;
     end -= c.length;
   }
-  NMM_ASSIGN(TextPtr stripped, part(runtime.budget, text, begin, end));
+  NMM_ASSIGN(TextPtr stripped, substring(runtime.budget, text, begin, end));
   return Value(std::move(stripped));
 }
 

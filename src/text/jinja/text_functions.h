@@ -40,8 +40,8 @@ Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator
 // Returns the lines of a text, as Python's str.splitlines().
 std::vector<Span> lines_of(const Text& text, bool keep_ends);
 // Returns a list or tuple of these parts of the text.
-Result<Value> parts_of(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
-                       List::Kind kind = List::Kind::kList);
+Result<Value> substrings(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
+                         List::Kind kind = List::Kind::kList);
 
 // Computes "{} and {name:>8}".format(...), in str_format.cc.
 Result<Value> format_braces(Runtime& runtime, const Text& format, const Arguments& arguments);

@@ -25,28 +25,28 @@ Result<Value> case_method(Runtime& runtime, const Value& self, const Arguments& 
 
 template <bool left, bool right>
 Result<Value> strip_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("strip", arguments, {""}, 0));
+  NMM_ASSIGN(const BoundArguments bound, bind("strip", arguments, {""}, 0));
   NMM_ASSIGN(const Text* characters, optional_text("strip", bound[0]));
   return strip(runtime, self.text_ptr(), characters, left, right);
 }
 
 template <bool from_right>
 Result<Value> split_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("split", arguments, {"sep", "maxsplit"}, 0));
+  NMM_ASSIGN(const BoundArguments bound, bind("split", arguments, {"sep", "maxsplit"}, 0));
   NMM_ASSIGN(const Text* separator, optional_text("split", bound[0]));
   NMM_ASSIGN(const int64_t count, integer_argument("split", bound[1], -1));
   return split(runtime, self.text_ptr(), separator, count, from_right);
 }
 
 Result<Value> splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("splitlines", arguments, {"keepends"}, 0));
+  NMM_ASSIGN(const BoundArguments bound, bind("splitlines", arguments, {"keepends"}, 0));
   NMM_TRY(runtime.budget.scan(self.text()->bytes.size()));
-  return parts_of(runtime, self.text_ptr(), lines_of(*self.text(), truth_argument(bound[0])));
+  return substrings(runtime, self.text_ptr(), lines_of(*self.text(), truth_argument(bound[0])));
 }
 
 template <bool from_right>
 Result<Value> partition(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("partition", arguments, {""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("partition", arguments, {""}, 1));
   NMM_ASSIGN(const Text* separator, text_argument("partition", bound[0]));
   if (separator->bytes.empty()) return fail("partition(): empty separator");
   const std::string& bytes = self.text()->bytes;
@@ -59,30 +59,31 @@ Result<Value> partition(Runtime& runtime, const Value& self, const Arguments& ar
              {found + separator->bytes.size(), end}};
   else if (from_right)
     spans = {{0, 0}, {0, 0}, {0, end}};
-  return parts_of(runtime, self.text_ptr(), spans, List::Kind::kTuple);
+  return substrings(runtime, self.text_ptr(), spans, List::Kind::kTuple);
 }
 
 template <bool prefix>
 Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("removeprefix", arguments, {""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("removeprefix", arguments, {""}, 1));
   NMM_ASSIGN(const Text* affix, text_argument("removeprefix", bound[0]));
   const std::string& bytes = self.text()->bytes;
   const size_t size = affix->bytes.size();
-  Span kept{0, bytes.size()};
-  if (prefix && bytes.starts_with(affix->bytes)) kept.begin = size;
-  if (!prefix && bytes.ends_with(affix->bytes)) kept.end -= size;
-  NMM_ASSIGN(TextPtr rest, part(runtime.budget, self.text_ptr(), kept.begin, kept.end));
-  return Value(std::move(rest));
+  Span remaining{0, bytes.size()};
+  if (prefix && bytes.starts_with(affix->bytes)) remaining.begin = size;
+  if (!prefix && bytes.ends_with(affix->bytes)) remaining.end -= size;
+  NMM_ASSIGN(TextPtr result,
+             substring(runtime.budget, self.text_ptr(), remaining.begin, remaining.end));
+  return Value(std::move(result));
 }
 
 // The bytes between two optional indices. `valid` is false if the start lies after the end.
-struct Stretch {
+struct IndexRange {
   Span span;
   bool valid;
 };
 
-Result<Stretch> range_of(std::string_view function, const Text& text, const Value* start,
-                         const Value* end) {
+Result<IndexRange> range_of(std::string_view function, const Text& text, const Value* start,
+                            const Value* end) {
   const auto absent = [](const Value* value) { return value == nullptr || value->is_none(); };
   const auto length = static_cast<int64_t>(text.length());
   NMM_ASSIGN(int64_t first, integer_argument(function, absent(start) ? nullptr : start, 0));
@@ -90,17 +91,17 @@ Result<Stretch> range_of(std::string_view function, const Text& text, const Valu
   if (first < 0) first = std::max<int64_t>(0, first + length);
   if (last < 0) last = std::max<int64_t>(0, last + length);
   last = std::min(last, length);
-  if (first > last) return Stretch{{0, 0}, false};
-  return Stretch{
+  if (first > last) return IndexRange{{0, 0}, false};
+  return IndexRange{
       {text.byte_of(static_cast<size_t>(first)), text.byte_of(static_cast<size_t>(last))}, true};
 }
 
 template <bool from_right, bool must_exist>
 Result<Value> find(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("find", arguments, {"", "", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("find", arguments, {"", "", ""}, 1));
   NMM_ASSIGN(const Text* wanted, text_argument("find", bound[0]));
   NMM_TRY(runtime.budget.scan(self.text()->bytes.size()));
-  NMM_ASSIGN(const Stretch range, range_of("find", *self.text(), bound[1], bound[2]));
+  NMM_ASSIGN(const IndexRange range, range_of("find", *self.text(), bound[1], bound[2]));
   const std::string_view within = std::string_view(self.text()->bytes)
                                       .substr(range.span.begin, range.span.end - range.span.begin);
   const size_t found = !range.valid ? std::string_view::npos
@@ -113,10 +114,10 @@ Result<Value> find(Runtime& runtime, const Value& self, const Arguments& argumen
 }
 
 Result<Value> count(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("count", arguments, {"", "", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("count", arguments, {"", "", ""}, 1));
   NMM_ASSIGN(const Text* wanted, text_argument("count", bound[0]));
   NMM_TRY(runtime.budget.scan(self.text()->bytes.size()));
-  NMM_ASSIGN(const Stretch range, range_of("count", *self.text(), bound[1], bound[2]));
+  NMM_ASSIGN(const IndexRange range, range_of("count", *self.text(), bound[1], bound[2]));
   if (!range.valid) return Value(int64_t{0});
   const std::string_view within = std::string_view(self.text()->bytes)
                                       .substr(range.span.begin, range.span.end - range.span.begin);
@@ -131,9 +132,9 @@ Result<Value> count(Runtime& runtime, const Value& self, const Arguments& argume
 template <bool at_start>
 Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::string_view function = at_start ? "startswith" : "endswith";
-  NMM_ASSIGN(const Bound bound, bind(function, arguments, {"", "", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind(function, arguments, {"", "", ""}, 1));
   NMM_TRY(runtime.budget.spend(1));
-  NMM_ASSIGN(const Stretch range, range_of(function, *self.text(), bound[1], bound[2]));
+  NMM_ASSIGN(const IndexRange range, range_of(function, *self.text(), bound[1], bound[2]));
   const std::string_view within = std::string_view(self.text()->bytes)
                                       .substr(range.span.begin, range.span.end - range.span.begin);
   Values affixes = {*bound[0]};
@@ -148,7 +149,7 @@ Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& ar
 }
 
 Result<Value> replace_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("replace", arguments, {"", "", ""}, 2));
+  NMM_ASSIGN(const BoundArguments bound, bind("replace", arguments, {"", "", ""}, 2));
   NMM_ASSIGN(const Text* old, text_argument("replace", bound[0]));
   NMM_ASSIGN(const Text* by, text_argument("replace", bound[1]));
   NMM_ASSIGN(const int64_t times, integer_argument("replace", bound[2], -1));
@@ -156,7 +157,7 @@ Result<Value> replace_method(Runtime& runtime, const Value& self, const Argument
 }
 
 Result<Value> join_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("join", arguments, {""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("join", arguments, {""}, 1));
   NMM_ASSIGN(const Values values, to_values(runtime, *bound[0]));
   std::vector<TextPtr> parts;
   for (const Value& value : values) {
@@ -169,7 +170,7 @@ Result<Value> join_method(Runtime& runtime, const Value& self, const Arguments& 
 
 template <Align align>
 Result<Value> pad_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("center", arguments, {"", ""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("center", arguments, {"", ""}, 1));
   NMM_ASSIGN(const int64_t width, integer_argument("center", bound[0], 0));
   NMM_ASSIGN(const Text* fill, text_argument("center", bound[1]));
   if (fill != nullptr && fill->length() != 1)
@@ -179,7 +180,7 @@ Result<Value> pad_method(Runtime& runtime, const Value& self, const Arguments& a
 }
 
 Result<Value> zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("zfill", arguments, {""}, 1));
+  NMM_ASSIGN(const BoundArguments bound, bind("zfill", arguments, {""}, 1));
   NMM_ASSIGN(const int64_t width, integer_argument("zfill", bound[0], 0));
   const Text& text = *self.text();
   const auto length = static_cast<int64_t>(text.length());
@@ -194,7 +195,7 @@ Result<Value> zfill(Runtime& runtime, const Value& self, const Arguments& argume
 }
 
 Result<Value> expandtabs(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  NMM_ASSIGN(const Bound bound, bind("expandtabs", arguments, {"tabsize"}, 0));
+  NMM_ASSIGN(const BoundArguments bound, bind("expandtabs", arguments, {"tabsize"}, 0));
   NMM_ASSIGN(const int64_t size, integer_argument("expandtabs", bound[0], 8));
   const Text& text = *self.text();
   TextWriter writer(runtime.budget);
@@ -221,7 +222,7 @@ Result<Value> format_method(Runtime& runtime, const Value& self, const Arguments
 
 // Returns whether all characters are of this kind. An empty text gives `of_empty`.
 template <bool (*is_kind)(char32_t), bool of_empty = false>
-Result<Value> all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Result<Value> all_characters_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("str", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
   NMM_TRY(runtime.budget.scan(bytes.size()));
@@ -236,31 +237,32 @@ bool is_ascii_character(char32_t c) { return c < 0x80; }
 
 // Returns whether the text has cased characters and all of them have this case.
 template <bool (*is_case)(char32_t)>
-Result<Value> all_cased_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Result<Value> all_cased_characters_are(Runtime& runtime, const Value& self,
+                                       const Arguments& arguments) {
   NMM_TRY(bind("str", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
   NMM_TRY(runtime.budget.scan(bytes.size()));
-  bool some = false;
+  bool has_cased = false;
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;
     if (is_cased(c) && !is_case(c)) return Value(false);
-    some = some || is_case(c);
+    has_cased = has_cased || is_case(c);
   }
-  return Value(some);
+  return Value(has_cased);
 }
 
 Result<Value> istitle(Runtime&, const Value& self, const Arguments& arguments) {
   NMM_TRY(bind("istitle", arguments, {}, 0));
   const std::string& bytes = self.text()->bytes;
-  bool some = false, in_word = false;
+  bool has_cased = false, in_word = false;
   for (size_t at = 0; at < bytes.size(); at += decode(bytes, at).length) {
     const char32_t c = decode(bytes, at).value;
     const bool begins = is_upper(c) || is_title(c);
     if ((begins && in_word) || (is_lower(c) && !in_word)) return Value(false);
     in_word = is_cased(c);
-    some = some || in_word;
+    has_cased = has_cased || in_word;
   }
-  return Value(some);
+  return Value(has_cased);
 }
 
 Result<Value> isidentifier(Runtime&, const Value& self, const Arguments& arguments) {
@@ -290,18 +292,18 @@ constexpr std::pair<std::string_view, Method> kMethods[] = {
     {"format", format_method},
     {"format_map", unsupported},
     {"index", find<false, true>},
-    {"isalnum", all_are<is_alphanumeric>},
-    {"isalpha", all_are<is_alpha>},
-    {"isascii", all_are<is_ascii_character, true>},
-    {"isdecimal", all_are<is_decimal>},
-    {"isdigit", all_are<is_digit>},
+    {"isalnum", all_characters_are<is_alphanumeric>},
+    {"isalpha", all_characters_are<is_alpha>},
+    {"isascii", all_characters_are<is_ascii_character, true>},
+    {"isdecimal", all_characters_are<is_decimal>},
+    {"isdigit", all_characters_are<is_digit>},
     {"isidentifier", isidentifier},
-    {"islower", all_cased_are<is_lower>},
-    {"isnumeric", all_are<is_numeric>},
-    {"isprintable", all_are<is_printable, true>},
-    {"isspace", all_are<is_space>},
+    {"islower", all_cased_characters_are<is_lower>},
+    {"isnumeric", all_characters_are<is_numeric>},
+    {"isprintable", all_characters_are<is_printable, true>},
+    {"isspace", all_characters_are<is_space>},
     {"istitle", istitle},
-    {"isupper", all_cased_are<is_upper>},
+    {"isupper", all_cased_characters_are<is_upper>},
     {"join", join_method},
     {"ljust", pad_method<Align::kLeft>},
     {"lower", case_method<Case::kLower>},

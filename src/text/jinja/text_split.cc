@@ -76,11 +76,11 @@ std::vector<Span> split_words_from_right(const Text& text, int64_t count) {
 
 }  // namespace
 
-Result<Value> parts_of(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
-                       List::Kind kind) {
+Result<Value> substrings(Runtime& runtime, const TextPtr& text, const std::vector<Span>& spans,
+                         List::Kind kind) {
   Values parts;
   for (const Span& span : spans) {
-    NMM_ASSIGN(TextPtr piece, part(runtime.budget, text, span.begin, span.end));
+    NMM_ASSIGN(TextPtr piece, substring(runtime.budget, text, span.begin, span.end));
     parts.emplace_back(std::move(piece));
   }
   return make_list(runtime, std::move(parts), kind);
@@ -92,12 +92,13 @@ Result<Value> split(Runtime& runtime, const TextPtr& text, const Text* separator
   // A span takes fewer bytes than the text that is made of it.
   NMM_TRY(runtime.budget.allocate(text->bytes.size()));
   if (separator == nullptr)
-    return parts_of(runtime, text,
-                    from_right ? split_words_from_right(*text, count) : split_words(*text, count));
+    return substrings(
+        runtime, text,
+        from_right ? split_words_from_right(*text, count) : split_words(*text, count));
   if (separator->bytes.empty()) return fail("split(): empty separator");
-  return parts_of(runtime, text,
-                  from_right ? split_at_from_right(*text, separator->bytes, count)
-                             : split_at(*text, separator->bytes, count));
+  return substrings(runtime, text,
+                    from_right ? split_at_from_right(*text, separator->bytes, count)
+                               : split_at(*text, separator->bytes, count));
 }
 
 std::vector<Span> lines_of(const Text& text, bool keep_ends) {

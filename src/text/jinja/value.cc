@@ -230,9 +230,9 @@ Result<Value> DictBuilder::take() {
   return Value(std::make_shared<const Dict>(std::move(dict_)));
 }
 
-Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool said) {
+Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool from_messages) {
   TextWriter writer(runtime.budget);
-  writer.append(bytes, said);
+  writer.append(bytes, from_messages);
   NMM_ASSIGN(TextPtr text, writer.take());
   return Value(std::move(text));
 }

@@ -77,8 +77,8 @@ class Value {
   const List* list() const { return pointee<ListPtr, List>(); }
   const Dict* dict() const { return pointee<DictPtr, Dict>(); }
   Object* object() const {
-    const auto* held = std::get_if<ObjectPtr>(&state_);
-    return held == nullptr ? nullptr : held->get();
+    const auto* pointer = std::get_if<ObjectPtr>(&state_);
+    return pointer == nullptr ? nullptr : pointer->get();
   }
   template <typename T>
   T* object_as() const {
@@ -98,8 +98,8 @@ class Value {
  private:
   template <typename Pointer, typename T>
   const T* pointee() const {
-    const auto* held = std::get_if<Pointer>(&state_);
-    return held == nullptr ? nullptr : held->get();
+    const auto* pointer = std::get_if<Pointer>(&state_);
+    return pointer == nullptr ? nullptr : pointer->get();
   }
 
   std::variant<None, Undefined, bool, int64_t, double, TextPtr, ListPtr, DictPtr, ObjectPtr> state_;
@@ -141,7 +141,7 @@ inline Result<Value> make_tuple(Runtime& runtime, Values items) {
 class DictBuilder {
  public:
   explicit DictBuilder(Runtime& runtime) : runtime_(runtime) {}
-  // Sets an entry. A later value of the same key replaces the earlier one and keeps its place.
+  // Sets an entry. A later value of the same key replaces the earlier one and keeps its position.
   Status set(const Value& key, Value value);
   Result<Value> take();
 
@@ -150,7 +150,7 @@ class DictBuilder {
   Dict dict_;
 };
 
-Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool said = false);
+Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool from_messages = false);
 
 // Returns bool(value) of Python.
 bool truth(const Value& value);

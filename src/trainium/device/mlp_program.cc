@@ -50,7 +50,8 @@ Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) co
   NMM_ASSIGN(const tile::Program tiles, program.for_rows(tokens));
   NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(tiles, device_));
   const Work gather = gather_work(tokens, shape.hidden_size);
-  program.seconds = timing.summary.total_time + gathers(shape) * roofline_seconds(device_, gather);
+  program.seconds =
+      timing.summary.total_time + num_gathers(shape) * roofline_seconds(device_, gather);
   return program;
 }
 

@@ -63,14 +63,14 @@ int64_t rows_per_part(int64_t tokens) {
 }
 
 // Returns the order of the kernels, which have pivots first.
-std::vector<int32_t> order_of(const ops::Pivots& pivots) {
+std::vector<int32_t> pivots_first_order(const ops::Pivots& pivots) {
   std::vector<int32_t> order = pivots.index;
-  const std::vector<int32_t> rest = ops::others(pivots);
-  order.insert(order.end(), rest.begin(), rest.end());
+  const std::vector<int32_t> others = ops::others(pivots);
+  order.insert(order.end(), others.begin(), others.end());
   return order;
 }
 
-Matrix in_order(ConstMatrixView x, const std::vector<int32_t>& order) {
+Matrix reordered(ConstMatrixView x, const std::vector<int32_t>& order) {
   Matrix matrix(x.rows, x.columns);
   for (int64_t i = 0; i < x.rows; ++i) {
     for (size_t j = 0; j < order.size(); ++j) {
@@ -88,7 +88,7 @@ Matrix multiplied_out(const ops::LinearWeight& weight) {
   if (weight.in.empty()) return operand(weight.w_t, in, out);
   const Matrix pivots = operand(weight.w_t, weight.in.rank(), out);
   const Matrix others = product(weight.in.map_t, weight.w_t);
-  const std::vector<int32_t> order = order_of(weight.in);
+  const std::vector<int32_t> order = pivots_first_order(weight.in);
   Matrix dense(in, out);
   for (int64_t k = 0; k < in; ++k) {
     const int64_t other = k - pivots.rows();
@@ -111,11 +111,12 @@ MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
   }
   add_up(weight, shape);
   const ops::Pivots& out = weight.down.out;
-  if (shape.output > 0) {
-    const int64_t rest = shape.hidden_size - shape.output;
-    operands_.emplace("w_down", operand(weight.down.w_t, shape.intermediate_size, shape.output));
-    operands_.emplace("c", operand(out.map_t, shape.output, rest));
-    y_order_ = order_of(out);
+  if (shape.output_pivots > 0) {
+    const int64_t other_outputs = shape.hidden_size - shape.output_pivots;
+    operands_.emplace("w_down",
+                      operand(weight.down.w_t, shape.intermediate_size, shape.output_pivots));
+    operands_.emplace("c", operand(out.map_t, shape.output_pivots, other_outputs));
+    y_order_ = pivots_first_order(out);
   } else {
     operands_.emplace("w_down", multiplied_out(weight.down));
   }
@@ -128,17 +129,18 @@ void MlpWeights::add_factors(const std::string& name, const ops::LinearWeight& w
 }
 
 void MlpWeights::add_up(const ops::MlpWeight& weight, const MlpShape& shape) {
-  if (shape.own_pivots) {
-    add_pivoted("gate", weight.gate, shape.input);
-    add_pivoted("up", weight.up, shape.input);
+  if (shape.separate_pivots) {
+    add_pivoted("gate", weight.gate, shape.input_pivots);
+    add_pivoted("up", weight.up, shape.input_pivots);
     return;
   }
   operands_.emplace("w_gate", multiplied_out(weight.gate));
   operands_.emplace("w_up", multiplied_out(weight.up));
   std::vector<int32_t>& order = x_orders_["x"];
-  if (shape.input == 0) return;
-  operands_.emplace("d", operand(weight.in.map_t, shape.hidden_size - shape.input, shape.input));
-  order = order_of(weight.in);
+  if (shape.input_pivots == 0) return;
+  operands_.emplace(
+      "d", operand(weight.in.map_t, shape.hidden_size - shape.input_pivots, shape.input_pivots));
+  order = pivots_first_order(weight.in);
 }
 
 // Adds the operands of a matrix with its own pivots. If the kernel has more pivots than the weight,
@@ -158,7 +160,7 @@ void MlpWeights::add_pivoted(const std::string& name, const ops::LinearWeight& w
   }
   operands_.emplace("d_" + name, std::move(d));
   operands_.emplace("w_" + name, std::move(w));
-  x_orders_.emplace("x_" + name, order_of(weight.in));
+  x_orders_.emplace("x_" + name, pivots_first_order(weight.in));
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {
@@ -177,12 +179,12 @@ void MlpWeights::interpret(const MlpProgram& program, ConstMatrixView x,
   for (const auto& [name, matrix] : operands_) {
     inputs.emplace(name, simulator::Input(matrix.view(), true));
   }
-  std::list<Matrix> in_kernels_order;
+  std::list<Matrix> reordered_inputs;
   for (const auto& [name, order] : x_orders_) {
     if (order.empty()) {
       inputs.emplace(name, x);
     } else {
-      inputs.emplace(name, in_kernels_order.emplace_back(in_order(x, order)).view());
+      inputs.emplace(name, reordered_inputs.emplace_back(reordered(x, order)).view());
     }
   }
   // The program for more rows has already been made, checked and timed.

@@ -71,7 +71,7 @@ Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first) 
   const int64_t window = shape.sliding_window;
   // Counts the positions that any of the new tokens sees. With a window, the oldest one is window -
   // 1 before the first token.
-  const int64_t in_sight = window > 0 ? std::min(first + M, window + M - 1) : first + M;
+  const int64_t visible = window > 0 ? std::min(first + M, window + M - 1) : first + M;
   const double scores = real(shape.num_attention_heads) * visible_positions(M, first, window);
   const double head_dim = real(shape.head_dim);
   const double queries = real(M) * real(shape.num_attention_heads) * head_dim;
@@ -81,7 +81,7 @@ Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first) 
   return {.flops = 4 * scores * head_dim,
           // Queries are read and outputs written. Visible keys and values are read, and those of
           // the new tokens are also written.
-          .hbm_bytes = kBytes * (2 * queries + 2 * keys * real(in_sight + M)),
+          .hbm_bytes = kBytes * (2 * queries + 2 * keys * real(visible + M)),
           .vector_elements = 3 * scores,
           .scalar_elements = scores};
 }

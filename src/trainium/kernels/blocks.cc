@@ -86,14 +86,15 @@ namespace {
 
 // Loads the whole tiles of a block in one transfer, and the remaining rows from the weight itself.
 void load_tiles(const Context& c, BufferId block, BufferId w, const Tile& k, const Tile& n) {
-  const int64_t tiles = k.size.max / kPartitions, rest = k.size.max % kPartitions;
+  const int64_t tiles = k.size.max / kPartitions, remaining_rows = k.size.max % kPartitions;
   if (tiles > 0) {
     c.b.load(at(block, {all(kPartitions), all(tiles), upto(n)}),
              at(w, {all(kPartitions), tiles_of(k), n}));
   }
-  if (rest == 0) return;
-  const Slice rows{k.start + tiles * kPartitions, {.max = rest}};
-  c.b.load(at(block, {all(rest), one(tiles), upto(n)}), at(c.b.buffer(w).view_of, {rows, n}));
+  if (remaining_rows == 0) return;
+  const Slice rows{k.start + tiles * kPartitions, {.max = remaining_rows}};
+  c.b.load(at(block, {all(remaining_rows), one(tiles), upto(n)}),
+           at(c.b.buffer(w).view_of, {rows, n}));
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x
   if (x.layout == Layout::kTransposed) return load_block(c, name, x.buffer, k, m, copies);
   const BufferId block =
       c.b.sbuf(name, c.dtype, {kPartitions, ceil_div(k.size.max, kPartitions), m.size.max}, copies);
-  if (transposes_on_tensor_engine(x.layout, x.by, c.dtype)) {
+  if (transposes_on_tensor_engine(x.layout, x.transpose_by, c.dtype)) {
     transpose_on_tensor_engine(c, block, x.buffer, k, m);
     return block;
   }
@@ -161,13 +162,15 @@ BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x
 BlockSum::BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape,
                    int64_t copies, int64_t blocks)
     : BlockSum(c, c.b.sbuf(name, dtype, shape, copies),
-               blocks == 1 ? Begin::kFirstResult : Begin::kZero) {}
+               blocks == 1 ? InitialValue::kFirstResult : InitialValue::kZero) {}
 
-BlockSum BlockSum::onto(const Context& c, BufferId buffer) { return {c, buffer, Begin::kContent}; }
+BlockSum BlockSum::adding_to(const Context& c, BufferId buffer) {
+  return {c, buffer, InitialValue::kBufferContent};
+}
 
 // Sums start from zero. A single block needs no zeroes, because its results are copied.
 void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& columns) const {
-  if (begin_ != Begin::kZero) return;
+  if (initial_value_ != InitialValue::kZero) return;
   c_.b.loop(loop, partitions, kPartitions, [&](const Tile& tile) {
     c_.b.zero(at(sums_, {upto(tile), one(tile.index()), upto(columns)}));
   });
@@ -176,7 +179,7 @@ void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& 
 // A copy replaces what the buffer held before. Adding is correct because start() has zeroed the
 // buffer or because the sum begins with its contents.
 void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) const {
-  if (begin_ == Begin::kFirstResult) {
+  if (initial_value_ == InitialValue::kFirstResult) {
     c_.b.copy(at(sums_, slices), psum);
   } else {
     c_.b.add(at(sums_, slices), at(sums_, slices), psum);

@@ -47,13 +47,14 @@ struct Context {
 template <typename Body>
 void loop_blocks(tile::Builder& b, std::string_view name, const tile::Tile& dimension,
                  const tile::Step& step, const Body& body) {
-  const int64_t rest = dimension.size.max % step;
-  const tile::Tile blocks{.start = dimension.start, .size = {.max = dimension.size.max - rest}};
+  const int64_t remainder = dimension.size.max % step;
+  const tile::Tile blocks{.start = dimension.start,
+                          .size = {.max = dimension.size.max - remainder}};
   constexpr auto kCarried = tile::Builder::Iterations::kCarried;
   if (blocks.size.max > 0) b.loop(name, blocks, step, body, kCarried);
-  if (rest > 0) {
+  if (remainder > 0) {
     body(tile::Tile{
-        .start = dimension.start + blocks.size.max, .size = {.max = rest}, .step = step});
+        .start = dimension.start + blocks.size.max, .size = {.max = remainder}, .step = step});
   }
 }
 
@@ -75,7 +76,7 @@ enum class TransposeBy { kDma, kTensorEngine };
 struct LeftOperand {
   tile::BufferId buffer;
   Layout layout;
-  TransposeBy by = TransposeBy::kTensorEngine;
+  TransposeBy transpose_by = TransposeBy::kTensorEngine;
 };
 // Returns true if the Tensor engine transposes X, which needs a Context with `transposes`. The DMA
 // transposes only 2-byte elements (nki.isa.dma_transpose), so fp32 always takes the Tensor engine.
@@ -92,7 +93,7 @@ class BlockSum {
   BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape, int64_t copies,
            int64_t blocks);
   // Returns a sum that begins with the contents of the buffer.
-  static BlockSum onto(const Context& c, tile::BufferId buffer);
+  static BlockSum adding_to(const Context& c, tile::BufferId buffer);
   // Returns the dtype for sums over `blocks` blocks. The sum of one block is rounded at once to
   // c.dtype.
   static DType dtype_for(const Context& c, int64_t blocks) {
@@ -109,13 +110,13 @@ class BlockSum {
   tile::BufferId buffer() const { return sums_; }
 
  private:
-  enum class Begin { kZero, kFirstResult, kContent };
-  BlockSum(const Context& c, tile::BufferId sums, Begin begin)
-      : c_(c), sums_(sums), begin_(begin) {}
+  enum class InitialValue { kZero, kFirstResult, kBufferContent };
+  BlockSum(const Context& c, tile::BufferId sums, InitialValue initial_value)
+      : c_(c), sums_(sums), initial_value_(initial_value) {}
 
   const Context& c_;
   tile::BufferId sums_;
-  Begin begin_;
+  InitialValue initial_value_;
 };
 
 // Stores `sums` [rows, columns], with one row per partition, to `y`. Rounds the sums to the

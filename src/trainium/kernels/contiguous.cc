@@ -21,7 +21,7 @@ TilingParameter contiguous_parameter() {
           "1: K in the order p * K/128 + j, which loads in long runs (M <= 128, K of whole tiles)",
       .least = 0,
       .most = 1,
-      .tried = {0, 1},
+      .search_values = {0, 1},
       .for_few_rows = true};
 }
 
@@ -86,7 +86,7 @@ LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t 
     c.b.transpose(transposed, at(rows, {upto(m), all(kPartitions), one(j.start)}));
     c.b.copy(at(strip, {all(kPartitions), one(j.start), upto(m)}), transposed);
   });
-  return on_chip(strip, whole(K), m);
+  return strip_in_sbuf(strip, whole(K), m);
 }
 
 }  // namespace neuronmm::kernels

@@ -15,22 +15,22 @@ namespace {
 
 // The number of the loop over cores. Loops are numbered from the outside in, so this loop comes
 // first.
-constexpr LoopId kCore = 0;
+constexpr LoopId kCoreLoop = 0;
 
 // Puts a program of one core into a loop over cores. All loop numbers move up by one.
-class Lift {
+class SpreadOverCores {
  public:
-  Lift(const Kernel& kernel, const KernelOptions& options, Program& program, int64_t rows,
-       int64_t cores)
-      : program_(program), rows_(rows), cores_(cores), along_m_(program.buffers.size()) {
+  SpreadOverCores(const Kernel& kernel, const KernelOptions& options, Program& program,
+                  int64_t rows, int64_t cores)
+      : program_(program), rows_(rows), cores_(cores), token_dimension_(program.buffers.size()) {
     for (size_t b = 0; b < program.buffers.size(); ++b) {
       const Buffer& buffer = program.buffers[b];
       const Buffer& named = buffer.is_view() ? program.buffer(buffer.view_of) : buffer;
       for (const OperandDescription& operand : kernel.operands) {
         if (operand.name != named.name) continue;
         const MatrixLayout layout = layout_of(kernel, operand, options);
-        if (layout.rows == 'M') along_m_[b] = 0;
-        if (layout.columns == 'M') along_m_[b] = 1;
+        if (layout.rows == 'M') token_dimension_[b] = 0;
+        if (layout.columns == 'M') token_dimension_[b] = 1;
       }
     }
   }
@@ -39,15 +39,15 @@ class Lift {
   // their own there.
   Status run() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
-      if (!along_m_[b]) continue;
+      if (!token_dimension_[b]) continue;
       Buffer& buffer = program_.buffers[b];
-      int64_t& size = buffer.shape[*along_m_[b]];
+      int64_t& size = buffer.shape[*token_dimension_[b]];
       if (size != rows_) return fail("{}: {} cannot be split by rows", program_.name, buffer.name);
       size *= cores_;
     }
-    body(program_.body);
+    rewrite_body(program_.body);
     Loop core;
-    core.id = kCore;
+    core.id = kCoreLoop;
     core.name = "core";
     core.max = cores_;
     core.step = rows_;
@@ -61,50 +61,50 @@ class Lift {
   }
 
  private:
-  static void shift(Affine& affine) {
+  static void renumber_loops(Affine& affine) {
     for (auto& term : affine.terms) ++term.first;
   }
 
-  void body(std::vector<Node>& nodes) {
+  void rewrite_body(std::vector<Node>& nodes) {
     for (Node& node : nodes) {
       if (auto* loop = std::get_if<Loop>(&node)) {
         ++loop->id;
-        shift(loop->origin);
-        body(loop->body);
+        renumber_loops(loop->origin);
+        rewrite_body(loop->body);
       } else if (auto* instruction = std::get_if<tile::Instruction>(&node)) {
-        std::visit([this](auto& op) { operands(op); }, instruction->operation);
+        std::visit([this](auto& op) { rewrite_operands(op); }, instruction->operation);
       }
     }
   }
 
-  void access(tile::Access& access) {
+  void rewrite_access(tile::Access& access) {
     for (tile::Slice& slice : access.slices) {
-      shift(slice.start);
-      shift(slice.size.origin);
+      renumber_loops(slice.start);
+      renumber_loops(slice.size.origin);
     }
-    const std::optional<size_t>& along = along_m_[static_cast<size_t>(access.buffer)];
-    if (!along) return;
+    const std::optional<size_t>& tokens = token_dimension_[static_cast<size_t>(access.buffer)];
+    if (!tokens) return;
     Affine core;
-    core.terms = {{kCore, rows_}};
-    access.slices[*along].start = access.slices[*along].start + core;
+    core.terms = {{kCoreLoop, rows_}};
+    access.slices[*tokens].start = access.slices[*tokens].start + core;
   }
 
   template <typename Op>
-  void operands(Op& op) {
-    access(op.dst);
-    if constexpr (requires { op.src; }) access(op.src);
-    if constexpr (requires { op.a; }) access(op.a), access(op.b);
+  void rewrite_operands(Op& op) {
+    rewrite_access(op.dst);
+    if constexpr (requires { op.src; }) rewrite_access(op.src);
+    if constexpr (requires { op.a; }) rewrite_access(op.a), rewrite_access(op.b);
     if constexpr (requires { op.stationary; }) {
-      access(op.stationary);
-      access(op.moving);
-      for (LoopId& id : op.first) ++id;
+      rewrite_access(op.stationary);
+      rewrite_access(op.moving);
+      for (LoopId& id : op.sum_loops) ++id;
     }
   }
 
   Program& program_;
   int64_t rows_, cores_;
   // The dimension of tokens of each buffer, if it has one.
-  std::vector<std::optional<size_t>> along_m_;
+  std::vector<std::optional<size_t>> token_dimension_;
 };
 
 }  // namespace
@@ -124,7 +124,7 @@ Result<Program> make_program_on_cores(const Kernel& kernel, const KernelShape& w
   NMM_ASSIGN(const KernelShape share, share_of_core(whole, cores));
   NMM_ASSIGN(Program program, make_program(kernel, share, tiling, options));
   if (cores == 1) return program;
-  NMM_TRY(Lift(kernel, options, program, share.M, cores).run());
+  NMM_TRY(SpreadOverCores(kernel, options, program, share.M, cores).run());
   return program;
 }
 

@@ -194,18 +194,19 @@ Cost narrow_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions
                  int64_t width_in, int64_t width_out, int64_t copies = 1) {
   const int64_t s = dtype_size_bytes(options.dtype);
   const LowRankTiles tiles = narrow_mlp_tiles(tiling).up;
-  const int64_t rest_in = p.K - width_in, rest_out = p.K - width_out;
+  const int64_t d_rows = p.K - width_in, c_columns = p.K - width_out;
   const int64_t weights =
-      copies * width_in * rest_in + p.N * (2 * width_in + width_out) + width_out * rest_out;
-  const int64_t streams = ceil_div(p.M, tiles.row_tile), rows = ceil_div(p.M, 128);
+      copies * width_in * d_rows + p.N * (2 * width_in + width_out) + width_out * c_columns;
+  const int64_t row_tiles = ceil_div(p.M, tiles.row_tile), rows = ceil_div(p.M, 128);
   const int64_t in = ceil_div(width_in, 128), out = ceil_div(width_out, 128);
   const int64_t hidden = ceil_div(p.N, 128);
-  const int64_t down = rest_out > 0 ? streams * hidden * out : rows * hidden * ceil_div(p.K, 512);
+  const int64_t down =
+      c_columns > 0 ? row_tiles * hidden * out : rows * hidden * ceil_div(p.K, 512);
   return {.hbm_read_bytes = s * (copies * p.M * p.K + ceil_div(p.M, tiles.BM) * weights),
           .hbm_write_bytes = s * p.M * p.K,
           .flops = 2 * p.M * weights,
-          .nc_matmuls = streams * in * (copies * ceil_div(rest_in, 128) + 2 * hidden) + down +
-                        rows * out * ceil_div(rest_out, 512)};
+          .nc_matmuls = row_tiles * in * (copies * ceil_div(d_rows, 128) + 2 * hidden) + down +
+                        rows * out * ceil_div(c_columns, 512)};
 }
 
 }  // namespace
@@ -229,7 +230,7 @@ Cost pivoted_mlp_in_cost(const KernelShape& p, const Tiling& tiling, const Kerne
 
 Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const int64_t s = dtype_size_bytes(options.dtype);
-  const bool on_chip = tiling["h_on_chip"] != 0;
+  const bool h_on_chip = tiling["h_on_chip"] != 0;
   const Chain up{
       s, p.M, p.K, p.r, p.N, low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up."), true};
   Chain down{
@@ -237,12 +238,12 @@ Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& o
   down.few_rows = ends_in_few_rows(up.tiles, p.M, p.K, p.r);
   // With H on the chip, both halves have the row blocks of the first half, and H is neither written
   // nor read.
-  if (on_chip) {
+  if (h_on_chip) {
     down.tiles.BM = up.tiles.BM;
     down.tiles.row_tile = up.tiles.row_tile;
   }
   Cost cost = up_cost(up) + fused_cost(down);
-  if (on_chip) {
+  if (h_on_chip) {
     cost.hbm_write_bytes -= up.y_bytes();
     cost.hbm_read_bytes -= down.x_bytes();
   }

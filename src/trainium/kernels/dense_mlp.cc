@@ -130,8 +130,9 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
     // X^T of a block of rows stays in SBUF for all columns of both weights.
     const LeftOperand natural{x, Layout::kNatural, tiles.up.transpose};
     const LeftBlock x_strip =
-        contiguous ? load_left_contiguous(c, x, shape.M, shape.K, m)
-                   : on_chip(load_left(c, "x_strip", natural, contraction, m, 1), contraction, m);
+        contiguous
+            ? load_left_contiguous(c, x, shape.M, shape.K, m)
+            : strip_in_sbuf(load_left(c, "x_strip", natural, contraction, m, 1), contraction, m);
     const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m, {x_strip});
     dense_down(c, shape.N, shape.K, tiles.down, m, h, w_down, y);
   });
@@ -144,10 +145,10 @@ using tile::HbmRole;
 
 // Gate and up keep the precision of sums until the activation. H is rounded to the operands' dtype.
 Formula dense_formula() {
-  const auto half = [](std::string_view weight) {
-    return product(operand("x"), weight, "up.BK", Formula::Kept::kAsSums);
+  const auto projection = [](std::string_view weight) {
+    return product(operand("x"), weight, "up.BK", Formula::StoredAs::kSumDtype);
   };
-  return product(gated(half("w_gate"), half("w_up")), "w_down", "down.BK");
+  return product(gated(projection("w_gate"), projection("w_up")), "w_down", "down.BK");
 }
 
 // The rows of a block are equal for both halves, because H stays on the chip.
@@ -192,7 +193,7 @@ std::vector<Kernel> dense_mlp_kernels() {
   return {{.name = "dense_mlp",
            .description = "Y = (silu(X·Wg) * (X·Wu))·Wd fused: the dense SwiGLU layer, K = hidden, "
                           "N = intermediate",
-           .computes = dense_formula(),
+           .formula = dense_formula(),
            .operands = {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
                         {.name = "w_gate", .layout = {'K', 'N'}, .role = HbmRole::kInput},
                         {.name = "w_up", .layout = {'K', 'N'}, .role = HbmRole::kInput},

@@ -13,21 +13,24 @@ std::string to_string(const MatrixLayout& layout) {
   return fmt::format("[{}, {}]", dimension_text(layout.rows), dimension_text(layout.columns));
 }
 
-const Rest* find_rest(char letter) {
-  static constexpr std::array kRests = {Rest{'k', 'K', 'r'}, Rest{'n', 'N', 'r'},
-                                        Rest{'q', 'K', 's'}};
-  const auto found = std::ranges::find(kRests, letter, &Rest::letter);
-  return found == kRests.end() ? nullptr : &*found;
+const NonPivotDimension* find_non_pivot_dimension(char letter) {
+  static constexpr std::array kNonPivotDimensions = {NonPivotDimension{'k', 'K', 'r'},
+                                                     NonPivotDimension{'n', 'N', 'r'},
+                                                     NonPivotDimension{'q', 'K', 's'}};
+  const auto found = std::ranges::find(kNonPivotDimensions, letter, &NonPivotDimension::letter);
+  return found == kNonPivotDimensions.end() ? nullptr : &*found;
 }
 
 std::string dimension_text(char letter) {
-  const Rest* rest = find_rest(letter);
-  return rest ? fmt::format("{} - {}", rest->whole, rest->pivots) : std::string(1, letter);
+  const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+  return non_pivots ? fmt::format("{} - {}", non_pivots->whole, non_pivots->pivots)
+                    : std::string(1, letter);
 }
 
 std::string dimension_name(char letter) {
-  const Rest* rest = find_rest(letter);
-  return rest ? fmt::format("{}_less_{}", rest->whole, rest->pivots) : std::string(1, letter);
+  const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+  return non_pivots ? fmt::format("{}_less_{}", non_pivots->whole, non_pivots->pivots)
+                    : std::string(1, letter);
 }
 
 int64_t& dimension_of(KernelShape& shape, char letter) {
@@ -47,9 +50,9 @@ int64_t& dimension_of(KernelShape& shape, char letter) {
 
 int64_t dimension_of(const KernelShape& shape, char letter) {
   KernelShape sizes = shape;
-  const Rest* rest = find_rest(letter);
-  if (!rest) return dimension_of(sizes, letter);
-  return dimension_of(sizes, rest->whole) - dimension_of(sizes, rest->pivots);
+  const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+  if (!non_pivots) return dimension_of(sizes, letter);
+  return dimension_of(sizes, non_pivots->whole) - dimension_of(sizes, non_pivots->pivots);
 }
 
 std::string shape_syntax(const Kernel& kernel) {

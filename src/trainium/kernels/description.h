@@ -18,10 +18,11 @@ namespace neuronmm::kernels {
 // A dimension that is what pivots leave of another dimension. Dimensions are letters: 'M', 'K',
 // 'r', 'N' or 's' belong to the shape. The letters 'k' = K - r, 'n' = N - r and 'q' = K - s are
 // derived.
-struct Rest {
+struct NonPivotDimension {
   char letter, whole, pivots;
 };
-const Rest* find_rest(char letter);       // Returns nullptr for a dimension of the shape itself.
+// Returns nullptr for a dimension of the shape itself.
+const NonPivotDimension* find_non_pivot_dimension(char letter);
 std::string dimension_text(char letter);  // The dimension as text, such as "K - r".
 std::string dimension_name(char letter);  // The dimension as a name, such as "K_less_r".
 
@@ -53,11 +54,11 @@ struct TilingParameter {
   int64_t value;  // The default value.
   std::string meaning;
   // The dimension ('M', 'K', ...) of a parameter that counts tiles of `tile` elements each. It is 0
-  // for a plain number, for which a search tries the values in `tried`.
+  // for a plain number, for which a search tries `search_values`.
   char dimension = 0;
   int64_t tile = 1;
   int64_t least = 1, most = kLargestDimension / 128;
-  std::vector<int64_t> tried = {};
+  std::vector<int64_t> search_values = {};
   // True if the parameter is useful only when sums take more bytes than operands.
   bool for_wide_sums = false;
   bool for_few_rows = false;  // True if the parameter is useful only with at most 128 rows.
@@ -72,7 +73,7 @@ struct DerivedStep {
 
 // A kernel that runs inside a larger one. The larger kernel has its tiling parameters with a
 // prefix.
-struct Half {
+struct SubKernel {
   std::string_view prefix, kernel;  // For example "down." and "xtuv".
   KernelShape (*shape)(const KernelShape& whole);
 };
@@ -80,7 +81,7 @@ struct Half {
 // Everything that is known about one kernel.
 struct Kernel {
   std::string_view name, description;
-  Formula computes;
+  Formula formula;
   std::vector<OperandDescription> operands;  // The output is the last operand.
   std::string_view dimensions = "MKN";       // The letters of the shape, in order: "MKrN".
   // True if KernelOptions::left says how the first operand lies. `operands` then describes it as
@@ -96,7 +97,7 @@ struct Kernel {
   tile::Program (*make)(const KernelShape&, const Tiling&, const KernelOptions&);
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);
   // The two kernels that this kernel runs one after the other, if it is made of two.
-  std::vector<Half> halves = {};
+  std::vector<SubKernel> sub_kernels = {};
 };
 
 // A kernel for one shape, with its options and its tiling.

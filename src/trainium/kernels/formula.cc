@@ -5,7 +5,7 @@
 namespace neuronmm::kernels {
 
 using Operation = Formula::Operation;
-using Kept = Formula::Kept;
+using StoredAs = Formula::StoredAs;
 
 namespace {
 
@@ -22,58 +22,64 @@ Formula operand(std::string_view name) {
   return {.operation = Operation::kOperand, .operand = std::string(name)};
 }
 
-Formula product(Formula left, std::string_view weight, std::string_view block, Kept kept) {
+Formula product(Formula left, std::string_view weight, std::string_view block, StoredAs stored_as) {
   return {.operation = Operation::kProduct,
           .operand = std::string(weight),
           .block = std::string(block),
-          .kept = kept,
-          .of = list(std::move(left))};
+          .stored_as = stored_as,
+          .inputs = list(std::move(left))};
 }
 
-Formula product_onto(Formula start, Formula left, std::string_view weight, std::string_view block,
-                     Kept kept) {
-  Formula formula = product(std::move(left), weight, block, kept);
-  formula.of.push_back(std::move(start));
+Formula product_added_to(Formula start, Formula left, std::string_view weight,
+                         std::string_view block, StoredAs stored_as) {
+  Formula formula = product(std::move(left), weight, block, stored_as);
+  formula.inputs.push_back(std::move(start));
   return formula;
 }
 
-Formula extended(Formula left, std::string_view weight, std::string_view block, Kept kept) {
-  Formula formula = product(std::move(left), weight, block, kept);
-  formula.operation = Operation::kExtended;
+Formula with_product_appended(Formula left, std::string_view weight, std::string_view block,
+                              StoredAs stored_as) {
+  Formula formula = product(std::move(left), weight, block, stored_as);
+  formula.operation = Operation::kAppended;
   return formula;
 }
 
-Formula named(Formula of, std::string_view name) {
-  of.name = name;
-  return of;
+Formula named(Formula formula, std::string_view name) {
+  formula.name = name;
+  return formula;
 }
 
-Formula first(Formula of, char columns) {
-  return {.operation = Operation::kFirst, .columns = columns, .of = list(std::move(of))};
+Formula first_columns(Formula input, char count) {
+  return {.operation = Operation::kFirstColumns,
+          .first_columns = count,
+          .inputs = list(std::move(input))};
 }
 
-Formula rest(Formula of, char columns) {
-  return {.operation = Operation::kRest, .columns = columns, .of = list(std::move(of))};
+Formula other_columns(Formula input, char count) {
+  return {.operation = Operation::kOtherColumns,
+          .first_columns = count,
+          .inputs = list(std::move(input))};
 }
 
-Formula silu(Formula of, Kept kept) {
-  return {.operation = Operation::kSilu, .kept = kept, .of = list(std::move(of))};
+Formula silu(Formula input, StoredAs stored_as) {
+  return {.operation = Operation::kSilu, .stored_as = stored_as, .inputs = list(std::move(input))};
 }
 
-Formula times(Formula a, Formula b, Kept kept) {
-  Formula formula{.operation = Operation::kTimes, .kept = kept, .of = list(std::move(a))};
-  formula.of.push_back(std::move(b));
+Formula times(Formula a, Formula b, StoredAs stored_as) {
+  Formula formula{
+      .operation = Operation::kTimes, .stored_as = stored_as, .inputs = list(std::move(a))};
+  formula.inputs.push_back(std::move(b));
   return formula;
 }
 
 // The strip is kept in the dtype of the operands, because it is an operand of the second product.
-Formula chain(Formula left, const Pair& pair, Kept kept) {
-  return product(product(std::move(left), pair.u, pair.u_block), pair.v, pair.v_block, kept);
+Formula chain(Formula left, const LowRankPair& pair, StoredAs stored_as) {
+  return product(product(std::move(left), pair.u, pair.u_block), pair.v, pair.v_block, stored_as);
 }
 
 // The activation is written with the precision of sums, and the product with that of an operand.
 Formula gated(Formula gate, Formula up) {
-  return times(silu(std::move(gate), Kept::kAsSums), std::move(up));
+  return times(silu(std::move(gate), StoredAs::kSumDtype), std::move(up));
 }
 
 }  // namespace neuronmm::kernels

@@ -80,13 +80,13 @@ std::vector<TilingParameter> chain_tiling(Layout y) {
            .value = 1,
            .meaning = "over X, each for a share of the ranks, so that fewer sums are kept",
            .most = 8,
-           .tried = {1, 2, 4},
+           .search_values = {1, 2, 4},
            .for_wide_sums = true},
           {.name = "copies",
            .value = 2,
            .meaning = "of the blocks of X, U and V, which rotate",
            .most = 4,
-           .tried = {2, 3}}};
+           .search_values = {2, 3}}};
 }
 
 // The better choice depends on the device and the shape. DMA keeps the Tensor engine free, but it
@@ -98,7 +98,7 @@ TilingParameter transpose_parameter() {
           .meaning = "X by 0: the loading DMA, 1: the Tensor engine, which takes all of fp32",
           .least = 0,
           .most = 1,
-          .tried = {0, 1},
+          .search_values = {0, 1},
           .for_16_bits = true};
 }
 
@@ -122,7 +122,7 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
   };
 }
 
-LeftBlock on_chip(BufferId strip, const Tile& whole, const Tile& m) {
+LeftBlock strip_in_sbuf(BufferId strip, const Tile& whole, const Tile& m) {
   return [=](const Tile&) -> LeftTile {
     return [=](const Tile& kt, const Tile& mt) {
       return at(strip, {upto(kt), one(kt.index_in(whole)), mt.in(m)});
@@ -279,8 +279,8 @@ void project_with_pivots(const Context& c, int64_t K_rest, const LowRankTiles& t
   };
   c.b.loop("k", with_share, tiles.BK, block_with_share, Iterations::kCarried);
   if (with_share == K_rest) return;
-  const Tile others{.start = with_share, .size = {.max = K_rest - with_share}};
-  c.b.loop("k", others, tiles.BK, block, Iterations::kCarried);
+  const Tile blocks_without_pivots{.start = with_share, .size = {.max = K_rest - with_share}};
+  c.b.loop("k", blocks_without_pivots, tiles.BK, block, Iterations::kCarried);
 }
 
 }  // namespace
@@ -301,7 +301,7 @@ BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, 
   if (blocks == 1) {
     const BufferId strip = load_left(c, d.prefix + "strip", x, ranks, m, 1);
     c.b.loop("k", K_rest, tiles.BK, [&](const Tile& k) {
-      project_blocks(c, tiles, pass, k, x_rest, {d}, {BlockSum::onto(c, strip)});
+      project_blocks(c, tiles, pass, k, x_rest, {d}, {BlockSum::adding_to(c, strip)});
     });
     return strip;
   }

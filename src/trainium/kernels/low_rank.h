@@ -71,7 +71,7 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
 
 // Returns a source that reads a strip [tiles of 128, rows m] of all of `whole` in SBUF. Nothing is
 // loaded.
-LeftBlock on_chip(tile::BufferId strip, const tile::Tile& whole, const tile::Tile& m);
+LeftBlock strip_in_sbuf(tile::BufferId strip, const tile::Tile& whole, const tile::Tile& m);
 
 // A pair of factors. `prefix` distinguishes the buffers of several pairs: "gate_".
 struct Factors {

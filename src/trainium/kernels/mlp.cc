@@ -62,7 +62,7 @@ void view_factors(Builder& b, const KernelShape& shape, DType dtype, const LowRa
 // Tells up_rows where to put silu(gate)·up for the rows nt of H^T, and what to do after they are
 // written.
 struct HiddenSink {
-  std::function<Access(const Tile& nt)> place;  // A place in SBUF.
+  std::function<Access(const Tile& nt)> destination;  // A place in SBUF.
   std::function<void(const Tile& nt)> finish;
 };
 
@@ -91,7 +91,7 @@ void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& til
     c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
       const BufferId activated = c.b.sbuf("activated", c.accumulate, {kPartitions, m.size.max}, 2);
       c.b.silu(at(activated, {upto(nt), upto(m)}), gate({upto(nt), one(nt.index()), upto(m)}));
-      c.b.multiply(sink.place(nt), at(activated, {upto(nt), upto(m)}),
+      c.b.multiply(sink.destination(nt), at(activated, {upto(nt), upto(m)}),
                    linear({upto(nt), one(nt.index()), upto(m)}));
       sink.finish(nt);
     });
@@ -104,7 +104,7 @@ void up_through_hbm(const Context& c, const KernelShape& shape, const LowRankTil
   c.b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
     BufferId h_tile = -1;
     up_rows(c, shape, tiles, up, m,
-            {.place =
+            {.destination =
                  [&](const Tile& nt) {
                    h_tile = c.b.sbuf("h_tile", c.dtype, {kPartitions, m.size.max}, 2);
                    return at(h_tile, {upto(nt), upto(m)});
@@ -170,13 +170,13 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
     const BufferId h =
         c.b.sbuf("h", c.dtype, {kPartitions, ceil_div(shape.N, kPartitions), m.size.max});
     up_rows(c, shape, up_tiles, up, m,
-            {.place =
+            {.destination =
                  [&](const Tile& nt) {
                    return at(h, {upto(nt), one(nt.index_in(columns)), upto(m)});
                  },
              .finish = [](const Tile&) {}});
     // The down half reads its input in SBUF and loads nothing.
-    down_rows(c, shape, down_tiles, down, m, on_chip(h, columns, m), y);
+    down_rows(c, shape, down_tiles, down, m, strip_in_sbuf(h, columns, m), y);
   });
 }
 
@@ -213,11 +213,11 @@ using tile::HbmRole;
 // and up keep the precision of sums before they are multiplied.
 Formula hidden(const std::string& prefix) {
   const std::string u_block = prefix + "BK", v_block = prefix + "Br";
-  const auto half = [&](std::string_view u, std::string_view v) {
+  const auto projection = [&](std::string_view u, std::string_view v) {
     return chain(operand("x"), {.u = u, .v = v, .u_block = u_block, .v_block = v_block},
-                 Formula::Kept::kAsSums);
+                 Formula::StoredAs::kSumDtype);
   };
-  return gated(half("u_gate", "v_gate"), half("u_up", "v_up"));
+  return gated(projection("u_gate", "v_gate"), projection("u_up", "v_up"));
 }
 
 // The inputs of both mlp_up and mlp.
@@ -269,7 +269,7 @@ std::vector<TilingParameter> mlp_tiling() {
                  .meaning = "1: H^T of a row block stays in SBUF, 0: it goes through HBM",
                  .least = 0,
                  .most = 1,
-                 .tried = {0, 1}});
+                 .search_values = {0, 1}});
   return all;
 }
 
@@ -287,7 +287,7 @@ Formula mlp_formula() {
 
 // The tuner searches the two halves separately. The down half reads H, so its K is the N of the up
 // half.
-std::vector<Half> mlp_halves() {
+std::vector<SubKernel> mlp_sub_kernels() {
   return {{.prefix = "up.", .kernel = "mlp_up", .shape = [](const KernelShape& p) { return p; }},
           {.prefix = "down.", .kernel = "xtuv", .shape = [](const KernelShape& p) {
              return KernelShape{.M = p.M, .K = p.N, .r = p.r, .N = p.K};
@@ -299,7 +299,7 @@ std::vector<Half> mlp_halves() {
 std::vector<Kernel> mlp_kernels() {
   return {{.name = "mlp_up",
            .description = "H^T = (silu(X·Ug·Vg) * (X·Uu·Vu))^T fused",
-           .computes = hidden(""),
+           .formula = hidden(""),
            .operands = mlp_up_operands(),
            .dimensions = "MKrN",
            .tiling = mlp_up_tiling(),
@@ -312,7 +312,7 @@ std::vector<Kernel> mlp_kernels() {
           {.name = "mlp",
            .description =
                "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
-           .computes = mlp_formula(),
+           .formula = mlp_formula(),
            .operands = mlp_operands(),
            .dimensions = "MKrN",
            .tiling = mlp_tiling(),
@@ -326,7 +326,7 @@ std::vector<Kernel> mlp_kernels() {
                "contiguous: more, Y ends in pieces",
            .make = mlp,
            .cost = mlp_cost,
-           .halves = mlp_halves()}};
+           .sub_kernels = mlp_sub_kernels()}};
 }
 
 }  // namespace neuronmm::kernels

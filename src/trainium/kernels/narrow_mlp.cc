@@ -42,19 +42,21 @@ namespace {
 
 // The input pivots: none (kWhole), one set for gate and up together (kShared), or a set for each of
 // the two (kOwn).
-enum class In { kWhole, kShared, kOwn };
+enum class InputPivots { kNone, kShared, kSeparate };
 // The ends of the layer that are narrow.
-struct Narrow {
-  In in;
-  bool out;
+struct NarrowEnds {
+  InputPivots input_pivots;
+  bool output_pivots;
 };
 
 // The names of an X and its D. Gate and up share one pair of them, or have a pair each.
-struct Way {
+struct MlpInput {
   std::string_view x, d, prefix;
 };
-std::vector<Way> ways(In in) {
-  if (in == In::kOwn) return {{"x_gate", "d_gate", "gate_in_"}, {"x_up", "d_up", "up_in_"}};
+std::vector<MlpInput> mlp_inputs(InputPivots pivots) {
+  if (pivots == InputPivots::kSeparate) {
+    return {{"x_gate", "d_gate", "gate_in_"}, {"x_up", "d_up", "up_in_"}};
+  }
   return {{"x", "d", "in_"}};
 }
 
@@ -65,18 +67,19 @@ struct Weights {
   BufferId down = -1, c = -1;
 };
 
-Weights declare_weights(Builder& b, const KernelShape& p, DType dtype, const Narrow& narrow) {
-  const int64_t width_in = narrow.in == In::kWhole ? p.K : p.r, width_out = narrow.out ? p.s : p.K;
+Weights declare_weights(Builder& b, const KernelShape& p, DType dtype, const NarrowEnds& narrow) {
+  const int64_t width_in = narrow.input_pivots == InputPivots::kNone ? p.K : p.r,
+                width_out = narrow.output_pivots ? p.s : p.K;
   Weights weights;
-  if (narrow.in != In::kWhole) {
-    for (const Way& way : ways(narrow.in)) {
-      weights.d.push_back(b.input(way.d, dtype, {p.K - p.r, p.r}));
+  if (narrow.input_pivots != InputPivots::kNone) {
+    for (const MlpInput& mlp_input : mlp_inputs(narrow.input_pivots)) {
+      weights.d.push_back(b.input(mlp_input.d, dtype, {p.K - p.r, p.r}));
     }
   }
   weights.up.gate = b.input("w_gate", dtype, {width_in, p.N});
   weights.up.up = b.input("w_up", dtype, {width_in, p.N});
   weights.down = b.input("w_down", dtype, {p.N, width_out});
-  if (narrow.out) weights.c = b.input("c", dtype, {p.s, p.K - p.s});
+  if (narrow.output_pivots) weights.c = b.input("c", dtype, {p.s, p.K - p.s});
   return weights;
 }
 
@@ -87,7 +90,8 @@ void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTile
   const Tile ranks = whole(shape.s);
   const Factors factors{.u = weights.down, .v = weights.c, .prefix = "down_"};
   const BufferId strip =
-      project(c, shape.N, tiles.down, m, ranks, on_chip(h, whole(shape.N), m), {factors}).front();
+      project(c, shape.N, tiles.down, m, ranks, strip_in_sbuf(h, whole(shape.N), m), {factors})
+          .front();
   store_strip(c, tiles.out.BN, m, ranks, strip, y);
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.s, tiles.out.Br));
   c.b.loop("n", shape.K - shape.s, tiles.out.BN, [&](const Tile& n) {
@@ -98,50 +102,52 @@ void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTile
 
 // Returns how X is transposed, as the parameters of the first stage say, which is the stage that
 // reads X.
-TransposeBy transpose_of(const NarrowMlpTiles& tiles, In in) {
-  return in == In::kWhole ? tiles.up.transpose : tiles.in.transpose;
+TransposeBy transpose_of(const NarrowMlpTiles& tiles, InputPivots pivots) {
+  return pivots == InputPivots::kNone ? tiles.up.transpose : tiles.in.transpose;
 }
 
 // Returns the inputs of gate and up for the rows m, one strip per Way: T^T, or X^T if the input is
 // whole.
 std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
-                                    const NarrowMlpTiles& tiles, In in, const Tile& m,
+                                    const NarrowMlpTiles& tiles, InputPivots pivots, const Tile& m,
                                     const std::vector<BufferId>& x, const Weights& weights) {
-  const Tile width = whole(in == In::kWhole ? shape.K : shape.r);
+  const Tile width = whole(pivots == InputPivots::kNone ? shape.K : shape.r);
   std::vector<LeftBlock> inputs;
-  for (const Way& way : ways(in)) {
+  for (const MlpInput& mlp_input : mlp_inputs(pivots)) {
     const size_t i = inputs.size();
-    const LeftOperand left{x[i], Layout::kNatural, transpose_of(tiles, in)};
+    const LeftOperand left{x[i], Layout::kNatural, transpose_of(tiles, pivots)};
     BufferId strip = -1;
-    if (in == In::kWhole) {
+    if (pivots == InputPivots::kNone) {
       strip = load_left(c, "x_strip", left, width, m, 1);
     } else {
-      const Factors d{.u = weights.d[i], .v = -1, .prefix = std::string(way.prefix)};
+      const Factors d{.u = weights.d[i], .v = -1, .prefix = std::string(mlp_input.prefix)};
       strip = project_pivots(c, shape.K, tiles.in, m, width, left, d);
     }
-    inputs.push_back(on_chip(strip, width, m));
+    inputs.push_back(strip_in_sbuf(strip, width, m));
   }
   return inputs;
 }
 
-Program make_narrow(std::string_view name, const Narrow& narrow, const KernelShape& shape,
+Program make_narrow(std::string_view name, const NarrowEnds& narrow, const KernelShape& shape,
                     const Tiling& tiling, const KernelOptions& options) {
   Builder b(name);
   std::vector<BufferId> x;
-  for (const Way& way : ways(narrow.in)) {
-    x.push_back(b.input(way.x, options.dtype, {shape.M, shape.K}));
+  for (const MlpInput& mlp_input : mlp_inputs(narrow.input_pivots)) {
+    x.push_back(b.input(mlp_input.x, options.dtype, {shape.M, shape.K}));
   }
   const Weights weights = declare_weights(b, shape, options.dtype, narrow);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
   const NarrowMlpTiles tiles = narrow_mlp_tiles(tiling);
-  const bool transposes =
-      transposes_on_tensor_engine(Layout::kNatural, transpose_of(tiles, narrow.in), options.dtype);
-  const Context c(b, options, narrow.in != In::kWhole || narrow.out || transposes);
-  const Tile width = whole(narrow.in == In::kWhole ? shape.K : shape.r);
+  const bool transposes = transposes_on_tensor_engine(
+      Layout::kNatural, transpose_of(tiles, narrow.input_pivots), options.dtype);
+  const Context c(b, options,
+                  narrow.input_pivots != InputPivots::kNone || narrow.output_pivots || transposes);
+  const Tile width = whole(narrow.input_pivots == InputPivots::kNone ? shape.K : shape.r);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
-    const BufferId h = hidden_rows(c, width, shape.N, tiles.up, weights.up, m,
-                                   inputs_of_up(c, shape, tiles, narrow.in, m, x, weights));
-    if (narrow.out) {
+    const BufferId h =
+        hidden_rows(c, width, shape.N, tiles.up, weights.up, m,
+                    inputs_of_up(c, shape, tiles, narrow.input_pivots, m, x, weights));
+    if (narrow.output_pivots) {
       narrow_down(c, shape, tiles, m, h, weights, y);
     } else {
       dense_down(c, shape.N, shape.K, tiles.down, m, h, weights.down, y);
@@ -153,22 +159,22 @@ Program make_narrow(std::string_view name, const Narrow& narrow, const KernelSha
 }  // namespace
 
 Program narrow_mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
-  return make_narrow("narrow_mlp", {In::kShared, true}, shape, tiling, options);
+  return make_narrow("narrow_mlp", {InputPivots::kShared, true}, shape, tiling, options);
 }
 Program narrow_mlp_in(const KernelShape& shape, const Tiling& tiling,
                       const KernelOptions& options) {
-  return make_narrow("narrow_mlp_in", {In::kShared, false}, shape, tiling, options);
+  return make_narrow("narrow_mlp_in", {InputPivots::kShared, false}, shape, tiling, options);
 }
 Program narrow_mlp_out(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
-  return make_narrow("narrow_mlp_out", {In::kWhole, true}, shape, tiling, options);
+  return make_narrow("narrow_mlp_out", {InputPivots::kNone, true}, shape, tiling, options);
 }
 Program pivoted_mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
-  return make_narrow("pivoted_mlp", {In::kOwn, true}, shape, tiling, options);
+  return make_narrow("pivoted_mlp", {InputPivots::kSeparate, true}, shape, tiling, options);
 }
 Program pivoted_mlp_in(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
-  return make_narrow("pivoted_mlp_in", {In::kOwn, false}, shape, tiling, options);
+  return make_narrow("pivoted_mlp_in", {InputPivots::kSeparate, false}, shape, tiling, options);
 }
 
 namespace {
@@ -176,40 +182,44 @@ namespace {
 using tile::HbmRole;
 
 // If gate and up share T, the formula names it "t".
-Formula narrow_formula(const Narrow& narrow) {
-  const auto half = [&](const Way& way, std::string_view weight) {
-    const Formula x = operand(way.x);
-    Formula t = product_onto(first(x, 'r'), rest(x, 'r'), way.d, "in.BK");
-    if (narrow.in == In::kShared) t = named(std::move(t), "t");
-    return product(narrow.in == In::kWhole ? x : t, weight, "up.BK", Formula::Kept::kAsSums);
+Formula narrow_formula(const NarrowEnds& narrow) {
+  const auto projection = [&](const MlpInput& mlp_input, std::string_view weight) {
+    const Formula x = operand(mlp_input.x);
+    Formula t =
+        product_added_to(first_columns(x, 'r'), other_columns(x, 'r'), mlp_input.d, "in.BK");
+    if (narrow.input_pivots == InputPivots::kShared) t = named(std::move(t), "t");
+    return product(narrow.input_pivots == InputPivots::kNone ? x : t, weight, "up.BK",
+                   Formula::StoredAs::kSumDtype);
   };
-  const std::vector<Way> all = ways(narrow.in);
-  Formula down =
-      product(gated(half(all.front(), "w_gate"), half(all.back(), "w_up")), "w_down", "down.BK");
-  return narrow.out ? extended(std::move(down), "c", "out.Br") : down;
+  const std::vector<MlpInput> all = mlp_inputs(narrow.input_pivots);
+  Formula down = product(gated(projection(all.front(), "w_gate"), projection(all.back(), "w_up")),
+                         "w_down", "down.BK");
+  return narrow.output_pivots ? with_product_appended(std::move(down), "c", "out.Br") : down;
 }
 
-std::vector<OperandDescription> narrow_operands(const Narrow& narrow) {
-  const bool pivots = narrow.in != In::kWhole;
-  const char in = pivots ? 'r' : 'K', out = narrow.out ? 's' : 'K';
+std::vector<OperandDescription> narrow_operands(const NarrowEnds& narrow) {
+  const bool pivots = narrow.input_pivots != InputPivots::kNone;
+  const char in = pivots ? 'r' : 'K', out = narrow.output_pivots ? 's' : 'K';
   const auto input = [](std::string_view name, char rows, char columns) {
     return OperandDescription{.name = name, .layout = {rows, columns}, .role = HbmRole::kInput};
   };
   std::vector<OperandDescription> all;
-  for (const Way& way : ways(narrow.in)) all.push_back(input(way.x, 'M', 'K'));
-  for (const Way& way : ways(narrow.in)) {
-    if (pivots) all.push_back(input(way.d, 'k', 'r'));
+  for (const MlpInput& mlp_input : mlp_inputs(narrow.input_pivots)) {
+    all.push_back(input(mlp_input.x, 'M', 'K'));
+  }
+  for (const MlpInput& mlp_input : mlp_inputs(narrow.input_pivots)) {
+    if (pivots) all.push_back(input(mlp_input.d, 'k', 'r'));
   }
   all.push_back(input("w_gate", in, 'N'));
   all.push_back(input("w_up", in, 'N'));
   all.push_back(input("w_down", 'N', out));
-  if (narrow.out) all.push_back(input("c", 's', 'q'));
+  if (narrow.output_pivots) all.push_back(input("c", 's', 'q'));
   all.push_back({.name = "y", .layout = {'M', 'K'}, .role = HbmRole::kOutput});
   return all;
 }
 
 // The rows of a block are equal for all stages, because intermediate results stay on the chip.
-std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
+std::vector<TilingParameter> narrow_tiling(const NarrowEnds& narrow) {
   const auto parameter = [](std::string name, int64_t value, std::string meaning, char dimension,
                             int64_t tile) {
     return TilingParameter{.name = std::move(name),
@@ -220,7 +230,7 @@ std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
   };
   std::vector<TilingParameter> all = {
       parameter("BM", 4, "row tiles of 128 in a block of X, T, H, Z and Y", 'M', 128)};
-  const bool pivots = narrow.in != In::kWhole;
+  const bool pivots = narrow.input_pivots != InputPivots::kNone;
   if (pivots) {
     all.push_back(parameter("in.BK", 4, "contraction tiles of 128 in a block of D", 'k', 128));
     all.push_back(parameter("in.Bu", 8, "column tiles of 128 in a block of D", 'r', 128));
@@ -233,7 +243,7 @@ std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
       parameter("up.BN", 4, "gate and up: column tiles of 128 in a block of W", 'N', 128));
   all.push_back(
       parameter("down.BK", 8, "down: contraction tiles of 128 in a block of W", 'N', 128));
-  if (!narrow.out) {
+  if (!narrow.output_pivots) {
     all.push_back(parameter("down.BN", 2, "down: column tiles of 512 in a block of W", 'K', 512));
     return all;
   }
@@ -252,10 +262,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp",
        .description = "Y = [Z, Z·C], Z = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: the "
                       "narrow SwiGLU layer",
-       .computes = narrow_formula({In::kShared, true}),
-       .operands = narrow_operands({In::kShared, true}),
+       .formula = narrow_formula({InputPivots::kShared, true}),
+       .operands = narrow_operands({InputPivots::kShared, true}),
        .dimensions = "MKrNs",
-       .tiling = narrow_tiling({In::kShared, true}),
+       .tiling = narrow_tiling({InputPivots::kShared, true}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + s) + s·(K - s)))",
        .flops = "2·M·(r·(K - r) + N·(2·r + s) + s·(K - s))",
@@ -266,10 +276,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp_in",
        .description =
            "Y = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: narrow in its input alone",
-       .computes = narrow_formula({In::kShared, false}),
-       .operands = narrow_operands({In::kShared, false}),
+       .formula = narrow_formula({InputPivots::kShared, false}),
+       .operands = narrow_operands({InputPivots::kShared, false}),
        .dimensions = "MKrN",
-       .tiling = narrow_tiling({In::kShared, false}),
+       .tiling = narrow_tiling({InputPivots::kShared, false}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + K)))",
        .flops = "2·M·(r·(K - r) + N·(2·r + K))",
@@ -280,10 +290,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp_out",
        .description =
            "Y = [Z, Z·C], Z = (silu(X·Wg) * (X·Wu))·Wd fused: narrow in its output alone",
-       .computes = narrow_formula({In::kWhole, true}),
-       .operands = narrow_operands({In::kWhole, true}),
+       .formula = narrow_formula({InputPivots::kNone, true}),
+       .operands = narrow_operands({InputPivots::kNone, true}),
        .dimensions = "MKNs",
-       .tiling = narrow_tiling({In::kWhole, true}),
+       .tiling = narrow_tiling({InputPivots::kNone, true}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(N·(2·K + s) + s·(K - s)))",
        .flops = "2·M·(N·(2·K + s) + s·(K - s))",
@@ -294,10 +304,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "pivoted_mlp",
        .description = "Y = [Z, Z·C], Z = (silu(Tg·Wg) * (Tu·Wu))·Wd, Tg and Tu = X_P + X_rest·D of "
                       "their own pivots fused: the pivoted SwiGLU layer",
-       .computes = narrow_formula({In::kOwn, true}),
-       .operands = narrow_operands({In::kOwn, true}),
+       .formula = narrow_formula({InputPivots::kSeparate, true}),
+       .operands = narrow_operands({InputPivots::kSeparate, true}),
        .dimensions = "MKrNs",
-       .tiling = narrow_tiling({In::kOwn, true}),
+       .tiling = narrow_tiling({InputPivots::kSeparate, true}),
        .steps = steps,
        .hbm_bytes = "s·(3·M·K + ⌈M/BM⌉·(2·r·(K + N - r) + s·(N + K - s)))",
        .flops = "2·M·(2·r·(K + N - r) + s·(N + K - s))",
@@ -308,10 +318,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "pivoted_mlp_in",
        .description = "Y = (silu(Tg·Wg) * (Tu·Wu))·Wd, Tg and Tu = X_P + X_rest·D of their own "
                       "pivots fused: pivoted in gate and up alone",
-       .computes = narrow_formula({In::kOwn, false}),
-       .operands = narrow_operands({In::kOwn, false}),
+       .formula = narrow_formula({InputPivots::kSeparate, false}),
+       .operands = narrow_operands({InputPivots::kSeparate, false}),
        .dimensions = "MKrN",
-       .tiling = narrow_tiling({In::kOwn, false}),
+       .tiling = narrow_tiling({InputPivots::kSeparate, false}),
        .steps = steps,
        .hbm_bytes = "s·(3·M·K + ⌈M/BM⌉·(2·r·(K + N - r) + N·K))",
        .flops = "2·M·(2·r·(K + N - r) + N·K)",

@@ -21,9 +21,9 @@ void store_strip(const Context& c, const tile::Step& columns, const Tile& m, con
       const BufferId z_tile = c.b.sbuf("z_tile", c.dtype, {kPartitions, p.size.max}, 2);
       c.b.loop("rt", p, kPartitions, [&](const Tile& rt) {
         c.b.allocate(c.transposed);
-        const tile::Access turned = at(c.transposed, {upto(mt), upto(rt)});
-        c.b.transpose(turned, at(strip, {upto(rt), one(rt.index_in(ranks)), mt.in(m)}));
-        c.b.copy(at(z_tile, {upto(mt), rt.in(p)}), turned);
+        const tile::Access transposed = at(c.transposed, {upto(mt), upto(rt)});
+        c.b.transpose(transposed, at(strip, {upto(rt), one(rt.index_in(ranks)), mt.in(m)}));
+        c.b.copy(at(z_tile, {upto(mt), rt.in(p)}), transposed);
       });
       c.b.store(at(y, {mt, p}), at(z_tile, {upto(mt), upto(p)}));
     });
@@ -133,30 +133,30 @@ using Make = Program (*)(const KernelShape&, const Tiling&, const KernelOptions&
 
 Kernel input_pivots_kernel(std::string_view name, std::string_view description, MatrixLayout x,
                            Make make) {
-  return {
-      .name = name,
-      .description = description,
-      .computes = product(
-          product_onto(first(operand("x"), 'r'), rest(operand("x"), 'r'), "d", "BK"), "a", "Br"),
-      .operands = {{.name = "x", .layout = x, .role = HbmRole::kInput},
-                   {.name = "d", .layout = {'k', 'r'}, .role = HbmRole::kInput},
-                   {.name = "a", .layout = {'r', 'N'}, .role = HbmRole::kInput},
-                   {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},
-      .dimensions = "MKrN",
-      .tiling = input_pivots_tiling(x),
-      .steps = chain_steps(),
-      .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
-      .flops = kFlops,
-      .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈(K - r)/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
-      .make = make,
-      .cost = xuv_pivoted_cost};
+  return {.name = name,
+          .description = description,
+          .formula = product(product_added_to(first_columns(operand("x"), 'r'),
+                                              other_columns(operand("x"), 'r'), "d", "BK"),
+                             "a", "Br"),
+          .operands = {{.name = "x", .layout = x, .role = HbmRole::kInput},
+                       {.name = "d", .layout = {'k', 'r'}, .role = HbmRole::kInput},
+                       {.name = "a", .layout = {'r', 'N'}, .role = HbmRole::kInput},
+                       {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},
+          .dimensions = "MKrN",
+          .tiling = input_pivots_tiling(x),
+          .steps = chain_steps(),
+          .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
+          .flops = kFlops,
+          .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈(K - r)/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
+          .make = make,
+          .cost = xuv_pivoted_cost};
 }
 
 Kernel output_pivots_kernel(std::string_view name, std::string_view description, MatrixLayout x,
                             Make make) {
   return {.name = name,
           .description = description,
-          .computes = extended(product(operand("x"), "a", "BK"), "c", "Br"),
+          .formula = with_product_appended(product(operand("x"), "a", "BK"), "c", "Br"),
           .operands = {{.name = "x", .layout = x, .role = HbmRole::kInput},
                        {.name = "a", .layout = {'K', 'r'}, .role = HbmRole::kInput},
                        {.name = "c", .layout = {'r', 'n'}, .role = HbmRole::kInput},

@@ -20,11 +20,12 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   // Pivots are some of the columns, but not all of them.
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {
-      const Rest* rest = find_rest(letter);
-      if (!rest || dimension_of(shape, letter) >= 1) continue;
-      return fail("{}: expected {} below {}, found {} {} and {} {}", kernel.name, rest->pivots,
-                  rest->whole, rest->pivots, dimension_of(shape, rest->pivots), rest->whole,
-                  dimension_of(shape, rest->whole));
+      const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+      if (!non_pivots || dimension_of(shape, letter) >= 1) continue;
+      return fail("{}: expected {} below {}, found {} {} and {} {}", kernel.name,
+                  non_pivots->pivots, non_pivots->whole, non_pivots->pivots,
+                  dimension_of(shape, non_pivots->pivots), non_pivots->whole,
+                  dimension_of(shape, non_pivots->whole));
     }
   }
   return {};

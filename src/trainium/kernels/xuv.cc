@@ -45,9 +45,9 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
                                         : low_rank_tiles(tiling, kStationaryFree, kMovingFree);
   const bool contiguous =
       x_layout == Layout::kNatural && loads_contiguously(tiles, shape.M, shape.K);
-  const bool transposes = contiguous
-                              ? transposes_contiguous_rows(shape.M)
-                              : transposes_on_tensor_engine(x_layout, in.x.by, options.dtype);
+  const bool transposes =
+      contiguous ? transposes_contiguous_rows(shape.M)
+                 : transposes_on_tensor_engine(x_layout, in.x.transpose_by, options.dtype);
   const Context c(b, options, transposes);
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
@@ -206,7 +206,7 @@ std::vector<TilingParameter> natural_chain_tiling(Layout y) {
 std::vector<Kernel> fused_kernels() {
   return {{.name = "xuv",
            .description = "Y = X·U·V fused; X is transposed while it loads",
-           .computes = xuv_formula("Br"),
+           .formula = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'M', 'N'}),
            .dimensions = "MKrN",
            .tiling = natural_chain_tiling(Layout::kNatural),
@@ -218,7 +218,7 @@ std::vector<Kernel> fused_kernels() {
            .cost = xuv_cost},
           {.name = "xtuv",
            .description = "Y = X·U·V fused, from X^T",
-           .computes = xuv_formula("Br"),
+           .formula = xuv_formula("Br"),
            .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
            .dimensions = "MKrN",
            .tiling = chain_tiling(Layout::kNatural),
@@ -230,7 +230,7 @@ std::vector<Kernel> fused_kernels() {
            .cost = xuv_cost},
           {.name = "xuv_transposed",
            .description = "Y^T = (X·U·V)^T fused; X is transposed while it loads",
-           .computes = xuv_formula("Br"),
+           .formula = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'N', 'M'}),
            .dimensions = "MKrN",
            .tiling = natural_chain_tiling(Layout::kTransposed),
@@ -242,7 +242,7 @@ std::vector<Kernel> fused_kernels() {
            .cost = xuv_transposed_cost},
           {.name = "xtuv_transposed",
            .description = "Y^T = (X·U·V)^T fused, from X^T",
-           .computes = xuv_formula("Br"),
+           .formula = xuv_formula("Br"),
            .operands = chain_operands({'K', 'M'}, {'N', 'M'}),
            .dimensions = "MKrN",
            .tiling = chain_tiling(Layout::kTransposed),
@@ -260,7 +260,7 @@ std::vector<Kernel> baseline_kernels() {
       {.name = "xuv_sequential",
        .description =
            "Y = X·U·V as two calls of matmul_optimized, X·U transposed between them through HBM",
-       .computes = xuv_formula("BK"),
+       .formula = xuv_formula("BK"),
        .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
        .dimensions = "MKrN",
        .tiling = matmul_tiling(),
@@ -271,7 +271,7 @@ std::vector<Kernel> baseline_kernels() {
        .cost = xuv_sequential_cost},
       {.name = "xuv_naive",
        .description = "Y = X·U·V fused, X·U computed again for every block of BN columns",
-       .computes = xuv_formula("Br"),
+       .formula = xuv_formula("Br"),
        .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
        .dimensions = "MKrN",
        .tiling = naive_tiling(),

@@ -17,7 +17,7 @@ Dialect dialect_for(std::string_view device) {
   return device == "trn1" ? Dialect::kNeuronxcc : Dialect::kNki;
 }
 
-std::string misfit(Dialect dialect, std::string_view device) {
+std::string why_unsuited(Dialect dialect, std::string_view device) {
   if (dialect == dialect_for(device)) return "";
   if (dialect == Dialect::kNki) {
     return "the dialect nki is supported on trn2 and trn3; trn1 has the Neuron SDK 2.28 and its "

@@ -22,6 +22,6 @@ std::optional<Dialect> find_dialect(std::string_view name);
 // Returns the dialect for a device such as "trn1".
 Dialect dialect_for(std::string_view device);
 // Returns why a dialect does not fit a device, or an empty text if it does.
-std::string misfit(Dialect dialect, std::string_view device);
+std::string why_unsuited(Dialect dialect, std::string_view device);
 
 }  // namespace neuronmm::nki

@@ -131,7 +131,7 @@ void Dimensions::follow_slices(const Access& access) {
 // Elements move one to one, so the n-th dimension of the source is the n-th dimension of the
 // destination, or in reverse order for a transpose. Dimensions that are indexed away do not count.
 void Dimensions::follow_move(const Access& dst, const Access& src, bool transpose) {
-  const auto kept = [this](const Access& access) {
+  const auto nodes_of = [this](const Access& access) {
     std::vector<size_t> nodes;
     if (program_.buffer(access.buffer).memory == Memory::kPsum) return nodes;
     for (size_t d = 0; d < access.slices.size(); ++d) {
@@ -139,8 +139,8 @@ void Dimensions::follow_move(const Access& dst, const Access& src, bool transpos
     }
     return nodes;
   };
-  const std::vector<size_t> to = kept(dst);
-  std::vector<size_t> from = kept(src);
+  const std::vector<size_t> to = nodes_of(dst);
+  std::vector<size_t> from = nodes_of(src);
   if (transpose) std::reverse(from.begin(), from.end());
   if (to.size() != from.size()) return;
   for (size_t d = 0; d < to.size(); ++d) join(to[d], from[d]);

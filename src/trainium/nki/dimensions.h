@@ -23,8 +23,8 @@ class Dimensions {
 
   // Returns an index into Description::dimensions, or nothing if the dimension is unknown or
   // ambiguous.
-  std::optional<size_t> of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
-  std::optional<size_t> of(tile::BufferId buffer, size_t dimension) const {
+  std::optional<size_t> label_of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
+  std::optional<size_t> label_of(tile::BufferId buffer, size_t dimension) const {
     const std::optional<size_t>& stated = stated_[node(buffer, dimension)];
     return stated ? stated : at(node(buffer, dimension));
   }

@@ -173,7 +173,7 @@ std::string random_inputs(const std::vector<std::pair<const Operand*, DType>>& i
 }
 
 // Returns "xuv", or "xuv[2]" if the kernel is launched on two cores.
-std::string launched(const tile::Program& program, const Description& description) {
+std::string launch_text(const tile::Program& program, const Description& description) {
   const std::string cores = description.cores > 1 ? fmt::format("[{}]", description.cores) : "";
   return identifier(program.name) + cores;
 }
@@ -201,7 +201,8 @@ std::string torch_driver(const tile::Program& program, const Description& descri
   if (!imports.empty()) imports += "\n";
   return fmt::format(kTorch, fmt::join(names_of(inputs), ", "), description.reference,
                      random_inputs(inputs, "torch.randn({})", "to(torch.{})"),
-                     launched(program, description), tolerance, imports, runtime_cores(description),
+                     launch_text(program, description), tolerance, imports,
+                     runtime_cores(description),
                      description.dialect == Dialect::kNki ? "    import os\n" : "");
 }
 
@@ -225,7 +226,7 @@ std::string numpy_functions(const Description& description, bool bf16, bool time
 
 std::string numpy_call(const tile::Program& program, const Description& description,
                        Driver driver) {
-  const std::string kernel = launched(program, description);
+  const std::string kernel = launch_text(program, description);
   const bool legacy = description.dialect == Dialect::kNeuronxcc;
   if (driver == Driver::kNumpy) {
     return fmt::format(fmt::runtime(legacy ? "nki.baremetal({})(*inputs)" : "{}(*inputs)"), kernel);

@@ -40,7 +40,7 @@ class Emitter {
             description.dialect == Dialect::kNki && description.sbuf_bytes_per_partition > 0 &&
             held_sbuf_bytes(program, e_.names().buffers) > description.sbuf_bytes_per_partition),
         holds_sums_(program.buffers.size()) {
-    note_sums(program.body);
+    mark_sum_buffers(program.body);
   }
 
   // Returns a whole module as text: head, constants, kernel.
@@ -290,10 +290,10 @@ class Emitter {
     e_.leave();
   }
 
-  void note_sums(const std::vector<tile::Node>& nodes) {
+  void mark_sum_buffers(const std::vector<tile::Node>& nodes) {
     for (const tile::Node& node : nodes) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
-        note_sums(loop->body);
+        mark_sum_buffers(loop->body);
       } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
         const auto* matmul = std::get_if<tile::NcMatmul>(&instruction->operation);
         if (matmul) holds_sums_[static_cast<size_t>(matmul->dst.buffer)] = true;

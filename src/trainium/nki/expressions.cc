@@ -45,14 +45,14 @@ void visit(const std::vector<Node>& body, const OnAccess& on_access, const OnLoo
 
 // Returns true if two sizes are equal at all loop values. Such sizes may share a variable in the
 // source.
-bool same(const Size& a, const Size& b) {
+bool equal_sizes(const Size& a, const Size& b) {
   return a.max == b.max && a.limit == b.limit && a.origin == b.origin;
 }
 
 bool is_zero(const Affine& affine) { return affine.constant == 0 && affine.terms.empty(); }
 
 // Returns what `loop` covers of its dimension in all iterations together.
-Size covered(const Loop& loop) {
+Size covered_size(const Loop& loop) {
   return {.max = loop.max * loop.step, .limit = loop.limit, .origin = loop.origin};
 }
 
@@ -67,7 +67,7 @@ std::string step_text(const Loop& loop) {
 
 // Returns the names that already have a meaning in the module, so that no loop, buffer or size may
 // use them.
-std::set<std::string> reserved(const tile::Program& program, const Description& description) {
+std::set<std::string> reserved_names(const tile::Program& program, const Description& description) {
   std::set<std::string> names = {"nki",      "nl", "nisa", "min",  "range",
                                  "ceil_div", "P",  "F",    "main", identifier(program.name)};
   for (const Dimension& dimension : description.dimensions) names.insert(dimension.name);
@@ -81,14 +81,14 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
     : program_(program),
       description_(description),
       dimensions_(program, description),
-      names_(choose_names(program, reserved(program, description))),
+      names_(choose_names(program, reserved_names(program, description))),
       loops_(static_cast<size_t>(program.num_loops)) {
   collect_loops(program.body, loops_);
   for (const tile::Buffer& buffer : program.buffers) tiles_.emplace_back(buffer.shape.size());
   // If a dimension of a buffer counts tiles instead of elements, a loop variable alone (coefficient
   // 1) indexes it. The step of that loop is the number of elements per index. It turns "4" into "BK
   // // P" in a declaration.
-  const auto note_tiles = [this](const Access& access) {
+  const auto collect_tiles = [this](const Access& access) {
     for (size_t d = 0; d < access.slices.size(); ++d) {
       if (!access.slices[d].index) continue;
       for (const auto& [id, coefficient] : access.slices[d].start.terms) {
@@ -96,7 +96,7 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
       }
     }
   };
-  visit(program.body, note_tiles, [](const Loop&) {});
+  visit(program.body, collect_tiles, [](const Loop&) {});
 }
 
 // The module's head defines only what is used, so every name goes through this function.
@@ -116,9 +116,9 @@ std::string Expressions::step(const Loop& loop) { return use(step_text(loop)); }
 // no other name has the same value, because a wrong name would mislead.
 std::string Expressions::extent(int64_t value, Label label) {
   std::set<std::string> candidates;
-  for (size_t i = around_.size(); i-- > 0;) {
-    const Loop& loop = *around_[i];
-    if (loop.step != value || (label && dimensions_.of(loop.id) != label)) continue;
+  for (size_t i = enclosing_.size(); i-- > 0;) {
+    const Loop& loop = *enclosing_[i];
+    if (loop.step != value || (label && dimensions_.label_of(loop.id) != label)) continue;
     candidates.insert(step_text(loop));
     if (label) break;
   }
@@ -142,9 +142,11 @@ std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t 
 std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
                                     const std::string& tile_text) {
   if (count == 1 || tile == 0 || !label) return std::to_string(count);
-  for (size_t i = around_.size(); i-- > 0;) {
-    const Loop& loop = *around_[i];
-    if (dimensions_.of(loop.id) != label || tile::ceil_div(loop.step, tile) != count) continue;
+  for (size_t i = enclosing_.size(); i-- > 0;) {
+    const Loop& loop = *enclosing_[i];
+    if (dimensions_.label_of(loop.id) != label || tile::ceil_div(loop.step, tile) != count) {
+      continue;
+    }
     return quotient(loop.step, step(loop), tile, tile_text);
   }
   const Dimension& whole = description_.dimensions[*label];
@@ -155,25 +157,25 @@ std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
 // A loop with a limit covers what is left of its dimension, which differs between iterations. Other
 // loops have a trip count that names can express.
 std::string Expressions::trips(const Loop& loop) {
-  const Label label = dimensions_.of(loop.id);
+  const Label label = dimensions_.label_of(loop.id);
   if (!loop.limit) return tile_count(loop.max, label, loop.step, step(loop));
-  return fmt::format("{}({}, {})", use("ceil_div"), size(covered(loop), label), step(loop));
+  return fmt::format("{}({}, {})", use("ceil_div"), size(covered_size(loop), label), step(loop));
 }
 
 // A ragged size is an expression with min(), or the variable in scope that holds it.
 std::string Expressions::size(const Size& size, Label label) {
   if (!size.limit) return extent(size.max, label);
   for (size_t i = sizes_.size(); i-- > 0;) {
-    if (same(sizes_[i].size, size)) return sizes_[i].name;
+    if (equal_sizes(sizes_[i].size, size)) return sizes_[i].name;
   }
-  return fmt::format("min({}, {})", extent(size.max, label), left_of(size));
+  return fmt::format("min({}, {})", extent(size.max, label), remaining_size(size));
 }
 
 // Returns what is left of the dimension from the tile's origin on: limit - origin. If the tile lies
 // in a tile of an outer loop, the size of the outer tile gives a shorter expression ("m_size - mt *
 // P") without the whole dimension. This is correct only if the tile cannot reach beyond the outer
 // one: the inner origin must grow with each loop, and the last inner tile must end inside.
-std::string Expressions::left_of(const Size& size) {
+std::string Expressions::remaining_size(const Size& size) {
   for (size_t i = sizes_.size(); i-- > 0;) {
     const Size& outer = sizes_[i].size;
     if (outer.limit != size.limit) continue;
@@ -187,7 +189,7 @@ std::string Expressions::left_of(const Size& size) {
     }
     if (forward && reach <= outer.max) return sizes_[i].name + terms(inside, " - ");
   }
-  const Label label = dimensions_.of(size.origin.terms.back().first);
+  const Label label = dimensions_.label_of(size.origin.terms.back().first);
   return extent(*size.limit, label) + terms(size.origin, " - ");
 }
 
@@ -203,13 +205,13 @@ std::string Expressions::terms(const Affine& affine, std::string_view sign) {
     if (coefficient == 1) tile = loop(id).step;
   }
   for (const auto& [id, coefficient] : affine.terms) {
-    const Loop& of = loop(id);
+    const Loop& term_loop = loop(id);
     text += fmt::format("{}{}", sign, name(id));
     if (coefficient == 1) continue;
-    if (coefficient == of.step) {
-      text += fmt::format(" * {}", step(of));
-    } else if (coefficient * tile == of.step) {
-      text += fmt::format(" * ({} // {})", step(of), tile_constant(tile));
+    if (coefficient == term_loop.step) {
+      text += fmt::format(" * {}", step(term_loop));
+    } else if (coefficient * tile == term_loop.step) {
+      text += fmt::format(" * ({} // {})", step(term_loop), tile_constant(tile));
     } else {
       text += fmt::format(" * {}", coefficient);
     }
@@ -232,7 +234,7 @@ std::string Expressions::slice(const Access& access, size_t dimension) {
   const bool from_start = is_zero(slice.start);
   const int64_t whole = program_.buffer(access.buffer).shape[dimension];
   if (from_start && !slice.size.limit && slice.size.max == whole) return ":";
-  const std::string elements = size(slice.size, dimensions_.of(access.buffer, dimension));
+  const std::string elements = size(slice.size, dimensions_.label_of(access.buffer, dimension));
   if (from_start) return "0:" + elements;
   return fmt::format("nl.ds({}, {})", affine(slice.start), elements);
 }
@@ -258,7 +260,8 @@ std::string Expressions::access_shape(const Access& access) {
     if (slice.index) continue;
     const bool partitions = d == 0 && !slice.size.limit && slice.size.max == kP;
     sizes += sizes.empty() ? "" : ", ";
-    sizes += partitions ? tile_constant(kP) : size(slice.size, dimensions_.of(access.buffer, d));
+    sizes +=
+        partitions ? tile_constant(kP) : size(slice.size, dimensions_.label_of(access.buffer, d));
   }
   return fmt::format("({})", sizes);
 }
@@ -270,7 +273,7 @@ std::vector<std::string> Expressions::shape_sizes(tile::BufferId id) {
   const bool on_chip = buffer.memory != tile::Memory::kHbm;
   std::vector<std::string> all;
   for (size_t d = 0; d < buffer.shape.size(); ++d) {
-    const Label label = dimensions_.of(id, d);
+    const Label label = dimensions_.label_of(id, d);
     const int64_t tile = tiles_[static_cast<size_t>(id)][d];
     const bool constant = buffer.memory == tile::Memory::kPsum || (on_chip && d == 0);
     all.push_back(constant   ? tile_constant(buffer.shape[d])
@@ -304,8 +307,8 @@ std::string Expressions::row_tiles(const Access& access) {
   const tile::Buffer& view = program_.buffer(access.buffer);
   const auto grid = [&](size_t d, std::string_view axes) {
     const tile::Slice& slice = access.slices[d];
-    const std::string count =
-        d == 0 ? tile_constant(slice.size.max) : size(slice.size, dimensions_.of(access.buffer, d));
+    const std::string count = d == 0 ? tile_constant(slice.size.max)
+                                     : size(slice.size, dimensions_.label_of(access.buffer, d));
     return fmt::format("nl.arange({})[{}]{}", count, axes, terms(slice.start, " + "));
   };
   return fmt::format("{}[({}) * {} + {}, {}]", names_.buffers[static_cast<size_t>(view.view_of)],
@@ -315,7 +318,7 @@ std::string Expressions::row_tiles(const Access& access) {
 
 // Returns the accumulate flag of nc_matmul, which is false if all loops along the contraction are
 // at 0. Without such loops every matmul begins a new sum.
-std::string Expressions::not_first(const std::vector<LoopId>& loops) {
+std::string Expressions::accumulate_flag(const std::vector<LoopId>& loops) {
   if (loops.empty()) return "False";
   std::string text;
   for (const LoopId id : loops) {
@@ -338,7 +341,7 @@ std::string Expressions::declare(const Size& size, const Loop& innermost) {
   std::string name = wanted;
   for (int number = 2; taken(name); ++number) name = wanted + std::to_string(number);
   std::string assignment =
-      fmt::format("{} = {}", name, this->size(size, dimensions_.of(innermost.id)));
+      fmt::format("{} = {}", name, this->size(size, dimensions_.label_of(innermost.id)));
   sizes_.push_back({size, std::move(name)});
   return assignment;
 }
@@ -346,14 +349,14 @@ std::string Expressions::declare(const Size& size, const Loop& innermost) {
 // A size is declared in the innermost loop that its origin depends on. The last term belongs to
 // this loop, because terms are sorted by loop. The size is computed there once for all uses.
 std::vector<std::string> Expressions::enter(const Loop& loop) {
-  around_.push_back(&loop);
+  enclosing_.push_back(&loop);
   sizes_before_.push_back(sizes_.size());
   std::vector<std::string> assignments;
   const auto declare_if_new = [&](const Size& size) {
     if (!size.limit || size.origin.terms.empty() || size.origin.terms.back().first != loop.id)
       return;
     for (size_t i = sizes_before_.back(); i < sizes_.size(); ++i) {
-      if (same(sizes_[i].size, size)) return;
+      if (equal_sizes(sizes_[i].size, size)) return;
     }
     assignments.push_back(declare(size, loop));
   };
@@ -362,14 +365,14 @@ std::vector<std::string> Expressions::enter(const Loop& loop) {
       [&](const Access& access) {
         for (const tile::Slice& slice : access.slices) declare_if_new(slice.size);
       },
-      [&](const Loop& inner) { declare_if_new(covered(inner)); });
+      [&](const Loop& inner) { declare_if_new(covered_size(inner)); });
   return assignments;
 }
 
 void Expressions::leave() {
   sizes_.resize(sizes_before_.back());
   sizes_before_.pop_back();
-  around_.pop_back();
+  enclosing_.pop_back();
 }
 
 }  // namespace neuronmm::nki

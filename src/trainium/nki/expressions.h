@@ -40,8 +40,8 @@ class Expressions {
   std::string view(tile::BufferId buffer);         // For example "x.reshape((P, K // P, N))".
   // The shape of what an access covers: "(P, m_size)".
   std::string access_shape(const tile::Access& access);
-  std::string not_first(const std::vector<tile::LoopId>& loops);  // For example "(kt > 0)".
-  std::string step(const tile::Loop& loop);                       // For example "BM", "P" or "384".
+  std::string accumulate_flag(const std::vector<tile::LoopId>& loops);  // For example "(kt > 0)".
+  std::string step(const tile::Loop& loop);  // For example "BM", "P" or "384".
 
  private:
   using Label = std::optional<size_t>;  // An index into Description::dimensions.
@@ -60,7 +60,7 @@ class Expressions {
   std::string terms(const tile::Affine& affine, std::string_view sign);
   std::string affine(const tile::Affine& affine);
   std::string size(const tile::Size& size, Label label);
-  std::string left_of(const tile::Size& size);
+  std::string remaining_size(const tile::Size& size);
   std::string slice(const tile::Access& access, size_t dimension);
   std::vector<std::string> shape_sizes(tile::BufferId buffer);
   std::string row_tiles(const tile::Access& access);
@@ -73,9 +73,9 @@ class Expressions {
   std::vector<const tile::Loop*> loops_;  // By LoopId.
   // The elements per index of each dimension, by BufferId.
   std::vector<std::vector<int64_t>> tiles_;
-  std::vector<const tile::Loop*> around_;  // The loops around the current position.
-  std::vector<SizeVariable> sizes_;        // The size variables in scope.
-  std::vector<size_t> sizes_before_;       // The number of size variables before each loop around.
+  std::vector<const tile::Loop*> enclosing_;  // The loops around the current position.
+  std::vector<SizeVariable> sizes_;           // The size variables in scope.
+  std::vector<size_t> sizes_before_;  // The number of size variables before each loop around.
   std::set<std::string> used_;
 };
 

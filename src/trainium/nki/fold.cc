@@ -18,7 +18,7 @@ bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit && !loop.
 
 // Removes loops from the outside in. The variable of a removed loop is 0 in everything inside it,
 // which may make the limits of inner loops and sizes constant.
-class Fold {
+class SingleTripFolder {
  public:
   std::vector<Node> body(std::vector<Node> nodes) {
     std::vector<Node> folded;
@@ -31,7 +31,7 @@ class Fold {
           loop->max = loop->trip_count({});
           loop->limit.reset();
         }
-        if (runs_once(*loop)) gone_.push_back(loop->id);
+        if (runs_once(*loop)) removed_.push_back(loop->id);
         loop->body = body(std::move(loop->body));
         if (runs_once(*loop)) {
           std::move(loop->body.begin(), loop->body.end(), std::back_inserter(folded));
@@ -44,10 +44,12 @@ class Fold {
   }
 
  private:
-  bool gone(LoopId id) const { return std::find(gone_.begin(), gone_.end(), id) != gone_.end(); }
+  bool is_removed(LoopId id) const {
+    return std::find(removed_.begin(), removed_.end(), id) != removed_.end();
+  }
 
   void drop(Affine& affine) const {
-    std::erase_if(affine.terms, [this](const auto& term) { return gone(term.first); });
+    std::erase_if(affine.terms, [this](const auto& term) { return is_removed(term.first); });
   }
 
   // A size whose limit depends on no loop is a constant.
@@ -70,11 +72,11 @@ class Fold {
     if constexpr (requires { op.stationary; }) {
       drop(op.stationary);
       drop(op.moving);
-      std::erase_if(op.first, [this](LoopId id) { return gone(id); });
+      std::erase_if(op.sum_loops, [this](LoopId id) { return is_removed(id); });
     }
   }
 
-  std::vector<LoopId> gone_;
+  std::vector<LoopId> removed_;
 };
 
 }  // namespace
@@ -82,7 +84,7 @@ class Fold {
 // Source with loops of one iteration would be longer and no clearer. The instructions do not
 // change.
 tile::Program fold_single_trips(tile::Program program) {
-  program.body = Fold().body(std::move(program.body));
+  program.body = SingleTripFolder().body(std::move(program.body));
   return program;
 }
 

@@ -14,9 +14,9 @@ using tile::Program;
 namespace {
 
 // Runs the program's allocations as Python would bind its names, without the instructions.
-class Held {
+class NameBindings {
  public:
-  Held(const Program& program, const std::vector<std::string>& names)
+  NameBindings(const Program& program, const std::vector<std::string>& names)
       : program_(program), names_(names) {}
 
   void run(const std::vector<Node>& body) {
@@ -66,9 +66,9 @@ void note_uses(const Node& node, size_t position, std::map<BufferId, size_t>& la
 }  // namespace
 
 int64_t held_sbuf_bytes(const Program& program, const std::vector<std::string>& names) {
-  Held held(program, names);
-  held.run(program.body);
-  return held.peak();
+  NameBindings bindings(program, names);
+  bindings.run(program.body);
+  return bindings.peak();
 }
 
 // A buffer that is used inside a loop is in use until that loop, which is a node of `body`, is

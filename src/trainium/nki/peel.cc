@@ -44,22 +44,22 @@ void for_each_size(const std::vector<Node>& body, const Visit& visit) {
   }
 }
 
-void longest_runs(const std::vector<Node>& body, std::vector<int64_t>& runs) {
+void largest_trip_counts(const std::vector<Node>& body, std::vector<int64_t>& trip_counts) {
   for (const Node& node : body) {
     const auto* loop = std::get_if<Loop>(&node);
     if (!loop) continue;
-    runs[static_cast<size_t>(loop->id)] = loop->max;
-    longest_runs(loop->body, runs);
+    trip_counts[static_cast<size_t>(loop->id)] = loop->max;
+    largest_trip_counts(loop->body, trip_counts);
   }
 }
 
-class Peel {
+class LoopPeeler {
  public:
-  explicit Peel(const Program& program)
+  explicit LoopPeeler(const Program& program)
       : program_(program),
-        runs_(static_cast<size_t>(program.num_loops), 1),
+        trip_counts_(static_cast<size_t>(program.num_loops), 1),
         value_(static_cast<size_t>(program.num_loops)) {
-    longest_runs(program.body, runs_);
+    largest_trip_counts(program.body, trip_counts_);
   }
 
   Result<Program> run() {
@@ -119,15 +119,15 @@ class Peel {
         const auto i = static_cast<size_t>(id);
         if (id == loop.id) {
           coefficient = factor;
-        } else if (around_[i]) {
+        } else if (enclosing_[i]) {
           end += most(value_[i] * factor);
         } else {
-          end += factor * (runs_[i] - 1);
+          end += factor * (trip_counts_[i] - 1);
         }
       }
       if (coefficient <= 0) return;
-      const int64_t room = *size.limit - end;
-      whole = std::min(whole, room < 0 ? 0 : room / coefficient + 1);
+      const int64_t remaining = *size.limit - end;
+      whole = std::min(whole, remaining < 0 ? 0 : remaining / coefficient + 1);
     });
     return whole;
   }
@@ -150,7 +150,7 @@ class Peel {
     const Size covered{.max = loop.max, .limit = loop.limit, .origin = loop.origin};
     NMM_ASSIGN(const int64_t trips, constant(covered, loop.step));
     const int64_t whole = loop.cores ? trips : whole_iterations(loop, trips);
-    around_[id] = true;
+    enclosing_[id] = true;
     int64_t done = 0;
     if (whole > 1 || loop.cores) {
       Loop main = loop;
@@ -169,7 +169,7 @@ class Peel {
       value_[id] = done;
       NMM_TRY(body(loop.body, out));
     }
-    around_[id] = false;
+    enclosing_[id] = false;
     return {};
   }
 
@@ -189,34 +189,36 @@ class Peel {
       }
     });
     if (!status.ok()) return status.error();
-    if (auto* matmul = std::get_if<tile::NcMatmul>(&instruction.operation)) matmul->first.clear();
+    if (auto* matmul = std::get_if<tile::NcMatmul>(&instruction.operation)) {
+      matmul->sum_loops.clear();
+    }
     if (!empty) out.emplace_back(std::move(instruction));
     return {};
   }
 
   const Program& program_;
-  std::vector<int64_t> runs_;  // The largest trip counts of the program's loops.
+  std::vector<int64_t> trip_counts_;  // The largest trip counts of the program's loops.
   // The variables of the program's loops, in terms of the result's loops.
   std::vector<Affine> value_;
   std::vector<int64_t> last_;  // The last values of the result's loops.
-  std::vector<bool> around_ = std::vector<bool>(runs_.size());
+  std::vector<bool> enclosing_ = std::vector<bool>(trip_counts_.size());
 };
 
 // Checks the loops between the allocation of a buffer and a matmul into it. Each of them must run
 // along the contraction or to another part of the buffer.
-class Sums {
+class SumCheck {
  public:
-  explicit Sums(const Program& program)
+  explicit SumCheck(const Program& program)
       : program_(program), depth_(program.buffers.size()), writer_(program.buffers.size()) {}
 
   Status body(const std::vector<Node>& nodes) {
     for (const Node& node : nodes) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
-        around_.push_back(loop->id);
+        enclosing_.push_back(loop->id);
         NMM_TRY(body(loop->body));
-        around_.pop_back();
+        enclosing_.pop_back();
       } else if (const auto* allocate = std::get_if<tile::Allocate>(&node)) {
-        depth_[static_cast<size_t>(allocate->buffer)] = around_.size();
+        depth_[static_cast<size_t>(allocate->buffer)] = enclosing_.size();
         writer_[static_cast<size_t>(allocate->buffer)] = nullptr;
       } else if (const auto* matmul =
                      std::get_if<tile::NcMatmul>(&std::get<tile::Instruction>(node).operation)) {
@@ -229,17 +231,17 @@ class Sums {
  private:
   Status sum(const tile::NcMatmul& matmul) {
     const auto buffer = static_cast<size_t>(matmul.dst.buffer);
-    bool fresh = writer_[buffer] == nullptr;
+    bool is_only_sum = writer_[buffer] == nullptr;
     writer_[buffer] = &matmul;
-    for (size_t i = depth_[buffer]; i < around_.size(); ++i) {
-      const LoopId id = around_[i];
-      bool other = std::ranges::find(matmul.first, id) != matmul.first.end();
+    for (size_t i = depth_[buffer]; i < enclosing_.size(); ++i) {
+      const LoopId id = enclosing_[i];
+      bool allowed = std::ranges::find(matmul.sum_loops, id) != matmul.sum_loops.end();
       for (const tile::Slice& slice : matmul.dst.slices) {
-        for (const auto& [term, coefficient] : slice.start.terms) other = other || term == id;
+        for (const auto& [term, coefficient] : slice.start.terms) allowed = allowed || term == id;
       }
-      fresh = fresh && other;
+      is_only_sum = is_only_sum && allowed;
     }
-    if (fresh || matmul.adds) return {};
+    if (is_only_sum || matmul.always_adds) return {};
     return fail(
         "{}: {} holds more than one sum between its allocations, which the legacy dialect "
         "cannot say",
@@ -247,7 +249,7 @@ class Sums {
   }
 
   const Program& program_;
-  std::vector<LoopId> around_;
+  std::vector<LoopId> enclosing_;
   std::vector<size_t> depth_;  // The number of loops around each buffer's allocation.
   // The matmul that has written to each buffer since its allocation.
   std::vector<const tile::NcMatmul*> writer_;
@@ -255,8 +257,8 @@ class Sums {
 
 }  // namespace
 
-Result<Program> peel_ragged_loops(const Program& program) { return Peel(program).run(); }
+Result<Program> peel_ragged_loops(const Program& program) { return LoopPeeler(program).run(); }
 
-Status check_sums(const Program& program) { return Sums(program).body(program.body); }
+Status check_sums(const Program& program) { return SumCheck(program).body(program.body); }
 
 }  // namespace neuronmm::nki

@@ -12,9 +12,9 @@ namespace neuronmm::nki {
 // empty ones disappear. The text therefore grows with the number of ragged dimensions, but not with
 // the shape. Loops that run once disappear. Fails if a size depends on a loop in another way.
 //
-// NcMatmul::first is empty in the result. If a loop over a contraction is cut, its last matmul adds
-// to the sums of the loop before it. Call check_sums first, which verifies that every sum begins
-// where its buffer is allocated.
+// NcMatmul::sum_loops is empty in the result. If a loop over a contraction is cut, its last matmul
+// adds to the sums of the loop before it. Call check_sums first, which verifies that every sum
+// begins where its buffer is allocated.
 Result<tile::Program> peel_ragged_loops(const tile::Program& program);
 
 // Fails if a buffer in PSUM gets a second sum before it is allocated again.

@@ -32,7 +32,7 @@ std::string_view nl_function(tile::Activation function) {
 
 // Returns a Python float. Python reads "0" as an integer, so a number without a point, an exponent
 // or a letter gets ".0".
-std::string real(float value) {
+std::string float_text(float value) {
   const std::string text = fmt::format("{:.9g}", value);
   return text + (text.find_first_of(".en") == text.npos ? ".0" : "");
 }
@@ -49,45 +49,46 @@ struct Call {
 };
 
 // Writes instructions of the nki dialect, in which the destination is the first argument.
-struct InNki {
+struct NkiArguments {
   Expressions& e;
 
   std::vector<std::string> operator()(const tile::DmaCopy& op) const {
-    return of({{"dst", &op.dst}, {"src", &op.src}});
+    return operand_arguments({{"dst", &op.dst}, {"src", &op.src}});
   }
   std::vector<std::string> operator()(const tile::NcMatmul& op) const {
-    auto call = of({{"dst", &op.dst}, {"stationary", &op.stationary}, {"moving", &op.moving}});
-    call.push_back("accumulate=" + (op.adds ? "True" : e.not_first(op.first)));
+    auto call = operand_arguments(
+        {{"dst", &op.dst}, {"stationary", &op.stationary}, {"moving", &op.moving}});
+    call.push_back("accumulate=" + (op.always_adds ? "True" : e.accumulate_flag(op.sum_loops)));
     return call;
   }
   std::vector<std::string> operator()(const tile::NcTranspose& op) const {
-    return of({{"dst", &op.dst}, {"data", &op.src}});
+    return operand_arguments({{"dst", &op.dst}, {"data", &op.src}});
   }
   std::vector<std::string> operator()(const tile::TensorCopy& op) const {
-    auto call = of({{"dst", &op.dst}, {"src", &op.src}});
+    auto call = operand_arguments({{"dst", &op.dst}, {"src", &op.src}});
     const std::string_view engine = engine_name(op.engine);
     if (!engine.empty()) call.push_back(fmt::format("engine=nisa.engine.{}", engine));
     return call;
   }
   std::vector<std::string> operator()(const tile::TensorTensor& op) const {
-    auto call = of({{"dst", &op.dst}, {"data1", &op.a}, {"data2", &op.b}});
+    auto call = operand_arguments({{"dst", &op.dst}, {"data1", &op.a}, {"data2", &op.b}});
     call.push_back(fmt::format("op={}", nl_function(op.op)));
     return call;
   }
   // nki.isa.activation takes its function directly after dst.
   std::vector<std::string> operator()(const tile::Activate& op) const {
-    auto call = of({{"dst", &op.dst}, {"data", &op.src}});
+    auto call = operand_arguments({{"dst", &op.dst}, {"data", &op.src}});
     call.insert(call.begin() + 1, fmt::format("op={}", nl_function(op.function)));
     return call;
   }
   std::vector<std::string> operator()(const tile::Memset& op) const {
-    auto call = of({{"dst", &op.dst}});
-    call.push_back("value=" + real(op.value));
+    auto call = operand_arguments({{"dst", &op.dst}});
+    call.push_back("value=" + float_text(op.value));
     return call;
   }
 
  private:
-  std::vector<std::string> of(
+  std::vector<std::string> operand_arguments(
       std::initializer_list<std::pair<std::string_view, const tile::Access*>> operands) const {
     std::vector<std::string> call;
     for (const auto& [role, access] : operands) {
@@ -100,7 +101,7 @@ struct InNki {
 // Writes instructions of the legacy dialect, in which results are assigned and state the type that
 // they are rounded to. A transpose names the Tensor engine, because small transposes would
 // otherwise go to the Vector engine.
-struct InNeuronxcc {
+struct NeuronxccCall {
   const Program& program;
   Expressions& e;
 
@@ -110,47 +111,48 @@ struct InNeuronxcc {
         return {"nisa.dma_copy", {"dst=" + e.access(op.dst), "src=" + e.access(op.src)}};
       }
       const std::string_view load = op.transpose ? "nl.load_transpose2d" : "nl.load";
-      return {target(op.dst) + std::string(load), {e.access(op.src)}};
+      return {assignment(op.dst) + std::string(load), {e.access(op.src)}};
     }
-    return {"nl.store", {place(op.dst), "value=" + e.access(op.src)}};
+    return {"nl.store", {writable(op.dst), "value=" + e.access(op.src)}};
   }
   Call operator()(const tile::NcMatmul& op) const {
-    return {place(op.dst) + " += nisa.nc_matmul",
+    return {writable(op.dst) + " += nisa.nc_matmul",
             {"stationary=" + e.access(op.stationary), "moving=" + e.access(op.moving)}};
   }
   Call operator()(const tile::NcTranspose& op) const {
-    return {target(op.dst) + "nisa.nc_transpose",
+    return {assignment(op.dst) + "nisa.nc_transpose",
             {"data=" + e.access(op.src), "engine=nisa.tensor_engine"}};
   }
   Call operator()(const tile::TensorCopy& op) const {
-    Call call = {target(op.dst) + "nisa.tensor_copy", {"src=" + e.access(op.src), dtype(op.dst)}};
+    Call call = {assignment(op.dst) + "nisa.tensor_copy",
+                 {"src=" + e.access(op.src), dtype(op.dst)}};
     const std::string_view engine = engine_name(op.engine);
     if (!engine.empty()) call.arguments.push_back(fmt::format("engine=nisa.{}_engine", engine));
     return call;
   }
   Call operator()(const tile::TensorTensor& op) const {
-    return {target(op.dst) + "nisa.tensor_tensor",
+    return {assignment(op.dst) + "nisa.tensor_tensor",
             {"data1=" + e.access(op.a), "data2=" + e.access(op.b),
              fmt::format("op={}", nl_function(op.op)), dtype(op.dst)}};
   }
   Call operator()(const tile::Activate& op) const {
-    return {target(op.dst) + "nisa.activation",
+    return {assignment(op.dst) + "nisa.activation",
             {fmt::format("op={}", nl_function(op.function)), "data=" + e.access(op.src),
              dtype(op.dst)}};
   }
   Call operator()(const tile::Memset& op) const {
-    return {target(op.dst) + "nisa.memset",
-            {e.access_shape(op.dst), "value=" + real(op.value), dtype(op.dst)}};
+    return {assignment(op.dst) + "nisa.memset",
+            {e.access_shape(op.dst), "value=" + float_text(op.value), dtype(op.dst)}};
   }
 
  private:
   // Assigning to a bare name would bind the name to the result instead of writing into the buffer,
   // so "[...]" is added.
-  std::string place(const tile::Access& access) const {
+  std::string writable(const tile::Access& access) const {
     const std::string text = e.access(access);
     return text.ends_with(']') ? text : text + "[...]";
   }
-  std::string target(const tile::Access& access) const { return place(access) + " = "; }
+  std::string assignment(const tile::Access& access) const { return writable(access) + " = "; }
   std::string dtype(const tile::Access& access) const {
     return fmt::format("dtype={}", nl_dtype(program.buffer(access.buffer).dtype));
   }
@@ -165,10 +167,10 @@ std::string_view nl_dtype(DType dtype) {
 void Statements::write(const tile::Operation& operation, PythonText& text) {
   if (dialect_ == Dialect::kNki) {
     text.call(fmt::format("nisa.{}", tile::operation_name(operation)),
-              std::visit(InNki{e_}, operation));
+              std::visit(NkiArguments{e_}, operation));
     return;
   }
-  const Call call = std::visit(InNeuronxcc{program_, e_}, operation);
+  const Call call = std::visit(NeuronxccCall{program_, e_}, operation);
   text.call(call.function, call.arguments);
 }
 

@@ -1,6 +1,6 @@
 // The bound counts every rounding (Higham, Accuracy and Stability of Numerical Algorithms, section
-// 3.1). It adds a unit of the dtype that a result is kept in, a unit of the dtype of sums per block
-// of a contraction, and a unit of fp32 per product.
+// 3.1). It adds a unit of the dtype that a result is stored in, a unit of the dtype of sums per
+// block of a contraction, and a unit of fp32 per product.
 
 #include "trainium/reference/errors.h"
 
@@ -29,13 +29,13 @@ double variance(double unit) { return 0.41 * unit * 0.41 * unit; }
 
 // Returns the dtype that a result is rounded to: that of an operand, that of a sum, or fp32, which
 // adds no rounding to that of PSUM.
-DType kept_dtype(const Formula& operation, const Instance& instance) {
-  switch (operation.kept) {
-    case Formula::Kept::kAsOperands:
+DType stored_dtype(const Formula& operation, const Instance& instance) {
+  switch (operation.stored_as) {
+    case Formula::StoredAs::kOperandDtype:
       return instance.options.dtype;
-    case Formula::Kept::kAsSums:
+    case Formula::StoredAs::kSumDtype:
       return instance.options.accumulate;
-    case Formula::Kept::kInPsum:
+    case Formula::StoredAs::kPsum:
       return DType::kF32;
   }
   return DType::kF32;
@@ -53,17 +53,17 @@ OperationError error_of_product(const Formula& product, const Instance& instance
   const int64_t block = product.block.empty() ? contraction : 128 * instance.tiling[product.block];
   const auto blocks = static_cast<double>(tile::ceil_div(contraction, block));
   const auto terms = static_cast<double>(contraction);
-  const DType sums = instance.options.accumulate, kept = kept_dtype(product, instance);
+  const DType sums = instance.options.accumulate, stored = stored_dtype(product, instance);
   double bound = (terms + blocks) * kUnitFp32;
   if (sums == DType::kBF16) bound += blocks * kUnitBf16;
-  if (kept == DType::kBF16) bound += kUnitBf16;
+  if (stored == DType::kBF16) bound += kUnitBf16;
   // Partial sums have half of the final variance on average. They have three quarters if they start
   // from a value that is as large as what is added.
-  const bool onto = product.of.size() > 1;
-  const double share = onto ? 0.75 : 0.5;
-  if (onto) bound += kUnitFp32;  // The start value is one more addition.
+  const bool has_start = product.inputs.size() > 1;
+  const double share = has_start ? 0.75 : 0.5;
+  if (has_start) bound += kUnitFp32;  // The start value is one more addition.
   return {.bound = kSecondOrder * bound,
-          .variance = variance(unit(kept)) + share * (blocks + 1) * variance(unit(sums)) +
+          .variance = variance(unit(stored)) + share * (blocks + 1) * variance(unit(sums)) +
                       share * terms * variance(kUnitFp32)};
 }
 
@@ -71,23 +71,23 @@ OperationError error_of_product(const Formula& product, const Instance& instance
 // on unchanged. In an extended matrix only the new columns have the error of the product.
 double variance_of(const Formula& formula, const Instance& instance) {
   double sum = error_of(formula, instance).variance;
-  if (formula.operation == Operation::kExtended) {
+  if (formula.operation == Operation::kAppended) {
     const kernels::MatrixLayout layout = operand_of(*instance.kernel, formula.operand).layout;
     const auto old_columns = static_cast<double>(dimension_of(instance.shape, layout.rows));
     const auto new_columns = static_cast<double>(dimension_of(instance.shape, layout.columns));
     sum *= new_columns / (old_columns + new_columns);
   }
-  for (const Formula& part : formula.of) sum += variance_of(part, instance);
+  for (const Formula& part : formula.inputs) sum += variance_of(part, instance);
   return sum;
 }
 
 // Collects the weights of all products. Weights of an expression that several parts share are
 // counted once.
 void collect_weights(const Formula& formula, std::set<std::string>& weights) {
-  if (formula.operation == Operation::kProduct || formula.operation == Operation::kExtended) {
+  if (formula.operation == Operation::kProduct || formula.operation == Operation::kAppended) {
     weights.insert(formula.operand);
   }
-  for (const Formula& part : formula.of) collect_weights(part, weights);
+  for (const Formula& part : formula.inputs) collect_weights(part, weights);
 }
 
 }  // namespace
@@ -95,25 +95,26 @@ void collect_weights(const Formula& formula, std::set<std::string>& weights) {
 // Returns the error of this operation alone. The caller that walks the formula adds the errors of
 // the parts.
 OperationError error_of(const Formula& operation, const Instance& instance) {
-  const double kept = unit(kept_dtype(operation, instance));
+  const double stored = unit(stored_dtype(operation, instance));
   switch (operation.operation) {
     case Operation::kOperand:
-    case Operation::kFirst:
-    case Operation::kRest:
+    case Operation::kFirstColumns:
+    case Operation::kOtherColumns:
       return {};
     case Operation::kProduct:
-    case Operation::kExtended:
+    case Operation::kAppended:
       return error_of_product(operation, instance);
     case Operation::kSilu:
-      return {.bound = kSecondOrder * (kSiluUnits * kUnitFp32 + kept), .variance = variance(kept)};
+      return {.bound = kSecondOrder * (kSiluUnits * kUnitFp32 + stored),
+              .variance = variance(stored)};
     case Operation::kTimes:
-      return {.bound = kSecondOrder * kept, .variance = variance(kept)};
+      return {.bound = kSecondOrder * stored, .variance = variance(stored)};
   }
   return {};
 }
 
 double expected_error(const Instance& instance) {
-  return std::sqrt(variance_of(instance.kernel->computes, instance));
+  return std::sqrt(variance_of(instance.kernel->formula, instance));
 }
 
 // The factor of five is assumed. It allows for inputs that round worse than independent roundings
@@ -122,7 +123,7 @@ double tolerance(const Instance& instance) { return 5 * expected_error(instance)
 
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {
   std::set<std::string> weights;
-  collect_weights(kernel.computes, weights);
+  collect_weights(kernel.formula, weights);
   double flops = 0;
   for (const std::string& name : weights) {
     const kernels::MatrixLayout weight = operand_of(kernel, name).layout;

@@ -30,24 +30,24 @@ class Writer {
       case Operation::kOperand:
         return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
       case Operation::kProduct: {
-        const std::string start = formula.of.size() > 1 ? text(formula.of[1]) + " + " : "";
-        return fmt::format("{}{} @ {}", start, left_factor(formula.of[0]), formula.operand);
+        const std::string start = formula.inputs.size() > 1 ? text(formula.inputs[1]) + " + " : "";
+        return fmt::format("{}{} @ {}", start, left_factor(formula.inputs[0]), formula.operand);
       }
-      case Operation::kExtended:
+      case Operation::kAppended:
         functions_.insert("concatenate");
-        return fmt::format("concatenate((z := {}, z @ {}), 1)", text(formula.of[0]),
+        return fmt::format("concatenate((z := {}, z @ {}), 1)", text(formula.inputs[0]),
                            formula.operand);
-      case Operation::kFirst:
-        return fmt::format("{}[:, :{}]", factor(formula.of[0]), formula.columns);
-      case Operation::kRest:
-        return fmt::format("{}[:, {}:]", factor(formula.of[0]), formula.columns);
+      case Operation::kFirstColumns:
+        return fmt::format("{}[:, :{}]", factor(formula.inputs[0]), formula.first_columns);
+      case Operation::kOtherColumns:
+        return fmt::format("{}[:, {}:]", factor(formula.inputs[0]), formula.first_columns);
       case Operation::kSilu:
         functions_.insert("silu");
-        return fmt::format("silu({})", text(formula.of[0]));
+        return fmt::format("silu({})", text(formula.inputs[0]));
       case Operation::kTimes: {
         // The left factor comes first, because it may name a part that both factors need.
-        const std::string left = factor(formula.of[0]);
-        return fmt::format("{} * {}", left, factor(formula.of[1]));
+        const std::string left = factor(formula.inputs[0]);
+        return fmt::format("{} * {}", left, factor(formula.inputs[1]));
       }
     }
     return "";
@@ -57,7 +57,7 @@ class Writer {
   // Python reads a @ b @ c as (a @ b) @ c, so only the forms a * b and a + b need brackets here.
   std::string left_factor(const Formula& formula) {
     if (!formula.name.empty()) return text(formula);
-    const bool sum = formula.operation == Operation::kProduct && formula.of.size() > 1;
+    const bool sum = formula.operation == Operation::kProduct && formula.inputs.size() > 1;
     return formula.operation == Operation::kTimes || sum ? in_brackets(formula) : text(formula);
   }
   // Python's * and @ have the same precedence.
@@ -80,14 +80,14 @@ Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& optio
     if (layout_of(kernel, operand, options).transposed()) transposed.emplace(operand.name);
   }
   Writer writer(transposed);
-  const std::string text = writer.text(kernel.computes);
+  const std::string text = writer.text(kernel.formula);
   const bool transpose_all = transposed.contains(std::string(output_of(kernel).name));
   return {transpose_all ? fmt::format("({}).T", text) : text, writer.functions()};
 }
 
 Python python_by_rows(const kernels::Kernel& kernel) {
   Writer writer({});
-  const std::string text = writer.text(kernel.computes);
+  const std::string text = writer.text(kernel.formula);
   return {text, writer.functions()};
 }
 

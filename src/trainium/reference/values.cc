@@ -39,28 +39,28 @@ BoundedRow product(BoundedRow result, const BoundedRow& left, const Matrix& weig
   return result;
 }
 
-BoundedRow part(const BoundedRow& of, size_t begin, size_t end) {
+BoundedRow columns_between(const BoundedRow& row, size_t begin, size_t end) {
   BoundedRow result(static_cast<int64_t>(end - begin));
-  std::copy_n(of.value.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
+  std::copy_n(row.value.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
               result.value.begin());
-  std::copy_n(of.error.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
+  std::copy_n(row.error.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
               result.error.begin());
   return result;
 }
 
-BoundedRow beside(BoundedRow left, const BoundedRow& right) {
+BoundedRow append_columns(BoundedRow left, const BoundedRow& right) {
   left.value.insert(left.value.end(), right.value.begin(), right.value.end());
   left.error.insert(left.error.end(), right.error.begin(), right.error.end());
   return left;
 }
 
 // The slope of silu limits how much of an error it passes on.
-BoundedRow silu(const BoundedRow& of, double relative) {
+BoundedRow silu(const BoundedRow& input, double relative) {
   constexpr double kSlope = 1.1;  // The slope |silu'| is below 1.0998.
-  BoundedRow result = of;
-  for (size_t j = 0; j < of.value.size(); ++j) {
-    const double value = of.value[j] / (1 + std::exp(-of.value[j]));
-    const double error = kSlope * of.error[j];
+  BoundedRow result = input;
+  for (size_t j = 0; j < input.value.size(); ++j) {
+    const double value = input.value[j] / (1 + std::exp(-input.value[j]));
+    const double error = kSlope * input.error[j];
     result.value[j] = value;
     result.error[j] = error + relative * (std::fabs(value) + error);
   }
@@ -110,26 +110,27 @@ struct Evaluation {
         return tokens(formula.operand);
       case Operation::kProduct: {
         const Matrix& weight = matrix(formula.operand);
-        const bool onto = formula.of.size() > 1;
-        return product(onto ? (*this)(formula.of[1]) : BoundedRow(weight.columns()),
-                       (*this)(formula.of[0]), weight, relative);
+        const bool has_start = formula.inputs.size() > 1;
+        return product(has_start ? (*this)(formula.inputs[1]) : BoundedRow(weight.columns()),
+                       (*this)(formula.inputs[0]), weight, relative);
       }
-      case Operation::kExtended: {
-        const BoundedRow left = (*this)(formula.of[0]);
+      case Operation::kAppended: {
+        const BoundedRow left = (*this)(formula.inputs[0]);
         const Matrix& weight = matrix(formula.operand);
-        return beside(left, product(BoundedRow(weight.columns()), left, weight, relative));
+        return append_columns(left, product(BoundedRow(weight.columns()), left, weight, relative));
       }
-      case Operation::kFirst:
-      case Operation::kRest: {
-        const BoundedRow all = (*this)(formula.of[0]);
-        const auto split = static_cast<size_t>(dimension_of(instance.shape, formula.columns));
-        return formula.operation == Operation::kFirst ? part(all, 0, split)
-                                                      : part(all, split, all.value.size());
+      case Operation::kFirstColumns:
+      case Operation::kOtherColumns: {
+        const BoundedRow all = (*this)(formula.inputs[0]);
+        const auto split = static_cast<size_t>(dimension_of(instance.shape, formula.first_columns));
+        return formula.operation == Operation::kFirstColumns
+                   ? columns_between(all, 0, split)
+                   : columns_between(all, split, all.value.size());
       }
       case Operation::kSilu:
-        return silu((*this)(formula.of[0]), relative);
+        return silu((*this)(formula.inputs[0]), relative);
       case Operation::kTimes:
-        return times((*this)(formula.of[0]), (*this)(formula.of[1]), relative);
+        return times((*this)(formula.inputs[0]), (*this)(formula.inputs[1]), relative);
     }
     return BoundedRow(0);
   }
@@ -159,7 +160,7 @@ Operands random_operands(const Instance& instance, uint32_t seed) {
 }
 
 BoundedRow exact_row(const Instance& instance, const Operands& operands, int64_t token) {
-  return Evaluation{instance, operands, token}(instance.kernel->computes);
+  return Evaluation{instance, operands, token}(instance.kernel->formula);
 }
 
 }  // namespace neuronmm::reference

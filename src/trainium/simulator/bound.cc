@@ -38,17 +38,17 @@ class Work {
       : program_(program),
         device_(device),
         grids_(make_grids(program)),
-        lanes_(static_cast<size_t>(device.dma_engines)),
+        engine_busy_(static_cast<size_t>(device.dma_engines)),
         trips_(static_cast<size_t>(program.num_loops)) {
-    note_trips(program.body);
+    collect_trip_counts(program.body);
   }
 
   // Adds `times` executions of the instruction, with the tile sizes that it has at `values`. The
   // prepared instruction is kept, because the ragged tiles at the end of a block belong to the same
   // instruction.
   void add(const tile::Instruction& instruction, LoopValues values, int64_t times) {
-    const auto [at, fresh] = prepared_.try_emplace(&instruction);
-    if (fresh) at->second = prepare(program_, instruction, grids_, device_);
+    const auto [at, inserted] = prepared_.try_emplace(&instruction);
+    if (inserted) at->second = prepare(program_, instruction, grids_, device_);
     const Prepared& p = at->second;
     const auto count = static_cast<double>(times);
     switch (p.kind) {
@@ -67,12 +67,12 @@ class Work {
   }
 
  private:
-  void note_trips(const std::vector<tile::Node>& body) {
+  void collect_trip_counts(const std::vector<tile::Node>& body) {
     for (const tile::Node& node : body) {
       const auto* loop = std::get_if<tile::Loop>(&node);
       if (!loop) continue;
       trips_[static_cast<size_t>(loop->id)] = loop->max;
-      note_trips(loop->body);
+      collect_trip_counts(loop->body);
     }
   }
 
@@ -112,7 +112,7 @@ class Work {
     hbm_ns_ += count * static_cast<double>(transfer.bytes()) / device_.hbm_bandwidth;
     for_each_place(p, transfer, [&](const Transfer& at, double share) {
       for_each_engine(at, [&](size_t engine, int64_t partitions) {
-        lanes_[engine] += share * count * engine_ns(device_, at, partitions);
+        engine_busy_[engine] += share * count * engine_ns(device_, at, partitions);
       });
     });
     (p.stores ? stores_ : loads_) += count;
@@ -145,7 +145,7 @@ class Work {
   // the first trigger, and the last consumer sees its data a completion latency after it has moved.
   // The limit on transfers in flight is left out, since it can only add time.
   double dma_bound_ns() const {
-    const double busiest = *std::max_element(lanes_.begin(), lanes_.end());
+    const double busiest = *std::max_element(engine_busy_.begin(), engine_busy_.end());
     const double ns = std::max({hbm_ns_, busiest, issue_ns(DmaSystem::Class::kLoad, loads_),
                                 issue_ns(DmaSystem::Class::kStore, stores_)});
     return ns > 0 ? device_.dma_start_ns + ns + device_.dma_completion_ns : 0;
@@ -153,11 +153,11 @@ class Work {
 
   const tile::Program& program_;
   const DeviceSpec& device_;
-  std::vector<Grid> grids_;
+  std::vector<BufferGrid> grids_;
   std::map<const tile::Instruction*, Prepared> prepared_;
   double tensor_ns_ = 0, hbm_ns_ = 0, loads_ = 0, stores_ = 0;
-  std::vector<double> lanes_;   // The work of each DMA engine.
-  std::vector<int64_t> trips_;  // The most iterations of each loop.
+  std::vector<double> engine_busy_;  // The work of each DMA engine.
+  std::vector<int64_t> trips_;       // The most iterations of each loop.
   EngineWork engines_;
 };
 
@@ -166,7 +166,7 @@ class Work {
 // The timing model keeps the DMA engines' time in single precision. The factor covers that
 // rounding.
 double Bound::ns() const {
-  return (fixed_ns + std::max({tensor_ns, dma_ns, eviction_ns})) * (1 - 1e-6);
+  return (fixed_ns + std::max({tensor_ns, dma_ns, elementwise_ns})) * (1 - 1e-6);
 }
 
 Bound bound(const tile::Program& program, const DeviceSpec& device) {

@@ -16,7 +16,7 @@ struct Bound {
   // queues.
   double dma_ns = 0;
   // Time on Vector, Scalar and GpSimd: evictions from PSUM, sums, activations.
-  double eviction_ns = 0;
+  double elementwise_ns = 0;
   double fixed_ns = 0;  // The fixed cost of every kernel.
 
   double ns() const;  // Returns `fixed_ns` plus the largest of the other times.

@@ -85,7 +85,7 @@ class Core {
     }
     (save ? summary_.hbm_write_bytes : summary_.hbm_read_bytes) += transfer.bytes();
     (save ? summary_.sbuf_read_bytes : summary_.sbuf_write_bytes) += transfer.bytes();
-    trace_dma(times, streams ? kStream : save ? kSave : kReload, name, transfer.bytes());
+    record_dma(times, streams ? kStream : save ? kSave : kReload, name, transfer.bytes());
     end_ = std::max(end_, times.visible);
     return times;
   }
@@ -94,12 +94,12 @@ class Core {
   InOrderEngine& engine(Unit unit) { return engines_[static_cast<size_t>(unit)]; }
 
   void add_tracks() {
-    if (!options_.trace) return;
+    if (!options_.timeline) return;
     for (const char* name : {"Tensor", "Vector", "Scalar", "GpSimd"}) {
-      options_.trace->add_track(name);
+      options_.timeline->add_track(name);
     }
     for (int q = 0; q < dma_.num_queues(); ++q) {
-      options_.trace->add_track(fmt::format("DMA queue {}", q));
+      options_.timeline->add_track(fmt::format("DMA queue {}", q));
     }
   }
 
@@ -152,7 +152,7 @@ class Core {
     // The Tensor engine has finished with the stationary tile when its weights are loaded.
     complete(run, weights_loaded_);
     count_tensor(job, work);
-    trace(run);
+    record(run);
   }
 
   // Returns when a part of the array is free. A job on a part waits for earlier jobs on that part
@@ -196,10 +196,10 @@ class Core {
     summary_.hardware_flops += flops;
     summary_.adjusted_hardware_flops += flops * (job.fp32 ? 4 : 1);
     if (job.kind != Kind::kMatmul) summary_.transpose_flops += flops;
-    summary_.matmul_instruction_count += job.tensor.halves;
+    summary_.matmul_instruction_count += job.tensor.instruction_pairs;
     // Every half is a LoadStationary and a MultiplyMoving. InOrderEngine::run has already counted
     // one instruction.
-    engine(Unit::kTensor).count += 2 * job.tensor.halves - 1;
+    engine(Unit::kTensor).count += 2 * job.tensor.instruction_pairs - 1;
     source_.count_bytes(summary_);
   }
 
@@ -239,7 +239,7 @@ class Core {
     complete(run, run.end);
     if (job.kind == Kind::kActivate) ++summary_.activate_instruction_count;
     source_.count_bytes(summary_);
-    trace(run);
+    record(run);
   }
 
   // Returns when an engine can start. The engine must be free, its inputs visible and its
@@ -282,19 +282,19 @@ class Core {
       summary_.sbuf_write_bytes += job.stores ? 0 : transfer.bytes();
       summary_.sbuf_read_bytes += job.loads ? 0 : transfer.bytes();
     }
-    trace_dma(times, source_.label(), source_.target(), transfer.bytes());
+    record_dma(times, source_.label(), source_.target(), transfer.bytes());
   }
 
-  void trace(const Run& run) {
-    if (!options_.trace) return;
-    options_.trace->record(static_cast<int>(run.unit), source_.label(), source_.target(), run.begin,
-                           run.end);
+  void record(const Run& run) {
+    if (!options_.timeline) return;
+    options_.timeline->record(static_cast<int>(run.unit), source_.label(), source_.target(),
+                              run.begin, run.end);
   }
-  void trace_dma(const TransferTimes& times, const std::string& label, const std::string& buffer,
-                 int64_t bytes) {
-    if (!options_.trace) return;
-    options_.trace->record(kNumEngines + times.queue, label, buffer, times.issue, times.data_end,
-                           bytes);
+  void record_dma(const TransferTimes& times, const std::string& label, const std::string& buffer,
+                  int64_t bytes) {
+    if (!options_.timeline) return;
+    options_.timeline->record(kNumEngines + times.queue, label, buffer, times.issue, times.data_end,
+                              bytes);
   }
 
   // Fills in the summary. Like neuron-profile's, it is in seconds.

@@ -7,18 +7,19 @@ namespace {
 using tile::Memory;
 
 // Returns true for 16-bit elements, which the fast modes of the Vector engine are for.
-bool narrow(Place place) { return dtype_size_bytes(place.dtype) == 2; }
+bool is_16_bit(OperandKind operand) { return dtype_size_bytes(operand.dtype) == 2; }
 
 // Computes a cost in ns from cycles. The sustained limit stretches the cycles in which columns
 // stream. It does not affect weight loading and latency, which do not keep the multipliers busy.
-TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column, double minimum) {
+TensorCost tensor_cost(const DeviceSpec& d, int instruction_pairs, double cycles_per_column,
+                       double minimum) {
   const double ns = 1.0 / d.tensor_ghz;
   return {.ns_per_column = cycles_per_column * ns / d.matmul_utilization_limit,
           .minimum_ns = minimum * ns / d.matmul_utilization_limit,
           .overhead_ns = d.matmul_overhead * ns,
           .weight_load_ns_per_column = ns / d.weight_load_rate,
           .latency_ns = d.matmul_latency * ns,
-          .halves = halves};
+          .instruction_pairs = instruction_pairs};
 }
 
 }  // namespace
@@ -56,11 +57,11 @@ TensorCost transpose_cost(const DeviceSpec& device, DType dtype) {
 
 // Only Vector has faster modes: for 16-bit elements on both sides, and for copies inside SBUF. A
 // copy of wider elements between SBUF and PSUM runs at one element per cycle on every engine.
-EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) {
+EngineCost copy_cost(const DeviceSpec& device, Unit unit, OperandKind dst, OperandKind src) {
   double rate = 1;
   if (unit == Unit::kVector) {
     const bool sbuf = dst.memory == Memory::kSbuf && src.memory == Memory::kSbuf;
-    if (narrow(dst) && narrow(src)) {
+    if (is_16_bit(dst) && is_16_bit(src)) {
       rate = sbuf ? device.vector_fast_16bit : device.vector_fast_psum;
     } else if (sbuf) {
       rate = device.vector_fast_32bit;
@@ -72,11 +73,11 @@ EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) 
 // Source: the cost table of nki.isa. Inputs from different memories take one cycle per element. Two
 // inputs from the same memory take two cycles, unless all three operands are 16-bit and the fast
 // mode applies.
-EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b) {
+EngineCost binary_cost(const DeviceSpec& device, OperandKind dst, OperandKind a, OperandKind b) {
   if (a.memory != b.memory) return engine_cost(device, Unit::kVector, 1);
-  const bool all_narrow = narrow(dst) && narrow(a) && narrow(b);
+  const bool all_16_bit = is_16_bit(dst) && is_16_bit(a) && is_16_bit(b);
   return engine_cost(device, Unit::kVector,
-                     all_narrow ? static_cast<double>(device.vector_fast_binary) : 0.5);
+                     all_16_bit ? static_cast<double>(device.vector_fast_binary) : 0.5);
 }
 
 EngineCost activation_cost(const DeviceSpec& device) {
@@ -85,8 +86,8 @@ EngineCost activation_cost(const DeviceSpec& device) {
 
 // Source: the cost table of nki.isa. Zeros of 16 bits are written two per cycle, other values one
 // per cycle.
-EngineCost memset_cost(const DeviceSpec& device, Unit unit, Place dst, bool zero) {
-  return engine_cost(device, unit, zero && narrow(dst) ? 2 : 1);
+EngineCost memset_cost(const DeviceSpec& device, Unit unit, OperandKind dst, bool zero) {
+  return engine_cost(device, unit, zero && is_16_bit(dst) ? 2 : 1);
 }
 
 }  // namespace neuronmm::simulator

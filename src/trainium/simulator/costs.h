@@ -24,14 +24,15 @@ struct EngineCost {
   }
 };
 
-// The cost of a matmul or transpose, which is `halves` pairs of LoadStationary and MultiplyMoving.
+// The cost of a matmul or transpose, which is `instruction_pairs` pairs of LoadStationary and
+// MultiplyMoving.
 struct TensorCost {
   double ns_per_column = 0, minimum_ns = 0, overhead_ns = 0;  // The cost of one MultiplyMoving.
   double weight_load_ns_per_column = 0;
   double latency_ns = 0;
-  int halves = 1;
+  int instruction_pairs = 1;
   double interval(int64_t columns) const {
-    return halves *
+    return instruction_pairs *
            (std::max(minimum_ns, ns_per_column * static_cast<double>(columns)) + overhead_ns);
   }
   double weight_load(int64_t columns) const {
@@ -43,16 +44,16 @@ TensorCost matmul_cost(const DeviceSpec& device, DType dtype);
 TensorCost transpose_cost(const DeviceSpec& device, DType dtype);
 
 // The memory and the dtype of an operand.
-struct Place {
+struct OperandKind {
   tile::Memory memory = tile::Memory::kSbuf;
   DType dtype = DType::kBF16;
 };
 // Returns the cost of an instruction that processes `elements_per_cycle` elements per partition and
 // cycle.
 EngineCost engine_cost(const DeviceSpec& device, Unit unit, double elements_per_cycle);
-EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src);
-EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b);
+EngineCost copy_cost(const DeviceSpec& device, Unit unit, OperandKind dst, OperandKind src);
+EngineCost binary_cost(const DeviceSpec& device, OperandKind dst, OperandKind a, OperandKind b);
 EngineCost activation_cost(const DeviceSpec& device);
-EngineCost memset_cost(const DeviceSpec& device, Unit unit, Place dst, bool zero);
+EngineCost memset_cost(const DeviceSpec& device, Unit unit, OperandKind dst, bool zero);
 
 }  // namespace neuronmm::simulator

@@ -186,7 +186,7 @@ std::string_view grade_name(Grade grade) {
   return "";
 }
 
-DeviceSpec beside_others(DeviceSpec device, int64_t cores) {
+DeviceSpec with_shared_stack(DeviceSpec device, int64_t cores) {
   const double sharing = std::min(static_cast<double>(cores), double{device.cores_per_stack});
   const double part = device.hbm_stack_bandwidth / sharing;
   if (part < device.hbm_bandwidth) {

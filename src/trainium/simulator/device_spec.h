@@ -103,7 +103,7 @@ struct DeviceSpec {
 // Returns the device as one of `cores` cores that work at once sees it. The cores that share a
 // stack of HBM get equal parts of its bandwidth, which is what symmetric work gets. Assumed:
 // sharing costs nothing else.
-DeviceSpec beside_others(DeviceSpec device, int64_t cores);
+DeviceSpec with_shared_stack(DeviceSpec device, int64_t cores);
 
 // The device that a command takes when its user names none. Most rented Trainiums are trn2.
 inline constexpr std::string_view kDefaultDevice = "trn2";

@@ -51,8 +51,8 @@ double Lane::reserve(double from, double duration) {
 // the holes inside its busy span, then after its last busy moment.
 void Lane::fill(int64_t index, double position, Reservation& reservation) {
   Slot& s = slot(index);
-  const auto take = [&](double room, double at) {
-    const double taken = std::clamp(room, 0.0, reservation.left);
+  const auto take = [&](double free, double at) {
+    const double taken = std::clamp(free, 0.0, reservation.left);
     reservation.left -= taken;
     s.busy += static_cast<float>(taken);
     reservation.end = static_cast<double>(index) * kSlot + at + taken;
@@ -77,12 +77,12 @@ void Lane::fill(int64_t index, double position, Reservation& reservation) {
     const double tail = std::max<double>(s.end, position);
     if (reservation.left > 0 && tail < kSlot) s.end = take(kSlot - tail, tail);
   }
-  if (s.busy >= static_cast<float>(kSlot - 2 * kRoundingNs)) note_full(index);
+  if (s.busy >= static_cast<float>(kSlot - 2 * kRoundingNs)) mark_full(index);
 }
 
 // Remembers the newest stretch of full slots. Under load, nearly every reservation would otherwise
 // walk over the same hundreds of full slots.
-void Lane::note_full(int64_t index) {
+void Lane::mark_full(int64_t index) {
   if (index == full_end_) {
     ++full_end_;
   } else if (index > full_end_) {
@@ -107,28 +107,28 @@ double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions
 
 // Gives a new lane to engines whose work differs from that of their lane's leader. The new lane is
 // a copy of the old one, so it keeps the common history. Lanes are never merged again.
-void EngineLanes::part() {
+void EngineLanes::split_lanes() {
   const size_t before = lanes_.size();
-  std::vector<size_t> parted_from;  // The old lane of each new lane.
+  std::vector<size_t> split_from;  // The old lane of each new lane.
   for (size_t engine = 0; engine < work_.size(); ++engine) {
     const size_t lane = lane_of_[engine];
     if (work_[engine] == work_[leaders_[lane]]) continue;
-    size_t other = before;
-    while (other < lanes_.size() &&
-           (parted_from[other - before] != lane || work_[leaders_[other]] != work_[engine])) {
-      ++other;
+    size_t new_lane = before;
+    while (new_lane < lanes_.size() &&
+           (split_from[new_lane - before] != lane || work_[leaders_[new_lane]] != work_[engine])) {
+      ++new_lane;
     }
-    if (other == lanes_.size()) {
+    if (new_lane == lanes_.size()) {
       lanes_.push_back(Lane(lanes_[lane]));
       leaders_.push_back(engine);
-      parted_from.push_back(lane);
+      split_from.push_back(lane);
     }
-    lane_of_[engine] = other;
+    lane_of_[engine] = new_lane;
   }
 }
 
 double EngineLanes::reserve(double from) {
-  part();
+  split_lanes();
   double end = from;
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     const double ns = work_[leaders_[lane]];

@@ -69,7 +69,7 @@ class Lane {
   struct Reservation;
   Slot& slot(int64_t index);
   void fill(int64_t index, double position, Reservation& reservation);
-  void note_full(int64_t index);
+  void mark_full(int64_t index);
 
   std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
   int64_t newest_ = 0;                     // Later slots are free.
@@ -92,7 +92,7 @@ class EngineLanes {
   double busiest() const;
 
  private:
-  void part();
+  void split_lanes();
 
   std::vector<double> work_;
   std::vector<size_t> lane_of_;  // The lane of each engine.

@@ -14,7 +14,7 @@
 
 namespace neuronmm::simulator {
 
-struct Cell {
+struct BufferCell {
   double ready = 0;      // When the content is visible to other engines.
   double last_read = 0;  // When the last reader has finished.
   Unit writer = Unit::kDma;
@@ -41,24 +41,24 @@ class BufferState {
   }
   double readable(const CellBlock& block) const {
     double time = 0;
-    visit(block, [&](const Cell& cell) { time = std::max(time, cell.ready); });
+    visit(block, [&](const BufferCell& cell) { time = std::max(time, cell.ready); });
     return time;
   }
   // Returns when the engine may write the block. An engine's own earlier write needs no wait
   // because the engine works in order.
   double writable(const CellBlock& block, Unit unit) const {
     double time = 0;
-    visit(block, [&](const Cell& cell) {
+    visit(block, [&](const BufferCell& cell) {
       time = std::max(time, cell.last_read);
       if (cell.writer != unit || unit == Unit::kDma) time = std::max(time, cell.ready);
     });
     return time;
   }
   void read(const CellBlock& block, double end) {
-    visit(block, [&](Cell& cell) { cell.last_read = std::max(cell.last_read, end); });
+    visit(block, [&](BufferCell& cell) { cell.last_read = std::max(cell.last_read, end); });
   }
   void write(const CellBlock& block, double visible, Unit unit) {
-    visit(block, [&](Cell& cell) {
+    visit(block, [&](BufferCell& cell) {
       cell.ready = visible;
       cell.writer = unit;
       cell.dirty = cell.spills;
@@ -66,7 +66,7 @@ class BufferState {
   }
   bool tracked() const { return tracked_; }
   bool spills() const { return spills_; }
-  std::vector<Cell>& cells() { return cells_; }
+  std::vector<BufferCell>& cells() { return cells_; }
   void set_spilled(int64_t resident_cells) {
     spills_ = true;
     for (size_t i = static_cast<size_t>(resident_cells); i < cells_.size(); ++i) {
@@ -78,20 +78,20 @@ class BufferState {
   template <typename Visit>
   void visit(const CellBlock& block, const Visit& body) const {
     if (!tracked_) return;
-    block.for_each([&](int64_t cell) { body(cells_[place(cell)]); });
+    block.for_each([&](int64_t cell) { body(cells_[ring_index(cell)]); });
   }
   template <typename Visit>
   void visit(const CellBlock& block, const Visit& body) {
     if (!tracked_) return;
-    block.for_each([&](int64_t cell) { body(cells_[place(cell)]); });
+    block.for_each([&](int64_t cell) { body(cells_[ring_index(cell)]); });
   }
 
-  size_t place(int64_t cell) const {
+  size_t ring_index(int64_t cell) const {
     const int64_t at = first_ + cell;
     return static_cast<size_t>(at < ring_ ? at : at - ring_);
   }
 
-  std::vector<Cell> cells_;
+  std::vector<BufferCell> cells_;
   int64_t cells_per_instance_, ring_, first_ = 0;
   bool tracked_, spills_ = false;
 };

@@ -306,13 +306,13 @@ class Interpreter {
   }
 
   // Computes dst = stationary^T x moving, or adds the product to dst if an accumulation continues.
-  // `first` are the loops along the contraction; a new sum begins when all of them are at 0. The
-  // product of one tile is first summed in fp32 by itself and then added, as PSUM does.
+  // `sum_loops` are the loops along the contraction; a new sum begins when all of them are at 0.
+  // The product of one tile is first summed in fp32 by itself and then added, as PSUM does.
   Status execute(const tile::NcMatmul& op) {
-    const bool begins = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
+    const bool begins = std::all_of(op.sum_loops.begin(), op.sum_loops.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;
     });
-    const bool overwrites = begins && !op.adds;
+    const bool overwrites = begins && !op.always_adds;
     Strided stationary, moving, dst;
     NMM_TRY(read(op.stationary, stationary));
     NMM_TRY(read(op.moving, moving));

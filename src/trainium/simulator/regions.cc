@@ -20,7 +20,7 @@ void restrict_extent(int64_t& extent, const tile::Slice& slice) {
 }
 
 // Cells are numbered with the last dimension varying fastest.
-void count_cells(Grid& grid, const Shape& shape) {
+void count_cells(BufferGrid& grid, const Shape& shape) {
   grid.cells = 1;
   grid.counts.assign(shape.size(), 1);
   grid.strides.assign(shape.size(), 0);
@@ -54,14 +54,14 @@ void FlatAffine::add(const tile::Affine& affine, int64_t divisor, int64_t factor
 
 // Every access may cut a buffer into smaller cells. A dimension along which all accesses begin at 0
 // (the gcd is 0) is one cell.
-std::vector<Grid> make_grids(const tile::Program& program) {
-  std::vector<Grid> grids(program.buffers.size());
+std::vector<BufferGrid> make_grids(const tile::Program& program) {
+  std::vector<BufferGrid> grids(program.buffers.size());
   for (size_t b = 0; b < grids.size(); ++b) {
     grids[b].extent.assign(program.buffers[b].shape.size(), 0);
   }
   for_each_instruction(program.body, [&](const tile::Instruction& instruction) {
     for_each_access(instruction.operation, [&](const tile::Access& access, bool) {
-      Grid& grid = grids[static_cast<size_t>(access.buffer)];
+      BufferGrid& grid = grids[static_cast<size_t>(access.buffer)];
       const Shape& shape = program.buffer(access.buffer).shape;
       for (size_t d = 0; d < shape.size(); ++d) {
         restrict_extent(grid.extent[d], access.slices[d]);
@@ -87,7 +87,7 @@ std::vector<Grid> make_grids(const tile::Program& program) {
   return grids;
 }
 
-Operand::Operand(const tile::Program& program, const tile::Access& access, const Grid& grid)
+Operand::Operand(const tile::Program& program, const tile::Access& access, const BufferGrid& grid)
     : buffer_(access.buffer) {
   const Shape& shape = program.buffer(access.buffer).shape;
   // Most axes of most accesses are one cell long and never change, so their sizes are multiplied

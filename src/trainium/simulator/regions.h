@@ -33,12 +33,12 @@ class FlatAffine {
 
 // The cells of one instance of a buffer: counts[d] cells along dimension d, each with extent[d]
 // elements.
-struct Grid {
+struct BufferGrid {
   std::vector<int64_t> extent, counts, strides;
   int64_t cells = 1;
 };
 // Returns one grid per buffer of the program.
-std::vector<Grid> make_grids(const tile::Program& program);
+std::vector<BufferGrid> make_grids(const tile::Program& program);
 
 // A block of cells that starts at `first`, with `count` cells along each of up to kDimensions axes.
 struct CellBlock {
@@ -65,7 +65,7 @@ struct CellBlock {
 // A prepared access. Evaluating it costs one short sum and, for ragged tiles, their sizes.
 class Operand {
  public:
-  Operand(const tile::Program& program, const tile::Access& access, const Grid& grid);
+  Operand(const tile::Program& program, const tile::Access& access, const BufferGrid& grid);
 
   struct Extent {
     CellBlock cells;

@@ -23,18 +23,19 @@ using tile::Program;
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr int64_t kPartitions = 128;
 
+// Returns what a buffer takes at the peak, or 0 if it is not live there.
 int64_t share_of(const MemoryUse& use, BufferId buffer) {
   for (const tile::MemoryShare& share : use.live) {
     if (share.buffer == buffer) return share.amount;
   }
   return 0;
-  // Returns what a buffer takes at the peak, or 0 if it is not live there.
 }
 
 std::string mebibytes(int64_t per_partition) {
   return fmt::format("{:.2f} MiB", static_cast<double>(per_partition * kPartitions) / kMiB);
 }
 
+// Returns true if an instruction of the node accesses the buffer.
 bool touches(const Node& node, BufferId buffer) {
   bool found = false;
   const auto look = [&](const Instruction& instruction) {
@@ -43,7 +44,6 @@ bool touches(const Node& node, BufferId buffer) {
     });
   };
   if (const auto* instruction = std::get_if<Instruction>(&node)) look(*instruction);
-  // Returns true if an instruction of the node accesses the buffer.
   if (const auto* loop = std::get_if<Loop>(&node)) for_each_instruction(loop->body, look);
   return found;
 }
@@ -64,7 +64,7 @@ bool only_loads(const Program& program, const Node& node, BufferId buffer) {
 
 // Returns true if the loop loads something into SBUF. A load may sink only into such a loop: the
 // loop waits for DMA anyway, and the published profiles show one more load per iteration.
-bool loads_something(const Program& program, const Loop& loop) {
+bool loads_into_sbuf(const Program& program, const Loop& loop) {
   bool found = false;
   for_each_instruction(loop.body, [&](const Instruction& instruction) {
     const auto* copy = std::get_if<DmaCopy>(&instruction.operation);
@@ -99,7 +99,7 @@ std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, B
     for (size_t use = end; use < body.size(); ++use) {
       if (!touches(body[use], buffer)) continue;
       const auto* loop = std::get_if<Loop>(&body[use]);
-      if (!loop || !loads_something(program, *loop)) return std::nullopt;
+      if (!loop || !loads_into_sbuf(program, *loop)) return std::nullopt;
       return Sink{&body, i, end, use};
     }
   }
@@ -151,7 +151,8 @@ enum class Overflow { kSpills, kStreams };
 
 class Remedies {
  public:
-  Remedies(Residency& plan, Overflow first) : plan_(plan), program_(plan.program), first_(first) {
+  Remedies(Residency& plan, Overflow preferred)
+      : plan_(plan), program_(plan.program), preferred_(preferred) {
     for (const Buffer& b : program_.buffers) free_bytes_.push_back(b.free_bytes());
   }
 
@@ -175,15 +176,15 @@ class Remedies {
     if (sink_loads(), fits()) return true;
     const std::vector<BufferId> dropped = drop_rotation();
     if (fits()) {
-      use_room_left(dropped);
+      use_free_memory(dropped);
       return true;
     }
     const Residency sunk = plan_;
-    if (first_ == Overflow::kSpills && spill_sums()) return true;
+    if (preferred_ == Overflow::kSpills && spill_sums()) return true;
     plan_ = as_written;
     if (stream_largest_load()) return true;
     plan_ = sunk;
-    return first_ == Overflow::kStreams && spill_sums();
+    return preferred_ == Overflow::kStreams && spill_sums();
   }
 
   // Returns the peak of the members' memory.
@@ -211,7 +212,7 @@ class Remedies {
   }
 
   // Holds every rotating buffer of the peak only once, which gives up fetching ahead.
-  // use_room_left() gives back what it can. Returns the buffers.
+  // use_free_memory() gives back what it can. Returns the buffers.
   std::vector<BufferId> drop_rotation() {
     std::vector<BufferId> dropped;
     const MemoryUse now = use();
@@ -225,7 +226,7 @@ class Remedies {
 
   // Shares out the free memory among the buffers that have lost their rotation, in proportion to
   // their size. A buffer gets one instance and a part of the next, at most two.
-  void use_room_left(const std::vector<BufferId>& dropped) {
+  void use_free_memory(const std::vector<BufferId>& dropped) {
     const MemoryUse now = use();
     int64_t dropped_bytes = 0;
     for (const BufferId b : dropped) dropped_bytes += share_of(now, b);
@@ -240,7 +241,7 @@ class Remedies {
   }
 
   // Returns the memory that the other buffers of the peak leave to this one.
-  int64_t room_for(BufferId b) const {
+  int64_t free_bytes_for(BufferId b) const {
     const MemoryUse now = use();
     return plan_.capacity - (now.peak - share_of(now, b));
   }
@@ -255,8 +256,8 @@ class Remedies {
       // Assumed: a window below a quarter of the buffer would load tiles more than once within one
       // use of the buffer. No published profile shows that.
       const int64_t least = buffer(b).free_bytes() / 4;
-      if (room_for(b) < least) drop_rotation();
-      const int64_t window = std::min(room_for(b), buffer(b).free_bytes());
+      if (free_bytes_for(b) < least) drop_rotation();
+      const int64_t window = std::min(free_bytes_for(b), buffer(b).free_bytes());
       if (window < least) return false;
       buffer(b).copies = 1;
       add_partial({.buffer = b, .streams = true, .resident_bytes = 0, .staging_bytes = window});
@@ -274,13 +275,13 @@ class Remedies {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (!holds_sums(program_, b)) continue;
-      const int64_t room = plan_.capacity - (now.peak - bytes);
+      const int64_t free_bytes = plan_.capacity - (now.peak - bytes);
       // Assumed: spilling is not worth it if less than a sixteenth of the buffer would stay.
-      if (room < bytes / 16) continue;
+      if (free_bytes < bytes / 16) continue;
       // The staging area holds what one iteration visits twice: once in use and once in transfer.
       // It takes at most a quarter of the memory, so that most of the memory holds resident sums.
-      const int64_t staging = std::min(2 * visit_bytes(now, b), room / 4);
-      const int64_t resident = room - staging;
+      const int64_t staging = std::min(2 * visit_bytes(now, b), free_bytes / 4);
+      const int64_t resident = free_bytes - staging;
       add_partial({b, false, resident, staging});
       plan_.remedies.push_back(fmt::format("{} of the {} of {} are spilled",
                                            mebibytes(bytes - resident), mebibytes(bytes),
@@ -302,7 +303,7 @@ class Remedies {
     return largest;
   }
 
-  void add_partial(const Partial& partial) {
+  void add_partial(const PartialBuffer& partial) {
     plan_.partials.push_back(partial);
     free_bytes_[static_cast<size_t>(partial.buffer)] =
         partial.resident_bytes + partial.staging_bytes;
@@ -310,7 +311,7 @@ class Remedies {
 
   Residency& plan_;
   Program& program_;
-  Overflow first_;
+  Overflow preferred_;
   std::vector<int64_t> free_bytes_;  // The bytes of one instance of each buffer.
   std::vector<bool> members_;        // Whether each buffer belongs to the present peak.
 };
@@ -347,9 +348,9 @@ Residency as_written(const Program& program, const DeviceSpec& device) {
 }
 
 // Returns nothing if no remedy suffices.
-std::optional<Residency> with_remedies(Residency plan, Overflow first) {
+std::optional<Residency> with_remedies(Residency plan, Overflow preferred) {
   plan.rotation.resize(plan.program.buffers.size(), 0);
-  if (!Remedies(plan, first).find()) return std::nullopt;
+  if (!Remedies(plan, preferred).find()) return std::nullopt;
   // Buffers that no remedy has changed rotate as the program says.
   for (size_t b = 0; b < plan.rotation.size(); ++b) {
     const auto copies = static_cast<double>(plan.program.buffers[b].copies);
@@ -360,7 +361,7 @@ std::optional<Residency> with_remedies(Residency plan, Overflow first) {
 
 bool spills(const Residency& plan) {
   return std::any_of(plan.partials.begin(), plan.partials.end(),
-                     [](const Partial& partial) { return !partial.streams; });
+                     [](const PartialBuffer& partial) { return !partial.streams; });
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ tile::Limits limits_of(const DeviceSpec& device);
 std::string describe(const tile::Program& program, const tile::MemoryUse& use);
 
 // A buffer that is not wholly resident.
-struct Partial {
+struct PartialBuffer {
   tile::BufferId buffer = -1;
   // True if its tiles come from an operand in HBM; false if they are spilled.
   bool streams = false;
@@ -51,7 +51,7 @@ struct Partial {
 struct Residency {
   tile::Program program;         // The program with its loads sunk and its rotations dropped.
   std::vector<double> rotation;  // The number of instances that each buffer has memory for.
-  std::vector<Partial> partials;
+  std::vector<PartialBuffer> partials;
   tile::MemoryUse wanted;             // The memory that the program needs without remedies.
   int64_t capacity = 0;               // Bytes per partition.
   std::vector<std::string> remedies;  // The remedies that were applied, one line each.

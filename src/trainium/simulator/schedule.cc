@@ -33,20 +33,19 @@ class Preparer {
   }
   void operator()(const tile::NcMatmul& op) const {
     out_.kind = Kind::kMatmul;
-    out_.first = op.first;
-    const DType dtype = place(op.moving).dtype;
+    const DType dtype = operand_kind(op.moving).dtype;
     out_.fp32 = dtype == DType::kF32;
     out_.tensor = matmul_cost(device_, dtype);
   }
   void operator()(const tile::NcTranspose& op) const {
     out_.kind = Kind::kTranspose;
-    const DType dtype = place(op.src).dtype;
+    const DType dtype = operand_kind(op.src).dtype;
     out_.fp32 = dtype == DType::kF32;
     out_.tensor = transpose_cost(device_, dtype);
   }
   void operator()(const tile::TensorCopy& op) const {
     out_.kind = Kind::kCopy;
-    const Place dst = place(op.dst), src = place(op.src);
+    const OperandKind dst = operand_kind(op.dst), src = operand_kind(op.src);
     out_.on_vector = op.engine == Engine::kAny || op.engine == Engine::kVector;
     out_.on_scalar = op.engine == Engine::kAny || op.engine == Engine::kScalar;
     out_.on_gpsimd = op.engine == Engine::kGpSimd;
@@ -59,7 +58,8 @@ class Preparer {
   void operator()(const tile::TensorTensor& op) const {
     out_.kind = Kind::kBinary;
     out_.on_vector = true;
-    out_.vector = binary_cost(device_, place(op.dst), place(op.a), place(op.b));
+    out_.vector =
+        binary_cost(device_, operand_kind(op.dst), operand_kind(op.a), operand_kind(op.b));
   }
   // Only Scalar has the function tables.
   void operator()(const tile::Activate& op) const {
@@ -73,13 +73,13 @@ class Preparer {
     out_.kind = Kind::kMemset;
     out_.on_vector = memory(op.dst) == Memory::kPsum;
     out_.on_gpsimd = !out_.on_vector;
-    out_.vector = memset_cost(device_, Unit::kVector, place(op.dst), op.value == 0);
-    out_.gpsimd = memset_cost(device_, Unit::kGpSimd, place(op.dst), op.value == 0);
+    out_.vector = memset_cost(device_, Unit::kVector, operand_kind(op.dst), op.value == 0);
+    out_.gpsimd = memset_cost(device_, Unit::kGpSimd, operand_kind(op.dst), op.value == 0);
   }
 
  private:
-  Memory memory(const tile::Access& access) const { return place(access).memory; }
-  Place place(const tile::Access& access) const {
+  Memory memory(const tile::Access& access) const { return operand_kind(access).memory; }
+  OperandKind operand_kind(const tile::Access& access) const {
     const tile::Buffer& buffer = program_.buffer(access.buffer);
     return {buffer.memory, buffer.dtype};
   }
@@ -92,7 +92,7 @@ class Preparer {
 }  // namespace
 
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
-                 const std::vector<Grid>& grids, const DeviceSpec& device) {
+                 const std::vector<BufferGrid>& grids, const DeviceSpec& device) {
   Prepared out;
   out.instruction = &instruction;
   for_each_access(instruction.operation, [&](const tile::Access& access, bool writes) {

@@ -21,8 +21,6 @@ struct Prepared : Job {
   std::vector<Operand> operands;        // The destination comes first.
   std::vector<int64_t> element_bytes;   // The size of an element of each operand.
   std::vector<bool> in_psum;            // Whether each operand is in PSUM.
-  // A matmul overwrites its destination when all these loops are at 0.
-  std::vector<tile::LoopId> first;
   // DMA: the on-chip side, the HBM side, and the size of an element in HBM. For a copy inside HBM,
   // `on_chip` is the source.
   const tile::Access* on_chip = nullptr;
@@ -32,7 +30,7 @@ struct Prepared : Job {
 };
 
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
-                 const std::vector<Grid>& grids, const DeviceSpec& device);
+                 const std::vector<BufferGrid>& grids, const DeviceSpec& device);
 
 // Returns what a prepared DMA moves at the given loop values.
 Transfer make_transfer(const tile::Program& program, const Prepared& dma,

@@ -18,7 +18,7 @@ class Staging {
   Staging() = default;
   Staging(int64_t slots, Move move) : slots_(static_cast<size_t>(slots)), move_(std::move(move)) {}
 
-  void visit(Cell& cell, bool needs_content) {
+  void visit(BufferCell& cell, bool needs_content) {
     if (!cell.spills || cell.staged) return;
     Slot& slot = slots_[next_];
     next_ = next_ + 1 == slots_.size() ? 0 : next_ + 1;
@@ -39,7 +39,7 @@ class Staging {
       if (slot.cell) slot.free = std::max(slot.cell->last_read, slot.cell->ready);
       slot.cell = nullptr;
     }
-    for (Cell& cell : buffer.cells()) {
+    for (BufferCell& cell : buffer.cells()) {
       cell.staged = cell.dirty = false;
       cell.saved = saved;
     }
@@ -47,10 +47,10 @@ class Staging {
 
  private:
   struct Slot {
-    Cell* cell = nullptr;
+    BufferCell* cell = nullptr;
     double free = 0;
   };
-  double evict(Cell& cell) {
+  double evict(BufferCell& cell) {
     double free = std::max(cell.last_read, cell.ready);
     if (cell.dirty) {
       free = move_(true, free);

@@ -96,9 +96,11 @@ class TileSource {
     return state(p_->operands[0].buffer()).writable(extents_[0].cells, unit);
   }
   void complete(Unit unit, double stationary_read, double read, double visible) {
-    const size_t others = unit == Unit::kTensor ? 2 : 1;
-    if (others == 2) state(p_->operands[1].buffer()).read(extents_[1].cells, stationary_read);
-    for (size_t i = others; i < p_->operands.size(); ++i) {
+    const size_t first_other_source = unit == Unit::kTensor ? 2 : 1;
+    if (first_other_source == 2) {
+      state(p_->operands[1].buffer()).read(extents_[1].cells, stationary_read);
+    }
+    for (size_t i = first_other_source; i < p_->operands.size(); ++i) {
       state(p_->operands[i].buffer()).read(extents_[i].cells, read);
     }
     state(p_->operands[0].buffer()).write(extents_[0].cells, visible, unit);
@@ -145,16 +147,16 @@ class TileSource {
       buffers_.emplace_back(grids_[b].cells, plan_.rotation[b], tracked);
     }
     staged_of_.resize(grids_.size(), nullptr);
-    for (const Partial& partial : plan_.partials) make_staging(partial);
+    for (const PartialBuffer& partial : plan_.partials) make_staging(partial);
   }
 
-  // Partial counts bytes per partition, and the staging area counts cells. The conversion takes as
-  // many cells as fit along the free dimensions, for every row of cells along the partitions. The
-  // staging area has at least two cells per row: one in use and one in transfer.
-  void make_staging(const Partial& partial) {
+  // PartialBuffer counts bytes per partition, and the staging area counts cells. The conversion
+  // takes as many cells as fit along the free dimensions, for every row of cells along the
+  // partitions. The staging area has at least two cells per row: one in use and one in transfer.
+  void make_staging(const PartialBuffer& partial) {
     const auto b = static_cast<size_t>(partial.buffer);
     const tile::Buffer& buffer = program_.buffers[b];
-    const Grid& grid = grids_[b];
+    const BufferGrid& grid = grids_[b];
     const int64_t cells_per_partition_row = std::max<int64_t>(1, grid.cells / grid.counts[0]);
     const double bytes_per_cell =
         static_cast<double>(buffer.free_bytes()) / static_cast<double>(cells_per_partition_row);
@@ -195,7 +197,7 @@ class TileSource {
   const Residency& plan_;
   const Program& program_;
   const DeviceSpec& device_;
-  std::vector<Grid> grids_;
+  std::vector<BufferGrid> grids_;
   tile::Walker walker_;
   std::vector<Prepared> prepared_;  // The prepared instructions, by node.
   const int64_t* values_;           // The values of the loops.
@@ -261,7 +263,7 @@ Timing run_fastest(const std::vector<Residency>& plans, const DeviceSpec& device
                    const TimingOptions& options) {
   if (plans.size() == 1) return run(plans.front(), device, options);
   TimingOptions untraced = options;
-  untraced.trace = nullptr;
+  untraced.timeline = nullptr;
   const Residency* best = &plans.front();
   Timing fastest = run(*best, device, untraced);
   for (const Residency& plan : std::span(plans).subspan(1)) {
@@ -271,7 +273,7 @@ Timing run_fastest(const std::vector<Residency>& plans, const DeviceSpec& device
     best = &plan;
     fastest = std::move(timing);
   }
-  return options.trace ? run(*best, device, options) : fastest;
+  return options.timeline ? run(*best, device, options) : fastest;
 }
 
 }  // namespace

@@ -13,14 +13,14 @@
 #include "trainium/simulator/device_spec.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/simulator/summary.h"
-#include "trainium/simulator/trace.h"
+#include "trainium/simulator/timeline.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::simulator {
 
 struct TimingOptions {
-  Trace* trace = nullptr;  // A timeline to fill, or null.
-  bool throttle = false;   // Applies the dI/dt ramp of trn2 and trn3.
+  Timeline* timeline = nullptr;  // A timeline to fill, or null.
+  bool throttle = false;         // Applies the dI/dt ramp of trn2 and trn3.
   // FLOPs of the problem, without recomputation and padding.
   std::optional<double> model_flops = {};
   // A limit in ns. The simulation gives up as soon as the program certainly takes longer.

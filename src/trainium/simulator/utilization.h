@@ -39,11 +39,11 @@ class Utilization {
   void merge() {
     bin_ns_ *= 2;
     for (std::vector<double>& bins : busy_) {
-      const size_t half = (bins.size() + 1) / 2;
-      for (size_t i = 0; i < half; ++i) {
+      const size_t merged = (bins.size() + 1) / 2;
+      for (size_t i = 0; i < merged; ++i) {
         bins[i] = bins[2 * i] + (2 * i + 1 < bins.size() ? bins[2 * i + 1] : 0.0);
       }
-      bins.resize(half);
+      bins.resize(merged);
     }
   }
 

@@ -6,28 +6,32 @@ namespace {
 // Lists the operands with the destination first. Messages and printed programs show these names,
 // which are NKI's.
 struct Operands {
-  std::vector<Operand> operator()(const DmaCopy& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const DmaCopy& op) const { return dst_and_src(op.dst, op.src); }
   std::vector<Operand> operator()(const NcMatmul& op) const {
     return {{&op.dst, true, "dst"},
             {&op.stationary, false, "stationary"},
             {&op.moving, false, "moving"}};
   }
-  std::vector<Operand> operator()(const NcTranspose& op) const { return of(op.dst, op.src); }
-  std::vector<Operand> operator()(const TensorCopy& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const NcTranspose& op) const {
+    return dst_and_src(op.dst, op.src);
+  }
+  std::vector<Operand> operator()(const TensorCopy& op) const {
+    return dst_and_src(op.dst, op.src);
+  }
   std::vector<Operand> operator()(const TensorTensor& op) const {
     return {{&op.dst, true, "dst"}, {&op.a, false, "a"}, {&op.b, false, "b"}};
   }
-  std::vector<Operand> operator()(const Activate& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const Activate& op) const { return dst_and_src(op.dst, op.src); }
   std::vector<Operand> operator()(const Memset& op) const { return {{&op.dst, true, "dst"}}; }
 
  private:
-  static std::vector<Operand> of(const Access& dst, const Access& src) {
+  static std::vector<Operand> dst_and_src(const Access& dst, const Access& src) {
     return {{&dst, true, "dst"}, {&src, false, "src"}};
   }
 };
 
 // Returns the names that nki.isa uses.
-struct Name {
+struct OperationName {
   std::string_view operator()(const DmaCopy& op) const {
     return op.transpose ? "dma_transpose" : "dma_copy";
   }
@@ -46,7 +50,7 @@ std::vector<Operand> operands_of(const Operation& operation) {
 }
 
 std::string_view operation_name(const Operation& operation) {
-  return std::visit(Name(), operation);
+  return std::visit(OperationName(), operation);
 }
 
 }  // namespace neuronmm::tile

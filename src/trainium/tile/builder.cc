@@ -156,14 +156,14 @@ void Builder::store(Access dst, Access src) {
   emit(DmaCopy{std::move(dst), std::move(src)}, std::move(label));
 }
 void Builder::matmul(Access dst, Access stationary, Access moving,
-                     std::initializer_list<Tile> first) {
+                     std::initializer_list<Tile> sum_loops) {
   std::string label = fmt::format("matmul {} x {}", name(stationary), name(moving));
   std::vector<LoopId> loops;
-  for (const Tile& tile : first) loops.push_back(tile.loop);
+  for (const Tile& tile : sum_loops) loops.push_back(tile.loop);
   emit(NcMatmul{std::move(dst), std::move(stationary), std::move(moving), std::move(loops)},
        std::move(label));
 }
-void Builder::matmul_onto(Access dst, Access stationary, Access moving) {
+void Builder::matmul_adding(Access dst, Access stationary, Access moving) {
   std::string label = fmt::format("matmul {} x {}", name(stationary), name(moving));
   emit(NcMatmul{std::move(dst), std::move(stationary), std::move(moving), {}, true},
        std::move(label));

@@ -39,8 +39,8 @@ struct Step {
   int64_t size;
   std::string name;
 
-  Step(int64_t elements, std::string_view called = "")  // NOLINT: see above
-      : size(elements), name(called) {}
+  Step(int64_t elements, std::string_view step_name = "")  // NOLINT: see above
+      : size(elements), name(step_name) {}
   operator int64_t() const { return size; }  // NOLINT
 };
 
@@ -114,12 +114,12 @@ class Builder {
 
   // The following functions emit one instruction each; program.h says what each instruction does.
   // Labels are made from the names of the buffers. matmul() starts a new sum when all loops of
-  // `first` are at 0.
+  // `sum_loops` are at 0.
   void load(Access dst, Access src);
   void load_transposed(Access dst, Access src);
   void store(Access dst, Access src);
-  void matmul(Access dst, Access stationary, Access moving, std::initializer_list<Tile> first);
-  void matmul_onto(Access dst, Access stationary, Access moving);  // Adds to an unfinished sum.
+  void matmul(Access dst, Access stationary, Access moving, std::initializer_list<Tile> sum_loops);
+  void matmul_adding(Access dst, Access stationary, Access moving);  // Adds to an unfinished sum.
   void transpose(Access dst, Access src);
   void copy(Access dst, Access src);
   void add(Access dst, Access a, Access b);

@@ -29,8 +29,8 @@ class Checker {
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.role == HbmRole::kInput || buffer.is_view()) written_.insert(id_of(buffer));
     }
-    first_writes(program_.body);
-    walk_edges(program_.body);
+    check_first_iteration(program_.body);
+    check_boundary_iterations(program_.body);
   }
 
  private:
@@ -63,25 +63,25 @@ class Checker {
 
   // Visits the nodes in the order of the first iteration and checks that what each instruction
   // reads has been written before.
-  void first_writes(const std::vector<Node>& body) {
+  void check_first_iteration(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
         open_.push_back(loop->id);
-        first_writes(loop->body);
+        check_first_iteration(loop->body);
         open_.pop_back();
       } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
         // A new instance holds nothing, whatever the previous instance held.
         written_.erase(allocate->buffer);
         allocated_in_[allocate->buffer] = open_;
       } else {
-        first_writes_of(std::get<Instruction>(node));
+        check_instruction(std::get<Instruction>(node));
       }
     }
   }
 
   // Checks what does not depend on the iteration: the memories and dtypes of the operands, and that
   // something was written to them before.
-  void first_writes_of(const Instruction& instruction) {
+  void check_instruction(const Instruction& instruction) {
     const auto fail_with = [&](BufferId buffer, const std::string& what) {
       report(instruction, buffer, what, false);
     };
@@ -93,7 +93,7 @@ class Checker {
       }
     }
     const auto* matmul = std::get_if<NcMatmul>(&instruction.operation);
-    if (matmul && matmul->adds && !written_.contains(matmul->dst.buffer)) {
+    if (matmul && matmul->always_adds && !written_.contains(matmul->dst.buffer)) {
       fail_with(matmul->dst.buffer, "added to before anything is written to it");
     }
     // The buffer of a sum over a loop must be allocated outside of that loop. A buffer that the
@@ -101,7 +101,7 @@ class Checker {
     // never written.
     if (matmul) {
       const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
-      for (const LoopId id : matmul->first) {
+      for (const LoopId id : matmul->sum_loops) {
         if (std::find(around.begin(), around.end(), id) == around.end()) continue;
         fail_with(matmul->dst.buffer,
                   fmt::format("summed over loop {}, which allocates it anew: later iterations add "
@@ -115,7 +115,7 @@ class Checker {
   // Checks extents at the first, the last full and the last iteration of every loop, in all
   // combinations. The tiles of all other iterations have the sizes and the alignment of one of
   // these.
-  void walk_edges(const std::vector<Node>& body) {
+  void check_boundary_iterations(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
         const auto id = static_cast<size_t>(loop->id);
@@ -126,7 +126,7 @@ class Checker {
         for (const int64_t value : std::set<int64_t>{0, trips - 2, trips - 1}) {
           if (value < 0 || value >= trips) continue;
           values_[id] = value;
-          walk_edges(loop->body);
+          check_boundary_iterations(loop->body);
         }
         values_[id] = 0;
         open_.pop_back();

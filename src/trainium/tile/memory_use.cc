@@ -23,9 +23,9 @@ bool mentions(const Node& node, BufferId buffer) {
 
 // Walks the text of the program once and keeps the list of live buffers. All iterations of a loop
 // have the same live buffers, so each loop is entered once.
-class Scan {
+class LiveBufferScan {
  public:
-  Scan(const Program& program, Memory memory, std::function<int64_t(BufferId)> amount)
+  LiveBufferScan(const Program& program, Memory memory, std::function<int64_t(BufferId)> amount)
       : program_(program), memory_(memory), amount_(std::move(amount)) {}
 
   MemoryUse run() {
@@ -52,14 +52,14 @@ class Scan {
       if (const auto* loop = std::get_if<Loop>(&nodes[i])) {
         body(loop->body);
       } else if (const auto* allocate = std::get_if<Allocate>(&nodes[i])) {
-        enter(allocate->buffer, nodes, i);
+        add(allocate->buffer, nodes, i);
       }
     }
     // Buffers that a loop body has allocated end with the body.
     live_.resize(std::min(live_.size(), outer));
   }
 
-  void enter(BufferId id, const std::vector<Node>& nodes, size_t i) {
+  void add(BufferId id, const std::vector<Node>& nodes, size_t i) {
     const Buffer& buffer = program_.buffer(id);
     // A second Allocate of a live buffer adds nothing, because both instances rotate in the same
     // memory.
@@ -92,20 +92,20 @@ class Scan {
 }  // namespace
 
 MemoryUse sbuf_use(const Program& program, std::span<const int64_t> free_bytes) {
-  return Scan(program, Memory::kSbuf,
-              [&](BufferId id) {
-                return free_bytes.empty() ? program.buffer(id).free_bytes()
-                                          : free_bytes[static_cast<size_t>(id)];
-              })
+  return LiveBufferScan(program, Memory::kSbuf,
+                        [&](BufferId id) {
+                          return free_bytes.empty() ? program.buffer(id).free_bytes()
+                                                    : free_bytes[static_cast<size_t>(id)];
+                        })
       .run();
 }
 
 // A buffer takes whole banks, because two matmul results never share one.
 MemoryUse psum_use(const Program& program, int64_t bank_bytes) {
-  return Scan(program, Memory::kPsum,
-              [&](BufferId id) {
-                return (program.buffer(id).free_bytes() + bank_bytes - 1) / bank_bytes;
-              })
+  return LiveBufferScan(program, Memory::kPsum,
+                        [&](BufferId id) {
+                          return (program.buffer(id).free_bytes() + bank_bytes - 1) / bank_bytes;
+                        })
       .run();
 }
 

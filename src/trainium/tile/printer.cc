@@ -108,7 +108,7 @@ class Printer {
   // A loop with a limit runs over what is left of its dimension.
   std::string trips(const Loop& loop) const {
     if (!loop.limit) return std::to_string(loop.max);
-    return fmt::format("min({}, ceil(({}) / {}))", loop.max, left(*loop.limit, loop.origin),
+    return fmt::format("min({}, ceil(({}) / {}))", loop.max, remaining(*loop.limit, loop.origin),
                        loop.step);
   }
 
@@ -120,11 +120,11 @@ class Printer {
           (text.empty() ? "" : ", ") + fmt::format("{}={}", operand.role, access(*operand.access));
     }
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
-      for (size_t i = 0; i < matmul->first.size(); ++i) {
+      for (size_t i = 0; i < matmul->sum_loops.size(); ++i) {
         text += fmt::format("{}{}", i == 0 ? ", sum over " : ", ",
-                            loops_[static_cast<size_t>(matmul->first[i])]);
+                            loops_[static_cast<size_t>(matmul->sum_loops[i])]);
       }
-      if (matmul->adds) text += ", adds";
+      if (matmul->always_adds) text += ", adds";
     }
     return fmt::format("{}({})  # {}", operation_name(instruction.operation), text,
                        instruction.label);
@@ -144,14 +144,14 @@ class Printer {
   }
 
   // Returns what is left of a dimension of `limit` elements from `origin` on.
-  std::string left(int64_t limit, const Affine& origin) const {
+  std::string remaining(int64_t limit, const Affine& origin) const {
     const bool zero = origin.constant == 0 && origin.terms.empty();
     return zero ? std::to_string(limit) : fmt::format("{} - ({})", limit, affine(origin));
   }
 
   std::string size(const Size& size) const {
     if (!size.limit) return std::to_string(size.max);
-    return fmt::format("min({}, {})", size.max, left(*size.limit, size.origin));
+    return fmt::format("min({}, {})", size.max, remaining(*size.limit, size.origin));
   }
 
   const Program& program_;

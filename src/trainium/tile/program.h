@@ -114,13 +114,13 @@ struct DmaCopy {
   bool transpose = false;
 };
 // Multiplies on the Tensor engine: dst[M, N] (PSUM) (+)= stationary[K, M]^T · moving[K, N] (both in
-// SBUF). The instruction overwrites dst when all loops in `first` are at 0, and otherwise adds to
-// dst. If `first` is empty, it always overwrites. If `adds` is true, it always adds to what an
-// earlier instruction has left in dst.
+// SBUF). The instruction overwrites dst when all loops in `sum_loops` are at 0, and otherwise adds
+// to dst. If `sum_loops` is empty, it always overwrites. If `always_adds` is true, it adds to what
+// an earlier instruction has left in dst.
 struct NcMatmul {
   Access dst, stationary, moving;
-  std::vector<LoopId> first;
-  bool adds = false;
+  std::vector<LoopId> sum_loops;
+  bool always_adds = false;
 };
 // Transposes on the Tensor engine: dst[N, M] (PSUM) = src[M, N] (SBUF), with at most 128 x 128
 // elements.

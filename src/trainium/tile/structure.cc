@@ -74,9 +74,9 @@ Status check_view(const Program& program, const Buffer& view) {
   return {};
 }
 
-class Structure {
+class StructureChecker {
  public:
-  explicit Structure(const Program& program) : program_(program) {}
+  explicit StructureChecker(const Program& program) : program_(program) {}
 
   // Buffers come first, because the walk over the body relies on them.
   Status run() {
@@ -135,10 +135,10 @@ class Structure {
       NMM_TRY(access(*operand.access, instruction.label));
     }
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
-      if (matmul->adds && !matmul->first.empty()) {
+      if (matmul->always_adds && !matmul->sum_loops.empty()) {
         return fail("\"{}\": it always adds, and sums over a loop as well", instruction.label);
       }
-      for (const LoopId id : matmul->first) {
+      for (const LoopId id : matmul->sum_loops) {
         if (!open_.contains(id)) {
           return fail("\"{}\": it sums over loop {}, which does not enclose it", instruction.label,
                       id);
@@ -186,6 +186,6 @@ class Structure {
 
 }  // namespace
 
-Status check_structure(const Program& program) { return Structure(program).run(); }
+Status check_structure(const Program& program) { return StructureChecker(program).run(); }
 
 }  // namespace neuronmm::tile

@@ -18,8 +18,8 @@ void Walker::flatten(const std::vector<Node>& body) {
       const size_t begin = steps_.size();
       steps_.push_back({.loop = loop});
       flatten(loop->body);
-      steps_[begin].other = steps_.size();
-      steps_.push_back({.loop = loop, .other = begin});
+      steps_[begin].other_end = steps_.size();
+      steps_.push_back({.loop = loop, .other_end = begin});
     } else {
       steps_.push_back({.instruction = std::get_if<Instruction>(&node),
                         .allocate = std::get_if<Allocate>(&node),
@@ -34,7 +34,7 @@ void Walker::enter(const Step& begin) {
   const auto id = static_cast<size_t>(begin.loop->id);
   loop_values_[id] = 0;
   trips_[id] = begin.loop->trip_count(loop_values_);
-  if (trips_[id] <= 0) at_ = begin.other;
+  if (trips_[id] <= 0) at_ = begin.other_end;
 }
 
 // Goes back to the beginning of the loop, or leaves it. The variable of a loop that is left returns
@@ -42,7 +42,7 @@ void Walker::enter(const Step& begin) {
 void Walker::repeat(const Step& end) {
   const auto id = static_cast<size_t>(end.loop->id);
   if (++loop_values_[id] < trips_[id]) {
-    at_ = end.other;
+    at_ = end.other_end;
   } else {
     loop_values_[id] = 0;
   }
@@ -54,7 +54,7 @@ bool Walker::next() {
     const Step& step = steps_[++at_];
     if (step.node >= 0) return true;
     if (!step.loop) continue;
-    if (step.other > at_) {
+    if (step.other_end > at_) {
       enter(step);
     } else {
       repeat(step);

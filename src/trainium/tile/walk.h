@@ -43,7 +43,7 @@ class Walker {
     const Instruction* instruction = nullptr;
     const Allocate* allocate = nullptr;
     const Loop* loop = nullptr;  // Set if this step is the beginning or the end of a loop.
-    size_t other = 0;            // The index of the step at the loop's other end.
+    size_t other_end = 0;        // The index of the step at the loop's other end.
     int32_t node = -1;
     bool ends_program = false;
   };

@@ -31,7 +31,7 @@ void sort_unique(std::vector<int64_t>& cuts) {
 }
 
 // Removes every second cut, except the two ends.
-void thin(std::vector<int64_t>& cuts) {
+void thin_cuts(std::vector<int64_t>& cuts) {
   size_t kept = 1;
   for (size_t i = 2; i + 1 < cuts.size(); i += 2) cuts[kept++] = cuts[i];
   cuts[kept++] = cuts.back();
@@ -39,7 +39,8 @@ void thin(std::vector<int64_t>& cuts) {
 }
 
 // Returns the cells that an interval touches, rounded outwards, as [first, last).
-std::pair<uint32_t, uint32_t> between(const std::vector<int64_t>& cuts, const Interval& interval) {
+std::pair<uint32_t, uint32_t> cells_between(const std::vector<int64_t>& cuts,
+                                            const Interval& interval) {
   const auto first = std::upper_bound(cuts.begin(), cuts.end(), interval.begin) - cuts.begin() - 1;
   const auto last = std::lower_bound(cuts.begin(), cuts.end(), interval.end) - cuts.begin();
   return {static_cast<uint32_t>(first), static_cast<uint32_t>(last)};
@@ -88,7 +89,7 @@ void AccessTable::add(Access access) {
   uint64_t hash = hash_of(access);
   if (lookup(access, hash)) return;
   if (++kind.accesses > kMostAccesses) {
-    access.offset = Access::kAnywhere;
+    access.offset = Access::kRunTimeOffset;
     hash = hash_of(access);
     if (lookup(access, hash)) return;
   }
@@ -97,14 +98,14 @@ void AccessTable::add(Access access) {
 
 const Access& AccessTable::find(Access access) const {
   if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
-  access.offset = Access::kAnywhere;
+  access.offset = Access::kRunTimeOffset;
   return accesses_[lookup(access, hash_of(access))->entry];
 }
 
 uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
   const uint64_t key = (uint64_t{kind_id} << 32) | pattern_id;
-  const auto [at, fresh] = form_ids_.try_emplace(key, static_cast<uint32_t>(forms_.size()));
-  if (!fresh) return at->second;
+  const auto [at, inserted] = form_ids_.try_emplace(key, static_cast<uint32_t>(forms_.size()));
+  if (!inserted) return at->second;
   const TensorKind& kind = header_->tensors[kind_id];
   const Pattern& pattern = header_->patterns[pattern_id];
   Form form{.memory = kind.memory, .dtype = kind.dtype};
@@ -125,11 +126,11 @@ uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
 
 Footprint AccessTable::footprint_of(const Access& access) const {
   const TensorKind& root = header_->tensors[access.root_kind];
-  if (access.offset != Access::kAnywhere) {
+  if (access.offset != Access::kRunTimeOffset) {
     return footprint(header_->tensors[access.kind], root, access.base,
                      header_->patterns[access.pattern], access.offset);
   }
-  const Grid& grid = kinds_[access.root_kind].grid;
+  const TensorGrid& grid = kinds_[access.root_kind].grid;
   return {{0, grid.rows.back()}, {{0, grid.columns.back()}}};
 }
 
@@ -141,7 +142,7 @@ void AccessTable::finish() {
   int64_t listed = 0;
   for (uint32_t k = 0; k < kinds_.size(); ++k) {
     const TensorKind& kind = header_->tensors[k];
-    Grid& grid = kinds_[k].grid;
+    TensorGrid& grid = kinds_[k].grid;
     grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
     if (!tracked(k)) continue;
     cut(grid, by_kind[k]);
@@ -151,7 +152,7 @@ void AccessTable::finish() {
       const bool few = int64_t{grid.num_rows()} * grid.num_columns() <= most;
       count = few ? count_cells(grid, by_kind[k]) : 0;
       if (few && count <= kMostListed && listed + count <= kMostListedInAll) break;
-      thin(grid.num_columns() >= grid.num_rows() ? grid.columns : grid.rows);
+      thin_cuts(grid.num_columns() >= grid.num_rows() ? grid.columns : grid.rows);
     }
     listed += count;
   }
@@ -159,9 +160,9 @@ void AccessTable::finish() {
 }
 
 // Cuts the grid where the accesses begin and end.
-void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
+void AccessTable::cut(TensorGrid& grid, const std::vector<uint32_t>& accesses) const {
   for (const uint32_t id : accesses) {
-    if (accesses_[id].offset == Access::kAnywhere) continue;
+    if (accesses_[id].offset == Access::kRunTimeOffset) continue;
     const Footprint touched = footprint_of(accesses_[id]);
     grid.rows.insert(grid.rows.end(), {touched.rows.begin, touched.rows.end});
     for (const Interval& run : touched.columns) {
@@ -176,15 +177,16 @@ void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
 }
 
 // Returns how many cells the accesses touch, at most.
-int64_t AccessTable::count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const {
+int64_t AccessTable::count_cells(const TensorGrid& grid,
+                                 const std::vector<uint32_t>& accesses) const {
   int64_t count = 0;
   for (const uint32_t id : accesses) {
-    const Footprint touched = accesses_[id].offset == Access::kAnywhere
+    const Footprint touched = accesses_[id].offset == Access::kRunTimeOffset
                                   ? Footprint{{0, grid.rows.back()}, {{0, grid.columns.back()}}}
                                   : footprint_of(accesses_[id]);
-    const auto [row, rows_end] = between(grid.rows, touched.rows);
+    const auto [row, rows_end] = cells_between(grid.rows, touched.rows);
     for (const Interval& run : touched.columns) {
-      const auto [first, last] = between(grid.columns, run);
+      const auto [first, last] = cells_between(grid.columns, run);
       count += int64_t{rows_end - row} * (last - first);
     }
   }
@@ -196,13 +198,13 @@ void AccessTable::assign_cells(Access& access) {
   if (!tracked(access.root_kind)) return;
   const Footprint touched = footprint_of(access);
   access.first_partition = static_cast<int32_t>(touched.rows.begin);
-  const Grid& grid = kinds_[access.root_kind].grid;
+  const TensorGrid& grid = kinds_[access.root_kind].grid;
   const auto columns_per_row = static_cast<uint32_t>(grid.num_columns());
-  const auto [row, rows_end] = between(grid.rows, touched.rows);
+  const auto [row, rows_end] = cells_between(grid.rows, touched.rows);
   for (uint32_t r = row; r < rows_end; ++r) {
     uint32_t next = 0;  // A coarse cell may hold the end of one run and the begin of the next.
     for (const Interval& run : touched.columns) {
-      const auto [first, last] = between(grid.columns, run);
+      const auto [first, last] = cells_between(grid.columns, run);
       for (uint32_t c = std::max(first, next); c < last; ++c) {
         cells_.push_back(r * columns_per_row + c);
       }

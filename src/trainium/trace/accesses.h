@@ -17,7 +17,7 @@ namespace neuronmm::trace {
 
 // The cells of a tensor: the rectangles between the cuts of its rows and the cuts of its columns
 // (bytes).
-struct Grid {
+struct TensorGrid {
   std::vector<int64_t> rows, columns;  // Ascending cuts, from 0 to the end.
   int32_t num_rows() const { return static_cast<int32_t>(rows.size()) - 1; }
   int32_t num_columns() const { return static_cast<int32_t>(columns.size()) - 1; }
@@ -40,7 +40,7 @@ struct Form {
 // A distinct access.
 struct Access {
   // The offset of an access that may lie anywhere in its tensor.
-  static constexpr int64_t kAnywhere = INT64_MIN;
+  static constexpr int64_t kRunTimeOffset = INT64_MIN;
 
   uint32_t root_kind = 0, kind = 0, pattern = 0;
   // The view's offset in its root in bytes, and the access's offset in elements.
@@ -62,14 +62,14 @@ class AccessTable {
 
   // Notes that tensors of a kind are read or written, and how many bytes. All accesses must be
   // noted before the first add().
-  void note(uint32_t root_kind, bool writes, int64_t bytes) {
+  void count_access(uint32_t root_kind, bool writes, int64_t bytes) {
     Kind& kind = kinds_[root_kind];
     (writes ? kind.written : kind.read) = true;
     int64_t& moved = writes ? kind.bytes_written : kind.bytes_read;
     moved = std::min(moved + bytes, header_->tensors[root_kind].bytes());
   }
   // Returns the key that identifies an access. The place of an access matters only in tensors whose
-  // hazards are tracked. All calls of note() must come first.
+  // hazards are tracked. All calls of count_access() must come first.
   Access key(Access access) const {
     if (!tracked(access.root_kind)) access.offset = access.base = 0;
     return access;
@@ -86,7 +86,7 @@ class AccessTable {
   }
   const Form& form(const Access& access) const { return forms_[access.form]; }
   const Form& form(uint32_t id) const { return forms_[id]; }
-  const Grid& grid(uint32_t kind) const { return kinds_[kind].grid; }
+  const TensorGrid& grid(uint32_t kind) const { return kinds_[kind].grid; }
   // Returns whether hazards are tracked for a kind. Nothing waits for a tensor in HBM that is only
   // read or only written.
   bool tracked(uint32_t kind) const {
@@ -98,7 +98,7 @@ class AccessTable {
 
  private:
   struct Kind {
-    Grid grid;
+    TensorGrid grid;
     int64_t accesses = 0;
     // The sum over all accesses, at most the tensor's size.
     int64_t bytes_read = 0, bytes_written = 0;
@@ -115,8 +115,8 @@ class AccessTable {
   void insert(const Access& access, uint64_t hash);
   void grow();
   Footprint footprint_of(const Access& access) const;
-  void cut(Grid& grid, const std::vector<uint32_t>& accesses) const;
-  int64_t count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const;
+  void cut(TensorGrid& grid, const std::vector<uint32_t>& accesses) const;
+  int64_t count_cells(const TensorGrid& grid, const std::vector<uint32_t>& accesses) const;
   void assign_cells(Access& access);
 
   const Header* header_;

@@ -103,11 +103,11 @@ class Checker {
     view.root = parent.root;
     const TensorKind& root = header_.tensors[contents_.instances[view.root].kind];
     const bool chip = kind.on_chip();
-    const int64_t room = chip ? root.row_bytes() : root.bytes();
+    const int64_t available = chip ? root.row_bytes() : root.bytes();
     const int64_t size = chip ? kind.row_bytes() : kind.bytes();
     const int64_t offset = std::max<int64_t>(record.address, 0);
     if (root.memory != kind.memory || (chip && kind.shape[0] > root.shape[0]) ||
-        offset > room - parent.base || size > room - parent.base - offset) {
+        offset > available - parent.base || size > available - parent.base - offset) {
       return wrong(fmt::format("{}: {} bytes from byte {} on do not lie inside {}", kind.name, size,
                                record.address, root.name));
     }
@@ -138,9 +138,9 @@ class Checker {
     const Instance& instance = contents_.instances[operand.instance];
     const TensorKind& kind = header_.tensors[instance.kind];
     const Checked now_checked = {instance.kind, operand.pattern, operand.offset};
-    Checked& last = checked_[slots_.of(cursor_.subject(), i)];
+    Checked& last = checked_[slots_.index_of(cursor_.subject(), i)];
     if (last != now_checked) {
-      NMM_TRY(check_access(kind, operand, operation.anywhere[i]));
+      NMM_TRY(check_access(kind, operand, operation.has_run_time_index[i]));
       last = now_checked;
     }
     Instance& root = contents_.instances[instance.root];
@@ -148,7 +148,7 @@ class Checker {
     root.first = std::min(root.first, now);
     root.last = now;
     const int64_t elements = std::min(header_.patterns[operand.pattern].elements, kind.elements);
-    contents_.accesses.note(root.kind, operation.writes[i], elements * kind.dtype.bytes);
+    contents_.accesses.count_access(root.kind, operation.writes[i], elements * kind.dtype.bytes);
     return {};
   }
 
@@ -159,9 +159,9 @@ class Checker {
     for (Cursor cursor(file_.records()); cursor.next();) {
       if (!cursor.is(RecordKind::kInstruction)) continue;
       for (size_t i = 0; i < cursor.num_operands(); ++i) {
-        const bool anywhere = header_.operations[cursor.subject()].anywhere[i];
-        const Access key = contents_.key(cursor.operand(i), anywhere);
-        std::optional<Access>& known = last[slots_.of(cursor.subject(), i)];
+        const bool has_run_time_index = header_.operations[cursor.subject()].has_run_time_index[i];
+        const Access key = contents_.key(cursor.operand(i), has_run_time_index);
+        std::optional<Access>& known = last[slots_.index_of(cursor.subject(), i)];
         if (known && known->same(key)) continue;
         contents_.accesses.add(key);
         known = key;
@@ -172,9 +172,10 @@ class Checker {
 
   // Checks that an access lies inside its tensor. On chip the first axis must go along whole
   // partitions and the others along the free dimension.
-  Status check_access(const TensorKind& kind, const OperandRecord& operand, bool anywhere) const {
+  Status check_access(const TensorKind& kind, const OperandRecord& operand,
+                      bool has_run_time_index) const {
     const Pattern& pattern = header_.patterns[operand.pattern];
-    if (anywhere && !kind.on_chip()) return {};  // The pattern is the one at index 0.
+    if (has_run_time_index && !kind.on_chip()) return {};  // The pattern is the one at index 0.
     const int64_t elements = kind.elements;
     if (operand.offset < -pattern.lowest || operand.offset >= elements - pattern.highest) {
       return wrong(fmt::format("{}: expected an offset in [{}, {}) for pattern {}, found {}",

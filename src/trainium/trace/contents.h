@@ -31,7 +31,7 @@ struct Instance {
 class OperandSlots {
  public:
   explicit OperandSlots(const Header& header);
-  size_t of(uint32_t operation, size_t operand) const { return first_[operation] + operand; }
+  size_t index_of(uint32_t operation, size_t operand) const { return first_[operation] + operand; }
   size_t count() const { return first_.back(); }
 
  private:
@@ -43,18 +43,18 @@ struct Contents {
   AccessTable accesses;
   int64_t instructions = 0;
 
-  // Returns the key of an operand's access. `anywhere` says that an index moves the access at run
-  // time. The operand must have been checked.
-  Access key(const OperandRecord& operand, bool anywhere) const {
+  // Returns the key of an operand's access. `has_run_time_index` says that an index moves the
+  // access at run time. The operand must have been checked.
+  Access key(const OperandRecord& operand, bool has_run_time_index) const {
     const Instance& instance = instances[operand.instance];
     return accesses.key({.root_kind = instances[instance.root].kind,
                          .kind = instance.kind,
                          .pattern = operand.pattern,
                          .base = instance.base,
-                         .offset = anywhere ? Access::kAnywhere : operand.offset});
+                         .offset = has_run_time_index ? Access::kRunTimeOffset : operand.offset});
   }
-  const Access& access(const OperandRecord& operand, bool anywhere) const {
-    return accesses.find(key(operand, anywhere));
+  const Access& access(const OperandRecord& operand, bool has_run_time_index) const {
+    return accesses.find(key(operand, has_run_time_index));
   }
 };
 

@@ -21,24 +21,24 @@ class FillDropper {
       : list_(list), contents_(contents), fill_of_(contents.instances.size(), kNone) {}
 
   int64_t run() {
-    for (uint32_t at = 0; at < list_.instructions.size(); ++at) look_at(at);
+    for (uint32_t at = 0; at < list_.instructions.size(); ++at) visit_instruction(at);
     std::vector<ListedInstruction> kept;
     kept.reserve(list_.instructions.size());
-    std::vector<uint32_t> new_place(list_.instructions.size() + 1);
+    std::vector<uint32_t> new_index(list_.instructions.size() + 1);
     int64_t changed = 0;
     for (uint32_t at = 0; at < list_.instructions.size(); ++at) {
-      new_place[at] = static_cast<uint32_t>(kept.size());
-      const auto fill = shrunk_.find(at);
-      if (fill == shrunk_.end() || !shrink(at, fills_[fill->second], kept)) {
+      new_index[at] = static_cast<uint32_t>(kept.size());
+      const auto fill = fill_at_.find(at);
+      if (fill == fill_at_.end() || !shrink(at, fills_[fill->second], kept)) {
         kept.push_back(list_.instructions[at]);
       } else {
         ++changed;
       }
     }
-    new_place[list_.instructions.size()] = static_cast<uint32_t>(kept.size());
+    new_index[list_.instructions.size()] = static_cast<uint32_t>(kept.size());
     for (ParallelLoop& loop : list_.loops) {
-      for (uint32_t& begin : loop.begins) begin = new_place[begin];
-      loop.end = new_place[loop.end];
+      for (uint32_t& begin : loop.begins) begin = new_index[begin];
+      loop.end = new_index[loop.end];
     }
     list_.instructions = std::move(kept);
     return changed;
@@ -46,18 +46,18 @@ class FillDropper {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  enum class Cell : uint8_t { kOther, kFilled, kRead, kDead };
+  enum class CellState : uint8_t { kOther, kFilled, kRead, kDead };
   // The last fill of a tensor, and what happened to the cells that it wrote.
   struct Fill {
     uint32_t instruction = 0, root = 0;
-    std::vector<Cell> cells;
+    std::vector<CellState> cells;
   };
 
-  const Grid& grid(uint32_t root) const {
+  const TensorGrid& grid(uint32_t root) const {
     return contents_.accesses.grid(contents_.instances[root].kind);
   }
 
-  void look_at(uint32_t at) {
+  void visit_instruction(uint32_t at) {
     const ListedInstruction& instruction = list_.instructions[at];
     const Operation& operation = list_.operation(instruction);
     const auto operands = list_.operands_of(instruction);
@@ -65,18 +65,21 @@ class FillDropper {
       for (size_t i = 0; i < operands.size(); ++i) {
         const uint32_t root = contents_.instances[operands[i].instance].root;
         if (operation.writes[i] != writes || fill_of_[root] == kNone) continue;
-        const Access& access = contents_.access(operands[i], operation.anywhere[i]);
+        const Access& access = contents_.access(operands[i], operation.has_run_time_index[i]);
         const bool covers = writes && exact(operands[i], access) && !operation.accumulate &&
-                            operation.name != "tensor_copy_predicated" && !operation.anywhere[i];
-        note(fills_[fill_of_[root]], contents_.accesses.cells(access), covers);
+                            operation.name != "tensor_copy_predicated" &&
+                            !operation.has_run_time_index[i];
+        mark_cells(fills_[fill_of_[root]], contents_.accesses.cells(access), covers);
       }
     }
     if (operation.name == "memset") begin_fill(at, operands[0]);
   }
 
-  static void note(Fill& fill, std::span<const uint32_t> cells, bool covers) {
+  static void mark_cells(Fill& fill, std::span<const uint32_t> cells, bool covers) {
     for (const uint32_t c : cells) {
-      if (fill.cells[c] == Cell::kFilled) fill.cells[c] = covers ? Cell::kDead : Cell::kRead;
+      if (fill.cells[c] == CellState::kFilled) {
+        fill.cells[c] = covers ? CellState::kDead : CellState::kRead;
+      }
     }
   }
 
@@ -92,17 +95,17 @@ class FillDropper {
     const Access& access = contents_.access(operand, false);
     if (!exact(operand, access)) return;
     Fill fill{.instruction = at, .root = instance.root, .cells = {}};
-    fill.cells.assign(static_cast<size_t>(grid(instance.root).cells()), Cell::kOther);
-    for (const uint32_t c : contents_.accesses.cells(access)) fill.cells[c] = Cell::kFilled;
+    fill.cells.assign(static_cast<size_t>(grid(instance.root).cells()), CellState::kOther);
+    for (const uint32_t c : contents_.accesses.cells(access)) fill.cells[c] = CellState::kFilled;
     fill_of_[instance.root] = static_cast<uint32_t>(fills_.size());
-    shrunk_[at] = static_cast<uint32_t>(fills_.size());
+    fill_at_[at] = static_cast<uint32_t>(fills_.size());
     fills_.push_back(std::move(fill));
   }
 
   // Returns whether the access touches every byte of its cells.
   bool exact(const OperandRecord& operand, const Access& access) const {
     const uint32_t root = contents_.instances[operand.instance].root;
-    const Grid& cut = grid(root);
+    const TensorGrid& cut = grid(root);
     int64_t bytes = 0;
     for (const uint32_t c : contents_.accesses.cells(access)) {
       const auto row = c / static_cast<uint32_t>(cut.num_columns());
@@ -116,14 +119,14 @@ class FillDropper {
 
   // Returns the columns of which a cell is read, as [first, last) in bytes.
   std::vector<Interval> needed(const Fill& fill) const {
-    const Grid& cut = grid(fill.root);
+    const TensorGrid& cut = grid(fill.root);
     std::vector<Interval> found;
     for (int32_t column = 0; column < cut.num_columns(); ++column) {
       bool wanted = false;
       for (int32_t row = 0; row < cut.num_rows(); ++row) {
         const int32_t index = row * cut.num_columns() + column;
-        const Cell cell = fill.cells[static_cast<size_t>(index)];
-        wanted = wanted || cell == Cell::kRead;
+        const CellState cell = fill.cells[static_cast<size_t>(index)];
+        wanted = wanted || cell == CellState::kRead;
       }
       if (!wanted) continue;
       const auto c = static_cast<size_t>(column);
@@ -166,10 +169,10 @@ class FillDropper {
   }
 
   uint32_t columns_pattern(const Axis& partitions, int64_t columns) {
-    const auto [known, fresh] =
+    const auto [known, inserted] =
         patterns_.try_emplace({partitions.stride, partitions.count, columns},
                               static_cast<uint32_t>(list_.header.patterns.size()));
-    if (fresh) {
+    if (inserted) {
       Pattern pattern{.axes = {partitions, {1, columns}},
                       .elements = partitions.count * columns,
                       .highest = columns - 1};
@@ -184,7 +187,7 @@ class FillDropper {
   const Contents& contents_;
   std::vector<uint32_t> fill_of_;  // By root: the index in fills_ of its last fill.
   std::vector<Fill> fills_;
-  std::unordered_map<uint32_t, uint32_t> shrunk_;  // By instruction: the index of its fill.
+  std::unordered_map<uint32_t, uint32_t> fill_at_;  // By instruction: the index of its fill.
   std::map<std::array<int64_t, 3>, uint32_t> patterns_;
 };
 

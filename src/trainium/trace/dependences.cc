@@ -20,9 +20,9 @@ class Finder {
   std::vector<Dependence> run() {
     const auto count = static_cast<uint32_t>(list_.instructions.size());
     for (now_ = 0; now_ < count; ++now_) {
-      before_.clear();
+      earlier_.clear();
       collect();
-      note();
+      record_accesses();
       release();
       emit();
     }
@@ -31,7 +31,7 @@ class Finder {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  struct Cell {
+  struct CellUses {
     uint32_t writer = kNone;
     uint32_t readers = kNone;  // The readers since the last write, as a list in readers_.
   };
@@ -39,13 +39,13 @@ class Finder {
     uint32_t instruction = kNone, next = kNone;
   };
   // A tensor with an address, and the instructions that accessed it.
-  struct Placed {
+  struct AddressedTensor {
     uint32_t root = kNone;
     int64_t begin = 0, end = 0;  // Bytes per partition.
     int64_t first_partition = 0, partitions = 0;
     std::vector<uint32_t> accesses;
   };
-  struct Touched {
+  struct CellAccess {
     std::span<const uint32_t> cells;
     uint32_t first = 0;  // An index in cells_.
     uint32_t root = 0;
@@ -63,7 +63,7 @@ class Finder {
     } else {
       first = free.back();
       free.pop_back();
-      std::fill_n(cells_.begin() + first, count, Cell{});
+      std::fill_n(cells_.begin() + first, count, CellUses{});
     }
     return first;
   }
@@ -72,7 +72,7 @@ class Finder {
   }
   // Frees the cells of the tensors whose last access is the present instruction.
   void release() {
-    for (const Touched& touched : touched_) {
+    for (const CellAccess& touched : touched_) {
       uint32_t& first = cells_of_[touched.root];
       if (contents_.instances[touched.root].last != now_ || first == kNone) continue;
       free_[static_cast<uint32_t>(cells(touched.root))].push_back(first);
@@ -88,64 +88,66 @@ class Finder {
     for (size_t i = 0; i < operands.size(); ++i) {
       const uint32_t root = contents_.instances[operands[i].instance].root;
       if (!contents_.accesses.tracked(contents_.instances[root].kind)) {
-        if (operation.writes[i]) follow_write(root);
+        if (operation.writes[i]) wait_for_write(root);
         continue;
       }
-      const Access& access = contents_.access(operands[i], operation.anywhere[i]);
+      const Access& access = contents_.access(operands[i], operation.has_run_time_index[i]);
       touched_.push_back(
           {contents_.accesses.cells(access), first_cell(root), root, operation.writes[i]});
     }
-    for (const Touched& touched : touched_) {
-      for (const uint32_t c : touched.cells) follow(cells_[touched.first + c], touched.writes);
-      if (contents_.instances[touched.root].address >= 0) follow_address(touched.root);
+    for (const CellAccess& touched : touched_) {
+      for (const uint32_t c : touched.cells) {
+        wait_for_cell(cells_[touched.first + c], touched.writes);
+      }
+      if (contents_.instances[touched.root].address >= 0) wait_for_overlaps(touched.root);
     }
   }
 
-  void follow(const Cell& cell, bool writes) {
-    if (cell.writer != kNone) before_.push_back({cell.writer, now_, Wait::kVisible});
+  void wait_for_cell(const CellUses& cell, bool writes) {
+    if (cell.writer != kNone) earlier_.push_back({cell.writer, now_, Wait::kVisible});
     if (!writes) return;
     for (uint32_t r = cell.readers; r != kNone; r = readers_[r].next) {
-      before_.push_back({readers_[r].instruction, now_, Wait::kRead});
+      earlier_.push_back({readers_[r].instruction, now_, Wait::kRead});
     }
   }
-  void follow_write(uint32_t root) {
-    const auto [last, fresh] = last_write_.try_emplace(root, now_);
-    if (!fresh) before_.push_back({std::exchange(last->second, now_), now_, Wait::kTurn});
+  void wait_for_write(uint32_t root) {
+    const auto [last, inserted] = last_write_.try_emplace(root, now_);
+    if (!inserted) earlier_.push_back({std::exchange(last->second, now_), now_, Wait::kOrder});
   }
 
   // Makes the first access to a tensor with an address wait for all accesses to the tensors that it
   // overlaps.
-  void follow_address(uint32_t root) {
+  void wait_for_overlaps(uint32_t root) {
     const Instance& instance = contents_.instances[root];
     const TensorKind& kind = list_.header.tensors[instance.kind];
     auto& placed = placed_[kind.memory == Memory::kPsum ? 1 : 0];
-    const auto mine = std::find_if(placed.begin(), placed.end(),
-                                   [root](const Placed& p) { return p.root == root; });
-    if (mine != placed.end()) {
-      mine->accesses.push_back(now_);
+    const auto own_entry = std::find_if(
+        placed.begin(), placed.end(), [root](const AddressedTensor& p) { return p.root == root; });
+    if (own_entry != placed.end()) {
+      own_entry->accesses.push_back(now_);
       return;
     }
-    Placed here{.root = root,
-                .begin = instance.address,
-                .end = instance.address + kind.row_bytes(),
-                .first_partition = instance.first_partition,
-                .partitions = kind.rows(),
-                .accesses = {now_}};
-    std::erase_if(placed, [&](const Placed& p) {
-      const bool overlaps = p.begin < here.end && here.begin < p.end &&
-                            p.first_partition < here.first_partition + here.partitions &&
-                            here.first_partition < p.first_partition + p.partitions;
+    AddressedTensor tensor{.root = root,
+                           .begin = instance.address,
+                           .end = instance.address + kind.row_bytes(),
+                           .first_partition = instance.first_partition,
+                           .partitions = kind.rows(),
+                           .accesses = {now_}};
+    std::erase_if(placed, [&](const AddressedTensor& p) {
+      const bool overlaps = p.begin < tensor.end && tensor.begin < p.end &&
+                            p.first_partition < tensor.first_partition + tensor.partitions &&
+                            tensor.first_partition < p.first_partition + p.partitions;
       if (!overlaps) return false;
-      for (const uint32_t access : p.accesses) before_.push_back({access, now_, Wait::kVisible});
+      for (const uint32_t access : p.accesses) earlier_.push_back({access, now_, Wait::kVisible});
       return true;
     });
-    placed.push_back(std::move(here));
+    placed.push_back(std::move(tensor));
   }
 
-  void note() {
-    for (const Touched& touched : touched_) {
+  void record_accesses() {
+    for (const CellAccess& touched : touched_) {
       for (const uint32_t c : touched.cells) {
-        Cell& cell = cells_[touched.first + c];
+        CellUses& cell = cells_[touched.first + c];
         if (touched.writes) {
           cell = {.writer = now_, .readers = kNone};
         } else if (cell.writer != now_) {
@@ -157,11 +159,11 @@ class Finder {
   }
 
   void emit() {
-    std::sort(before_.begin(), before_.end(), [](const Dependence& a, const Dependence& b) {
+    std::sort(earlier_.begin(), earlier_.end(), [](const Dependence& a, const Dependence& b) {
       return a.from != b.from ? a.from < b.from : a.wait > b.wait;
     });
     uint32_t last = kNone;
-    for (const Dependence& dependence : before_) {
+    for (const Dependence& dependence : earlier_) {
       if (dependence.from == last || dependence.from == now_) continue;
       found_.push_back(dependence);
       last = dependence.from;
@@ -172,15 +174,15 @@ class Finder {
   const Contents& contents_;
   uint32_t now_ = 0;
   std::vector<uint32_t> cells_of_;  // By root: the index of its first cell in cells_.
-  std::vector<Cell> cells_;
+  std::vector<CellUses> cells_;
   // Unused ranges of cells_, by their number of cells.
   std::map<uint32_t, std::vector<uint32_t>> free_;
   std::vector<Reader> readers_;
   // The last write of each tensor that is only written.
   std::unordered_map<uint32_t, uint32_t> last_write_;
-  std::array<std::vector<Placed>, 2> placed_;  // For SBUF and PSUM.
-  std::vector<Touched> touched_;
-  std::vector<Dependence> before_, found_;
+  std::array<std::vector<AddressedTensor>, 2> placed_;  // For SBUF and PSUM.
+  std::vector<CellAccess> touched_;
+  std::vector<Dependence> earlier_, found_;
 };
 
 }  // namespace

@@ -11,10 +11,10 @@
 
 namespace neuronmm::trace {
 
-// How long the later instruction waits. kTurn: it only keeps the order. kRead: the earlier
+// How long the later instruction waits. kOrder: it only keeps the order. kRead: the earlier
 // instruction has read what the later one overwrites. kVisible: the result of the earlier
 // instruction is visible.
-enum class Wait : uint8_t { kTurn, kRead, kVisible };
+enum class Wait : uint8_t { kOrder, kRead, kVisible };
 
 struct Dependence {
   uint32_t from = 0, to = 0;  // Indices of instructions.

@@ -27,13 +27,13 @@ Result<TraceFile> TraceFile::open(const std::filesystem::path& path, const std::
   return file;
 }
 
-TraceFile TraceFile::made(std::shared_ptr<const Header> header, std::vector<std::byte> records,
-                          const std::string& name) {
+TraceFile TraceFile::derived(std::shared_ptr<const Header> header, std::vector<std::byte> records,
+                             const std::string& name) {
   TraceFile file;
   file.name_ = name;
   file.header_ = std::move(header);
-  file.made_ = std::make_shared<const std::vector<std::byte>>(std::move(records));
-  file.records_ = *file.made_;
+  file.derived_ = std::make_shared<const std::vector<std::byte>>(std::move(records));
+  file.records_ = *file.derived_;
   return file;
 }
 
@@ -56,11 +56,11 @@ Result<TraceFile> TraceFile::parse(std::span<const std::byte> bytes, const std::
   TraceFile file;
   file.name_ = name;
   file.records_at_ = header_end + sizeof(uint64_t);
-  const uint64_t there = bytes.size() - file.records_at_;
-  if (record_bytes != there) {
+  const uint64_t remaining_bytes = bytes.size() - file.records_at_;
+  if (record_bytes != remaining_bytes) {
     return fail("{}: byte {}: expected {} bytes of records to the end of the file, found {}: {}",
-                name, header_end, record_bytes, there,
-                there < record_bytes ? "cut off?" : "something follows");
+                name, header_end, record_bytes, remaining_bytes,
+                remaining_bytes < record_bytes ? "cut off?" : "something follows");
   }
   if (record_bytes > static_cast<uint64_t>(kMostRecordBytes)) {
     return fail("{}: {} bytes of records; at most {} are simulated", name, record_bytes,

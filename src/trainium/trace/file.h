@@ -32,8 +32,8 @@ class TraceFile {
 
   // Makes a trace that a pass has derived from another one. It keeps the other one's name. The
   // records are not checked.
-  static TraceFile made(std::shared_ptr<const Header> header, std::vector<std::byte> records,
-                        const std::string& name);
+  static TraceFile derived(std::shared_ptr<const Header> header, std::vector<std::byte> records,
+                           const std::string& name);
 
   const Header& header() const { return *header_; }
   const std::shared_ptr<const Header>& shared_header() const { return header_; }
@@ -42,8 +42,8 @@ class TraceFile {
   const std::string& name() const { return name_; }
 
  private:
-  std::shared_ptr<const io::MappedFile> mapped_;        // Set by open().
-  std::shared_ptr<const std::vector<std::byte>> made_;  // Set by made().
+  std::shared_ptr<const io::MappedFile> mapped_;           // Set by open().
+  std::shared_ptr<const std::vector<std::byte>> derived_;  // Set by derived().
   std::shared_ptr<const Header> header_;  // The address stays the same when the file is moved.
   std::span<const std::byte> records_;
   uint64_t records_at_ = 0;

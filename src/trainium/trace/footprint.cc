@@ -37,9 +37,9 @@ std::vector<Interval> runs(int64_t begin, int64_t bytes, std::vector<Axis> axes)
       out = {{out.front().begin, out.back().end + reach}};
       continue;
     }
-    const std::vector<Interval> once = out;
+    const std::vector<Interval> repeated = out;
     for (int64_t i = 1; i < count; ++i) {
-      for (const Interval& run : once) {
+      for (const Interval& run : repeated) {
         out.push_back({run.begin + i * stride, run.end + i * stride});
       }
     }

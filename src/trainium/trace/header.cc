@@ -199,7 +199,7 @@ Status read_names(const JsonFields& attributes, Operation& operation) {
   std::istringstream roles(indirect.value_or(""));
   for (std::string role; roles >> role;) {
     for (size_t i = 0; i < operation.operands.size(); ++i) {
-      if (operation.operands[i].starts_with(role)) operation.anywhere[i] = true;
+      if (operation.operands[i].starts_with(role)) operation.has_run_time_index[i] = true;
     }
   }
   return {};
@@ -238,7 +238,7 @@ Result<Operation> read_operation(const json& value, const std::string& where) {
   for (const std::string& role : operation.operands) {
     operation.writes.push_back(role.starts_with("dst"));
   }
-  operation.anywhere.resize(operation.operands.size());
+  operation.has_run_time_index.resize(operation.operands.size());
   if (const json* attributes = fields.find("attributes")) {
     NMM_TRY(read_attributes(*attributes, where + ": \"attributes\"", operation));
   }
@@ -310,7 +310,7 @@ Result<Dtype> find_dtype(std::string_view name) {
   return fail("expected one of {}, found '{}'", fmt::join(names, ", "), printable(name));
 }
 
-std::string Header::place(uint32_t source) const {
+std::string Header::location(uint32_t source) const {
   const SourceLine& line = sources[source];
   return fmt::format("{}:{}", std::filesystem::path(files[line.file]).filename().string(),
                      line.line);

@@ -64,7 +64,8 @@ struct Operation {
   EngineName engine = EngineName::kAny;
   std::vector<std::string> operands;  // Roles: "dst", "stationary", ...
   std::vector<bool> writes;           // By operand: true if its role begins with "dst".
-  std::vector<bool> anywhere;         // By operand: true if an index chooses its place at run time.
+  // By operand: true if an index chooses its place at run time.
+  std::vector<bool> has_run_time_index;
   bool transpose = false, accumulate = false, zero = false, dynamic = false;
   std::string op, op0, op1, reduce_op, perf_mode, onezero;
   std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // In the Tensor engine's array.
@@ -104,7 +105,7 @@ struct Header {
   std::vector<std::string> notes;  // The tracer's notes for the reader of a report.
 
   bool legacy() const { return dialect == "neuronxcc"; }
-  std::string place(uint32_t source) const;  // For example "kernel.py:42".
+  std::string location(uint32_t source) const;  // For example "kernel.py:42".
 };
 
 // Parses the header. `source` begins every message.

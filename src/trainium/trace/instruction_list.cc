@@ -51,14 +51,14 @@ class Bytes {
  public:
   void reserve(size_t bytes) { bytes_.reserve(bytes); }
   void head(RecordKind kind, uint32_t count, uint32_t subject, uint32_t source, uint32_t extra) {
-    put(static_cast<uint16_t>(kind));
-    put(static_cast<uint16_t>(count));
-    put(subject);
-    put(source);
-    put(extra);
+    append_number(static_cast<uint16_t>(kind));
+    append_number(static_cast<uint16_t>(count));
+    append_number(subject);
+    append_number(source);
+    append_number(extra);
   }
   template <typename T>
-  void put(const T& value) {
+  void append_number(const T& value) {
     const size_t at = bytes_.size();
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
@@ -90,7 +90,7 @@ InstructionList list_instructions(const TraceFile& file) {
       list.tensors.push_back({.kind = cursor.subject(),
                               .source = cursor.source(),
                               .first_partition = cursor.extra(),
-                              .place = cursor.allocate()});
+                              .allocation = cursor.allocate()});
     } else if (kind != RecordKind::kRelease) {
       loops.mark(kind, cursor.subject(), static_cast<uint32_t>(list.instructions.size()));
     }
@@ -104,18 +104,18 @@ TraceFile to_trace(const InstructionList& list) {
                 sizeof(OperandRecord));
   for (const ListedTensor& tensor : list.tensors) {
     bytes.head(RecordKind::kAllocate, 0, tensor.kind, tensor.source, tensor.first_partition);
-    bytes.put(tensor.place);
+    bytes.append_number(tensor.allocation);
   }
   for (const ListedInstruction& instruction : list.instructions) {
     bytes.head(RecordKind::kInstruction, instruction.num_operands, instruction.operation,
                instruction.source, 0);
-    for (const OperandRecord& operand : list.operands_of(instruction)) bytes.put(operand);
+    for (const OperandRecord& operand : list.operands_of(instruction)) bytes.append_number(operand);
   }
   Header header = list.header;
   header.instructions = static_cast<int64_t>(list.instructions.size());
   header.instances = static_cast<int64_t>(list.tensors.size());
-  return TraceFile::made(std::make_shared<const Header>(std::move(header)), bytes.take(),
-                         list.name);
+  return TraceFile::derived(std::make_shared<const Header>(std::move(header)), bytes.take(),
+                            list.name);
 }
 
 }  // namespace neuronmm::trace

@@ -21,7 +21,7 @@ struct ListedInstruction {
 
 struct ListedTensor {
   uint32_t kind = 0, source = 0, first_partition = 0;
-  AllocateRecord place;
+  AllocateRecord allocation;
 };
 
 // A run of an innermost loop with independent iterations (affine_range). It holds the instruction

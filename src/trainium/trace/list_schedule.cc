@@ -8,7 +8,7 @@
 
 #include "trainium/trace/dependences.h"
 #include "trainium/trace/memory_budget.h"
-#include "trainium/trace/price_table.h"
+#include "trainium/trace/price_cache.h"
 
 namespace neuronmm::trace {
 
@@ -20,7 +20,7 @@ using simulator::Kind;
 
 // The engines that may run an instruction, one bit each. Numbers below 32 are sets of them.
 enum Runner : uint8_t { kTensor = 1, kVector = 2, kScalar = 4, kGpSimd = 8, kDma = 16 };
-constexpr size_t kSets = 32, kRunners = 5;
+constexpr size_t kRunnerSets = 32, kRunners = 5;
 
 class Scheduler {
  public:
@@ -38,7 +38,7 @@ class Scheduler {
     NMM_TRY(find_prices());
     link();
     order_.reserve(tasks_.size());
-    enter();
+    advance_window();
     while (order_.size() < tasks_.size()) {
       const uint32_t next = choose();
       if (next == kNone) continue;  // The chosen instruction did not fit and waits.
@@ -52,24 +52,24 @@ class Scheduler {
   enum class State : uint8_t { kWaiting, kReady, kBlocked, kDone };
   struct Task {
     const Priced* priced = nullptr;
-    double ready = 0;          // When its operands are ready.
-    uint32_t before = 0;       // Dependences that are not met.
-    uint32_t first_after = 0;  // An index in after_.
+    double ready = 0;              // When its operands are ready.
+    uint32_t num_unmet = 0;        // Dependences that are not met.
+    uint32_t first_successor = 0;  // An index in successors_.
     State state = State::kWaiting;
     uint8_t runners = 0;
   };
-  struct After {
+  struct Successor {
     uint32_t to = 0;
     Wait wait = Wait::kVisible;
   };
   using Timed = std::pair<double, uint32_t>;
   template <typename T>
-  using Smallest = std::priority_queue<T, std::vector<T>, std::greater<T>>;
+  using MinQueue = std::priority_queue<T, std::vector<T>, std::greater<T>>;
   // Ready instructions that the same engines may run. `now` holds those whose operands are ready
   // when the engine is free, `later` the others.
   struct Ready {
-    Smallest<uint32_t> now;
-    Smallest<Timed> later;
+    MinQueue<uint32_t> now;
+    MinQueue<Timed> later;
   };
 
   Status find_prices() {
@@ -80,11 +80,11 @@ class Scheduler {
       const auto operands = list_.operands_of(instruction);
       forms.clear();
       for (size_t o = 0; o < operands.size(); ++o) {
-        forms.push_back(contents_.access(operands[o], operation.anywhere[o]).form);
+        forms.push_back(contents_.access(operands[o], operation.has_run_time_index[o]).form);
       }
       auto priced = prices_.find(instruction.operation, forms);
       if (!priced.ok()) {
-        return fail("{}: {}: {}", list_.name, list_.header.place(instruction.source),
+        return fail("{}: {}: {}", list_.name, list_.header.location(instruction.source),
                     priced.error().message);
       }
       tasks_[i].priced = *priced;
@@ -105,19 +105,19 @@ class Scheduler {
   void link() {
     const std::vector<Dependence> dependences = find_dependences(list_, contents_);
     for (const Dependence& dependence : dependences) {
-      ++tasks_[dependence.from].first_after;
-      ++tasks_[dependence.to].before;
+      ++tasks_[dependence.from].first_successor;
+      ++tasks_[dependence.to].num_unmet;
     }
     uint32_t at = 0;
-    for (Task& task : tasks_) at += std::exchange(task.first_after, at);
-    after_.resize(dependences.size());
+    for (Task& task : tasks_) at += std::exchange(task.first_successor, at);
+    successors_.resize(dependences.size());
     std::vector<uint32_t> next(tasks_.size());
-    for (size_t i = 0; i < tasks_.size(); ++i) next[i] = tasks_[i].first_after;
+    for (size_t i = 0; i < tasks_.size(); ++i) next[i] = tasks_[i].first_successor;
     for (const Dependence& d : dependences) {
       // An engine's own earlier write needs no wait because the engine works in order.
       const bool same = tasks_[d.from].runners == kTensor && tasks_[d.to].runners == kTensor;
       const bool in_order = same && d.wait == Wait::kVisible && writes_again(d);
-      after_[next[d.from]++] = {d.to, in_order ? Wait::kRead : d.wait};
+      successors_[next[d.from]++] = {d.to, in_order ? Wait::kRead : d.wait};
     }
   }
   // Returns whether both instructions write the same tensor, as a product that is added to the
@@ -126,17 +126,18 @@ class Scheduler {
     return list_.operands_of(list_.instructions[d.from])[0].instance ==
            list_.operands_of(list_.instructions[d.to])[0].instance;
   }
-  std::span<const After> after(uint32_t task) const {
-    const size_t end = task + 1 < tasks_.size() ? tasks_[task + 1].first_after : after_.size();
-    return {after_.data() + tasks_[task].first_after, end - tasks_[task].first_after};
+  std::span<const Successor> successors(uint32_t task) const {
+    const size_t end =
+        task + 1 < tasks_.size() ? tasks_[task + 1].first_successor : successors_.size();
+    return {successors_.data() + tasks_[task].first_successor, end - tasks_[task].first_successor};
   }
 
   // Moves the window, which begins at the first instruction that is not scheduled.
-  void enter() {
+  void advance_window() {
     while (oldest_ < tasks_.size() && tasks_[oldest_].state == State::kDone) ++oldest_;
     const size_t end = std::min<size_t>(tasks_.size(), size_t{oldest_} + options_.window);
     for (; entered_ < end; ++entered_) {
-      if (tasks_[entered_].before == 0) make_ready(static_cast<uint32_t>(entered_));
+      if (tasks_[entered_].num_unmet == 0) make_ready(static_cast<uint32_t>(entered_));
     }
   }
   void make_ready(uint32_t task) {
@@ -167,7 +168,7 @@ class Scheduler {
   uint32_t choose() {
     uint32_t best = kNone;
     double best_start = 0;
-    for (uint8_t set = 1; set < kSets; ++set) {
+    for (uint8_t set = 1; set < kRunnerSets; ++set) {
       Ready& ready = ready_[set];
       if (ready.now.empty() && ready.later.empty()) continue;
       const double free = set == kDma ? 0 : free_at(set);
@@ -199,26 +200,26 @@ class Scheduler {
     const auto [end, visible] = time(task);
     t.state = State::kDone;
     order_.push_back(task);
-    const std::array<bool, 2> room = budget_.run(task, oldest_);
-    for (const After& next : after(task)) {
+    const std::array<bool, 2> freed = budget_.run(task, oldest_);
+    for (const Successor& next : successors(task)) {
       Task& later = tasks_[next.to];
       const double wait = next.wait == Wait::kVisible ? visible
                           : next.wait == Wait::kRead  ? end
                                                       : 0;
       later.ready = std::max(later.ready, wait);
-      if (--later.before == 0 && next.to < entered_) make_ready(next.to);
+      if (--later.num_unmet == 0 && next.to < entered_) make_ready(next.to);
     }
-    const uint32_t before = oldest_;
-    enter();
+    const uint32_t oldest_before = oldest_;
+    advance_window();
     for (size_t m = 0; m < 2; ++m) {
-      if (room[m] || oldest_ != before) unblock(m);
+      if (freed[m] || oldest_ != oldest_before) unblock(m);
     }
   }
 
   // Makes the instructions ready that waited for memory, in the program's order, until one does not
   // fit.
   void unblock(size_t memory) {
-    Smallest<uint32_t>& blocked = blocked_[memory];
+    MinQueue<uint32_t>& blocked = blocked_[memory];
     while (!blocked.empty()) {
       const uint32_t task = blocked.top();
       MemoryBudget::Memory full = MemoryBudget::kSbuf;
@@ -255,16 +256,17 @@ class Scheduler {
 
   // Models a transfer. All transfers share the engines, and each engine moves an equal part.
   std::pair<double, double> transfer(double start, const Priced& priced) {
-    if (priced.nothing || priced.transfer.bytes() == 0) return {start, start};
+    if (priced.takes_no_time || priced.transfer.bytes() == 0) return {start, start};
     const auto engines = static_cast<int64_t>(device_.dma_engines);
     const int64_t parts = std::min(engines, priced.transfer.partitions);
     const int64_t each = (priced.transfer.partitions + engines - 1) / engines;
-    const double alone = simulator::engine_ns(device_, priced.transfer, each);
-    const double shared = alone * static_cast<double>(parts) / static_cast<double>(engines);
+    const double unshared_ns = simulator::engine_ns(device_, priced.transfer, each);
+    const double shared_ns =
+        unshared_ns * static_cast<double>(parts) / static_cast<double>(engines);
     double& free = free_[kRunners - 1];
     const double begin = start + device_.dma_start_ns;
-    free = std::max(free, begin) + shared;
-    const double end = std::max(free, begin + alone);
+    free = std::max(free, begin) + shared_ns;
+    const double end = std::max(free, begin + unshared_ns);
     return {end, end + device_.dma_completion_ns};
   }
 
@@ -272,12 +274,12 @@ class Scheduler {
   const Contents& contents_;
   const DeviceSpec& device_;
   const ScheduleOptions& options_;
-  PriceTable prices_;
+  PriceCache prices_;
   MemoryBudget budget_;
   std::vector<Task> tasks_;
-  std::vector<After> after_;
-  std::array<Ready, kSets> ready_;  // By the engines that may run them.
-  std::array<Smallest<uint32_t>, 2> blocked_;
+  std::vector<Successor> successors_;
+  std::array<Ready, kRunnerSets> ready_;  // By the engines that may run them.
+  std::array<MinQueue<uint32_t>, 2> blocked_;
   std::array<double, kRunners> free_{};  // For Tensor, Vector, Scalar, GpSimd and DMA.
   double port_free_ = 0;
   uint32_t oldest_ = 0;

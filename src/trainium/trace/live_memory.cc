@@ -73,7 +73,7 @@ std::string describe(const Header& header, const Contents& contents, const LiveP
     const auto& [key, group] = *order[i];
     text += fmt::format("{}{} {} ({}{})", i > 0 ? ", " : "", key.first, kibibytes(group.bytes),
                         group.count > 1 ? fmt::format("{} tensors, ", group.count) : "",
-                        header.place(key.second));
+                        header.location(key.second));
   }
   if (order.size() > kMostNamed) text += fmt::format(" and {} more", order.size() - kMostNamed);
   return text;

@@ -4,11 +4,11 @@
 
 namespace neuronmm::trace {
 
-LoopDependenceFinder::Cell* LoopDependenceFinder::cells(uint32_t root) {
-  Cells& cells = cells_of_[root];
+LoopDependenceFinder::CellStatements* LoopDependenceFinder::cells(uint32_t root) {
+  TensorCells& cells = cells_of_[root];
   if (cells.loop != loop_) {
     cells = {.loop = loop_, .first = cells_.size()};
-    const Grid& grid = contents_.accesses.grid(contents_.instances[root].kind);
+    const TensorGrid& grid = contents_.accesses.grid(contents_.instances[root].kind);
     cells_.resize(cells_.size() + static_cast<size_t>(grid.cells()));
   }
   return cells_.data() + cells.first;
@@ -17,21 +17,21 @@ LoopDependenceFinder::Cell* LoopDependenceFinder::cells(uint32_t root) {
 // Compares an access with the earlier accesses to its cell. Within one iteration, an earlier access
 // belongs to an earlier statement. A later statement, or the same one, therefore belongs to an
 // earlier iteration. A writer is the exception: it may be the same instruction.
-void LoopDependenceFinder::note(const Cell& cell, bool writes, uint32_t statement,
-                                uint32_t iteration, LoopDependences& found) const {
+void LoopDependenceFinder::compare(const CellStatements& cell, bool writes, uint32_t statement,
+                                   uint32_t iteration, LoopDependences& found) const {
   const auto now = static_cast<int64_t>(statement);
   if (cell.writer > now) found.backward = true;
-  if (cell.writer == now && cell.written_in != iteration) found.on_itself[statement] = true;
+  if (cell.writer == now && cell.written_in != iteration) found.loop_carried[statement] = true;
   if (!writes) return;
   if (cell.reader > now) found.backward = true;
-  if (cell.reader == now) found.on_itself[statement] = true;
+  if (cell.reader == now) found.loop_carried[statement] = true;
 }
 
 LoopDependences LoopDependenceFinder::find(const ParallelLoop& loop, uint32_t statements) {
   ++loop_;
   cells_.clear();
   LoopDependences found;
-  found.on_itself.resize(statements);
+  found.loop_carried.resize(statements);
   struct Touched {
     std::span<const uint32_t> cells;
     uint32_t root = 0;
@@ -48,22 +48,22 @@ LoopDependences LoopDependenceFinder::find(const ParallelLoop& loop, uint32_t st
     for (size_t i = 0; i < operands.size(); ++i) {
       const uint32_t root = contents_.instances[operands[i].instance].root;
       if (!contents_.accesses.tracked(contents_.instances[root].kind)) continue;
-      const Access& access = contents_.access(operands[i], operation.anywhere[i]);
+      const Access& access = contents_.access(operands[i], operation.has_run_time_index[i]);
       accesses.push_back({contents_.accesses.cells(access), root, operation.writes[i]});
     }
     for (const Touched& touched : accesses) {
-      Cell* of = cells(touched.root);
+      CellStatements* tensor_cells = cells(touched.root);
       for (const uint32_t c : touched.cells) {
-        note(of[c], touched.writes, statement, iteration, found);
+        compare(tensor_cells[c], touched.writes, statement, iteration, found);
       }
     }
     for (const Touched& touched : accesses) {
-      Cell* of = cells(touched.root);
+      CellStatements* tensor_cells = cells(touched.root);
       for (const uint32_t c : touched.cells) {
         if (touched.writes) {
-          of[c] = {.writer = statement, .reader = kNobody, .written_in = iteration};
+          tensor_cells[c] = {.writer = statement, .reader = kNoStatement, .written_in = iteration};
         } else {
-          of[c].reader = std::max<int64_t>(of[c].reader, statement);
+          tensor_cells[c].reader = std::max<int64_t>(tensor_cells[c].reader, statement);
         }
       }
     }

@@ -15,7 +15,7 @@ struct LoopDependences {
   // True if a statement depends on a later statement of an earlier iteration. Such a loop cannot be
   // split into one loop per statement.
   bool backward = false;
-  std::vector<bool> on_itself;  // By statement: one iteration depends on another.
+  std::vector<bool> loop_carried;  // By statement: one iteration depends on another.
 };
 
 class LoopDependenceFinder {
@@ -27,24 +27,25 @@ class LoopDependenceFinder {
   LoopDependences find(const ParallelLoop& loop, uint32_t statements);
 
  private:
-  struct Cell {
-    int64_t writer = kNobody, reader = kNobody;  // The latest statement since the last write.
-    uint32_t written_in = 0;                     // The iteration.
+  struct CellStatements {
+    // The latest statement since the last write.
+    int64_t writer = kNoStatement, reader = kNoStatement;
+    uint32_t written_in = 0;  // The iteration.
   };
-  struct Cells {
+  struct TensorCells {
     uint64_t loop = 0;  // The loop that they were last used for.
     size_t first = 0;   // An index in cells_.
   };
-  static constexpr int64_t kNobody = -1;
+  static constexpr int64_t kNoStatement = -1;
 
-  Cell* cells(uint32_t root);
-  void note(const Cell& cell, bool writes, uint32_t statement, uint32_t iteration,
-            LoopDependences& found) const;
+  CellStatements* cells(uint32_t root);
+  void compare(const CellStatements& cell, bool writes, uint32_t statement, uint32_t iteration,
+               LoopDependences& found) const;
 
   const InstructionList& list_;
   const Contents& contents_;
-  std::vector<Cells> cells_of_;  // By root.
-  std::vector<Cell> cells_;
+  std::vector<TensorCells> cells_of_;  // By root.
+  std::vector<CellStatements> cells_;
   uint64_t loop_ = 0;
 };
 

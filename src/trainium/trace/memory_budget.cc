@@ -70,7 +70,7 @@ bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Me
   std::array<int32_t, 2> more{};
   for (const uint32_t root : roots(instruction)) {
     const Tensor& tensor = tensors_[root];
-    if (tensor.made || tensor.first <= oldest) continue;
+    if (tensor.allocated || tensor.first <= oldest) continue;
     more[tensor.memory] += tensor.size;
     const int32_t most = most_needed(tensor.memory, oldest, tensor.first);
     const int32_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
@@ -83,20 +83,20 @@ bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Me
 }
 
 std::array<bool, 2> MemoryBudget::run(uint32_t instruction, uint32_t oldest) {
-  std::array<bool, 2> room{};
+  std::array<bool, 2> freed{};
   for (const uint32_t root : roots(instruction)) {
     Tensor& tensor = tensors_[root];
     std::vector<int32_t>& needed = needed_[tensor.memory];
-    if (!tensor.made || tensor.accesses == 1) most_[tensor.memory].oldest = kNone;
-    if (!tensor.made) {
-      tensor.made = true;
+    if (!tensor.allocated || tensor.accesses == 1) most_[tensor.memory].oldest = kNone;
+    if (!tensor.allocated) {
+      tensor.allocated = true;
       for (uint32_t i = oldest; i < tensor.first; ++i) needed[i] += tensor.size;
     }
     if (--tensor.accesses > 0) continue;
-    room[tensor.memory] = true;
+    freed[tensor.memory] = true;
     for (uint32_t i = oldest; i <= tensor.last; ++i) needed[i] -= tensor.size;
   }
-  return room;
+  return freed;
 }
 
 }  // namespace neuronmm::trace

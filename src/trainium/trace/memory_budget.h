@@ -36,7 +36,7 @@ class MemoryBudget {
     uint32_t accesses = 0;         // Accesses to come.
     int32_t size = 0;              // Bytes or banks.
     Memory memory = kSbuf;
-    bool made = false;
+    bool allocated = false;
   };
   // Returns the most memory that is needed anywhere in [oldest, end). The maxima are cached,
   // because many calls come between two instructions.

@@ -116,52 +116,52 @@ std::vector<MemoryRange> MemoryMap::scattered(int64_t bytes, const Blocked& bloc
   return {};
 }
 
-void MemoryMap::remember(Occupant who, int32_t more) {
-  if (who == kNobody) return;
-  if (references_.size() <= static_cast<size_t>(who)) {
-    references_.resize(static_cast<size_t>(who) + 1);
+void MemoryMap::count_references(Occupant occupant, int32_t change) {
+  if (occupant == kNoOccupant) return;
+  if (references_.size() <= static_cast<size_t>(occupant)) {
+    references_.resize(static_cast<size_t>(occupant) + 1);
   }
-  references_[static_cast<size_t>(who)] += more;
-  if (references_[static_cast<size_t>(who)] == 0) released_(who);
+  references_[static_cast<size_t>(occupant)] += change;
+  if (references_[static_cast<size_t>(occupant)] == 0) released_(occupant);
 }
 
 MemoryMap::SegmentId MemoryMap::cut(SegmentId from, int64_t at) {
   while (end_of(segment(from)) <= at) from = segment(from).next;
   if (segment(from).begin == at) return from;
-  if (spare_.empty()) {
-    spare_.push_back(static_cast<SegmentId>(segments_.size()));
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<SegmentId>(segments_.size()));
     segments_.emplace_back();
   }
-  const SegmentId behind = spare_.back();
-  spare_.pop_back();
-  segment(behind) = segment(from);
-  segment(behind).begin = at;
-  segment(from).next = behind;
-  starting_at_[static_cast<size_t>(at)] = behind;
-  if (segment(behind).taken == 0) add_free(behind, from);
-  for (const Occupant who : segment(behind).who) remember(who, 1);
-  return behind;
+  const SegmentId upper = unused_.back();
+  unused_.pop_back();
+  segment(upper) = segment(from);
+  segment(upper).begin = at;
+  segment(from).next = upper;
+  starting_at_[static_cast<size_t>(at)] = upper;
+  if (segment(upper).taken == 0) add_free(upper, from);
+  for (const Occupant occupant : segment(upper).occupants) count_references(occupant, 1);
+  return upper;
 }
 
 // Merges the segments between `first` and `end` into `first`.
-void MemoryMap::erase_behind(SegmentId first, SegmentId end) {
+void MemoryMap::merge_segments(SegmentId first, SegmentId end) {
   for (SegmentId id = segment(first).next; id != end; id = segment(id).next) {
     starting_at_[static_cast<size_t>(segment(id).begin)] = kNone;
-    spare_.push_back(id);
+    unused_.push_back(id);
   }
   segment(first).next = end;
 }
 
-const std::vector<MemoryMap::Piece>& MemoryMap::put(const std::vector<MemoryRange>& ranges,
-                                                    Occupant who) {
+const std::vector<MemoryMap::Piece>& MemoryMap::occupy(const std::vector<MemoryRange>& ranges,
+                                                       Occupant occupant) {
   pieces_.clear();
-  remember(who, 1);
-  for (const MemoryRange& range : ranges) put(range, who);
+  count_references(occupant, 1);
+  for (const MemoryRange& range : ranges) occupy(range, occupant);
   return pieces_;
 }
 
 // Merges the segments of the range if the occupant takes all quarters, so that the map stays short.
-void MemoryMap::put(const MemoryRange& range, Occupant who) {
+void MemoryMap::occupy(const MemoryRange& range, Occupant occupant) {
   const SegmentId first = cut(segment_at(range.begin), range.begin);
   const SegmentId end = range.end < size_ ? cut(first, range.end) : kNone;
   int32_t parts = 0;
@@ -171,36 +171,36 @@ void MemoryMap::put(const MemoryRange& range, Occupant who) {
     Piece piece{.range = {s.begin, end_of(s), range.quarters}};
     for (size_t q = 0; q < kQuarters; ++q) {
       if ((range.quarters >> q & 1) == 0) continue;
-      piece.before[q] = s.who[q];
+      piece.before[q] = s.occupants[q];
       piece.taken = piece.taken || (s.taken >> q & 1) != 0;
-      remember(who, 1);
-      remember(s.who[q], -1);
-      s.who[q] = who;
+      count_references(occupant, 1);
+      count_references(s.occupants[q], -1);
+      s.occupants[q] = occupant;
     }
     s.taken |= range.quarters;
     pieces_.push_back(piece);
     ++parts;
   }
   if (range.quarters != kAllQuarters || parts == 1) return;
-  remember(who, -(parts - 1) * static_cast<int32_t>(kQuarters));
-  erase_behind(first, end);
+  count_references(occupant, -(parts - 1) * static_cast<int32_t>(kQuarters));
+  merge_segments(first, end);
 }
 
-void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now) {
+void MemoryMap::vacate(const std::vector<MemoryRange>& ranges, Occupant occupant, uint32_t now) {
   for (const MemoryRange& range : ranges) {
     for (SegmentId id = segment_at(range.begin); id != kNone; id = segment(id).next) {
       Segment& s = segment(id);
       if (s.begin >= range.end) break;
       const uint8_t before = s.taken;
       for (size_t q = 0; q < kQuarters; ++q) {
-        if (s.who[q] == who) s.taken = static_cast<uint8_t>(s.taken & ~(1 << q));
+        if (s.occupants[q] == occupant) s.taken = static_cast<uint8_t>(s.taken & ~(1 << q));
       }
       if (before == s.taken) continue;
       s.freed = now;
       if (s.taken == 0) add_free(id, newest_);
     }
   }
-  remember(who, -1);
+  count_references(occupant, -1);
 }
 
 }  // namespace neuronmm::trace

@@ -24,15 +24,15 @@ struct MemoryRange {
 class MemoryMap {
  public:
   using Occupant = int32_t;  // A small number that its owner reuses after its release.
-  static constexpr Occupant kNobody = -1;
+  static constexpr Occupant kNoOccupant = -1;
 
   // A part of a range, and the previous occupants of its quarters.
   struct Piece {
     MemoryRange range;
-    std::array<Occupant, kQuarters> before{kNobody, kNobody, kNobody, kNobody};
+    std::array<Occupant, kQuarters> before{kNoOccupant, kNoOccupant, kNoOccupant, kNoOccupant};
     bool taken = false;  // True if one of them has not left.
   };
-  // released(who) is called when `who` has left and no part of the memory remembers it.
+  // released(occupant) is called when `occupant` has left and no part of the memory remembers it.
   using Released = std::function<void(Occupant)>;
   // blocked(range) returns a range that overlaps it and that a tensor with an address will need, if
   // there is one.
@@ -47,10 +47,10 @@ class MemoryMap {
   // be null.
   std::vector<MemoryRange> find(int64_t bytes, const Blocked& blocked) const;
   // Puts an occupant into the ranges. The result, and the occupants that it names, stay valid until
-  // the next put().
-  const std::vector<Piece>& put(const std::vector<MemoryRange>& ranges, Occupant who);
+  // the next occupy().
+  const std::vector<Piece>& occupy(const std::vector<MemoryRange>& ranges, Occupant occupant);
   // Notes that the occupant's last access is over, at `now` > 0.
-  void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
+  void vacate(const std::vector<MemoryRange>& ranges, Occupant occupant, uint32_t now);
 
  private:
   using SegmentId = int32_t;
@@ -59,7 +59,7 @@ class MemoryMap {
 
   struct Segment {
     int64_t begin = 0;
-    std::array<Occupant, kQuarters> who{kNobody, kNobody, kNobody, kNobody};
+    std::array<Occupant, kQuarters> occupants{kNoOccupant, kNoOccupant, kNoOccupant, kNoOccupant};
     uint8_t taken = 0;   // The occupied quarters, as bits.
     uint32_t freed = 0;  // When the last occupant left; 0 if it was never used.
     SegmentId next = kNone;
@@ -71,7 +71,7 @@ class MemoryMap {
   SegmentId segment_at(int64_t at) const;
   // Returns the segment that begins there, and makes it if necessary.
   SegmentId cut(SegmentId from, int64_t at);
-  void erase_behind(SegmentId first, SegmentId end);
+  void merge_segments(SegmentId first, SegmentId end);
   std::optional<uint32_t> freed(const MemoryRange& range, SegmentId first) const;
   std::optional<MemoryRange> first_fit(int64_t begin, int64_t end, int64_t bytes,
                                        const Blocked& blocked) const;
@@ -79,8 +79,8 @@ class MemoryMap {
   bool free_longer(SegmentId a, SegmentId b) const;
   void add_free(SegmentId id, SegmentId near);
   void drop_free(SegmentId id);
-  void remember(Occupant who, int32_t more);
-  void put(const MemoryRange& range, Occupant who);
+  void count_references(Occupant occupant, int32_t change);
+  void occupy(const MemoryRange& range, Occupant occupant);
 
   int64_t capacity_, size_, unit_;
   // Two lists run through the segments. One has all of them by address, without gaps. The other has
@@ -88,7 +88,7 @@ class MemoryMap {
   // the oldest free segment and comes back as the newest. In lists its neighbours are at hand,
   // whereas sorted arrays would be searched and moved several times per tensor.
   std::vector<Segment> segments_;
-  std::vector<SegmentId> spare_;        // Indices in segments_ that are not in use.
+  std::vector<SegmentId> unused_;       // Indices in segments_ that are not in use.
   std::vector<SegmentId> starting_at_;  // By address.
   SegmentId oldest_ = kFirst, newest_ = kFirst;
   std::vector<Piece> pieces_;

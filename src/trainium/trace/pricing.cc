@@ -12,7 +12,7 @@ using simulator::DeviceSpec;
 using simulator::EngineCost;
 using simulator::Job;
 using simulator::Kind;
-using simulator::Place;
+using simulator::OperandKind;
 using simulator::Unit;
 using tile::Memory;
 
@@ -29,9 +29,9 @@ enum class Family {
   kPredicated,
   kReciprocal,
   kGather,
-  kSearch,   // `rate` elements of src per cycle.
-  kPlain,    // `rate` elements per cycle.
-  kRegister  // A number, not a tensor.
+  kSearch,     // `rate` elements of src per cycle.
+  kFixedRate,  // `rate` elements per cycle.
+  kRegister    // A number, not a tensor.
 };
 
 enum Engines : uint8_t { kVector = 1, kScalar = 2, kGpSimd = 4 };
@@ -64,42 +64,42 @@ constexpr std::array<Rule, 50> kRules = {{
     {"tensor_copy_dynamic_src", Family::kCopy, kVector | kScalar},
     {"tensor_copy_dynamic_dst", Family::kCopy, kVector | kScalar},
     {"tensor_scalar", Family::kScalarOperand},
-    {"tensor_scalar_reduce", Family::kPlain, kVector, 1, 64},
-    {"tensor_scalar_cumulative", Family::kPlain},
+    {"tensor_scalar_reduce", Family::kFixedRate, kVector, 1, 64},
+    {"tensor_scalar_cumulative", Family::kFixedRate},
     {"tensor_tensor", Family::kBinary},
     {"scalar_tensor_tensor", Family::kBinary},
-    {"tensor_tensor_scan", Family::kPlain, kVector, 0.5},
+    {"tensor_tensor_scan", Family::kFixedRate, kVector, 0.5},
     {"tensor_reduce", Family::kReduce},
-    {"tensor_partition_reduce", Family::kPlain, kGpSimd},
+    {"tensor_partition_reduce", Family::kFixedRate, kGpSimd},
     {"activation", Family::kActivate, kScalar},
     {"activation_reduce", Family::kActivate, kScalar},
     {"activate2", Family::kActivate, kScalar},
-    {"exponential", Family::kPlain, kVector, 4},
+    {"exponential", Family::kFixedRate, kVector, 4},
     {"reciprocal", Family::kReciprocal},
     {"memset", Family::kMemset},
-    {"iota", Family::kPlain, kGpSimd},
-    {"affine_select", Family::kPlain, kGpSimd},
-    {"range_select", Family::kPlain},
-    {"select_reduce", Family::kPlain},
+    {"iota", Family::kFixedRate, kGpSimd},
+    {"affine_select", Family::kFixedRate, kGpSimd},
+    {"range_select", Family::kFixedRate},
+    {"select_reduce", Family::kFixedRate},
     {"tensor_copy_predicated", Family::kPredicated},
-    {"bn_stats", Family::kPlain},
-    {"bn_aggr", Family::kPlain, kVector, 3.0 / 13},
-    {"max8", Family::kPlain},
-    {"nc_find_index8", Family::kPlain},
-    {"nc_match_replace8", Family::kPlain},
-    {"nc_stream_shuffle", Family::kPlain},
-    {"dropout", Family::kPlain},
-    {"rng", Family::kPlain},
-    {"rand2", Family::kPlain},
-    {"set_rng_seed", Family::kPlain},
-    {"rand_set_state", Family::kPlain, kGpSimd},
-    {"rand_get_state", Family::kPlain, kGpSimd},
+    {"bn_stats", Family::kFixedRate},
+    {"bn_aggr", Family::kFixedRate, kVector, 3.0 / 13},
+    {"max8", Family::kFixedRate},
+    {"nc_find_index8", Family::kFixedRate},
+    {"nc_match_replace8", Family::kFixedRate},
+    {"nc_stream_shuffle", Family::kFixedRate},
+    {"dropout", Family::kFixedRate},
+    {"rng", Family::kFixedRate},
+    {"rand2", Family::kFixedRate},
+    {"set_rng_seed", Family::kFixedRate},
+    {"rand_set_state", Family::kFixedRate, kGpSimd},
+    {"rand_get_state", Family::kFixedRate, kGpSimd},
     {"local_gather", Family::kGather, kGpSimd},
-    {"nc_n_gather", Family::kPlain, kGpSimd},
-    {"nonzero_with_count", Family::kPlain, kGpSimd},
-    {"sequence_bounds", Family::kPlain, kGpSimd},
+    {"nc_n_gather", Family::kFixedRate, kGpSimd},
+    {"nonzero_with_count", Family::kFixedRate, kGpSimd},
+    {"sequence_bounds", Family::kFixedRate, kGpSimd},
     {"topk", Family::kSearch, kGpSimd, 1.0 / 64},
-    {"quantize_mx", Family::kPlain},
+    {"quantize_mx", Family::kFixedRate},
     {"core_barrier", Family::kRegister, kGpSimd},
     {"register_load", Family::kRegister},
     {"register_store", Family::kRegister},
@@ -109,7 +109,7 @@ constexpr std::array<Rule, 50> kRules = {{
 // the prefill attention of nki-library on trn2 (half 0 of docs/predictions.md). The documents limit
 // such transfers to 0.9 of a plain copy's rate and say nothing else. nki-autotune's measured kernel
 // does not show the rate, because its transposes load from HBM. Assumed: trn3 has the same rate.
-constexpr double kTransposeOnChip = 5.0 / 9;
+constexpr double kTransposeOnChipRate = 5.0 / 9;
 
 const Rule* find_rule(std::string_view name) {
   for (const Rule& rule : kRules) {
@@ -183,7 +183,9 @@ class Pricer {
   Error lacks(std::string_view role) const {
     return fail("{}: operand {} is missing", op_.name, role);
   }
-  Place place(const Form& form) const { return {form.memory, size_class(form.dtype, device_)}; }
+  OperandKind operand_kind(const Form& form) const {
+    return {form.memory, size_class(form.dtype, device_)};
+  }
 
   void count_bytes() {
     for (size_t i = 0; i < forms_.size(); ++i) {
@@ -283,7 +285,7 @@ class Pricer {
 
   Status price_engines() {
     if (rule_.family == Family::kRegister) return price_register();
-    if (!operand("dst") && rule_.family != Family::kPlain) return lacks("dst");
+    if (!operand("dst") && rule_.family != Family::kFixedRate) return lacks("dst");
     Job& job = out_.job;
     job.kind = rule_.family == Family::kActivate ? Kind::kActivate : Kind::kOther;
     if (job.kind == Kind::kActivate) job.table = table_of(op_.op);
@@ -309,7 +311,7 @@ class Pricer {
     out_.job.on_vector = op_.engine == EngineName::kVector;
     out_.job.on_scalar = op_.engine == EngineName::kScalar;
     out_.job.on_gpsimd = op_.engine == EngineName::kGpSimd;
-    out_.nothing = !out_.job.on_vector && !out_.job.on_scalar && !out_.job.on_gpsimd;
+    out_.takes_no_time = !out_.job.on_vector && !out_.job.on_scalar && !out_.job.on_gpsimd;
     out_.job.vector = engine_cost(device_, Unit::kVector, 1);
     out_.job.scalar = engine_cost(device_, Unit::kScalar, 1);
     out_.job.gpsimd = engine_cost(device_, Unit::kGpSimd, 1);
@@ -363,52 +365,52 @@ class Pricer {
 
   EngineCost base_cost(Unit unit) const {
     const std::vector<const Form*> sources = operands("src");
-    const auto plain = [&](double rate) { return engine_cost(device_, unit, rate); };
-    if (rule_.family == Family::kPlain) return plain(plain_rate(sources.size()));
+    const auto at_rate = [&](double rate) { return engine_cost(device_, unit, rate); };
+    if (rule_.family == Family::kFixedRate) return at_rate(fixed_rate(sources.size()));
     const Form& dst = *operand("dst");
     switch (rule_.family) {
       case Family::kScalarOperand:
-        if (!op_.reduce_op.empty()) return plain(1);
+        if (!op_.reduce_op.empty()) return at_rate(1);
         [[fallthrough]];
       case Family::kCopy:
-        return sources.empty() ? plain(1) : streamed_copy(unit, dst, *sources[0]);
+        return sources.empty() ? at_rate(1) : streamed_copy(unit, dst, *sources[0]);
       case Family::kBinary:
         return binary(unit, dst, sources);
       case Family::kActivate:
-        return unit == Unit::kScalar ? activation_cost(device_) : plain(1);
+        return unit == Unit::kScalar ? activation_cost(device_) : at_rate(1);
       case Family::kMemset:
-        return memset_cost(device_, unit, place(dst), op_.zero);
+        return memset_cost(device_, unit, operand_kind(dst), op_.zero);
       case Family::kReduce: {
         const bool fast = !sources.empty() && dst.dtype.bytes == 2 &&
                           sources[0]->dtype.bytes == 2 &&
                           (op_.op == "add" || op_.op == "max" || op_.op == "maximum");
-        return plain(fast && unit == Unit::kVector ? 2 : 1);
+        return at_rate(fast && unit == Unit::kVector ? 2 : 1);
       }
       case Family::kPredicated: {
         const Form* mask = operand("mask");
         const Form* src = sources.empty() ? operand("on_true") : sources[0];
-        const bool apart = mask && src && mask->memory != src->memory;
-        return plain(apart ? 1 : 0.5);
+        const bool different_memories = mask && src && mask->memory != src->memory;
+        return at_rate(different_memories ? 1 : 0.5);
       }
       case Family::kReciprocal:
-        return plain(unit == Unit::kVector ? 0.125 : 1);
+        return at_rate(unit == Unit::kVector ? 0.125 : 1);
       case Family::kGather:
-        return plain(gather_rate());
+        return at_rate(gather_rate());
       default:
-        return plain(rule_.rate);
+        return at_rate(rule_.rate);
     }
   }
 
-  // Returns the rate of a plain operation. Assumed: a scan with one tensor reads one stream and
-  // runs at full rate.
-  double plain_rate(size_t sources) const {
+  // Returns the rate of an operation of the family kFixedRate. Assumed: a scan with one tensor
+  // reads one stream and runs at full rate.
+  double fixed_rate(size_t sources) const {
     return op_.name == "tensor_tensor_scan" && sources < 2 ? 1 : rule_.rate;
   }
 
   // Returns the cost of a copy. The fourfold mode requires neighbouring elements; other copies have
   // the twofold mode.
   EngineCost streamed_copy(Unit unit, const Form& dst, const Form& src) const {
-    EngineCost cost = copy_cost(device_, unit, place(dst), place(src));
+    EngineCost cost = copy_cost(device_, unit, operand_kind(dst), operand_kind(src));
     if (unit != Unit::kVector || packed()) return cost;
     const EngineCost strided = engine_cost(device_, unit, device_.vector_fast_psum);
     cost.ns_per_element = std::max(cost.ns_per_element, strided.ns_per_element);
@@ -423,7 +425,7 @@ class Pricer {
     if (unit != Unit::kVector) return engine_cost(device_, unit, 0.5);
     const Form &a = *sources[0], &b = *sources[1];
     if (a.memory == b.memory && !packed()) return engine_cost(device_, unit, 0.5);
-    return binary_cost(device_, place(dst), place(a), place(b));
+    return binary_cost(device_, operand_kind(dst), operand_kind(a), operand_kind(b));
   }
 
   // Returns the rate from the formula of nki.isa.local_gather, with its t = 4.
@@ -457,14 +459,15 @@ class Pricer {
     const int64_t run = transposes ? row : std::min({row, src.contiguous, dst.contiguous});
     // Every further source, and a destination that is added to, is read as well.
     const auto streams = static_cast<int64_t>(sources.size()) + (op_.accumulate ? 1 : 0);
-    out_.transfer = {.partitions = inside ? 128 : chip.partitions,
-                     .bytes_per_partition = row * bytes * streams,
-                     .chunk_bytes = run * bytes,
-                     .transposes = transposes,
-                     .software = std::any_of(op_.anywhere.begin(), op_.anywhere.end(),
-                                             [](bool anywhere) { return anywhere; })};
+    out_.transfer = {
+        .partitions = inside ? 128 : chip.partitions,
+        .bytes_per_partition = row * bytes * streams,
+        .chunk_bytes = run * bytes,
+        .transposes = transposes,
+        .software = std::any_of(op_.has_run_time_index.begin(), op_.has_run_time_index.end(),
+                                [](bool has_run_time_index) { return has_run_time_index; })};
     const bool on_chip = !job.loads && !job.stores;
-    if (transposes && on_chip && device_.name != "trn1") out_.transfer.rate = kTransposeOnChip;
+    if (transposes && on_chip && device_.name != "trn1") out_.transfer.rate = kTransposeOnChipRate;
     if (!inside) out_.on_chip = index_of(job.stores ? "src" : "dst");
     return {};
   }

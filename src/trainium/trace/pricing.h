@@ -2,7 +2,7 @@
 // Prices an instruction of a trace: a call of nki.isa with the shapes and dtypes of its operands.
 // The figures are those of the cost tables that AWS published up to SDK 2.26, and of the
 // architecture guides (see simulator/costs.h and device_spec.cc). pricing.cc says what is assumed
-// where no figure exists. Callers use PriceTable (price_table.h), which caches the prices.
+// where no figure exists. Callers use PriceCache (price_cache.h), which caches the prices.
 
 #include <cstdint>
 #include <vector>
@@ -26,7 +26,7 @@ struct Priced {
   int32_t on_chip = -1;          // -1 if both sides are in HBM.
   // Bytes that compute engines move.
   int64_t sbuf_read = 0, sbuf_write = 0, psum_read = 0, psum_write = 0;
-  bool nothing = false;  // Takes no time (a scalar register of the Sync engine).
+  bool takes_no_time = false;  // Takes no time (a scalar register of the Sync engine).
 };
 
 // Fails if an operation is unknown or not possible on this device.

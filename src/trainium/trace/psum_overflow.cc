@@ -70,9 +70,9 @@ class PsumMover {
 
   int64_t move_kind(uint32_t kind) {
     int64_t moved = 0;
-    TensorKind twin = list_.header.tensors[kind];
-    twin.memory = Memory::kSbuf;
-    const auto twin_kind = static_cast<uint32_t>(list_.header.tensors.size());
+    TensorKind sbuf_copy = list_.header.tensors[kind];
+    sbuf_copy.memory = Memory::kSbuf;
+    const auto sbuf_kind = static_cast<uint32_t>(list_.header.tensors.size());
     for (uint32_t id = 0; id < uses_.size(); ++id) {
       const Instance& instance = contents_.instances[id];
       const Uses& uses = uses_[id];
@@ -81,65 +81,67 @@ class PsumMover {
         continue;
       }
       ListedTensor tensor = list_.tensors[id];
-      tensor.kind = twin_kind;
-      twins_[id] = static_cast<uint32_t>(list_.tensors.size());
+      tensor.kind = sbuf_kind;
+      sbuf_copies_[id] = static_cast<uint32_t>(list_.tensors.size());
       moved_at_[uses.last_write].push_back(id);
       list_.tensors.push_back(tensor);
       ++moved;
     }
-    if (moved > 0) list_.header.tensors.push_back(std::move(twin));
+    if (moved > 0) list_.header.tensors.push_back(std::move(sbuf_copy));
     return moved;
   }
 
   // Inserts a copy after the last product of each moved tile, and makes the readers read the
   // copies.
   void rewrite() {
-    const auto operation = static_cast<uint32_t>(list_.header.operations.size());
+    const auto copy_operation = static_cast<uint32_t>(list_.header.operations.size());
     Operation copy;
     copy.name = "tensor_copy";
     copy.operands = {"dst", "src"};
     copy.writes = {true, false};
-    copy.anywhere = {false, false};
+    copy.has_run_time_index = {false, false};
     list_.header.operations.push_back(std::move(copy));
     std::vector<ListedInstruction> out;
-    std::vector<uint32_t> place(list_.instructions.size() + 1);
+    std::vector<uint32_t> new_index(list_.instructions.size() + 1);
     for (uint32_t at = 0; at < list_.instructions.size(); ++at) {
-      place[at] = static_cast<uint32_t>(out.size());
+      new_index[at] = static_cast<uint32_t>(out.size());
       const ListedInstruction instruction = list_.instructions[at];
-      const Operation& what = list_.operation(instruction);
+      const Operation& operation = list_.operation(instruction);
       const auto operands = list_.operands_of(instruction);
       for (size_t i = 0; i < operands.size(); ++i) {
-        const auto twin = twins_.find(operands[i].instance);
-        if (twin != twins_.end() && !what.writes[i]) operands[i].instance = twin->second;
+        const auto sbuf_copy = sbuf_copies_.find(operands[i].instance);
+        if (sbuf_copy != sbuf_copies_.end() && !operation.writes[i]) {
+          operands[i].instance = sbuf_copy->second;
+        }
       }
       out.push_back(instruction);
       const auto moved = moved_at_.find(at);
       if (moved == moved_at_.end()) continue;
       for (const uint32_t id : moved->second) {
         out.push_back(
-            {operation, instruction.source, static_cast<uint32_t>(list_.operands.size()), 2});
+            {copy_operation, instruction.source, static_cast<uint32_t>(list_.operands.size()), 2});
         const uint32_t whole = whole_pattern(contents_.instances[id].kind);
-        list_.operands.push_back({twins_[id], whole, 0});
+        list_.operands.push_back({sbuf_copies_[id], whole, 0});
         list_.operands.push_back({id, whole, 0});
       }
     }
-    place[list_.instructions.size()] = static_cast<uint32_t>(out.size());
+    new_index[list_.instructions.size()] = static_cast<uint32_t>(out.size());
     for (ParallelLoop& loop : list_.loops) {
-      for (uint32_t& begin : loop.begins) begin = place[begin];
-      loop.end = place[loop.end];
+      for (uint32_t& begin : loop.begins) begin = new_index[begin];
+      loop.end = new_index[loop.end];
     }
     list_.instructions = std::move(out);
   }
 
   uint32_t whole_pattern(uint32_t kind) {
-    const auto [known, fresh] =
+    const auto [known, inserted] =
         whole_.try_emplace(kind, static_cast<uint32_t>(list_.header.patterns.size()));
-    if (fresh) {
-      const TensorKind& of = list_.header.tensors[kind];
+    if (inserted) {
+      const TensorKind& tensor = list_.header.tensors[kind];
       Pattern pattern;
-      pattern.axes = {{of.row_elements, of.rows()}, {1, of.row_elements}};
-      pattern.elements = of.elements;
-      pattern.highest = of.elements - 1;
+      pattern.axes = {{tensor.row_elements, tensor.rows()}, {1, tensor.row_elements}};
+      pattern.elements = tensor.elements;
+      pattern.highest = tensor.elements - 1;
       list_.header.patterns.push_back(std::move(pattern));
     }
     return known->second;
@@ -148,7 +150,7 @@ class PsumMover {
   InstructionList& list_;
   const Contents& contents_;
   std::vector<Uses> uses_;                                        // By root.
-  std::unordered_map<uint32_t, uint32_t> twins_;                  // By tile: the tensor in SBUF.
+  std::unordered_map<uint32_t, uint32_t> sbuf_copies_;            // By tile: the tensor in SBUF.
   std::unordered_map<uint32_t, std::vector<uint32_t>> moved_at_;  // By instruction: the tiles.
   std::map<uint32_t, uint32_t> whole_;                            // By kind.
 };

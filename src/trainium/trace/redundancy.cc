@@ -35,7 +35,7 @@ class Dropper {
         versions_(contents.instances.size()),
         written_at_(contents.instances.size()),
         has_views_(contents.instances.size()),
-        stands_for_(contents.instances.size()),
+        replacement_(contents.instances.size()),
         dropped_(list.instructions.size()) {}
 
   Redundancy run() {
@@ -56,8 +56,8 @@ class Dropper {
   }
 
   void count_writers() {
-    for (uint32_t id = 0; id < stands_for_.size(); ++id) {
-      stands_for_[id] = id;
+    for (uint32_t id = 0; id < replacement_.size(); ++id) {
+      replacement_[id] = id;
       const uint32_t root = contents_.instances[id].root;
       if (root != id) has_views_[root] = true;
     }
@@ -84,9 +84,9 @@ class Dropper {
     for (size_t i = 0; i < operands.size(); ++i) {
       const Instance& tensor = instance(operands[i]);
       if (!operation.writes[i]) continue;
-      const TensorKind& of = list_.header.tensors[tensor.kind];
+      const TensorKind& tensor_kind = list_.header.tensors[tensor.kind];
       if (++results > 1 || tensor.root != operands[i].instance || tensor.address >= 0 ||
-          of.memory != Memory::kSbuf || of.row_bytes() > kMostKeptBytes ||
+          tensor_kind.memory != Memory::kSbuf || tensor_kind.row_bytes() > kMostKeptBytes ||
           writers_[tensor.root] != 1 || has_views_[tensor.root]) {
         return false;
       }
@@ -116,11 +116,11 @@ class Dropper {
       while (loop < list_.loops.size() && list_.loops[loop].end <= at) ++loop;
       const ListedInstruction& instruction = list_.instructions[at];
       const auto operands = list_.operands_of(instruction);
-      for (OperandRecord& operand : operands) operand.instance = stands_for_[operand.instance];
+      for (OperandRecord& operand : operands) operand.instance = replacement_[operand.instance];
       if (may_repeat(instruction)) {
         make_key(instruction);
-        const auto [first, fresh] = first_.try_emplace(key_, at);
-        if (!fresh) {
+        const auto [first, inserted] = first_.try_emplace(key_, at);
+        if (!inserted) {
           replace(at, first->second);
           hoist(first->second);
           ++dropped;
@@ -144,7 +144,7 @@ class Dropper {
     const Operation& operation = list_.operation(list_.instructions[at]);
     for (size_t i = 0; i < operation.writes.size(); ++i) {
       if (!operation.writes[i]) continue;
-      stands_for_[list_.operands_of(list_.instructions[at])[i].instance] =
+      replacement_[list_.operands_of(list_.instructions[at])[i].instance] =
           list_.operands_of(list_.instructions[earlier])[i].instance;
     }
   }
@@ -240,10 +240,10 @@ class Dropper {
     list_.instructions = std::move(kept);
   }
   void hoist_before(size_t loop, std::vector<ListedInstruction>& kept, std::vector<bool>& moved) {
-    const auto there = hoisted_.find(static_cast<uint32_t>(loop));
-    if (there == hoisted_.end()) return;
-    std::sort(there->second.begin(), there->second.end());
-    for (const uint32_t at : there->second) {
+    const auto hoisted = hoisted_.find(static_cast<uint32_t>(loop));
+    if (hoisted == hoisted_.end()) return;
+    std::sort(hoisted->second.begin(), hoisted->second.end());
+    for (const uint32_t at : hoisted->second) {
       moved[at] = true;
       if (!dropped_[at]) kept.push_back(list_.instructions[at]);
     }
@@ -253,8 +253,8 @@ class Dropper {
   const Contents& contents_;
   // By root: the number of writes, the number of writes so far, and the last of these.
   std::vector<uint32_t> writers_, versions_, written_at_;
-  std::vector<bool> has_views_;       // By root.
-  std::vector<uint32_t> stands_for_;  // By instance: the instance with the same content.
+  std::vector<bool> has_views_;        // By root.
+  std::vector<uint32_t> replacement_;  // By instance: the instance with the same content.
   std::vector<bool> dropped_;
   std::vector<int64_t> key_;
   std::unordered_map<std::vector<int64_t>, uint32_t, HashKey> first_;

@@ -37,7 +37,7 @@ bool TraceSource::next() {
     ++index_;
     status_ = resolve();
     if (!status_.ok()) return false;
-    if (!priced_->nothing) return true;
+    if (!priced_->takes_no_time) return true;
   }
 }
 
@@ -48,9 +48,10 @@ void TraceSource::finish_last() {
   roots_.clear();
 }
 
-const Access& TraceSource::access_of(size_t operand, const OperandRecord& record, bool anywhere) {
-  Known& known = known_[slots_.of(cursor_.subject(), operand)];
-  const Access key = contents_.key(record, anywhere);
+const Access& TraceSource::access_of(size_t operand, const OperandRecord& record,
+                                     bool has_run_time_index) {
+  Known& known = known_[slots_.index_of(cursor_.subject(), operand)];
+  const Access key = contents_.key(record, has_run_time_index);
   if (known.access == nullptr || !known.key.same(key)) {
     known = {key, &contents_.accesses.find(key)};
   }
@@ -65,7 +66,7 @@ Status TraceSource::resolve() {
   const size_t stationary = stationary_[cursor_.subject()];
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
-    const Access& access = access_of(i, record, operation.anywhere[i]);
+    const Access& access = access_of(i, record, operation.has_run_time_index[i]);
     roots_.push_back(contents_.instances[record.instance].root);
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
@@ -75,17 +76,17 @@ Status TraceSource::resolve() {
     NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
     operands_.push_back(operand);
   }
-  if (spilling_) NMM_TRY(make_room());
+  if (spilling_) NMM_TRY(make_operands_resident());
   auto priced = prices_.find(cursor_.subject(), forms_);
   if (!priced.ok()) {
-    return fail("{}: {}: {}", file_.name(), header_.place(cursor_.source()),
+    return fail("{}: {}: {}", file_.name(), header_.location(cursor_.source()),
                 priced.error().message);
   }
   priced_ = *priced;
   return {};
 }
 
-Status TraceSource::make_room() {
+Status TraceSource::make_operands_resident() {
   bool from_hbm = false;
   visits_.clear();
   for (size_t i = 0; i < operands_.size(); ++i) {
@@ -147,7 +148,7 @@ double TraceSource::output_free(Unit unit) const {
   for (const Operand& operand : operands_) {
     if (!operand.writes) continue;
     for (const uint32_t c : operand.cells) {
-      const Cell& cell = operand.state->cells[c];
+      const CellTimes& cell = operand.state->cells[c];
       time = std::max(time, cell.last_read);
       if (cell.unit != unit || unit == Unit::kDma) time = std::max(time, cell.ready);
     }
@@ -159,7 +160,7 @@ void TraceSource::complete(Unit unit, double stationary_read, double read, doubl
   for (const Operand& operand : operands_) {
     const double until = operand.stationary ? stationary_read : read;
     for (const uint32_t c : operand.cells) {
-      Cell& cell = operand.state->cells[c];
+      CellTimes& cell = operand.state->cells[c];
       if (operand.writes) {
         cell.ready = visible;
         cell.writer = index_;
@@ -181,7 +182,7 @@ void TraceSource::count_bytes(simulator::Summary& summary) const {
 
 void TraceSource::ran(const Run& run) {
   const bool transfer = run.unit == Unit::kDma;
-  stalls_.note(index_, cursor_.source(), run, transfer ? why_transfer(run) : why(run));
+  stalls_.record(index_, cursor_.source(), run, transfer ? wait_of_transfer(run) : wait_of(run));
   if (transfer) {
     predecessors_.transfer(index_, run);
   } else {
@@ -189,44 +190,47 @@ void TraceSource::ran(const Run& run) {
   }
 }
 
-StallLog::Wait TraceSource::why(const Run& run) const {
+StallLog::Wait TraceSource::wait_of(const Run& run) const {
   const double at = run.begin - run.table_ns, idle = run.begin - run.engine_free;
-  if (at <= run.engine_free) return {Cause::kIssue, predecessors_.on(run.unit), idle};
-  if (at <= run.port_free) return {Cause::kIssue, predecessors_.on_port(), idle};
-  StallLog::Wait wait = why_data(at, run.unit);
+  if (at <= run.engine_free) return {Cause::kIssue, predecessors_.last_on(run.unit), idle};
+  if (at <= run.port_free) return {Cause::kIssue, predecessors_.last_on_port(), idle};
+  StallLog::Wait wait = wait_for_data(at, run.unit);
   wait.ns = idle;
-  if (wait.whom != StallLog::kNobody) return wait;
+  if (wait.earlier != StallLog::kNoInstruction) return wait;
   // A matmul waits for its weights to load. Either their data was late, or the load before them
   // was.
   if (run.unit == Unit::kTensor) {
-    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6, run.unit);
+    wait =
+        wait_for_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6, run.unit);
     wait.ns = idle;
   }
-  if (wait.whom == StallLog::kNobody) return {Cause::kIssue, predecessors_.on(run.unit), idle};
+  if (wait.earlier == StallLog::kNoInstruction) {
+    return {Cause::kIssue, predecessors_.last_on(run.unit), idle};
+  }
   return wait;
 }
 
-StallLog::Wait TraceSource::why_transfer(const Run& run) const {
+StallLog::Wait TraceSource::wait_of_transfer(const Run& run) const {
   const Predecessors::Queue queue = predecessors_.queue(run.queue);
-  if (run.begin <= queue.free) return {Cause::kIssue, queue.whom, 0};
-  StallLog::Wait wait = why_data(run.begin, run.unit);
+  if (run.begin <= queue.free) return {Cause::kIssue, queue.instruction, 0};
+  StallLog::Wait wait = wait_for_data(run.begin, run.unit);
   wait.ns = run.begin - std::max(0.0, queue.free);
   return wait;
 }
 
 // Finds the access that kept an instruction from beginning before `at`: an access to what it reads,
 // or else to what it writes (output_free).
-StallLog::Wait TraceSource::why_data(double at, Unit unit) const {
+StallLog::Wait TraceSource::wait_for_data(double at, Unit unit) const {
   for (const Operand& operand : operands_) {
     for (const uint32_t c : operand.writes ? std::span<const uint32_t>() : operand.cells) {
-      const Cell& cell = operand.state->cells[c];
+      const CellTimes& cell = operand.state->cells[c];
       if (cell.ready < at) continue;
       return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
     }
   }
   for (const Operand& operand : operands_) {
     for (const uint32_t c : operand.writes ? operand.cells : std::span<const uint32_t>()) {
-      const Cell& cell = operand.state->cells[c];
+      const CellTimes& cell = operand.state->cells[c];
       const Memory memory = header_.tensors[operand.state->kind].memory;
       const Cause cause = memory == Memory::kPsum   ? Cause::kBank
                           : memory == Memory::kSbuf ? Cause::kRotation
@@ -241,10 +245,10 @@ StallLog::Wait TraceSource::why_data(double at, Unit unit) const {
 
 const std::string& TraceSource::label() {
   const uint64_t key = (uint64_t{cursor_.subject()} << 32) | cursor_.source();
-  const auto [at, fresh] = labels_.try_emplace(key);
-  if (fresh) {
+  const auto [at, inserted] = labels_.try_emplace(key);
+  if (inserted) {
     at->second = fmt::format("{} {}", header_.operations[cursor_.subject()].name,
-                             header_.place(cursor_.source()));
+                             header_.location(cursor_.source()));
   }
   return at->second;
 }

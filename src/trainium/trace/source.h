@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
-#include "trainium/trace/price_table.h"
+#include "trainium/trace/price_cache.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
@@ -55,19 +55,19 @@ class TraceSource {
     int32_t first_partition = 0;
   };
   Status resolve();
-  Status make_room();
+  Status make_operands_resident();
   void finish_last();
   static double readable(const Operand& operand);
-  StallLog::Wait why(const simulator::Run& run) const;
-  StallLog::Wait why_transfer(const simulator::Run& run) const;
-  StallLog::Wait why_data(double at, simulator::Unit unit) const;
+  StallLog::Wait wait_of(const simulator::Run& run) const;
+  StallLog::Wait wait_of_transfer(const simulator::Run& run) const;
+  StallLog::Wait wait_for_data(double at, simulator::Unit unit) const;
 
   // The access of a key, together with the key.
   struct Known {
     Access key;
     const Access* access = nullptr;
   };
-  const Access& access_of(size_t operand, const OperandRecord& record, bool anywhere);
+  const Access& access_of(size_t operand, const OperandRecord& record, bool has_run_time_index);
 
   const TraceFile& file_;
   const Header& header_;
@@ -79,7 +79,7 @@ class TraceSource {
   std::vector<uint32_t> roots_;  // The roots of its operands.
   std::vector<Operand> operands_;
   std::vector<uint32_t> forms_;
-  PriceTable prices_;
+  PriceCache prices_;
   const Priced* priced_ = nullptr;
   TensorMemory memory_;
   SpillingMemory* spilling_;

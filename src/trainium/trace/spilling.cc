@@ -20,13 +20,13 @@ bool in_sbuf(const TensorKind& kind) { return kind.memory == tile::Memory::kSbuf
 
 SpillingMemory::SpillingMemory(const TraceFile& file, const Contents& contents, int64_t capacity)
     : file_(file), header_(file.header()), contents_(contents), free_(capacity) {
-  rooms_.push_back({capacity, Cell{}});
+  free_memory_.push_back({capacity, CellTimes{}});
 }
 
 void SpillingMemory::group_columns(uint32_t kind) {
   std::vector<uint32_t>& begins = tile_begins_[kind];
   if (!begins.empty()) return;
-  const Grid& grid = contents_.accesses.grid(kind);
+  const TensorGrid& grid = contents_.accesses.grid(kind);
   for (uint32_t c = 0; c < static_cast<uint32_t>(grid.num_columns()); ++c) {
     if (begins.empty() || grid.columns[c] - grid.columns[begins.back()] >= kLeastTileBytes) {
       begins.push_back(c);
@@ -83,7 +83,7 @@ Status SpillingMemory::collect_uses() {
         if (!in_sbuf(header_.tensors[contents_.instances[root].kind])) continue;
         const Visit visit{
             .root = root,
-            .cells = cells_of(operand, header_.operations[cursor.subject()].anywhere[i])};
+            .cells = cells_of(operand, header_.operations[cursor.subject()].has_run_time_index[i])};
         for_each_tile(visit, [&](uint32_t number) {
           Tile& tile = tiles_[first_tile_[root] + number];
           if (!counting) uses_[tile.end] = now;
@@ -110,13 +110,13 @@ Status SpillingMemory::collect_uses() {
 }
 
 std::span<const uint32_t> SpillingMemory::cells_of(const OperandRecord& operand,
-                                                   bool anywhere) const {
-  return contents_.accesses.cells(contents_.access(operand, anywhere));
+                                                   bool has_run_time_index) const {
+  return contents_.accesses.cells(contents_.access(operand, has_run_time_index));
 }
 
 int64_t SpillingMemory::bytes_of(const Tile& tile) const {
   const uint32_t kind = contents_.instances[tile.root].kind;
-  const Grid& grid = contents_.accesses.grid(kind);
+  const TensorGrid& grid = contents_.accesses.grid(kind);
   const std::vector<uint32_t>& begins = tile_begins_[kind];
   return grid.columns[begins[tile.number + 1]] - grid.columns[begins[tile.number]];
 }
@@ -129,7 +129,7 @@ bool SpillingMemory::several_columns(const Tile& tile) const {
 template <typename Body>
 void SpillingMemory::for_each_cell(const Tile& tile, const Body& body) const {
   const uint32_t kind = contents_.instances[tile.root].kind;
-  const Grid& grid = contents_.accesses.grid(kind);
+  const TensorGrid& grid = contents_.accesses.grid(kind);
   const std::vector<uint32_t>& begins = tile_begins_[kind];
   for (int32_t row = 0; row < grid.num_rows(); ++row) {
     const size_t first = static_cast<size_t>(row) * static_cast<size_t>(grid.num_columns());
@@ -139,9 +139,9 @@ void SpillingMemory::for_each_cell(const Tile& tile, const Body& body) const {
   }
 }
 
-Cell SpillingMemory::last_access(const Tile& tile) const {
-  Cell last;
-  for_each_cell(tile, [&](const Cell& cell) {
+CellTimes SpillingMemory::last_access(const Tile& tile) const {
+  CellTimes last;
+  for_each_cell(tile, [&](const CellTimes& cell) {
     if (cell.ready > last.ready) last.ready = cell.ready, last.writer = cell.writer;
     if (cell.last_read > last.last_read) {
       last.last_read = cell.last_read, last.reader = cell.reader;
@@ -174,14 +174,14 @@ Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
       const uint32_t id = first_tile_[visit.root] + number;
       Tile& tile = tiles_[id];
       if (status.ok()) status = bring_in(tile, visit.reads, now);
-      used(id, visit, now);
+      record_use(id, visit, now);
     });
     NMM_TRY(std::move(status));
   }
   return {};
 }
 
-void SpillingMemory::used(uint32_t id, const Visit& visit, uint32_t now) {
+void SpillingMemory::record_use(uint32_t id, const Visit& visit, uint32_t now) {
   Tile& tile = tiles_[id];
   if (!visit.reads) {
     // A load of some columns leaves the others as they were.
@@ -192,7 +192,7 @@ void SpillingMemory::used(uint32_t id, const Visit& visit, uint32_t now) {
   if (tile.next < tile.end) {
     candidates_.emplace(uses_[tile.next], id);
   } else {
-    dying_.push_back(id);
+    past_last_use_.push_back(id);
   }
 }
 
@@ -203,10 +203,10 @@ Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
     if (evict(now)) continue;
     const Instance& instance = contents_.instances[tile.root];
     return fail("{}: {}: no room in SBUF for {} beside what instruction {} uses with it",
-                file_.name(), header_.place(instance.source), header_.tensors[instance.kind].name,
-                now);
+                file_.name(), header_.location(instance.source),
+                header_.tensors[instance.kind].name, now);
   }
-  Cell last = take(bytes);
+  CellTimes last = take_memory(bytes);
   tile.resident = true;
   const double free = std::max(last.ready, last.last_read);
   // A tile that is written in part must have its other content, too.
@@ -215,7 +215,7 @@ Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
       reload ? move_(transfer_of(tile), header_.tensors[contents_.instances[tile.root].kind].name,
                      false, free)
              : 0;
-  for_each_cell(tile, [&](Cell& cell) {
+  for_each_cell(tile, [&](CellTimes& cell) {
     cell.last_read = std::max(cell.last_read, free);
     cell.reader = last.last_read >= last.ready ? last.reader : last.writer;
     if (!reload) return;
@@ -239,7 +239,7 @@ bool SpillingMemory::evict(uint32_t now) {
       in_use.emplace_back(next_use, id);
       continue;
     }
-    Cell last = last_access(tile);
+    CellTimes last = last_access(tile);
     if (tile.dirty) save(tile, last);
     release(tile, last);
     tile.resident = false;
@@ -249,7 +249,7 @@ bool SpillingMemory::evict(uint32_t now) {
   return done;
 }
 
-void SpillingMemory::save(Tile& tile, Cell& last) {
+void SpillingMemory::save(Tile& tile, CellTimes& last) {
   const std::string& name = header_.tensors[contents_.instances[tile.root].kind].name;
   const double ready = std::max(last.ready, last.last_read);
   if (last.ready > last.last_read) last.reader = last.writer;
@@ -258,38 +258,40 @@ void SpillingMemory::save(Tile& tile, Cell& last) {
   tile.in_hbm = true;
 }
 
-void SpillingMemory::release(const Tile& tile, const Cell& last) {
+void SpillingMemory::release(const Tile& tile, const CellTimes& last) {
   const int64_t bytes = bytes_of(tile);
   free_ += bytes;
-  rooms_.push_back({bytes, last});
+  free_memory_.push_back({bytes, last});
 }
 
 // Takes the memory that has been free longest.
-Cell SpillingMemory::take(int64_t bytes) {
+CellTimes SpillingMemory::take_memory(int64_t bytes) {
   free_ -= bytes;
-  Cell last;
+  CellTimes last;
   while (bytes > 0) {
-    Room& room = rooms_.front();
-    const int64_t taken = std::min(bytes, room.bytes);
-    if (room.last.ready > last.ready) last.ready = room.last.ready, last.writer = room.last.writer;
-    if (room.last.last_read > last.last_read) {
-      last.last_read = room.last.last_read, last.reader = room.last.reader;
+    FreeMemory& oldest = free_memory_.front();
+    const int64_t taken = std::min(bytes, oldest.bytes);
+    if (oldest.last.ready > last.ready) {
+      last.ready = oldest.last.ready, last.writer = oldest.last.writer;
+    }
+    if (oldest.last.last_read > last.last_read) {
+      last.last_read = oldest.last.last_read, last.reader = oldest.last.reader;
     }
     bytes -= taken;
-    room.bytes -= taken;
-    if (room.bytes == 0) rooms_.pop_front();
+    oldest.bytes -= taken;
+    if (oldest.bytes == 0) free_memory_.pop_front();
   }
   return last;
 }
 
 void SpillingMemory::finish() {
-  for (const uint32_t id : dying_) {
+  for (const uint32_t id : past_last_use_) {
     Tile& tile = tiles_[id];
     if (!tile.resident) continue;
     release(tile, last_access(tile));
     tile.resident = false;
   }
-  dying_.clear();
+  past_last_use_.clear();
 }
 
 }  // namespace neuronmm::trace

@@ -56,27 +56,27 @@ class SpillingMemory {
     bool resident = false, dirty = false, in_hbm = false;
     uint32_t user = UINT32_MAX;  // The last instruction that uses it.
   };
-  struct Room {  // Free memory, and the time from when on it is free.
+  struct FreeMemory {  // Free memory, and the time from when on it is free.
     int64_t bytes = 0;
-    Cell last;  // The accesses that it waits for.
+    CellTimes last;  // The accesses that it waits for.
   };
 
   // Groups a kind's columns into tiles: the first column of each, and the end.
   void group_columns(uint32_t kind);
   Status collect_uses();
-  std::span<const uint32_t> cells_of(const OperandRecord& operand, bool anywhere) const;
+  std::span<const uint32_t> cells_of(const OperandRecord& operand, bool has_run_time_index) const;
   template <typename Body>
   void for_each_tile(const Visit& visit, const Body& body) const;
   int64_t bytes_of(const Tile& tile) const;
   bool several_columns(const Tile& tile) const;
-  Cell last_access(const Tile& tile) const;
+  CellTimes last_access(const Tile& tile) const;
   simulator::Transfer transfer_of(const Tile& tile) const;
   Status bring_in(Tile& tile, bool reads, uint32_t now);
-  void used(uint32_t id, const Visit& visit, uint32_t now);
+  void record_use(uint32_t id, const Visit& visit, uint32_t now);
   bool evict(uint32_t now);
-  void save(Tile& tile, Cell& last);
-  Cell take(int64_t bytes);
-  void release(const Tile& tile, const Cell& last);
+  void save(Tile& tile, CellTimes& last);
+  CellTimes take_memory(int64_t bytes);
+  void release(const Tile& tile, const CellTimes& last);
   template <typename Body>
   void for_each_cell(const Tile& tile, const Body& body) const;
 
@@ -93,8 +93,8 @@ class SpillingMemory {
   std::vector<uint32_t> uses_;  // Instructions, by tile.
   // Pairs of the next use and the tile.
   std::priority_queue<std::pair<uint32_t, uint32_t>> candidates_;
-  std::deque<Room> rooms_;
-  std::vector<uint32_t> dying_;  // Tiles.
+  std::deque<FreeMemory> free_memory_;
+  std::vector<uint32_t> past_last_use_;  // Tiles.
 };
 
 }  // namespace neuronmm::trace

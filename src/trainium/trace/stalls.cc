@@ -16,7 +16,7 @@ std::string_view cause_name(Cause cause) {
 StallLog::StallLog(size_t lines, int64_t instructions)
     : lines_(lines), links_(static_cast<size_t>(instructions)) {}
 
-void StallLog::note(uint32_t instruction, uint32_t line, const Run& run, const Wait& wait) {
+void StallLog::record(uint32_t instruction, uint32_t line, const Run& run, const Wait& wait) {
   LineStalls& stalls = lines_[line];
   ++stalls.instructions;
   stalls.busy_ns += run.end - run.begin;
@@ -26,7 +26,7 @@ void StallLog::note(uint32_t instruction, uint32_t line, const Run& run, const W
   const Cause cause = run.table_ns > 0 && run.table_ns > waited ? Cause::kTable : wait.cause;
   Link& link = links_[instruction];
   link.begin = run.begin;
-  link.whom = wait.whom;
+  link.earlier = wait.earlier;
   link.line_and_cause = line * static_cast<uint32_t>(kCauses) + static_cast<uint32_t>(cause);
   if (run.visible > end_) {
     end_ = run.visible;
@@ -39,22 +39,22 @@ std::vector<LineStalls> StallLog::lines() const {
   double until = end_;
   // The kernel waits for the result of its last instruction.
   auto cause = static_cast<size_t>(Cause::kDependency);
-  for (uint32_t at = last_; at != kNobody; at = links_[at].whom) {
+  for (uint32_t at = last_; at != kNoInstruction; at = links_[at].earlier) {
     const Link& link = links_[at];
     LineStalls& line = out[link.line_and_cause / kCauses];
     line.stalled_ns[cause] += until - link.begin;
     until = link.begin;
     cause = link.line_and_cause % kCauses;
-    if (link.whom == kNobody) line.stalled_ns[cause] += until;
+    if (link.earlier == kNoInstruction) line.stalled_ns[cause] += until;
   }
   return out;
 }
 
 Predecessors::Predecessors(const simulator::DeviceSpec& device)
     : issue_ns_(device.dma_issue_ns), queues_(static_cast<size_t>(device.dma_queues)) {
-  engines_.fill(StallLog::kNobody);
+  engines_.fill(StallLog::kNoInstruction);
   for (Ring& queue : queues_) {
-    queue.flying.resize(static_cast<size_t>(device.dma_depth), {-1e18, StallLog::kNobody});
+    queue.flying.resize(static_cast<size_t>(device.dma_depth), {-1e18, StallLog::kNoInstruction});
   }
 }
 
@@ -67,13 +67,13 @@ Predecessors::Queue Predecessors::queue(int number) const {
   const Ring& ring = queues_[static_cast<size_t>(number)];
   const Issued& oldest = ring.flying[ring.at];
   const double next = ring.issue + issue_ns_;
-  return oldest.end > next ? Queue{oldest.end, oldest.whom} : Queue{next, ring.whom};
+  return oldest.end > next ? Queue{oldest.end, oldest.instruction} : Queue{next, ring.instruction};
 }
 
 void Predecessors::transfer(uint32_t instruction, const Run& run) {
   Ring& ring = queues_[static_cast<size_t>(run.queue)];
   ring.issue = run.begin;
-  ring.whom = instruction;
+  ring.instruction = instruction;
   ring.flying[ring.at] = {run.end, instruction};
   ring.at = (ring.at + 1) % ring.flying.size();
 }

@@ -47,16 +47,16 @@ struct LineStalls {
 // instruction.
 class StallLog {
  public:
-  static constexpr uint32_t kNobody = UINT32_MAX;
+  static constexpr uint32_t kNoInstruction = UINT32_MAX;
 
   StallLog(size_t lines, int64_t instructions);
 
   struct Wait {
     Cause cause = Cause::kIssue;
-    uint32_t whom = kNobody;  // The instruction that ended the wait.
-    double ns = 0;            // How long the engine or queue stood idle.
+    uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
+    double ns = 0;                      // How long the engine or queue stood idle.
   };
-  void note(uint32_t instruction, uint32_t line, const simulator::Run& run, const Wait& wait);
+  void record(uint32_t instruction, uint32_t line, const simulator::Run& run, const Wait& wait);
   void transfer(uint32_t line, int64_t bytes) { lines_[line].bytes += bytes; }
 
   // Returns the work and the waits of all instructions so far, by line.
@@ -65,12 +65,12 @@ class StallLog {
  private:
   struct Link {
     double begin = 0;
-    uint32_t whom = kNobody;
-    uint32_t line_and_cause = 0;  // line · kCauses + cause.
+    uint32_t earlier = kNoInstruction;  // The instruction that ended the wait.
+    uint32_t line_and_cause = 0;        // line · kCauses + cause.
   };
   std::vector<LineStalls> lines_;
   std::vector<Link> links_;
-  uint32_t last_ = kNobody;
+  uint32_t last_ = kNoInstruction;
   double end_ = 0;
 };
 
@@ -79,13 +79,13 @@ class Predecessors {
  public:
   explicit Predecessors(const simulator::DeviceSpec& device);
 
-  uint32_t on(simulator::Unit unit) const { return engines_[static_cast<size_t>(unit)]; }
-  uint32_t on_port() const { return port_; }
+  uint32_t last_on(simulator::Unit unit) const { return engines_[static_cast<size_t>(unit)]; }
+  uint32_t last_on_port() const { return port_; }
   void engine(uint32_t instruction, simulator::Unit unit);
 
   struct Queue {
     double free = 0;  // When it can issue the next transfer.
-    uint32_t whom = StallLog::kNobody;
+    uint32_t instruction = StallLog::kNoInstruction;
   };
   Queue queue(int number) const;
   void transfer(uint32_t instruction, const simulator::Run& run);
@@ -93,17 +93,17 @@ class Predecessors {
  private:
   struct Issued {
     double end = 0;
-    uint32_t whom = StallLog::kNobody;
+    uint32_t instruction = StallLog::kNoInstruction;
   };
   struct Ring {
     std::vector<Issued> flying;  // The last transfers, as many as may be in flight.
     size_t at = 0;
     double issue = -1e18;
-    uint32_t whom = StallLog::kNobody;
+    uint32_t instruction = StallLog::kNoInstruction;
   };
   double issue_ns_;
   std::array<uint32_t, simulator::kNumEngines> engines_;
-  uint32_t port_ = StallLog::kNobody;
+  uint32_t port_ = StallLog::kNoInstruction;
   std::vector<Ring> queues_;
 };
 

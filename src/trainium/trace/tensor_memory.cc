@@ -10,7 +10,7 @@ namespace {
 
 using tile::Memory;
 
-constexpr int32_t kNoState = MemoryMap::kNobody;
+constexpr int32_t kNoState = MemoryMap::kNoOccupant;
 constexpr size_t kMostOverlaps = 5;
 constexpr size_t kMostCells = 1 << 24;  // Cells of all live tensors; takes 640 MiB.
 
@@ -24,7 +24,7 @@ uint8_t quarters_of(int64_t first, int64_t end) {
 }
 
 // Makes a cell wait for the accesses to an earlier cell, if they are later than those it knows.
-void follow(Cell& cell, const Cell& before) {
+void wait_for_cell(CellTimes& cell, const CellTimes& before) {
   if (before.ready > cell.ready) {
     cell.ready = before.ready;
     cell.writer = before.writer;
@@ -37,7 +37,8 @@ void follow(Cell& cell, const Cell& before) {
 }
 
 // Returns the cells that `interval` touches, rounded outwards.
-std::pair<size_t, size_t> touched(const std::vector<int64_t>& cuts, const Interval& interval) {
+std::pair<size_t, size_t> cells_touching(const std::vector<int64_t>& cuts,
+                                         const Interval& interval) {
   const auto first = std::upper_bound(cuts.begin(), cuts.end(), interval.begin) - cuts.begin();
   const auto last = std::lower_bound(cuts.begin(), cuts.end(), interval.end) - cuts.begin();
   const auto cells = static_cast<std::ptrdiff_t>(cuts.size()) - 1;
@@ -65,9 +66,9 @@ TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
             [this](int32_t state) { free_states_.push_back(state); }) {
   collect_reserved();
   if (rotation_.copies == 0 && rotation_.copies_of.empty()) return;
-  std::map<std::string, uint32_t> made;
+  std::map<std::string, uint32_t> count_by_name;
   for (const Instance& instance : contents_.instances) {
-    ordinal_.push_back(made[header_.tensors[instance.kind].name]++);
+    ordinal_.push_back(count_by_name[header_.tensors[instance.kind].name]++);
   }
 }
 
@@ -129,7 +130,7 @@ int32_t TensorMemory::new_state(const Instance& instance) {
   state.ranges.clear();
   const auto cells = static_cast<size_t>(contents_.accesses.grid(instance.kind).cells());
   cells_ += cells - std::min(cells, state.cells.capacity());
-  state.cells.assign(cells, Cell{});
+  state.cells.assign(cells, CellTimes{});
   return id;
 }
 
@@ -141,8 +142,8 @@ Result<TensorState*> TensorMemory::touch(uint32_t root) {
     id = new_state(instance);
     if (cells_ > kMostCells) {
       return fail("{}: {}: {}: the tensors in use have more than {} parts that are accessed apart",
-                  file_.name(), header_.place(instance.source), header_.tensors[instance.kind].name,
-                  kMostCells);
+                  file_.name(), header_.location(instance.source),
+                  header_.tensors[instance.kind].name, kMostCells);
     }
     if (header_.tensors[instance.kind].on_chip()) NMM_TRY(place(root, id));
   }
@@ -160,16 +161,16 @@ void TensorMemory::done(uint32_t root, uint32_t now) {
   if (!kind.on_chip()) {
     free_states_.push_back(id);
   } else if (state.mapped) {
-    map(kind.memory).leave(state.ranges, id, now + 1);  // 0 means never.
+    map(kind.memory).vacate(state.ranges, id, now + 1);  // 0 means never.
   } else if (kind.memory == Memory::kSbuf && !places_sbuf_) {
     free_states_.push_back(id);
   }
 }
 
-Error TensorMemory::no_room(const Instance& instance) const {
+Error TensorMemory::no_memory_error(const Instance& instance) const {
   const TensorKind& kind = header_.tensors[instance.kind];
   return fail("{}: {}: no room for {} of {} bytes per partition beside the tensors with addresses",
-              file_.name(), header_.place(instance.source), kind.name, kind.row_bytes());
+              file_.name(), header_.location(instance.source), kind.name, kind.row_bytes());
 }
 
 Result<std::vector<MemoryRange>> TensorMemory::ranges_for(const Instance& instance) const {
@@ -182,7 +183,7 @@ Result<std::vector<MemoryRange>> TensorMemory::ranges_for(const Instance& instan
                      .find(bytes, reserved ? [&](const MemoryRange& range) {
                        return blocked(kind.memory, range, instance.first, instance.last);
                      } : MemoryMap::Blocked());
-    if (found.empty()) return no_room(instance);
+    if (found.empty()) return no_memory_error(instance);
     return found;
   }
   const auto size = static_cast<int64_t>(psum ? device_.psum_banks * device_.psum_bank_bytes
@@ -190,7 +191,7 @@ Result<std::vector<MemoryRange>> TensorMemory::ranges_for(const Instance& instan
   const int64_t end = instance.address + kind.row_bytes();
   if (end > size) {
     return fail("{}: {}: {}: bytes {} to {} of a partition, which has {} on {}", file_.name(),
-                header_.place(instance.source), kind.name, instance.address, end, size,
+                header_.location(instance.source), kind.name, instance.address, end, size,
                 device_.name);
   }
   const uint8_t quarters =
@@ -202,7 +203,7 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   const Instance& instance = contents_.instances[root];
   const TensorKind& kind = header_.tensors[instance.kind];
   if (kind.memory == Memory::kSbuf && !places_sbuf_) return {};
-  const int64_t copies = rotation_.of(kind.name);
+  const int64_t copies = rotation_.copies_for(kind.name);
   if (copies > 0 && instance.address < 0) {
     place_in_ring(root, id, copies);
     return {};
@@ -210,8 +211,8 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   TensorState& state = states_[static_cast<size_t>(id)];
   NMM_ASSIGN(state.ranges, ranges_for(instance));
   state.mapped = true;
-  for (const MemoryMap::Piece& piece : map(kind.memory).put(state.ranges, id)) {
-    if (piece.taken) note_overlap(instance);
+  for (const MemoryMap::Piece& piece : map(kind.memory).occupy(state.ranges, id)) {
+    if (piece.taken) warn_of_overlap(instance);
     inherit(state, piece);
   }
   return {};
@@ -234,11 +235,11 @@ void TensorMemory::place_in_ring(uint32_t root, int32_t id, int64_t copies) {
   slot = id;
 }
 
-void TensorMemory::note_overlap(const Instance& instance) {
+void TensorMemory::warn_of_overlap(const Instance& instance) {
   if (overlaps_.size() >= kMostOverlaps) return;
   std::string text =
       fmt::format("{} ({}) lies on memory that is still in use",
-                  header_.tensors[instance.kind].name, header_.place(instance.source));
+                  header_.tensors[instance.kind].name, header_.location(instance.source));
   if (overlaps_.empty() || overlaps_.back() != text) overlaps_.push_back(std::move(text));
 }
 
@@ -266,10 +267,10 @@ void TensorMemory::inherit(TensorState& state, const TensorState& before,
   if (whole && state.kind == before.kind && state.first_partition == before.first_partition &&
       state.ranges[0].begin == before.ranges[0].begin && piece.range.end == state.ranges[0].end &&
       piece.range.begin == state.ranges[0].begin) {
-    for (size_t i = 0; i < state.cells.size(); ++i) follow(state.cells[i], before.cells[i]);
+    for (size_t i = 0; i < state.cells.size(); ++i) wait_for_cell(state.cells[i], before.cells[i]);
     return;
   }
-  const Grid& grid = contents_.accesses.grid(state.kind);
+  const TensorGrid& grid = contents_.accesses.grid(state.kind);
   const auto columns = static_cast<size_t>(grid.num_columns());
   for (size_t i = 0; i < state.cells.size(); ++i) {
     const size_t r = i / columns, c = i % columns;
@@ -277,7 +278,7 @@ void TensorMemory::inherit(TensorState& state, const TensorState& before,
                                  state.first_partition + grid.rows[r + 1]};
     if ((quarters_of(partitions.begin, partitions.end) & quarters) == 0) continue;
     if (!whole) {
-      for (const Cell& cell : before.cells) follow(state.cells[i], cell);
+      for (const CellTimes& cell : before.cells) wait_for_cell(state.cells[i], cell);
       continue;
     }
     const int64_t begin = state.ranges[0].begin;
@@ -287,15 +288,15 @@ void TensorMemory::inherit(TensorState& state, const TensorState& before,
   }
 }
 
-void TensorMemory::inherit_cell(Cell& cell, const Interval& partitions, const Interval& bytes,
+void TensorMemory::inherit_cell(CellTimes& cell, const Interval& partitions, const Interval& bytes,
                                 const TensorState& before) const {
-  const Grid& grid = contents_.accesses.grid(before.kind);
+  const TensorGrid& grid = contents_.accesses.grid(before.kind);
   const int64_t begin = before.ranges[0].begin, first = before.first_partition;
-  const auto rows = touched(grid.rows, {partitions.begin - first, partitions.end - first});
-  const auto columns = touched(grid.columns, {bytes.begin - begin, bytes.end - begin});
+  const auto rows = cells_touching(grid.rows, {partitions.begin - first, partitions.end - first});
+  const auto columns = cells_touching(grid.columns, {bytes.begin - begin, bytes.end - begin});
   for (size_t r = rows.first; r < rows.second; ++r) {
     for (size_t c = columns.first; c < columns.second; ++c) {
-      follow(cell, before.cells[r * static_cast<size_t>(grid.num_columns()) + c]);
+      wait_for_cell(cell, before.cells[r * static_cast<size_t>(grid.num_columns()) + c]);
     }
   }
 }

@@ -17,7 +17,7 @@
 
 namespace neuronmm::trace {
 
-struct Cell {
+struct CellTimes {
   double ready = 0;      // When the content is visible to other engines.
   double last_read = 0;  // When the last reader has finished.
   uint32_t writer = UINT32_MAX, reader = UINT32_MAX;  // The instructions of these two times.
@@ -30,7 +30,7 @@ struct TensorState {
   bool mapped = false;  // The tensor lies in the map and not in a slot of a ring (Rotation).
   int32_t first_partition = 0;
   std::vector<MemoryRange> ranges;
-  std::vector<Cell> cells;  // By cell of its kind's grid.
+  std::vector<CellTimes> cells;  // By cell of its kind's grid.
 };
 
 // Limits how many tensors of one name hold memory at the same time. The n-th tensor takes the place
@@ -40,7 +40,7 @@ struct Rotation {
   int64_t copies = 0;
   std::map<std::string, int64_t> copies_of;  // Limits by tensor name, which replace `copies`.
 
-  int64_t of(const std::string& name) const {
+  int64_t copies_for(const std::string& name) const {
     const auto at = copies_of.find(name);
     return at == copies_of.end() ? copies : at->second;
   }
@@ -77,12 +77,12 @@ class TensorMemory {
   void inherit(TensorState& state, const MemoryMap::Piece& piece);
   void inherit(TensorState& state, const TensorState& before, const MemoryMap::Piece& piece,
                uint8_t quarters);
-  void inherit_cell(Cell& cell, const Interval& partitions, const Interval& bytes,
+  void inherit_cell(CellTimes& cell, const Interval& partitions, const Interval& bytes,
                     const TensorState& before) const;
   std::optional<MemoryRange> blocked(tile::Memory memory, const MemoryRange& range, uint32_t now,
                                      uint32_t last) const;
-  void note_overlap(const Instance& instance);
-  Error no_room(const Instance& instance) const;
+  void warn_of_overlap(const Instance& instance);
+  Error no_memory_error(const Instance& instance) const;
   MemoryMap& map(tile::Memory memory) { return memory == tile::Memory::kPsum ? psum_ : sbuf_; }
 
   const TraceFile& file_;

@@ -71,15 +71,15 @@ class Vectorizer {
       done = loop.end;
     }
     append(done, static_cast<uint32_t>(list_.instructions.size()), out);
-    const auto gone = static_cast<int64_t>(list_.instructions.size() - out.size());
+    const auto num_removed = static_cast<int64_t>(list_.instructions.size() - out.size());
     list_.instructions = std::move(out);
-    return gone;
+    return num_removed;
   }
 
  private:
   void append(uint32_t begin, uint32_t end, std::vector<ListedInstruction>& out) {
     for (uint32_t at = begin; at < end; ++at) {
-      wider_.follow(list_.operands_of(list_.instructions[at]));
+      wider_.relocate(list_.operands_of(list_.instructions[at]));
       out.push_back(list_.instructions[at]);
     }
   }
@@ -146,7 +146,7 @@ class Vectorizer {
     if (dependences.backward) return false;
     any = false;
     for (uint32_t s = 0; s < statements_; ++s) {
-      merged_[s] = merged_[s] && !dependences.on_itself[s];
+      merged_[s] = merged_[s] && !dependences.loop_carried[s];
       if (!merged_[s]) continue;
       any = true;
       for (const Step& step : steps_[s]) {
@@ -179,12 +179,12 @@ class Vectorizer {
   }
 
   OperandRecord operand(uint32_t iteration, uint32_t s, size_t o) {
-    return wider_.followed(list_.operands_of(at(iteration, s))[o]);
+    return wider_.relocated(list_.operands_of(at(iteration, s))[o]);
   }
 
   std::optional<Step> step_of(uint32_t s, size_t o) {
     const OperandRecord first = operand(0, s, o), second = operand(1, s, o);
-    if (list_.operation(at(0, s)).anywhere[o]) return std::nullopt;
+    if (list_.operation(at(0, s)).has_run_time_index[o]) return std::nullopt;
     if (first.instance != second.instance) return slot_of(s, o);
     const int64_t delta = second.offset - first.offset;
     for (uint32_t i = 1; i < iterations(); ++i) {
@@ -201,23 +201,23 @@ class Vectorizer {
   std::optional<Step> slot_of(uint32_t s, size_t o) {
     std::vector<uint32_t> instances;
     const OperandRecord first = operand(0, s, o);
-    bool alike = true;
+    bool same_slice = true;
     for (uint32_t i = 0; i < iterations(); ++i) {
       const OperandRecord next = operand(i, s, o);
-      alike = alike && next.pattern == first.pattern && next.offset == first.offset;
+      same_slice = same_slice && next.pattern == first.pattern && next.offset == first.offset;
       if (!made_in(next.instance, i) || !wider_.same_kind(next.instance, first.instance)) {
         return std::nullopt;
       }
       instances.push_back(next.instance);
     }
-    const auto [known, fresh] = slot_of_.try_emplace(first.instance, slots_.size());
-    if (fresh) {
+    const auto [known, inserted] = slot_of_.try_emplace(first.instance, slots_.size());
+    if (inserted) {
       slots_.push_back({.instances = std::move(instances), .first = s, .last = s});
     } else if (slots_[known->second].instances != instances) {
       return std::nullopt;
     }
     slots_[known->second].last = s;
-    if (!alike) return std::nullopt;
+    if (!same_slice) return std::nullopt;
     return Step{.slot = known->second, .elements = 0};
   }
 
@@ -242,7 +242,7 @@ class Vectorizer {
     if (step.slot) return kind.row_bytes() * m <= std::min(limits_.tile_bytes, kPsumBankBytes);
     if (!writes) return in_rows(kind, first.offset, step.elements);
     return step.elements != 0 && in_rows(kind, first.offset, step.elements) &&
-           apart(pattern, step.elements);
+           writes_are_disjoint(pattern, step.elements);
   }
 
   // Returns whether the iterations stay in the partitions where they begin.
@@ -253,7 +253,7 @@ class Vectorizer {
 
   // Returns whether no two iterations write the same element: one ends before the next begins, or
   // they interleave.
-  bool apart(const Pattern& pattern, int64_t step) const {
+  bool writes_are_disjoint(const Pattern& pattern, int64_t step) const {
     int64_t span = 1, smallest = INT64_MAX;
     for (size_t i = 1; i < pattern.axes.size(); ++i) {
       const Axis& axis = pattern.axes[i];

@@ -7,7 +7,7 @@ namespace neuronmm::trace {
 WiderTensors::WiderTensors(InstructionList& list, const Contents& contents)
     : list_(list),
       contents_(contents),
-      places_(contents.instances.size()),
+      positions_(contents.instances.size()),
       has_views_(contents.instances.size()) {
   for (uint32_t id = 0; id < contents.instances.size(); ++id) {
     if (contents.instances[id].root != id) has_views_[contents.instances[id].root] = true;
@@ -15,18 +15,18 @@ WiderTensors::WiderTensors(InstructionList& list, const Contents& contents)
 }
 
 bool WiderTensors::can_widen(uint32_t instance) const {
-  if (instance >= places_.size()) return false;
-  const Instance& of = contents_.instances[instance];
-  return places_[instance].instance == kNone && of.root == instance && of.address < 0 &&
-         !has_views_[instance] && kind(instance).on_chip();
+  if (instance >= positions_.size()) return false;
+  const Instance& original = contents_.instances[instance];
+  return positions_[instance].instance == kNone && original.root == instance &&
+         original.address < 0 && !has_views_[instance] && kind(instance).on_chip();
 }
 
 void WiderTensors::widen(const std::vector<uint32_t>& instances) {
   const auto slices = static_cast<int64_t>(instances.size());
   ListedTensor wide = list_.tensors[instances[0]];
-  const auto [known, fresh] =
+  const auto [known, inserted] =
       kinds_.try_emplace({wide.kind, slices}, static_cast<uint32_t>(list_.header.tensors.size()));
-  if (fresh) {
+  if (inserted) {
     TensorKind kind = list_.header.tensors[wide.kind];
     kind.shape.insert(kind.shape.begin() + 1, slices);
     kind.elements *= slices;
@@ -37,19 +37,19 @@ void WiderTensors::widen(const std::vector<uint32_t>& instances) {
   const auto id = static_cast<uint32_t>(list_.tensors.size());
   list_.tensors.push_back(wide);
   for (size_t i = 0; i < instances.size(); ++i) {
-    places_[instances[i]] = {.instance = id, .slice = static_cast<int64_t>(i), .slices = slices};
+    positions_[instances[i]] = {.instance = id, .slice = static_cast<int64_t>(i), .slices = slices};
   }
 }
 
-OperandRecord WiderTensors::followed(const OperandRecord& operand) {
-  if (operand.instance >= places_.size()) return operand;
-  const Place& place = places_[operand.instance];
-  if (place.instance == kNone) return operand;
+OperandRecord WiderTensors::relocated(const OperandRecord& operand) {
+  if (operand.instance >= positions_.size()) return operand;
+  const SlicePosition& position = positions_[operand.instance];
+  if (position.instance == kNone) return operand;
   const int64_t row = kind(operand.instance).row_elements;
   const int64_t partition = operand.offset / row, column = operand.offset % row;
-  return {.instance = place.instance,
-          .pattern = stretched(operand.pattern, place.slices),
-          .offset = (partition * place.slices + place.slice) * row + column};
+  return {.instance = position.instance,
+          .pattern = stretched(operand.pattern, position.slices),
+          .offset = (partition * position.slices + position.slice) * row + column};
 }
 
 // Returns the pattern in a tensor that is `slices` times as wide, whose partitions are that much
@@ -82,9 +82,9 @@ uint32_t WiderTensors::intern(Pattern pattern) {
     pattern.elements *= axis.count;
     (axis.stride < 0 ? pattern.lowest : pattern.highest) += axis.stride * (axis.count - 1);
   }
-  const auto [known, fresh] =
+  const auto [known, inserted] =
       patterns_.try_emplace(key, static_cast<uint32_t>(list_.header.patterns.size()));
-  if (fresh) list_.header.patterns.push_back(std::move(pattern));
+  if (inserted) list_.header.patterns.push_back(std::move(pattern));
   return known->second;
 }
 

@@ -30,9 +30,9 @@ class WiderTensors {
   // Makes the tensors slices of a new tensor, in this order along each partition.
   void widen(const std::vector<uint32_t>& instances);
   // Returns the operand with the same elements at their new place.
-  OperandRecord followed(const OperandRecord& operand);
-  void follow(std::span<OperandRecord> operands) {
-    for (OperandRecord& operand : operands) operand = followed(operand);
+  OperandRecord relocated(const OperandRecord& operand);
+  void relocate(std::span<OperandRecord> operands) {
+    for (OperandRecord& operand : operands) operand = relocated(operand);
   }
 
   // Returns the pattern repeated along `axis`. The new axis follows that of the partitions.
@@ -40,7 +40,7 @@ class WiderTensors {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  struct Place {
+  struct SlicePosition {
     uint32_t instance = kNone;  // The wide tensor; kNone if it has not moved.
     int64_t slice = 0, slices = 1;
   };
@@ -49,7 +49,7 @@ class WiderTensors {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<Place> places_;                               // By instance of the original trace.
+  std::vector<SlicePosition> positions_;                    // By instance of the original trace.
   std::vector<bool> has_views_;                             // By instance.
   std::map<std::pair<uint32_t, int64_t>, uint32_t> kinds_;  // By kind and slices.
   std::map<std::pair<uint32_t, int64_t>, uint32_t> stretched_;             // By pattern and slices.

@@ -34,17 +34,17 @@ Json tiling_json(const Tiling& tiling) {
 }
 
 Json outcome_json(const Outcome& outcome) {
-  Json best = Json::array(), losers = Json::array();
+  Json best = Json::array(), rejected = Json::array();
   for (const Measurement& m : outcome.best) {
     best.push_back({{"tiling", tiling_json(m.tiling)},
                     {"latency_ns", m.latency_ns},
                     {"hbm_bytes", m.hbm_bytes},
                     {"tensor_ns", m.bound.tensor_ns},
                     {"dma_ns", m.bound.dma_ns},
-                    {"eviction_ns", m.bound.eviction_ns}});
+                    {"eviction_ns", m.bound.elementwise_ns}});
   }
-  for (const Losers& l : outcome.losers) {
-    losers.push_back({{"count", l.count}, {"closest", tiling_json(l.closest)}, {"why", l.why}});
+  for (const RejectedTilings& r : outcome.rejected) {
+    rejected.push_back({{"count", r.count}, {"closest", tiling_json(r.closest)}, {"why", r.why}});
   }
   return {{"tilings", outcome.tilings},
           {"fitting", outcome.fitting},
@@ -52,7 +52,7 @@ Json outcome_json(const Outcome& outcome) {
           {"compulsory_bytes", outcome.compulsory_bytes},
           {"fastest_ns", outcome.fastest_ns},
           {"best", best},
-          {"losers", losers}};
+          {"losers", rejected}};
 }
 
 // --- reading ---
@@ -111,16 +111,16 @@ Result<Measurement> read_measurement(const JsonFields& fields) {
   NMM_ASSIGN(m.hbm_bytes, integer(fields, "hbm_bytes"));
   NMM_ASSIGN(m.bound.tensor_ns, number(fields, "tensor_ns"));
   NMM_ASSIGN(m.bound.dma_ns, number(fields, "dma_ns"));
-  NMM_ASSIGN(m.bound.eviction_ns, number(fields, "eviction_ns"));
+  NMM_ASSIGN(m.bound.elementwise_ns, number(fields, "eviction_ns"));
   return m;
 }
 
-Result<Losers> read_losers(const JsonFields& fields) {
-  Losers losers;
-  NMM_ASSIGN(losers.count, integer(fields, "count"));
-  NMM_ASSIGN(losers.closest, read_tiling(fields, "closest"));
-  NMM_ASSIGN(losers.why, required(fields, "why", fields.string("why")));
-  return losers;
+Result<RejectedTilings> read_rejected(const JsonFields& fields) {
+  RejectedTilings rejected;
+  NMM_ASSIGN(rejected.count, integer(fields, "count"));
+  NMM_ASSIGN(rejected.closest, read_tiling(fields, "closest"));
+  NMM_ASSIGN(rejected.why, required(fields, "why", fields.string("why")));
+  return rejected;
 }
 
 Result<Outcome> read_outcome(const JsonFields& fields) {
@@ -136,12 +136,13 @@ Result<Outcome> read_outcome(const JsonFields& fields) {
     outcome.best.push_back(std::move(m));
   }
   if (outcome.best.empty()) return fields.wrong("best", "at least one tiling");
-  NMM_ASSIGN(const Json* losers, array(fields, "losers"));
-  if (losers->size() != outcome.losers.size()) {
-    return fields.wrong("losers", fmt::format("{} of them", outcome.losers.size()));
+  NMM_ASSIGN(const Json* rejected, array(fields, "losers"));
+  if (rejected->size() != outcome.rejected.size()) {
+    return fields.wrong("losers", fmt::format("{} of them", outcome.rejected.size()));
   }
-  for (size_t i = 0; i < losers->size(); ++i) {
-    NMM_ASSIGN(outcome.losers[i], read_losers({(*losers)[i], fields.source() + ": \"losers\""}));
+  for (size_t i = 0; i < rejected->size(); ++i) {
+    NMM_ASSIGN(outcome.rejected[i],
+               read_rejected({(*rejected)[i], fields.source() + ": \"losers\""}));
   }
   return outcome;
 }
@@ -261,13 +262,13 @@ Status Cache::save() const {
   if (error) return fail("{}: {}", folder.string(), error.message());
   NMM_ASSIGN(const io::FolderLock lock, io::FolderLock::wait(folder));
   NMM_ASSIGN(Cache merged, open(path_));
-  for (const std::string& key : kept_) {
-    const Entry& mine = entries_.at(key);
+  for (const std::string& key : stored_keys_) {
+    const Entry& added = entries_.at(key);
     const auto found = merged.entries_.find(key);
-    if (found != merged.entries_.end() && found->second.fingerprint == mine.fingerprint) {
-      merged.entries_[key] = merge(found->second, mine);
+    if (found != merged.entries_.end() && found->second.fingerprint == added.fingerprint) {
+      merged.entries_[key] = merge(found->second, added);
     } else {
-      merged.entries_[key] = mine;
+      merged.entries_[key] = added;
     }
   }
   return io::write_text_file(path_, merged.to_json());
@@ -275,16 +276,16 @@ Status Cache::save() const {
 
 // Merges two entries of one problem. A finished search wins over trials, and an outcome for more
 // tilings wins over one for fewer. Trials of both are combined.
-Cache::Entry Cache::merge(const Entry& theirs, const Entry& mine) {
-  if (theirs.outcome && (!mine.outcome || theirs.top > mine.top)) return theirs;
-  Entry merged = mine;
-  if (!merged.outcome) merged.trials.insert(theirs.trials.begin(), theirs.trials.end());
+Cache::Entry Cache::merge(const Entry& stored, const Entry& added) {
+  if (stored.outcome && (!added.outcome || stored.top > added.top)) return stored;
+  Entry merged = added;
+  if (!merged.outcome) merged.trials.insert(stored.trials.begin(), stored.trials.end());
   return merged;
 }
 
 // Returns the entry if it was made for this kernel, device, timing model and search space. A stale
 // entry is removed at once, so that saving the cache cleans the file.
-const Cache::Entry* Cache::fresh(const Problem& problem) {
+const Cache::Entry* Cache::current_entry(const Problem& problem) {
   const auto found = entries_.find(key_of(problem));
   if (found == entries_.end()) return nullptr;
   if (found->second.fingerprint == fingerprint(problem)) return &found->second;
@@ -294,7 +295,7 @@ const Cache::Entry* Cache::fresh(const Problem& problem) {
 }
 
 Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) {
-  const Entry* entry = fresh(problem);
+  const Entry* entry = current_entry(problem);
   // An outcome with fewer tilings than requested cannot be used.
   if (!entry || !entry->outcome || entry->top < top) return std::optional<Outcome>();
   Outcome outcome = *entry->outcome;
@@ -303,8 +304,8 @@ Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) 
   }
   std::vector<Tiling*> tilings;
   for (Measurement& m : outcome.best) tilings.push_back(&m.tiling);
-  for (Losers& l : outcome.losers) {
-    if (!l.closest.values().empty()) tilings.push_back(&l.closest);
+  for (RejectedTilings& r : outcome.rejected) {
+    if (!r.closest.values().empty()) tilings.push_back(&r.closest);
   }
   // The file may be edited by hand or come from another machine, so the kernel must accept its
   // tilings.
@@ -320,19 +321,19 @@ Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) 
 }
 
 Trials Cache::trials(const Problem& problem) {
-  const Entry* entry = fresh(problem);
+  const Entry* entry = current_entry(problem);
   return entry ? entry->trials : Trials();
 }
 
 // An outcome replaces the trials of interrupted searches, which are not needed any more.
-void Cache::keep(const Problem& problem, int64_t top, const Outcome& outcome) {
+void Cache::store(const Problem& problem, int64_t top, const Outcome& outcome) {
   entries_[key_of(problem)] = {fingerprint(problem), top, outcome, {}};
-  kept_.insert(key_of(problem));
+  stored_keys_.insert(key_of(problem));
 }
 
-void Cache::keep(const Problem& problem, const Trials& trials) {
+void Cache::store(const Problem& problem, const Trials& trials) {
   entries_[key_of(problem)] = {fingerprint(problem), 0, {}, trials};
-  kept_.insert(key_of(problem));
+  stored_keys_.insert(key_of(problem));
 }
 
 // The path follows the XDG base directory specification. Without a home folder nothing is kept.

@@ -51,8 +51,8 @@ class Cache {
   // stale.
   Result<std::optional<Outcome>> find(const Problem& problem, int64_t top);
   Trials trials(const Problem& problem);  // Returns the trials of an interrupted search.
-  void keep(const Problem& problem, int64_t top, const Outcome& outcome);
-  void keep(const Problem& problem, const Trials& trials);
+  void store(const Problem& problem, int64_t top, const Outcome& outcome);
+  void store(const Problem& problem, const Trials& trials);
 
   // The number of entries that were requested and found stale.
   int64_t stale() const { return stale_; }
@@ -65,12 +65,12 @@ class Cache {
     Trials trials;
   };
   friend struct CacheJson;
-  const Entry* fresh(const Problem& problem);
-  static Entry merge(const Entry& theirs, const Entry& mine);
+  const Entry* current_entry(const Problem& problem);
+  static Entry merge(const Entry& stored, const Entry& added);
 
   std::filesystem::path path_;
   std::map<std::string, Entry> entries_;  // By key.
-  std::set<std::string> kept_;            // The keys of the entries that this run made.
+  std::set<std::string> stored_keys_;     // The keys of the entries that this run made.
   int64_t stale_ = 0;
 };
 

@@ -83,7 +83,7 @@ std::string fingerprint(const Problem& p) {
       hash.add(fmt::format("{},", value));
     }
   }
-  for (const kernels::Half& half : p.kernel->halves) hash.add(half.kernel);
+  for (const kernels::SubKernel& sub_kernel : p.kernel->sub_kernels) hash.add(sub_kernel.kernel);
   add_sample(hash, p, kSample, {});
   kernels::TilingValues for_few_rows;
   for (const kernels::TilingParameter& parameter : p.kernel->tiling) {

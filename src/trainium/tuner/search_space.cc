@@ -35,7 +35,7 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
   if (parameter.for_16_bits && options.dtype != DType::kBF16) return {parameter.value};
   if (parameter.for_few_rows && shape.M > kernels::kPartitions) return {parameter.value};
   // The parameter is a choice, such as the number of passes, and the kernel lists its values.
-  if (parameter.dimension == 0) return parameter.tried;
+  if (parameter.dimension == 0) return parameter.search_values;
   std::vector<int64_t> values;
   const int64_t whole = ceil_div(kernels::dimension_of(shape, parameter.dimension), parameter.tile);
   for (int64_t octave = 1; octave < 2 * whole; octave *= 2) {

@@ -6,10 +6,10 @@
 //
 // The product of all parameters of a large kernel would be millions of tilings, so such a kernel is
 // not searched as a whole.
-// * A kernel that runs two kernels one after the other has two halves (kernels::Half). The search
-//   tries every combination of the best tilings of its halves, with each setting of its own
-//   parameters. After that it tries tilings that differ from the best one in one parameter, until
-//   none is better.
+// * A kernel that runs two kernels one after the other has sub-kernels (kernels::SubKernel). The
+//   search tries every combination of the best tilings of its sub-kernels, with each setting of its
+//   own parameters. After that it tries tilings that differ from the best one in one parameter,
+//   until none is better.
 // * A kernel whose parts share parameters (dense_mlp) names the other parameters PART.NAME. Its
 //   parts are searched one after the other, each with the others at the best values found so far.
 //   This is repeated for every setting of the shared parameters.

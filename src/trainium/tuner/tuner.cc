@@ -24,8 +24,8 @@ using tile::Program;
 // on the number of cores, so that every machine simulates the same tilings, and it keeps many cores
 // busy.
 constexpr size_t kBatch = 16;
-// The number of best tilings of each half that are combined: 8 x 8 with two halves.
-constexpr int64_t kBestOfHalf = 8;
+// The number of best tilings of each sub-kernel that are combined: 8 x 8 with two sub-kernels.
+constexpr int64_t kBestOfSubKernel = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // A tiling of the search space, with what is known about it so far.
@@ -65,7 +65,7 @@ class Search {
     NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*p_.kernel, p_.chosen));
     default_ = tiling_text(defaults);
     NMM_TRY(search({defaults}));
-    if (!p_.kernel->halves.empty()) return search_halves(defaults);
+    if (!p_.kernel->sub_kernels.empty()) return search_sub_kernels(defaults);
     // The search begins at a tiling that fits, because the other parts must leave enough memory
     // while one part is searched.
     NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
@@ -76,7 +76,7 @@ class Search {
       Tiling base = setting;
       for (const std::string_view part : all_parts) {
         NMM_TRY(search(combine(base, part)));
-        if (const Candidate* best = best_like(setting, whole)) base = best->tiling;
+        if (const Candidate* best = best_with_setting(setting, whole)) base = best->tiling;
       }
     }
     return whole ? Status() : search_neighbours();
@@ -97,20 +97,20 @@ class Search {
   }
 
   Status search(const std::vector<Tiling>& tilings);
-  Status search_halves(const Tiling& defaults);
+  Status search_sub_kernels(const Tiling& defaults);
   Status search_neighbours();
-  Result<Outcome> tune_half(const kernels::Half& half) const;
+  Result<Outcome> tune_sub_kernel(const kernels::SubKernel& sub_kernel) const;
   void examine(Candidate& candidate) const;
   void simulate(Candidate& candidate, Trial& trial) const;
   Status measure(std::vector<size_t> order);
   Status measure_within(double most_ns, std::vector<size_t> order, Progress& progress);
   void measure_batch(std::span<const size_t> batch, double longest);
-  double longest_of_use() const;
-  int64_t most_bytes_of_use(double least_ns) const;
+  double longest_useful_ns() const;
+  int64_t most_useful_bytes(double least_ns) const;
   double limit_ns(double least_ns = kNever) const;
-  const Candidate* best_like(const Tiling& setting, bool any) const;
-  Loss loss(const Candidate& candidate, double limit) const;
-  std::string why(const Candidate& candidate, Loss loss) const;
+  const Candidate* best_with_setting(const Tiling& setting, bool any) const;
+  Rejection rejection_of(const Candidate& candidate, double limit) const;
+  std::string explain(const Candidate& candidate, Rejection rejection) const;
   Error nothing_fits() const;
   Error stopped() const {
     return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
@@ -125,18 +125,18 @@ class Search {
   std::set<std::string> names_;
 };
 
-// Combines the best tilings of the two halves, which run one after the other. The combinations need
-// not contain the best tiling of the whole kernel, because halves share SBUF and overlap.
-Status Search::search_halves(const Tiling& defaults) {
+// Combines the best tilings of the sub-kernels, which run one after the other. The combinations
+// need not contain the best tiling of the whole kernel, because sub-kernels share SBUF and overlap.
+Status Search::search_sub_kernels(const Tiling& defaults) {
   std::vector<Tiling> all = combine(defaults, "");
-  for (const kernels::Half& half : p_.kernel->halves) {
-    NMM_ASSIGN(const Outcome outcome, tune_half(half));
+  for (const kernels::SubKernel& sub_kernel : p_.kernel->sub_kernels) {
+    NMM_ASSIGN(const Outcome outcome, tune_sub_kernel(sub_kernel));
     std::vector<Tiling> more;
     for (const Tiling& tiling : all) {
       for (const Measurement& best : outcome.best) {
         more.push_back(tiling);
         for (const auto& [name, value] : best.tiling.values()) {
-          more.back().set(std::string(half.prefix) + name, value);
+          more.back().set(std::string(sub_kernel.prefix) + name, value);
         }
       }
     }
@@ -150,36 +150,38 @@ Status Search::search_halves(const Tiling& defaults) {
 // useful because each part was searched with fixed values for the others.
 Status Search::search_neighbours() {
   // The names whose neighbours were tried. The search stops when the best tiling is among them.
-  std::set<std::string> left;
-  for (const Candidate* best = best_like({}, true); best && left.insert(best->name).second;
-       best = best_like({}, true)) {
+  std::set<std::string> expanded;
+  for (const Candidate* best = best_with_setting({}, true);
+       best && expanded.insert(best->name).second; best = best_with_setting({}, true)) {
     NMM_TRY(search(neighbours(p_, best->tiling)));
   }
   return {};
 }
 
-// Tunes a half as a kernel of its own with a shape of its own. The result is cached like that of
-// any kernel. The parameters that the caller has chosen for the half carry its prefix.
-Result<Outcome> Search::tune_half(const kernels::Half& half) const {
-  NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(half.kernel));
-  Problem problem{
-      .kernel = kernel, .shape = half.shape(p_.shape), .options = p_.options, .device = p_.device};
+// Tunes a sub-kernel as a kernel of its own with a shape of its own. The result is cached like that
+// of any kernel. The parameters that the caller has chosen for the sub-kernel carry its prefix.
+Result<Outcome> Search::tune_sub_kernel(const kernels::SubKernel& sub_kernel) const {
+  NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(sub_kernel.kernel));
+  Problem problem{.kernel = kernel,
+                  .shape = sub_kernel.shape(p_.shape),
+                  .options = p_.options,
+                  .device = p_.device};
   for (const auto& [name, value] : p_.chosen) {
-    if (!name.starts_with(half.prefix)) continue;
-    problem.chosen.emplace_back(name.substr(half.prefix.size()), value);
+    if (!name.starts_with(sub_kernel.prefix)) continue;
+    problem.chosen.emplace_back(name.substr(sub_kernel.prefix.size()), value);
   }
   TuneOptions options = options_;
-  options.top = kBestOfHalf;
+  options.top = kBestOfSubKernel;
   return tune(problem, options);
 }
 
 // Computes what the program of one tiling needs at least, without simulating it.
 void Search::examine(Candidate& candidate) const {
-  const Program made = program(candidate.tiling);
-  candidate.sbuf = tile::sbuf_use(made);
+  const Program built = program(candidate.tiling);
+  candidate.sbuf = tile::sbuf_use(built);
   candidate.fits = candidate.sbuf.peak <= capacity();
   candidate.hbm_bytes = p_.kernel->cost(p_.shape, candidate.tiling, p_.options).hbm_bytes();
-  if (candidate.fits) candidate.bound = simulator::bound(made, p_.device);
+  if (candidate.fits) candidate.bound = simulator::bound(built, p_.device);
 }
 
 Status Search::search(const std::vector<Tiling>& tilings) {
@@ -216,7 +218,7 @@ double Search::limit_ns(double least_ns) const {
 // Returns the time above which a tiling does not change the outcome: it is neither as fast as the
 // fastest nor one of the `top` fastest. The result is unlimited while fewer than `top` tilings are
 // known.
-double Search::longest_of_use() const {
+double Search::longest_useful_ns() const {
   std::vector<double> latencies;
   for (const Candidate& c : all_) {
     if (c.latency_ns < kNever) latencies.push_back(c.latency_ns);
@@ -232,7 +234,7 @@ double Search::longest_of_use() const {
 // At least `top` other tilings then count as fast and move fewer bytes. They must still count as
 // fast after the fastest tiling is found. No remaining tiling takes less than `least_ns`, the
 // lowest of their bounds, so the limit for that time is the strictest possible one.
-int64_t Search::most_bytes_of_use(double least_ns) const {
+int64_t Search::most_useful_bytes(double least_ns) const {
   const double limit = limit_ns(least_ns);
   std::vector<int64_t> bytes;
   for (const Candidate& c : all_) {
@@ -275,7 +277,7 @@ Status Search::measure(std::vector<size_t> order) {
   const double least = all_[order.front()].bound.ns();
   for (const double stretch : {1 + kSlack, 1.02, 1.1, 1.5, kNever}) {
     NMM_TRY(measure_within(stretch * least, order, progress));
-    if (longest_of_use() <= stretch * least) break;
+    if (longest_useful_ns() <= stretch * least) break;
   }
   progress.finish();
   return {};
@@ -287,17 +289,17 @@ Status Search::measure_within(double most_ns, std::vector<size_t> order, Progres
   const auto whole = std::ssize(order);
   progress.start(fmt::format("tune {}", p_.kernel->name), whole);
   while (!order.empty()) {
-    const double longest = std::min(longest_of_use(), most_ns);
+    const double longest = std::min(longest_useful_ns(), most_ns);
     // `order` is sorted by bound, so its first tiling has the lowest bound that is left.
     const double least = all_[order.front()].bound.ns();
-    const int64_t most_bytes = most_bytes_of_use(least);
+    const int64_t most_bytes = most_useful_bytes(least);
     std::erase_if(order, [&](size_t i) { return all_[i].hbm_bytes > most_bytes; });
     if (order.empty() || all_[order.front()].bound.ns() > longest) break;
     const size_t count = std::min(kBatch, order.size());
     measure_batch(std::span(order).first(count), longest);
     if (interrupted()) return stopped();
     order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
-    const Candidate* best = best_like({}, true);
+    const Candidate* best = best_with_setting({}, true);
     progress.update(whole - std::ssize(order),
                     best ? fmt::format("best {:.4f} ms", best->latency_ns * 1e-6) : "");
   }
@@ -335,8 +337,8 @@ void Search::measure_batch(std::span<const size_t> batch, double longest) {
 
 // Returns the best candidate so far, among all (`any`) or among those with the same values for the
 // parameters that belong to no part.
-const Candidate* Search::best_like(const Tiling& setting, bool any) const {
-  const auto alike = [&](const Candidate& candidate) {
+const Candidate* Search::best_with_setting(const Tiling& setting, bool any) const {
+  const auto has_setting = [&](const Candidate& candidate) {
     return any ||
            std::all_of(setting.values().begin(), setting.values().end(), [&](const auto& value) {
              return !part_of(value.first).empty() || candidate.tiling[value.first] == value.second;
@@ -345,7 +347,7 @@ const Candidate* Search::best_like(const Tiling& setting, bool any) const {
   const double limit = limit_ns();
   const Candidate* best = nullptr;
   for (const Candidate& candidate : all_) {
-    if (candidate.latency_ns == kNever || !alike(candidate)) continue;
+    if (candidate.latency_ns == kNever || !has_setting(candidate)) continue;
     if (!best || is_better(candidate, *best, limit)) best = &candidate;
   }
   return best;
@@ -353,34 +355,34 @@ const Candidate* Search::best_like(const Tiling& setting, bool any) const {
 
 // Returns the reason (tuner.h). A candidate whose bound is within the limit but that was never
 // simulated was left out because of its bytes.
-Loss Search::loss(const Candidate& candidate, double limit) const {
-  if (!candidate.fits) return Loss::kCapacity;
-  if (candidate.latency_ns <= limit) return Loss::kTraffic;
+Rejection Search::rejection_of(const Candidate& candidate, double limit) const {
+  if (!candidate.fits) return Rejection::kCapacity;
+  if (candidate.latency_ns <= limit) return Rejection::kTraffic;
   const simulator::Bound& bound = candidate.bound;
-  if (bound.ns() <= limit) return candidate.simulated ? Loss::kWaiting : Loss::kTraffic;
-  if (bound.tensor_ns >= std::max(bound.dma_ns, bound.eviction_ns)) return Loss::kTensor;
-  return bound.dma_ns >= bound.eviction_ns ? Loss::kDma : Loss::kEviction;
+  if (bound.ns() <= limit) return candidate.simulated ? Rejection::kWaiting : Rejection::kTraffic;
+  if (bound.tensor_ns >= std::max(bound.dma_ns, bound.elementwise_ns)) return Rejection::kTensor;
+  return bound.dma_ns >= bound.elementwise_ns ? Rejection::kDma : Rejection::kElementwise;
 }
 
-std::string Search::why(const Candidate& candidate, Loss loss) const {
+std::string Search::explain(const Candidate& candidate, Rejection rejection) const {
   const auto ms = [](double ns) { return fmt::format("{:.4f} ms", ns * 1e-6); };
-  switch (loss) {
-    case Loss::kCapacity:
+  switch (rejection) {
+    case Rejection::kCapacity:
       return "SBUF needs " + simulator::describe(program(candidate.tiling), candidate.sbuf);
-    case Loss::kTensor:
+    case Rejection::kTensor:
       return fmt::format("the Tensor engine alone takes {}", ms(candidate.bound.tensor_ns));
-    case Loss::kDma:
+    case Rejection::kDma:
       return fmt::format("its DMA alone takes {}", ms(candidate.bound.dma_ns));
-    case Loss::kEviction:
+    case Rejection::kElementwise:
       return fmt::format("Vector, Scalar and GpSimd alone take {}",
-                         ms(candidate.bound.eviction_ns));
-    case Loss::kTraffic:
+                         ms(candidate.bound.elementwise_ns));
+    case Rejection::kTraffic:
       return fmt::format("{} and moves {:.2f} MiB",
                          candidate.simulated
                              ? "takes " + ms(candidate.latency_ns)
                              : fmt::format("takes {} or more", ms(candidate.bound.ns())),
                          static_cast<double>(candidate.hbm_bytes) / (1 << 20));
-    case Loss::kWaiting:
+    case Rejection::kWaiting:
       break;
   }
   // No resource alone takes that long, so the difference between the time and the bound is waiting.
@@ -401,9 +403,9 @@ Error Search::nothing_fits() const {
 }
 
 Result<Outcome> Search::outcome() const {
-  std::vector<const Candidate*> ranked, lost;
+  std::vector<const Candidate*> ranked, rejected;
   for (const Candidate& candidate : all_) {
-    (candidate.latency_ns < kNever ? ranked : lost).push_back(&candidate);
+    (candidate.latency_ns < kNever ? ranked : rejected).push_back(&candidate);
   }
   if (ranked.empty()) return nothing_fits();
   const double limit = limit_ns();
@@ -421,17 +423,17 @@ Result<Outcome> Search::outcome() const {
     if (static_cast<int64_t>(outcome.best.size()) == options_.top) break;
     outcome.best.push_back({c->tiling, c->latency_ns, c->hbm_bytes, c->bound});
   }
-  lost.insert(lost.begin(), ranked.begin() + 1, ranked.end());
+  rejected.insert(rejected.begin(), ranked.begin() + 1, ranked.end());
   // Returns how close a tiling came, in the unit of its reason.
-  const auto distance = [](const Candidate& c, Loss reason) {
-    if (reason == Loss::kCapacity) return static_cast<double>(c.sbuf.peak);
-    if (reason == Loss::kTraffic) return static_cast<double>(c.hbm_bytes);
-    return reason == Loss::kWaiting ? c.latency_ns : c.bound.ns();
+  const auto distance = [](const Candidate& c, Rejection reason) {
+    if (reason == Rejection::kCapacity) return static_cast<double>(c.sbuf.peak);
+    if (reason == Rejection::kTraffic) return static_cast<double>(c.hbm_bytes);
+    return reason == Rejection::kWaiting ? c.latency_ns : c.bound.ns();
   };
-  std::array<const Candidate*, kNumLosses> closest{};
-  for (const Candidate* c : lost) {
-    const Loss reason = loss(*c, limit);
-    ++outcome.losers[static_cast<size_t>(reason)].count;
+  std::array<const Candidate*, kNumRejections> closest{};
+  for (const Candidate* c : rejected) {
+    const Rejection reason = rejection_of(*c, limit);
+    ++outcome.rejected[static_cast<size_t>(reason)].count;
     const Candidate*& best = closest[static_cast<size_t>(reason)];
     if (!best || distance(*c, reason) < distance(*best, reason)) best = c;
     if (c->fits) ++outcome.fitting;
@@ -439,8 +441,8 @@ Result<Outcome> Search::outcome() const {
   ++outcome.fitting;  // The best tiling fits, too.
   for (size_t i = 0; i < closest.size(); ++i) {
     if (!closest[i]) continue;
-    outcome.losers[i].closest = closest[i]->tiling;
-    outcome.losers[i].why = why(*closest[i], static_cast<Loss>(i));
+    outcome.rejected[i].closest = closest[i]->tiling;
+    outcome.rejected[i].why = explain(*closest[i], static_cast<Rejection>(i));
   }
   // Every kernel for this problem has to move each operand over HBM once.
   for (const tile::Buffer& buffer : program(ranked.front()->tiling).buffers) {
@@ -454,15 +456,15 @@ Result<Outcome> Search::outcome() const {
 
 }  // namespace
 
-std::string_view loss_name(Loss loss) {
+std::string_view rejection_name(Rejection rejection) {
   constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting", "traffic"};
-  return kNames[static_cast<size_t>(loss)];
+  return kNames[static_cast<size_t>(rejection)];
 }
 
 Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
   // An empty cache in memory replaces a missing one, so the code below needs no checks.
-  Cache none;
-  Cache& cache = options.cache ? *options.cache : none;
+  Cache empty_cache;
+  Cache& cache = options.cache ? *options.cache : empty_cache;
   NMM_ASSIGN(std::optional<Outcome> known, cache.find(problem, options.top));
   if (known) return *known;
   // The next two calls reject invalid shapes, options and chosen parameters.
@@ -471,11 +473,11 @@ Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
   Search search(problem, options, cache.trials(problem));
   // Simulations before an interruption are kept, and the next run continues from them.
   if (const Status done = search.run(); !done.ok()) {
-    cache.keep(problem, search.trials());
+    cache.store(problem, search.trials());
     return done.error();
   }
   NMM_ASSIGN(Outcome outcome, search.outcome());
-  cache.keep(problem, options.top, outcome);
+  cache.store(problem, options.top, outcome);
   return outcome;
 }
 

@@ -49,18 +49,18 @@ struct Measurement {
   simulator::Bound bound;
 };
 
-// Why a tiling is not the best one.
+// Why the search rejects a tiling.
 // * kCapacity: it does not fit.
-// * kTensor, kDma, kEviction: this resource alone takes longer than the whole of the fastest
+// * kTensor, kDma, kElementwise: this resource alone takes longer than the whole of the fastest
 //   tilings.
 // * kWaiting: no resource alone takes that long, but its instructions wait for one another.
 // * kTraffic: it is equally fast and moves more bytes.
-enum class Loss { kCapacity, kTensor, kDma, kEviction, kWaiting, kTraffic };
-inline constexpr int kNumLosses = 6;
-std::string_view loss_name(Loss loss);
+enum class Rejection { kCapacity, kTensor, kDma, kElementwise, kWaiting, kTraffic };
+inline constexpr int kNumRejections = 6;
+std::string_view rejection_name(Rejection rejection);
 
-// The tilings that lost for one reason.
-struct Losers {
+// The tilings that are rejected for one reason.
+struct RejectedTilings {
   int64_t count = 0;
   kernels::Tiling closest;  // The tiling that came closest, if there is one.
   std::string why;          // The reason for the closest tiling, with numbers.
@@ -71,7 +71,7 @@ struct Outcome {
   std::vector<Measurement> best;  // The best tilings, best first, at most `top`.
   // The shortest simulated time, which is at most kSlack above the fastest of all tilings.
   double fastest_ns = 0;
-  std::array<Losers, kNumLosses> losers;
+  std::array<RejectedTilings, kNumRejections> rejected;
   int64_t tilings = 0, fitting = 0, simulated = 0;  // Counts of the search space.
   int64_t compulsory_bytes = 0;                     // The bytes if every operand crosses HBM once.
   bool from_cache = false;

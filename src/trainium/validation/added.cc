@@ -24,8 +24,8 @@ constexpr std::string_view kProfileColumns =
 // picoseconds.
 constexpr std::string_view kTarget = "nki-library, tests of its MLP kernels: a target";
 
-Published added(PublishedProgram program, Quantity quantity, double value, std::string_view source,
-                double tolerance = 0) {
+Published added_row(PublishedProgram program, Quantity quantity, double value,
+                    std::string_view source, double tolerance = 0) {
   return {.program = std::move(program),
           .quantity = quantity,
           .value = value,
@@ -58,9 +58,9 @@ PublishedProgram gemm_step(std::string_view id, std::string_view kernel,
           .make = make};
 }
 
-PublishedProgram fixed(std::string_view id, std::string_view kernel, const KernelShape& shape,
-                       std::string_view device, DType dtype,
-                       Program (*make)(const PublishedProgram&)) {
+PublishedProgram fixed_shape_program(std::string_view id, std::string_view kernel,
+                                     const KernelShape& shape, std::string_view device, DType dtype,
+                                     Program (*make)(const PublishedProgram&)) {
   return {.id = std::string(id),
           .kernel = kernel,
           .shape = shape,
@@ -83,7 +83,7 @@ PublishedProgram decode_mlp(int64_t hidden, int64_t intermediate, std::string_vi
 
 void add_steps(std::vector<Published>& rows) {
   const auto add = [&](const PublishedProgram& program, double ms) {
-    rows.push_back(added(program, Quantity::kMilliseconds, ms, kStepOfAutocomp));
+    rows.push_back(added_row(program, Quantity::kMilliseconds, ms, kStepOfAutocomp));
   };
   using P = const PublishedProgram&;
   add(gemm_step("autocomp_1x2", "autocomp, 1 x 2 tiles",
@@ -115,26 +115,27 @@ void add_steps(std::vector<Published>& rows) {
 
 void add_nkibench(std::vector<Published>& rows) {
   const auto add = [&](const PublishedProgram& program, double ms, double gib, double tolerance) {
-    rows.push_back(added(program, Quantity::kMilliseconds, ms, kProfileTable));
-    rows.push_back(added(program, Quantity::kHbmGib, gib, kProfileTable, tolerance));
+    rows.push_back(added_row(program, Quantity::kMilliseconds, ms, kProfileTable));
+    rows.push_back(added_row(program, Quantity::kHbmGib, gib, kProfileTable, tolerance));
   };
   using P = const PublishedProgram&;
   constexpr double kGib = 1073741824;
-  add(fixed("nkibench_swiglu", "NKIBench swiglu", {.M = 4096, .K = 1024, .r = 0, .N = 3072}, "trn1",
-            DType::kF32, [](P) { return nkibench_swiglu_kernel(); }),
+  add(fixed_shape_program("nkibench_swiglu", "NKIBench swiglu",
+                          {.M = 4096, .K = 1024, .r = 0, .N = 3072}, "trn1", DType::kF32,
+                          [](P) { return nkibench_swiglu_kernel(); }),
       4.222, (0.1416 + 0.0839) * 1e9 / kGib, 0.0001);
   // The 16 batches lie below one another in X and Y.
-  add(fixed("nkibench_bmm", "NKIBench bmm", {.M = 65536, .K = 64, .r = 0, .N = 4096}, "trn1",
-            DType::kF32, [](P) { return nkibench_bmm_kernel(); }),
+  add(fixed_shape_program("nkibench_bmm", "NKIBench bmm", {.M = 65536, .K = 64, .r = 0, .N = 4096},
+                          "trn1", DType::kF32, [](P) { return nkibench_bmm_kernel(); }),
       4.611, (67436544.0 + 1086324736.0) / kGib, 0);
-  add(fixed("nkibench_silu", "NKIBench silu", {.M = 4096, .K = 0, .r = 0, .N = 7168}, "trn1",
-            DType::kF32, [](P) { return nkibench_silu_kernel(); }),
+  add(fixed_shape_program("nkibench_silu", "NKIBench silu", {.M = 4096, .K = 0, .r = 0, .N = 7168},
+                          "trn1", DType::kF32, [](P) { return nkibench_silu_kernel(); }),
       1.333, 2 * 117440512.0 / kGib, 0);
 }
 
 void add_issue_25(std::vector<Published>& rows) {
   const auto add = [&](int64_t M, int64_t N, int64_t K, double ms) {
-    rows.push_back(added(tutorial_at(M, N, K), Quantity::kMilliseconds, ms, kIssue25));
+    rows.push_back(added_row(tutorial_at(M, N, K), Quantity::kMilliseconds, ms, kIssue25));
   };
   add(4096, 4096, 4096, 2.694);
   add(4096, 4096, 8192, 3.538);
@@ -148,30 +149,32 @@ void add_issue_25(std::vector<Published>& rows) {
 
 void add_trn2(std::vector<Published>& rows) {
   using P = const PublishedProgram&;
-  rows.push_back(added(fixed("autotune_lhs_rhs", "autotune, X by DMA transpose",
-                             {.M = 2048, .K = 2048, .r = 0, .N = 2048}, "trn2", DType::kBF16,
-                             [](P) { return autotune_lhs_rhs_kernel(); }),
-                       Quantity::kMfuPercent, 89.5, kLhsRhs));
-  rows.push_back(added(fixed("profiled_mlp", "three layers, tutorial's kernel",
-                             {.M = 2048, .K = 2048, .r = 0, .N = 1024}, "trn2", DType::kF32,
-                             [](P) { return profiled_mlp_kernel(); }),
-                       Quantity::kMilliseconds, 1.867, kGuide));
+  rows.push_back(
+      added_row(fixed_shape_program("autotune_lhs_rhs", "autotune, X by DMA transpose",
+                                    {.M = 2048, .K = 2048, .r = 0, .N = 2048}, "trn2", DType::kBF16,
+                                    [](P) { return autotune_lhs_rhs_kernel(); }),
+                Quantity::kMfuPercent, 89.5, kLhsRhs));
+  rows.push_back(
+      added_row(fixed_shape_program("profiled_mlp", "three layers, tutorial's kernel",
+                                    {.M = 2048, .K = 2048, .r = 0, .N = 1024}, "trn2", DType::kF32,
+                                    [](P) { return profiled_mlp_kernel(); }),
+                Quantity::kMilliseconds, 1.867, kGuide));
   const auto decode = [&](int64_t hidden, int64_t intermediate, std::string_view name, double us) {
-    rows.push_back(
-        added(decode_mlp(hidden, intermediate, name), Quantity::kMilliseconds, us * 1e-3, kTarget));
+    rows.push_back(added_row(decode_mlp(hidden, intermediate, name), Quantity::kMilliseconds,
+                             us * 1e-3, kTarget));
   };
   decode(16384, 832, "MLP, one token", 224.5);
   decode(16384, 416, "MLP, one token", 118.4);
   decode(7168, 896, "RMSNorm and MLP, one token", 112.2);
   decode(8192, 448, "RMSNorm and MLP, one token", 76.5);
-  rows.push_back(added(fixed("prefill_mlp", "MLP, small prefill",
-                             {.M = 512, .K = 1024, .r = 0, .N = 448}, "trn2", DType::kBF16,
-                             [](P p) {
-                               const kernels::Kernel& mlp =
-                                   *kernels::find_kernel("dense_mlp").value();
-                               return mlp.make(p.shape, kernels::tiling_of(mlp, {}).value(), {});
-                             }),
-                       Quantity::kMilliseconds, 0.0805, kTarget));
+  rows.push_back(added_row(
+      fixed_shape_program("prefill_mlp", "MLP, small prefill",
+                          {.M = 512, .K = 1024, .r = 0, .N = 448}, "trn2", DType::kBF16,
+                          [](P p) {
+                            const kernels::Kernel& mlp = *kernels::find_kernel("dense_mlp").value();
+                            return mlp.make(p.shape, kernels::tiling_of(mlp, {}).value(), {});
+                          }),
+      Quantity::kMilliseconds, 0.0805, kTarget));
 }
 
 // Adds the other columns of the tutorial's profiles, apart from the time.
@@ -184,11 +187,12 @@ void add_columns(std::vector<Published>& rows) {
                            Columns{tutorial_hoisted(), 28.16, 99.73, 402.07},
                            Columns{tutorial_blocked(), 28.28, 95.70, 390.69},
                            Columns{tutorial_optimized(), 28.16, 21.54, 81.73}}) {
-    rows.push_back(added(c.program, Quantity::kTensorActiveMs, c.tensor_ms, kProfileColumns));
-    rows.push_back(added(c.program, Quantity::kDmaActivePercent, c.dma_active, kProfileColumns));
-    rows.push_back(added(c.program, Quantity::kDmaPacketMs, c.packets_ms, kProfileColumns));
+    rows.push_back(added_row(c.program, Quantity::kTensorActiveMs, c.tensor_ms, kProfileColumns));
+    rows.push_back(
+        added_row(c.program, Quantity::kDmaActivePercent, c.dma_active, kProfileColumns));
+    rows.push_back(added_row(c.program, Quantity::kDmaPacketMs, c.packets_ms, kProfileColumns));
   }
-  rows.push_back(added(tutorial_optimized(), Quantity::kVectorActiveMs, 2.99, kProfileColumns));
+  rows.push_back(added_row(tutorial_optimized(), Quantity::kVectorActiveMs, 2.99, kProfileColumns));
 }
 
 }  // namespace

@@ -130,10 +130,11 @@ Program nkibench_silu_kernel() {
       const BufferId out = b.sbuf("y_tile", DType::kF32, {128, 1024}, 4);
       b.load(at(in, {upto(m), upto(n)}), at(x, {m, n}));
       b.loop("nt", n, 512, [&](const Tile& nt) {
-        const auto half = [&](std::string_view name) {
+        const auto temporary = [&](std::string_view name) {
           return at(b.sbuf(name, DType::kF32, {128, 512}, 2), {upto(m), upto(nt)});
         };
-        const Access exponential = half("exponential"), sum = half("sum"), factor = half("factor");
+        const Access exponential = temporary("exponential"), sum = temporary("sum"),
+                     factor = temporary("factor");
         b.silu(exponential, at(in, {upto(m), nt.in(n)}));
         b.copy(sum, exponential);
         b.copy(factor, sum);
@@ -183,11 +184,12 @@ void swiglu_hidden(const Context& c, const SwigluOperands& o, const Tile& n, boo
         });
         return psum;
       };
-      const auto half = [&](std::string_view name) {
+      const auto temporary = [&](std::string_view name) {
         return at(c.b.sbuf(name, c.dtype, {128, 512}, 2), {upto(nt), upto(m)});
       };
-      const Access gated = half("gated"), exponential = half("exponential"), sum = half("sum"),
-                   factor = half("factor"), silu = half("silu"), h_tile = half("h_tile");
+      const Access gated = temporary("gated"), exponential = temporary("exponential"),
+                   sum = temporary("sum"), factor = temporary("factor"), silu = temporary("silu"),
+                   h_tile = temporary("h_tile");
       c.b.copy(gated, product(gate));
       c.b.silu(exponential, gated);  // The steps are those of nkibench_silu.
       c.b.copy(sum, exponential);

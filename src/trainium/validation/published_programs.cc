@@ -83,9 +83,9 @@ PublishedProgram nkibench(std::string_view id, std::string_view kernel,
 }
 
 // The programs that the paper compares, at every M that it measured.
-PublishedProgram compared(std::string_view id, std::string_view kernel,
-                          const kernels::KernelShape& shape,
-                          Program (*make)(const PublishedProgram&)) {
+PublishedProgram paper_program(std::string_view id, std::string_view kernel,
+                               const kernels::KernelShape& shape,
+                               Program (*make)(const PublishedProgram&)) {
   return {.id = fmt::format("{}_{}", id, shape.M),
           .kernel = kernel,
           .shape = shape,
@@ -157,21 +157,21 @@ PublishedProgram ladder_two_stage() {
 }
 
 PublishedProgram neuronmm(int64_t M) {
-  return compared(
+  return paper_program(
       "neuronmm", "NeuronMM (fused XUV)", {.M = M, .K = 8192, .r = 4096, .N = 16384},
       [](const PublishedProgram& p) { return kernels::xuv(p.shape, kFusedTiling, options(p)); });
 }
 PublishedProgram nki_xuv(int64_t M) {
-  return compared("nki_xuv", "sequential NKI XUV", {.M = M, .K = 8192, .r = 4096, .N = 16384},
-                  [](const PublishedProgram& p) {
-                    return kernels::xuv_sequential(p.shape, kBaselineTiling, options(p));
-                  });
+  return paper_program("nki_xuv", "sequential NKI XUV", {.M = M, .K = 8192, .r = 4096, .N = 16384},
+                       [](const PublishedProgram& p) {
+                         return kernels::xuv_sequential(p.shape, kBaselineTiling, options(p));
+                       });
 }
 PublishedProgram nki_xw(int64_t M) {
-  return compared("nki_xw", "NKI XW", {.M = M, .K = 8192, .r = 0, .N = 16384},
-                  [](const PublishedProgram& p) {
-                    return kernels::matmul_optimized(p.shape, kBaselineTiling, options(p));
-                  });
+  return paper_program("nki_xw", "NKI XW", {.M = M, .K = 8192, .r = 0, .N = 16384},
+                       [](const PublishedProgram& p) {
+                         return kernels::matmul_optimized(p.shape, kBaselineTiling, options(p));
+                       });
 }
 
 }  // namespace neuronmm::validation

@@ -54,8 +54,8 @@ Result<std::vector<Row>> validate() {
   std::map<std::string, simulator::Summary> summaries;  // By program.
   std::vector<Row> rows;
   for (const Published& published : validation::published()) {
-    auto [at, fresh] = summaries.try_emplace(published.program.id);
-    if (fresh) {
+    auto [at, inserted] = summaries.try_emplace(published.program.id);
+    if (inserted) {
       const PublishedProgram& program = published.program;
       NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device(program.device));
       NMM_ASSIGN(const simulator::Timing timing,

@@ -145,7 +145,7 @@ TEST_F(FormAuto, IsNotMeasuredWithoutTextToSpare) {
 // Fewer neurons alone are tried where weights are rounded; what is measured is rounded, too.
 TEST_F(FormAuto, OfFewBitsNeuronsAreTried) {
   CompressRequest request = asked("auto", Form::kAuto);
-  request.weights = *parse_weights("int4");
+  request.weights = quantized_formats(4);
   const CompressSummary summary = run_well(request);
   ASSERT_TRUE(summary.form);
   const std::vector<FormCandidate>& candidates = summary.form->candidates;

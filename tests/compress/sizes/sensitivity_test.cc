@@ -243,12 +243,12 @@ TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
-    expect_refused(none, {"allocate measured", "calibration text"});
+    expect_refused(none, {"needs calibration, self_generated or statistics"});
   }
   CompressRequest statistics = request("out");
   statistics.calibration.reset();
   statistics.statistics = path("statistics");
-  expect_refused(statistics, {"allocate measured", "calibration text", "statistics"});
+  expect_refused(statistics, {"allocate measured needs calibration or self_generated"});
   CompressRequest coarse = request("out");
   coarse.rule.block = kRank;
   expect_refused(coarse, {"allocate measured", "block of at most 8", "layer 0 gate is 16"});

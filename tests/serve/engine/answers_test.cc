@@ -1,5 +1,5 @@
-// Answers are what generate() makes of the same request: alone, beside others, with other chunks,
-// after preemptions, of every dtype and form.
+// Tests that the engine gives the same answers as generate(): for a request alone and among others,
+// with any chunk size, and for every dtype and form of MLP.
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 class Answers : public model::OnBackend {};
 NMM_ON_ALL_BACKENDS(Answers);
 
-TEST_P(Answers, AreThoseOfGenerate) {
+TEST_P(Answers, AreTheSameAsThoseOfGenerate) {
   const model::Transformer transformer = make_model(long_config(400), *backend);
   Engine engine(transformer, {});
   std::vector<Request> requests(5);
@@ -28,7 +28,7 @@ TEST_P(Answers, AreThoseOfGenerate) {
   requests[1].sampling = {.temperature = 1.3, .top_k = 9, .top_p = 0.9, .seed = 5};
   requests[2].sampling = {.repetition_penalty = 1.4, .frequency_penalty = 0.3};
   requests[3].stop_tokens = {3, 5, 8};
-  requests[4].max_new_tokens.reset();  // to the end of the context
+  requests[4].max_new_tokens.reset();  // so the answer goes on to the end of the context
   std::vector<std::shared_ptr<Recorder>> told;
   for (const Request& request : requests) {
     told.push_back(std::make_shared<Recorder>());
@@ -36,7 +36,7 @@ TEST_P(Answers, AreThoseOfGenerate) {
   }
   for (const auto& recorder : told) recorder->wait();
   expect_all_blocks_back(engine);
-  engine.abort();  // a backend serves one at a time
+  engine.abort();  // because a backend may have only one user at a time
   for (size_t i = 0; i < requests.size(); ++i) {
     SCOPED_TRACE(i);
     expect_answer(told[i]->answer(), expected_answer(transformer, requests[i]));
@@ -44,9 +44,9 @@ TEST_P(Answers, AreThoseOfGenerate) {
   }
 }
 
-TEST_P(Answers, OfOnePromptHaveSeedsOfTheirOwn) {
+TEST_P(Answers, ToOnePromptUseConsecutiveSeedsAndComputeThePromptOnce) {
   const model::Transformer transformer = make_model(long_config(400), *backend);
-  // Whole blocks and not; more answers than may run together.
+  // The prompts fill whole blocks or not. With two sequences, not all answers can run together.
   for (const int64_t prompt : {1, 100, 128, 300}) {
     for (const int64_t max_sequences : {16, 2}) {
       SCOPED_TRACE(fmt::format("{} tokens, {} together", prompt, max_sequences));
@@ -69,7 +69,7 @@ TEST_P(Answers, OfOnePromptHaveSeedsOfTheirOwn) {
         expect_answer(told->answer(static_cast<size_t>(i)),
                       expected_answer(transformer, request, i));
       }
-      // The prompt was computed once.
+      // If all answers run together, the prompt is computed once.
       if (max_sequences == 16) {
         int64_t generated = 0;
         for (const ReceivedAnswer& answer : told->answers()) generated += std::ssize(answer.tokens);
@@ -79,7 +79,7 @@ TEST_P(Answers, OfOnePromptHaveSeedsOfTheirOwn) {
   }
 }
 
-TEST_P(Answers, PromptLogprobsAreThoseOfTheModel) {
+TEST_P(Answers, PromptLogprobsAreExact) {
   const model::Transformer transformer = make_model(long_config(700), *backend);
   for (const int64_t length : {1, 2, 129, 400}) {
     SCOPED_TRACE(length);
@@ -88,7 +88,7 @@ TEST_P(Answers, PromptLogprobsAreThoseOfTheModel) {
     request.prompt_logprobs = 2;
     request.max_new_tokens = length == 2 ? 0 : 4;
     Engine engine(transformer, {});
-    (void)ask(engine, request);  // what is cached changes nothing
+    (void)ask(engine, request);  // fills the prefix cache, which must not change the result
     const auto told = ask(engine, request);
     engine.abort();
     ASSERT_EQ(std::ssize(told->prompt_logprobs()), length - 1);
@@ -106,7 +106,7 @@ TEST_P(Answers, PromptLogprobsAreThoseOfTheModel) {
   }
 }
 
-TEST_P(Answers, DoNotStopTooEarly) {
+TEST_P(Answers, ContainNoStopTokenBeforeMinNewTokens) {
   const model::Transformer transformer = make_model(long_config(200), *backend);
   Engine engine(transformer, {});
   Request request;
@@ -121,14 +121,14 @@ TEST_P(Answers, DoNotStopTooEarly) {
   const std::vector<TokenId>& tokens = told->answer().tokens;
   ASSERT_GE(tokens.size(), 8u);
   for (const TokenId token : tokens) EXPECT_EQ(std::ranges::count(request.stop_tokens, token), 0);
-  // As if the vocabulary did not have them.
+  // The answer equals one that is sampled as if the vocabulary had no stop tokens.
   request.sampling.logit_bias = {{request.stop_tokens[0], -1e6}, {request.stop_tokens[1], -1e6}};
   request.max_new_tokens = 8;
   EXPECT_EQ(std::vector(tokens.begin(), tokens.begin() + 8),
             expected_answer(transformer, request).tokens);
 }
 
-// Allows the tokens of a list, each once, and the end when none is left.
+// A constraint that allows each token of a set once and the end when none is left.
 class EachOnce : public model::TokenConstraint {
  public:
   EachOnce(std::set<TokenId> tokens, TokenId end) : left_(std::move(tokens)), end_(end) {}
@@ -142,10 +142,10 @@ class EachOnce : public model::TokenConstraint {
 
  private:
   std::set<TokenId> left_;
-  const TokenId end_;  // -1: ends by itself
+  const TokenId end_;  // the stop token, or -1 for an answer that ends without one
 };
 
-TEST_P(Answers, HaveTheShapeOfTheirConstraint) {
+TEST_P(Answers, FollowTheirConstraint) {
   const model::Transformer transformer = make_model(long_config(200), *backend);
   for (const TokenId end : {-1, 18}) {
     for (const double temperature : {0.0, 2.0}) {
@@ -156,7 +156,7 @@ TEST_P(Answers, HaveTheShapeOfTheirConstraint) {
       request.choices = 3;
       request.sampling = {.temperature = temperature, .top_k = 2, .seed = 1};
       request.stop_tokens = {18};
-      request.min_new_tokens = 50;  // the end is allowed where nothing else is
+      request.min_new_tokens = 50;  // has no effect when the constraint allows only the end
       request.logprobs = 0;
       request.make_constraint = [&] { return std::make_unique<EachOnce>(tokens, end); };
       Engine engine(transformer, {});
@@ -169,7 +169,8 @@ TEST_P(Answers, HaveTheShapeOfTheirConstraint) {
         EXPECT_EQ(answer.reason, FinishReason::kStop);
         EXPECT_EQ(answer.stop_token, end < 0 ? std::nullopt : std::optional(end));
       }
-      // Logprobs are the model's own, and the first greedy token the best of those allowed.
+      // The log-probabilities are the model's, without the constraint. The first greedy token is
+      // the most likely one of those allowed.
       const Matrix logits = all_logits(transformer, request.prompt);
       const auto first = told->answer().tokens[0];
       EXPECT_EQ(told->answer().logprobs[0].chosen.logprob,
@@ -180,8 +181,7 @@ TEST_P(Answers, HaveTheShapeOfTheirConstraint) {
   }
 }
 
-// A request that may begin nowhere.
-TEST_P(Answers, MayBeEmptyByConstraint) {
+TEST_P(Answers, AreEmptyIfTheConstraintIsCompleteAtOnce) {
   const model::Transformer transformer = make_model(long_config(200), *backend);
   Engine engine(transformer, {});
   Request request;
@@ -218,7 +218,7 @@ std::vector<Kind> kinds() {
           {"qwen3", DType::kBF16, io::Quantization{}, "", {}, kQwen3}};
 }
 
-// Wide enough for several groups of the low-bit formats.
+// Makes a model whose rows have several groups of the low-bit formats.
 model::Transformer make_kind(const Kind& kind, const ops::Backend& backend) {
   io::ModelConfig config = long_config(1500, kind.architecture);
   config.hidden_size = 96;
@@ -250,9 +250,9 @@ class EveryKind : public testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
-// All bits of the logprobs, with 1, 2 and 16 neighbours that come while it runs, and chunks that
-// they leave it. The prompt is longer than what attention takes in one go.
-TEST_P(EveryKind, GivesTheSameBesideAnyNeighbours) {
+// Expects equal bits in all log-probabilities when other requests run at the same time and take a
+// part of each chunk. The prompt is longer than the largest piece that attention computes at once.
+TEST_P(EveryKind, AnswersDoNotDependOnOtherRequests) {
   const auto backend = cpu::make_backend();
   const model::Transformer transformer = make_kind(GetParam(), *backend);
   Request request;

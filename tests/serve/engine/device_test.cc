@@ -1,4 +1,5 @@
-// The engine on a simulated NeuronCore, whose clock says how long steps take.
+// Tests the engine on a simulated NeuronCore. The duration of a step comes from the simulated
+// clock.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 namespace neuronmm::serve {
 namespace {
 
-TEST(EngineOnADevice, AnswersAndSharesPrefixes) {
+TEST(EngineOnADevice, AnswersLikeGenerateAndSharesPrefixes) {
   const simulator::DeviceSpec spec = simulator::find_device("trn1").value();
   const auto backend =
       device::make_backend(spec, device::default_tilings(spec), cpu::make_backend());

@@ -1,6 +1,6 @@
 #pragma once
-// What tests of the engine share: a listener that keeps all that it is told, a backend that can be
-// halted before a step, and the answers that generate() gives.
+// The helpers that the tests of the engine share: a listener that keeps everything it is told, a
+// backend that can be halted before a step, and the answers that generate() gives.
 
 #include <condition_variable>
 #include <functional>
@@ -26,16 +26,18 @@ struct ReceivedAnswer {
   std::string message;
 };
 
+// A listener that keeps the answers and checks the order of its calls.
 class Recorder : public Listener {
  public:
   explicit Recorder(int64_t choices = 1) : answers_(static_cast<size_t>(choices)) {}
 
-  // Called for every token, on the engine's thread.
+  // A function that is called for every token on the engine's thread. It returns what on_token()
+  // returns.
   std::function<bool(int64_t choice, TokenId token)> on_each = nullptr;
 
-  void wait();  // until all answers have ended
+  void wait();  // returns when all answers have ended, and fails the test after two minutes
   bool finished() const;
-  // After wait().
+  // The functions below may be called after wait().
   const ReceivedAnswer& answer(size_t choice = 0) const { return answers_.at(choice); }
   const std::vector<ReceivedAnswer>& answers() const { return answers_; }
   std::optional<PromptUsage> usage() const { return usage_; }
@@ -56,16 +58,17 @@ class Recorder : public Listener {
   std::vector<model::TokenLogprobs> prompt_logprobs_;
 };
 
-// Counts the steps of whoever runs a model on it, and halts them.
+// A backend that counts the steps of a model and can halt them.
 class SteppedBackend : public ops::ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
 
   Status prepare(int64_t tokens) const override;
 
-  void hold();                   // before the next step
-  void release();                // as many as come
-  void step(int64_t count = 1);  // so many; returns when the one after them is halted
+  void hold();     // halts every step from the next one on
+  void release();  // lets all steps run
+  // Lets `count` steps run and returns when the step after them is halted.
+  void step(int64_t count = 1);
   std::vector<int64_t> tokens_of_steps() const;
 
  private:
@@ -76,19 +79,19 @@ class SteppedBackend : public ops::ForwardingBackend {
   mutable std::vector<int64_t> steps_;
 };
 
-// What generate() makes of the request's answer of this number.
+// Returns the answer that generate() gives to the request with the seed of answer `choice`.
 model::Generation expected_answer(const model::Transformer& transformer, const Request& request,
                                   int64_t choice = 0);
-// Tokens, logprobs (all bits of them) and why it ended.
+// Compares the tokens, the log-probabilities (bit by bit) and the reason of the end.
 void expect_answer(const ReceivedAnswer& answer, const model::Generation& expected);
-// Submits and waits; the request is not refused.
+// Submits a request, which must not be refused, and waits for its answers.
 std::shared_ptr<Recorder> ask(Engine& engine, const Request& request);
-// Until nothing runs, then no block is in use.
+// Waits until the engine is idle and expects that no block is in use.
 void expect_all_blocks_back(const Engine& engine);
 
 model::Transformer make_model(const io::ModelConfig& config, const ops::Backend& backend,
                               uint64_t seed = 77);
-// With room for longer sequences than the tiny model's.
+// Returns the tiny model's configuration with a context of `context` tokens.
 io::ModelConfig long_config(int64_t context,
                             io::Architecture architecture = io::Architecture::kLlama);
 int64_t block_bytes(const model::Transformer& transformer);

@@ -1,4 +1,5 @@
-// Blocks of keys and values: who holds which, beside a plain account of them.
+// Tests of the pool of key-value blocks: which sequence holds which block, compared with a simple
+// account of all blocks.
 
 #include "serve/engine/kv_memory.h"
 
@@ -26,7 +27,7 @@ class KvMemoryTest : public model::OnBackend {
 };
 NMM_ON_ALL_BACKENDS(KvMemoryTest);
 
-TEST_P(KvMemoryTest, AForkGoesItsOwnWay) {
+TEST_P(KvMemoryTest, AForkSharesWholeBlocksAndCopiesTheLast) {
   KvMemory memory(transformer, 10, 1280);
   const std::vector<TokenId> tokens = model::random_tokens(300, 19, 1);
   std::vector<TokenId> other = tokens;
@@ -37,10 +38,10 @@ TEST_P(KvMemoryTest, AForkGoesItsOwnWay) {
   EXPECT_EQ(memory.in_use(), 3);
   const auto second = first.fork();
   ASSERT_NE(second, nullptr);
-  EXPECT_EQ(memory.in_use(), 4);  // two shared, one each
+  EXPECT_EQ(memory.in_use(), 4);  // two shared blocks and one block per sequence
   EXPECT_EQ(first.cache().blocks()[1], second->cache().blocks()[1]);
   EXPECT_NE(first.cache().blocks()[2], second->cache().blocks()[2]);
-  // Each goes on as if it were alone.
+  // The sequences do not influence each other when they go on.
   for (SequenceMemory* const sequence : {&first, second.get()}) {
     std::vector<TokenId> whole = tokens;
     const auto more = model::random_tokens(50, 19, sequence == &first ? 2 : 3);
@@ -54,7 +55,7 @@ TEST_P(KvMemoryTest, AForkGoesItsOwnWay) {
   }
 }
 
-TEST_P(KvMemoryTest, WhatIsShortIsRefusedAndNothingTaken) {
+TEST_P(KvMemoryTest, AReservationThatDoesNotFitTakesNoBlock) {
   KvMemory memory(transformer, 3, 384);
   SequenceMemory first(memory, "");
   ASSERT_TRUE(first.reserve(2 * kKvBlock));
@@ -66,9 +67,9 @@ TEST_P(KvMemoryTest, WhatIsShortIsRefusedAndNothingTaken) {
   EXPECT_EQ(memory.in_use(), 3);
 }
 
-// Sequences come, grow, fork and go at random; the blocks in use are those that some sequence
-// holds, however many share them, and what is reused is what was computed from the same tokens.
-TEST_P(KvMemoryTest, CountsWhatSequencesHold) {
+// Sequences begin, grow, fork and end at random. A block that any number of sequences hold counts
+// once as in use, and a block that is reused was computed from the same tokens.
+TEST_P(KvMemoryTest, CountsTheBlocksThatSequencesHold) {
   const auto seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
@@ -79,7 +80,8 @@ TEST_P(KvMemoryTest, CountsWhatSequencesHold) {
     std::vector<TokenId> tokens;
   };
   std::vector<Live> live;
-  std::map<const uint32_t*, std::vector<TokenId>> contents;  // of complete blocks
+  // The tokens from the beginning of the sequence to the end of the block, for complete blocks.
+  std::map<const uint32_t*, std::vector<TokenId>> contents;
   const auto check = [&] {
     std::set<const uint32_t*> held;
     for (const Live& one : live) {
@@ -96,7 +98,7 @@ TEST_P(KvMemoryTest, CountsWhatSequencesHold) {
   for (int step = 0; step < 400; ++step) {
     const auto pick = random() % (live.size() + 1);
     if (pick == live.size()) {
-      // One of two beginnings.
+      // The tokens begin like one of two texts.
       std::vector<TokenId> tokens = model::random_tokens(700, 19, random() % 2);
       tokens.resize(1 + random() % 700);
       auto sequence = std::make_unique<SequenceMemory>(memory, random() % 4 == 0 ? "salt" : "");

@@ -1,5 +1,5 @@
-// Thousands of requests from several threads, with cancellations at any time: every answer is what
-// it is alone, and every block comes back.
+// Submits thousands of requests from several threads and cancels some of them at random times.
+// Every answer must be the same as alone, and every block of memory must be given back.
 
 #include <algorithm>
 #include <atomic>
@@ -15,13 +15,14 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr int kThreads = 4;
-#ifdef NEURONMM_SANITIZED  // all of them would take minutes
+#ifdef NEURONMM_SANITIZED  // because the full number takes minutes with sanitizers
 constexpr int kRequestsOfThread = 400;
 #else
 constexpr int kRequestsOfThread = 2500;
 #endif
 
-// Some begin alike. Few enough that each answer is computed alone just once.
+// Makes 60 requests, some with common prefixes. They are submitted many times, so the expected
+// answer of each is computed only once.
 std::vector<Request> random_requests(std::mt19937_64& random) {
   std::vector<Request> requests;
   for (int i = 0; i < 60; ++i) {
@@ -47,7 +48,8 @@ std::vector<Request> random_requests(std::mt19937_64& random) {
   return requests;
 }
 
-// One thread's part: submits, and cancels some after a while.
+// Runs in each thread: submits requests, cancels some of them after a while, and compares the
+// answers.
 void submit_many(Engine& engine, const std::vector<Request>& requests,
                  const std::vector<std::vector<model::Generation>>& expected, uint64_t seed,
                  std::atomic<int>& compared) {
@@ -94,7 +96,7 @@ void submit_many(Engine& engine, const std::vector<Request>& requests,
   finish();
 }
 
-TEST(ManyRequests, GetTheirAnswersAndLeaveNothingBehind) {
+TEST(ManyRequests, GetTheSameAnswersAsAloneAndGiveBackAllMemory) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
@@ -110,7 +112,7 @@ TEST(ManyRequests, GetTheirAnswersAndLeaveNothingBehind) {
   }
   EngineOptions options;
   options.max_sequences = 24;
-  options.kv_cache_bytes = 8 * block_bytes(transformer);  // too little for so many
+  options.kv_cache_bytes = 8 * block_bytes(transformer);  // too little for 24 sequences
   options.chunk_tokens = 150;
   Engine engine(transformer, options);
   std::atomic<int> compared = 0;

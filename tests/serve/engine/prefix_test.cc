@@ -1,4 +1,5 @@
-// Requests that begin alike share what was computed, if they have one salt, and answer the same.
+// Tests that requests with a common prefix and the same salt share its keys and values, and that
+// their answers do not change.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@ namespace {
 
 class Prefixes : public model::OnBackend {
  protected:
-  // The first `same` tokens of one text, then others.
+  // Makes a prompt of the first `same` tokens of one fixed text and `other` random tokens.
   static Request request_of(int64_t same, int64_t other, uint64_t seed) {
     Request request;
     request.prompt = model::random_tokens(900, 19, 1);
@@ -22,6 +23,7 @@ class Prefixes : public model::OnBackend {
     request.sampling = {.temperature = 1.0, .seed = seed};
     return request;
   }
+  // Checks the answer and returns how many tokens of the prompt came from the cache.
   int64_t cached(Engine& engine, const Request& request) {
     const auto told = ask(engine, request);
     expect_answer(told->answer(), expected_answer(transformer, request));
@@ -32,14 +34,14 @@ class Prefixes : public model::OnBackend {
 };
 NMM_ON_ALL_BACKENDS(Prefixes);
 
-TEST_P(Prefixes, AreComputedOnce) {
+TEST_P(Prefixes, WholeBlocksOfACommonPrefixAreComputedOnce) {
   Engine engine(transformer, {});
   EXPECT_EQ(cached(engine, request_of(700, 9, 1)), 0);
   EXPECT_EQ(cached(engine, request_of(700, 40, 2)), 640);
   EXPECT_EQ(cached(engine, request_of(300, 200, 3)), 256);
-  EXPECT_EQ(cached(engine, request_of(300, 200, 3)), 384);  // 500 tokens
+  EXPECT_EQ(cached(engine, request_of(300, 200, 3)), 384);  // the whole blocks of 500 tokens
   EXPECT_EQ(cached(engine, request_of(0, 300, 4)), 0);
-  // The last token is computed whatever is there.
+  // The last token is always computed, even if its block is cached.
   EXPECT_EQ(cached(engine, request_of(512, 0, 5)), 384);
   EXPECT_EQ(cached(engine, request_of(513, 0, 6)), 512);
   EXPECT_EQ(cached(engine, request_of(127, 1, 7)), 0);
@@ -50,7 +52,7 @@ TEST_P(Prefixes, AreComputedOnce) {
   expect_all_blocks_back(engine);
 }
 
-TEST_P(Prefixes, AnswersAreOnesToo) {
+TEST_P(Prefixes, BlocksOfAnswersAreReused) {
   Engine engine(transformer, {});
   Request first = request_of(250, 0, 1);
   first.max_new_tokens = 200;
@@ -58,10 +60,10 @@ TEST_P(Prefixes, AnswersAreOnesToo) {
   Request second = request_of(250, 0, 1);
   for (const TokenId token : told->answer().tokens) second.prompt.push_back(token);
   second.prompt.push_back(3);
-  EXPECT_EQ(cached(engine, second), 384);  // of 449
+  EXPECT_EQ(cached(engine, second), 384);  // the whole blocks of 449 tokens that were computed
 }
 
-TEST_P(Prefixes, OfAnotherSaltAreNot) {
+TEST_P(Prefixes, AreNotSharedBetweenSalts) {
   Engine engine(transformer, {});
   Request request = request_of(600, 10, 1);
   EXPECT_EQ(cached(engine, request), 0);
@@ -74,8 +76,7 @@ TEST_P(Prefixes, OfAnotherSaltAreNot) {
   EXPECT_EQ(cached(engine, request), 512);
 }
 
-// What comes together waits for the first rather than doing its work again.
-TEST(PrefixesTogether, AreComputedOnce) {
+TEST(PrefixesTogether, RequestsThatArriveTogetherComputeTheirPrefixOnce) {
   SteppedBackend backend(cpu::make_backend());
   const model::Transformer transformer = make_model(long_config(1000), backend);
   backend.hold();
@@ -92,21 +93,23 @@ TEST(PrefixesTogether, AreComputedOnce) {
   backend.release();
   for (const auto& recorder : told) recorder->wait();
   expect_all_blocks_back(engine);
-  // The prompt, seven times what is behind its last whole block, and a step of each answer.
+  // The steps compute one whole prompt, seven times the tokens after its last whole block, and one
+  // decoded token per answer. Some chunks may be computed twice, since the requests start at the
+  // same time.
   EXPECT_LE(engine.statistics().step_tokens_sum, 800 + 7 * (800 - 768) + 8 + 512);
 }
 
-TEST_P(Prefixes, GiveWayWhenMemoryIsShort) {
+TEST_P(Prefixes, AreEvictedFromTheirEndWhenMemoryIsShort) {
   EngineOptions options;
   options.kv_cache_bytes = 6 * block_bytes(transformer);
   Engine engine(transformer, options);
   EXPECT_EQ(engine.statistics().kv_blocks, 6);
-  EXPECT_EQ(cached(engine, request_of(600, 0, 1)), 0);  // 5 blocks, of which 4 are kept
+  EXPECT_EQ(cached(engine, request_of(600, 0, 1)), 0);  // uses 5 blocks, 4 of which are complete
   expect_all_blocks_back(engine);
   EXPECT_EQ(engine.statistics().kv_blocks_cached, 4);
-  EXPECT_EQ(cached(engine, request_of(0, 300, 2)), 0);  // 3: one of the first is lost, its last
+  EXPECT_EQ(cached(engine, request_of(0, 300, 2)), 0);  // needs 3, so the last of the 4 is evicted
   EXPECT_EQ(cached(engine, request_of(600, 0, 3)), 384);
-  EXPECT_EQ(cached(engine, request_of(0, 700, 4)), 0);  // all
+  EXPECT_EQ(cached(engine, request_of(0, 700, 4)), 0);  // needs all blocks
   EXPECT_EQ(cached(engine, request_of(600, 0, 5)), 0);
   expect_all_blocks_back(engine);
 }

@@ -1,4 +1,4 @@
-// What the engine does not take, and says so at once.
+// Tests of the requests that the engine refuses when they are submitted.
 
 #include <limits>
 
@@ -67,7 +67,7 @@ TEST_F(Refusals, InvalidValuesAreNamed) {
   EXPECT_FALSE(submit(engine, prompt_of(3)).refusal);
 }
 
-TEST_F(Refusals, PromptsWithoutRoomForAnAnswer) {
+TEST_F(Refusals, PromptsThatLeaveNoContextForAnAnswer) {
   EngineOptions options;
   Engine of_model(transformer, options);
   expect_refusal(of_model, prompt_of(1000), Refusal::kContextLength,
@@ -87,8 +87,9 @@ TEST_F(Refusals, PromptsWithoutRoomForAnAnswer) {
   EXPECT_EQ(told->answer().reason, FinishReason::kLength);
 }
 
-// The budget ends an answer as the context does, and is never exceeded.
-TEST_F(Refusals, WhatNeverFits) {
+// The memory of keys and values is never exceeded. When it is full, an answer ends as it does at
+// the end of the context.
+TEST_F(Refusals, PromptsThatNeverFitIntoMemory) {
   EngineOptions options;
   options.kv_cache_bytes = 3 * block_bytes(transformer) - 1;
   Engine engine(transformer, options);
@@ -104,15 +105,15 @@ TEST_F(Refusals, WhatNeverFits) {
   EXPECT_EQ(sequence_capacity(transformer, options).kv_cache, 0);
 }
 
-TEST_F(Refusals, AFullQueue) {
+TEST_F(Refusals, RequestsThatFindTheQueueFull) {
   backend.hold();
   EngineOptions options;
   options.max_sequences = 1;
   options.max_queued_requests = 3;
   options.max_queued_tokens = 100;
   Engine engine(transformer, options);
-  EXPECT_FALSE(submit(engine, prompt_of(400)).refusal);  // it finds the queue empty
-  backend.step();                                        // and leaves it
+  EXPECT_FALSE(submit(engine, prompt_of(400)).refusal);  // the request finds the queue empty
+  backend.step();                                        // the request leaves the queue
   EXPECT_FALSE(submit(engine, prompt_of(60)).refusal);
   expect_refusal(engine, prompt_of(41), Refusal::kQueueFull, {"60 tokens", "41 more", "100"});
   EXPECT_FALSE(submit(engine, prompt_of(10)).refusal);
@@ -127,7 +128,7 @@ TEST_F(Refusals, AFullQueue) {
   EXPECT_FALSE(submit(engine, prompt_of(41)).refusal);
 }
 
-TEST_F(Refusals, AnEngineThatStops) {
+TEST_F(Refusals, RequestsAfterStopAdmission) {
   backend.hold();
   Engine engine(transformer, {});
   const auto told = std::make_shared<Recorder>();
@@ -136,7 +137,7 @@ TEST_F(Refusals, AnEngineThatStops) {
   expect_refusal(engine, prompt_of(5), Refusal::kStopping, {});
   EXPECT_FALSE(engine.idle());
   backend.release();
-  told->wait();  // what was admitted goes on
+  told->wait();  // the request that was admitted goes on
   EXPECT_EQ(told->answer().tokens.size(), 3u);
   expect_all_blocks_back(engine);
   engine.abort();

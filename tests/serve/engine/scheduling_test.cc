@@ -1,4 +1,5 @@
-// Who waits for whom, what ends an answer before its time, and what becomes of the others.
+// Tests of the scheduler: the order in which requests run, preemption, and what happens to the
+// other answers when one is cancelled or fails.
 
 #include <algorithm>
 #include <new>
@@ -36,9 +37,9 @@ class Scheduling : public testing::Test {
   const model::Transformer transformer = make_model(long_config(3000), backend);
 };
 
-// While long prompts come, the one that is being decoded has a token in every step, and a step has
-// no more of prompts than a chunk.
-TEST_F(Scheduling, ALongPromptStallsNobodyByMoreThanAChunk) {
+// While long prompts arrive, an answer that is being decoded gets a token in every step, and no
+// step computes more prompt tokens than a chunk.
+TEST_F(Scheduling, LongPromptsDelayADecodedAnswerByAtMostAChunk) {
   EngineOptions options;
   options.chunk_tokens = 100;
   Engine engine(transformer, options);
@@ -61,7 +62,7 @@ TEST_F(Scheduling, ALongPromptStallsNobodyByMoreThanAChunk) {
   }
   int64_t most = 0;
   for (const int64_t tokens : backend.tokens_of_steps()) most = std::max(most, tokens);
-  EXPECT_GE(most, 100);  // a chunk and the others' tokens, of at most 4 answers
+  EXPECT_GE(most, 100);  // a chunk, and one token of each of at most four answers
   EXPECT_LE(most, 104);
 }
 
@@ -82,8 +83,7 @@ TEST_F(Scheduling, AShortPromptDoesNotWaitForALongOne) {
   other->wait();
 }
 
-// Nor a long one for ever for short ones.
-TEST_F(Scheduling, ALongPromptGoesOnAmongShortOnes) {
+TEST_F(Scheduling, ALongPromptFinishesWhileShortOnesKeepArriving) {
   EngineOptions options;
   options.chunk_tokens = 64;
   Engine engine(transformer, options);
@@ -116,14 +116,14 @@ TEST_F(Scheduling, SmallerPrioritiesComeFirst) {
     Request request = request_of(5, i == 0 ? 2 : 1);
     request.priority = priorities[i];
     submit(engine, request, told.back());
-    if (i == 0) backend.step();  // it runs already
+    if (i == 0) backend.step();  // so the first request runs before the others arrive
   }
   backend.release();
   for (const auto& recorder : told) recorder->wait();
   EXPECT_EQ(order, (std::vector{0, 0, 3, 5, 2, 1, 4}));
 }
 
-// Memory for two of six answers that grow: the others come and go, and all are what they would be.
+// The memory holds about two of the answers, which all grow, so that others are preempted.
 TEST_F(Scheduling, PreemptionChangesNoAnswer) {
   std::vector<Request> requests;
   for (uint64_t i = 0; i < 6; ++i) {
@@ -161,7 +161,7 @@ TEST_F(Scheduling, CancellationActsWithinAStep) {
   struct Stage {
     std::string name;
     int64_t prompt, choices;
-    int64_t steps;  // before the cancellation, of chunks of 100
+    int64_t steps;  // the number of steps before the cancellation, with chunks of 100 tokens
   };
   const Stage stages[] = {{"not begun", 50, 1, 0},
                           {"prefill", 1000, 1, 3},
@@ -183,15 +183,15 @@ TEST_F(Scheduling, CancellationActsWithinAStep) {
     const RequestId id = submit(engine, request, told);
     if (stage.steps > 0) backend.step(stage.steps);
     engine.cancel(id);
-    engine.cancel(id);    // twice is once
-    engine.cancel(9999);  // nobody's
+    engine.cancel(id);    // a second call changes nothing
+    engine.cancel(9999);  // no request has this id
     backend.step();
     EXPECT_TRUE(told->finished());
     for (const ReceivedAnswer& answer : told->answers())
       EXPECT_EQ(answer.reason, FinishReason::kCancelled);
     backend.release();
     beside->wait();
-    engine.cancel(id);  // late
+    engine.cancel(id);  // the request has ended, so the call changes nothing
     expect_all_blocks_back(engine);
     engine.abort();
     expect_answer(beside->answer(), expected_answer(transformer, neighbour));
@@ -246,7 +246,7 @@ TEST_F(Scheduling, AListenerMayCancelOrEndItsAnswer) {
   expect_all_blocks_back(engine);
 }
 
-TEST_F(Scheduling, WhatAListenerThrowsEndsItsAnswerAlone) {
+TEST_F(Scheduling, AnExceptionFromAListenerEndsOnlyItsAnswer) {
   Engine engine(transformer, {});
   const auto throwing = std::make_shared<Recorder>();
   throwing->on_each = [](int64_t, TokenId) -> bool { throw std::runtime_error("no more"); };
@@ -260,7 +260,7 @@ TEST_F(Scheduling, WhatAListenerThrowsEndsItsAnswerAlone) {
   expect_all_blocks_back(engine);
 }
 
-TEST_F(Scheduling, AbortEndsAllAndTheThread) {
+TEST_F(Scheduling, AbortEndsAllAnswersAndTheThread) {
   backend.hold();
   EngineOptions options;
   options.max_sequences = 2;
@@ -276,7 +276,7 @@ TEST_F(Scheduling, AbortEndsAllAndTheThread) {
     EXPECT_EQ(recorder->answer().reason, FinishReason::kCancelled);
   }
   EXPECT_TRUE(engine.idle());
-  engine.abort();  // twice is once
+  engine.abort();  // a second call changes nothing
 }
 
 TEST_F(Scheduling, AbortFromAListenerDoesNotWaitForItself) {
@@ -291,8 +291,8 @@ TEST_F(Scheduling, AbortFromAListenerDoesNotWaitForItself) {
   EXPECT_EQ(told->answer().reason, FinishReason::kCancelled);
 }
 
-// Token 3 makes everything NaN.
-TEST_F(Scheduling, LogitsThatAreNotFiniteEndOneRequest) {
+// The embedding of token 3 makes all logits of a sequence NaN.
+TEST_F(Scheduling, LogitsThatAreNotFiniteEndOnlyTheirRequest) {
   const io::ModelConfig config = long_config(300);
   model::TestTensors tensors = model::random_tensors(config, 77);
   tensors.at("model.embed_tokens.weight").values[3 * 16] = std::nanf("");
@@ -314,7 +314,7 @@ TEST_F(Scheduling, LogitsThatAreNotFiniteEndOneRequest) {
   expect_all_blocks_back(engine);
 }
 
-// Fails in the middle of a forward pass, as often as it is told to.
+// A backend that fails in the middle of the next `failures` forward passes.
 class FailingBackend : public ops::ForwardingBackend {
  public:
   FailingBackend() : ForwardingBackend(cpu::make_backend()) {}
@@ -332,8 +332,8 @@ class FailingBackend : public ops::ForwardingBackend {
   std::atomic<bool> refuses = false, lost = false;
 };
 
-// Those that wait, too: there is nothing left that could compute them.
-TEST_F(Scheduling, WorkersThatAreLostEndEverything) {
+// Requests that wait end, too, because no later forward pass can succeed.
+TEST_F(Scheduling, LostWorkersEndAllRequests) {
   FailingBackend failing;
   const model::Transformer fragile = make_model(long_config(300), failing);
   EngineOptions options;
@@ -352,7 +352,7 @@ TEST_F(Scheduling, WorkersThatAreLostEndEverything) {
   expect_all_blocks_back(engine);
 }
 
-TEST_F(Scheduling, AnEngineSurvivesWhatAForwardPassThrows) {
+TEST_F(Scheduling, TheEngineGoesOnAfterAForwardPassThrows) {
   FailingBackend failing;
   const model::Transformer fragile = make_model(long_config(300), failing);
   Engine engine(fragile, {});

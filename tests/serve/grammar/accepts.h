@@ -1,6 +1,6 @@
 #pragma once
-// Whether an answer may be written so, byte by byte: by the automaton, and where strings must
-// differ by what an answer has already.
+// Tells whether an answer may be written byte by byte. The automaton must accept it, and strings
+// that must be unique in their array must not repeat. Tests and schema_suite.cc use it.
 
 #include <string_view>
 

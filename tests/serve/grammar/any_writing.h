@@ -1,6 +1,7 @@
 #pragma once
-// Whether a document is accepted in some order of its properties: a grammar wants one order, which
-// depends on the schema. Without white space, numbers as generated (no exponent, 1.0 as 1).
+// Tells whether a grammar accepts a document in some order of its properties. A grammar accepts
+// only one order, which depends on the schema. Documents are written without white space, and
+// numbers without an exponent and without trailing zeros (1.0 as 1).
 
 #include <algorithm>
 #include <functional>
@@ -17,7 +18,7 @@ namespace neuronmm::grammar {
 
 class AnyWriting {
  public:
-  // Orders are tried as the schema names properties first.
+  // The first order that is tried is the one in which the schema names the properties.
   AnyWriting(Automaton& automaton, const Json& schema) : automaton_(automaton) { rank(schema); }
 
   bool accepts(const Json& value) {
@@ -27,12 +28,12 @@ class AnyWriting {
       return automaton_.is_complete(state) && grammar::accepts(automaton_, text_);
     });
   }
-  // Whether there were too many ways to try them all.
+  // Returns whether there were too many orders to try all of them.
   bool gave_up() const { return steps_ <= 0; }
 
  private:
   static constexpr int64_t kMostSteps = 20'000;
-  using Then = std::function<bool(StateId)>;  // what comes behind
+  using Then = std::function<bool(StateId)>;  // writes the rest of the document
   struct Property {
     std::string key;
     const Json* value;

@@ -1,3 +1,6 @@
+// Tests of the pushdown automaton on small grammars: its stack, its depth limit, and the number of
+// its states.
+
 #include "serve/grammar/automaton.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +8,7 @@
 namespace neuronmm::grammar {
 namespace {
 
-// a^n b^n, which no finite automaton reads.
+// Returns the grammar of a^n b^n, which no finite automaton can read.
 Grammar balanced() {
   Grammar grammar;
   const RuleId rule = grammar.add_rule();
@@ -30,7 +33,7 @@ TEST(Automaton, CountsWithItsStack) {
   }
 }
 
-TEST(Automaton, StopsCallingWhereTheStackIsFull) {
+TEST(Automaton, AllowsNoCallBeyondItsLargestDepth) {
   const Grammar grammar = balanced();
   Automaton automaton(grammar, ByteSet().set());
   StateId state = automaton.start();
@@ -41,8 +44,8 @@ TEST(Automaton, StopsCallingWhereTheStackIsFull) {
   EXPECT_TRUE(automaton.is_final(state));
 }
 
-// Two rules that call each other at the same places: 2^n stacks after n letters.
-TEST(Automaton, ManyStacksAreFewSets) {
+// Two calls of the same rule start at the same position, so there are 2^n stacks after n letters.
+TEST(Automaton, ManyStacksTakeFewStates) {
   Grammar grammar;
   const RuleId rule = grammar.add_rule();
   grammar.set_root(rule);
@@ -63,7 +66,7 @@ TEST(Automaton, ManyStacksAreFewSets) {
   EXPECT_LT(automaton.states(), 2000);
 }
 
-TEST(Automaton, BytesThatAreMissingLeadNowhere) {
+TEST(Automaton, IsEmptyIfItsBytesSpellNoText) {
   const Grammar grammar = balanced();
   EXPECT_TRUE(Automaton(grammar, ByteSet().set('a')).empty());
   EXPECT_FALSE(Automaton(grammar, ByteSet().set('a').set('b')).empty());

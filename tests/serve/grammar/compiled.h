@@ -1,5 +1,5 @@
 #pragma once
-// Schemas of tests, and the texts that they accept.
+// Helpers that compile the schemas of tests and tell which texts they accept.
 
 #include <string>
 #include <string_view>
@@ -14,6 +14,7 @@ namespace neuronmm::grammar {
 
 inline ByteSet all_bytes() { return ByteSet().set(); }
 
+// A compiled schema with its automaton. The test fails if the schema does not compile.
 class Compiled {
  public:
   explicit Compiled(std::string_view schema, const SchemaOptions& options = {})
@@ -35,6 +36,7 @@ class Compiled {
     NMM_ASSIGN(const Json schema, SchemaDocument::parse(text, "schema"));
     return compile_schema(schema, "schema", options);
   }
+  // Returns the message with which the schema is refused, or "no error".
   static std::string error(std::string_view text) {
     const auto result = compile(text, {});
     return result.ok() ? "no error" : result.error().message;

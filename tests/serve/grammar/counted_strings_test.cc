@@ -1,5 +1,5 @@
-// Strings of at most so many characters where counting them all takes too many states: whatever the
-// automaton can write is short enough and in the language, and usual strings are among it.
+// Tests of languages with a largest length that cannot be counted exactly. Every string of the
+// resulting automaton must be short enough and in the language, and usual strings must be accepted.
 
 #include "serve/grammar/counted_strings.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 StringLanguage language(const std::string& pattern) { return compile_pattern(pattern).value(); }
 
-// Characters of the longest string; fails where there is none that is longest.
+// Returns the number of characters of the longest string. Fails if the automaton has a loop.
 int64_t longest_string(const StringLanguage& language) {
   const auto& states = language.states();
   std::vector<int64_t> longest(states.size(), -1);
@@ -64,22 +64,22 @@ TEST(CountedStrings, AreInTheLanguageAndShortEnough) {
   }
 }
 
-// One loop and nothing beside it is counted exactly.
-TEST(CountedStrings, AreAllWhereOneStateLoops) {
+TEST(CountedStrings, ALanguageOfOneLoopIsCountedExactly) {
   const StringLanguage some = some_up_to(language("^a*$"), 100, 8192);
   EXPECT_TRUE(some.accepts(std::string(100, 'a')));
   EXPECT_FALSE(some.accepts(std::string(101, 'a')));
 }
 
-TEST(CountedStrings, AreCountedWhereStatesSuffice) {
+TEST(CountedStrings, CanBeCountedIfTheStatesSuffice) {
   EXPECT_TRUE(can_count(language("^a*$"), StringLanguage::kMaxStates - 1));
   EXPECT_FALSE(can_count(language("^a*$"), StringLanguage::kMaxStates));
-  EXPECT_TRUE(can_count(language("^(?:ab)*$"), StringLanguage::kMaxStates - 1));  // one at a time
+  // A length reaches only one of the two states.
+  EXPECT_TRUE(can_count(language("^(?:ab)*$"), StringLanguage::kMaxStates - 1));
   EXPECT_FALSE(can_count(language("^(?:a|bb)*$"), StringLanguage::kMaxStates / 2 + 1));
 }
 
-// What pydantic makes of HttpUrl, and of EmailStr with a max_length.
-TEST(CountedStrings, HoldAddressesThatHaveALimit) {
+// The schemas are those that pydantic writes for HttpUrl and for EmailStr with a max_length.
+TEST(CountedStrings, ContainUsualAddresses) {
   Compiled url(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})");
   EXPECT_TRUE(url.accepts("\"https://user@example.com:8080/articles/a%20b/c.html?q=1&r=2#top\""));
   EXPECT_TRUE(url.accepts("\"http://[::1]/" + std::string(40, 'a') + "\""));
@@ -95,8 +95,8 @@ TEST(CountedStrings, HoldAddressesThatHaveALimit) {
   EXPECT_FALSE(reference.accepts("\"" + std::string(65, 'a') + "\""));
 }
 
-// That is what is asked for; what is not asked for must be known exactly.
-TEST(CountedStrings, AreAllOfThemInANegation) {
+// A negation must not treat strings that were left out as if they were not in the language.
+TEST(CountedStrings, AreExactInANegation) {
   const auto compiled = compile_schema(
       Json::parse(R"({"type": "string", "not": {"format": "email", "maxLength": 255}})"), "schema");
   ASSERT_TRUE(compiled.ok());

@@ -1,4 +1,5 @@
-// Schemas that would explode are refused in time; those that are merely large compile.
+// Tests of large schemas. Schemas whose automaton would grow without bound are refused in limited
+// time, and schemas that are merely large compile.
 
 #include <chrono>
 
@@ -27,9 +28,9 @@ std::string error_of(const Json& schema) {
   return compiled.ok() ? "no error" : compiled.error().message;
 }
 
-TEST_F(LargeSchemas, Counts) {
+TEST_F(LargeSchemas, LargeCountsAreShortenedOrRefused) {
   EXPECT_EQ(error_of({{"type", "string"}, {"maxLength", 100'000}}), "no error");
-  // Longer documents than any answer are left out, so that the limit costs nothing.
+  // Strings and arrays longer than any answer are left out, so such a limit costs little.
   EXPECT_EQ(error_of({{"type", "string"}, {"maxLength", 1'000'000'000}}), "no error");
   EXPECT_EQ(error_of({{"type", "array"}, {"maxItems", 1'000'000'000}}), "no error");
   EXPECT_THAT(error_of({{"type", "object"}, {"maxProperties", 1'000'000'000}}), HasSubstr("edges"));
@@ -45,9 +46,9 @@ TEST_F(LargeSchemas, Counts) {
               HasSubstr("too large"));
 }
 
-// Strings with the same limits are one rule, and those that no automaton can count in full are as
-// long as all of them together allow.
-TEST_F(LargeSchemas, ManyLongStrings) {
+// Strings with the same limits share a rule. Strings that cannot be counted exactly are shorter if
+// there are many of them.
+TEST_F(LargeSchemas, ManyLongStringsCompile) {
   Json counted, words;
   for (int i = 0; i < 50; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -62,7 +63,7 @@ TEST_F(LargeSchemas, ManyLongStrings) {
   EXPECT_FALSE(one.accepts("\"" + std::string(5001, 'a') + "\""));
 }
 
-TEST_F(LargeSchemas, ManyValues) {
+TEST_F(LargeSchemas, ManyConstantsCompile) {
   Json schema;
   for (int i = 0; i < 10'000; ++i) schema["enum"].push_back("value " + std::to_string(i));
   Compiled compiled(schema.dump());
@@ -73,8 +74,9 @@ TEST_F(LargeSchemas, ManyValues) {
   EXPECT_TRUE(Compiled(one_of.dump()).accepts("1234"));
 }
 
-// Those that begin alike are one path: not ten thousand places at once in every white space.
-TEST_F(LargeSchemas, ManyNestedValues) {
+// Constants with a common prefix share a path. Otherwise a state would hold ten thousand positions
+// at every white space.
+TEST_F(LargeSchemas, ManyNestedConstantsTakeLittleMemory) {
   Json schema;
   for (int i = 0; i < 10'000; ++i) schema["enum"].push_back({{"a", {{{"b", i}, {"c", {i % 7}}}}}});
   Compiled compiled(schema.dump());
@@ -83,7 +85,7 @@ TEST_F(LargeSchemas, ManyNestedValues) {
   EXPECT_LT(compiled.automaton().bytes(), int64_t{1} << 20);
 }
 
-TEST_F(LargeSchemas, ManyProperties) {
+TEST_F(LargeSchemas, ManyPropertiesCompile) {
   Json schema = {{"type", "object"}};
   for (int i = 0; i < 2000; ++i)
     schema["properties"]["p" + std::to_string(i)] = {{"type", "integer"}};
@@ -92,7 +94,7 @@ TEST_F(LargeSchemas, ManyProperties) {
   EXPECT_FALSE(compiled.accepts(R"({"p7":1,"p6":2})"));
 }
 
-TEST_F(LargeSchemas, Nesting) {
+TEST_F(LargeSchemas, DeepNestingIsRefused) {
   std::string deep = "{}";
   for (int i = 0; i < 30; ++i) deep = R"({"properties": {"a": )" + deep + "}}";
   EXPECT_EQ(Compiled::error(deep), "no error");
@@ -102,7 +104,7 @@ TEST_F(LargeSchemas, Nesting) {
   EXPECT_THAT(Compiled::error(many), HasSubstr("deeper"));
 }
 
-TEST_F(LargeSchemas, Negations) {
+TEST_F(LargeSchemas, ManyNegationsAreRefused) {
   Json negated = {{"type", "object"}}, conditions;
   for (int i = 0; i < 30; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -114,7 +116,7 @@ TEST_F(LargeSchemas, Negations) {
   EXPECT_THAT(error_of(conditions), HasSubstr("alternatives"));
 }
 
-TEST_F(LargeSchemas, Combinations) {
+TEST_F(LargeSchemas, ManyCombinationsAreRefused) {
   Json all = Json::object();
   for (int i = 0; i < 30; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -131,9 +133,9 @@ TEST_F(LargeSchemas, Combinations) {
   EXPECT_THAT(error_of(patterns), HasSubstr("patternProperties"));
 }
 
-// Each of the two is in every value of the other: sets of schemas that hold together are found
-// once.
-TEST_F(LargeSchemas, Recursion) {
+// Every definition refers to two others for its items. Each set of schemas that hold for the same
+// value becomes only one rule.
+TEST_F(LargeSchemas, RecursionEndsInTime) {
   Json schema = {{"$ref", "#/$defs/d0"}};
   for (int i = 0; i < 12; ++i) {
     const auto reference = [](int k) {

@@ -1,4 +1,5 @@
-// Masks against trying every token byte by byte, and what random ways through them end in.
+// Tests of masks. They are compared with trying every token byte by byte, and random answers that
+// follow them must be valid documents.
 
 #include <bit>
 #include <random>
@@ -67,7 +68,8 @@ std::vector<TokenId> set_bits(const std::vector<uint64_t>& mask) {
   return ids;
 }
 
-// One answer, chosen at random. After a while tokens that close are preferred, so that it ends.
+// Writes one random answer and calls `look` before every token. After 40 tokens, tokens that close
+// a string, an array or an object are preferred, so that the answer ends.
 std::string random_answer(
     const std::shared_ptr<TokenMasks>& masks, std::mt19937& random,
     const std::function<void(const std::string&, const std::vector<uint64_t>&)>& look) {
@@ -96,7 +98,7 @@ std::string random_answer(
   return text;
 }
 
-TEST(Masks, RandomAnswersAreDocumentsOfTheSchema) {
+TEST(Masks, RandomAnswersAreValidDocuments) {
   std::mt19937 random(3);
   for (const Json& schema : schemas()) {
     const auto masks = masks_of(schema, demo_vocabulary());
@@ -104,13 +106,13 @@ TEST(Masks, RandomAnswersAreDocumentsOfTheSchema) {
       const std::string text = random_answer(masks, random, [](const auto&, const auto&) {});
       const Json value = Json::parse(text, nullptr, false);
       ASSERT_FALSE(value.is_discarded()) << text;
-      // A name that was written twice counts once, and the last value holds.
+      // The parser keeps the last value of a property that was written twice.
       ASSERT_TRUE(validates(schema, value, schema)) << schema.dump() << "\n" << text;
     }
   }
 }
 
-TEST(Masks, AreWhatTryingEveryTokenGives) {
+TEST(Masks, EqualTryingEveryToken) {
   std::mt19937 random(5);
   for (const Json& schema : schemas()) {
     const auto compiled = compile_schema(schema, "schema");
@@ -136,8 +138,8 @@ TEST(Masks, AreWhatTryingEveryTokenGives) {
   }
 }
 
-// Few strings are short, so that random answers would repeat some.
-TEST(Masks, StringsThatMustDifferDo) {
+// The schemas have few short strings, so random answers without the check would repeat some.
+TEST(Masks, StringsInUniqueArraysNeverRepeat) {
   std::mt19937 random(7);
   const Json schemas[] = {
       Json::parse(R"({"type": "array", "minItems": 4, "uniqueItems": true,
@@ -183,7 +185,7 @@ TEST(Masks, SpecialTokensAreNeverText) {
   EXPECT_EQ(other.text(*tokenizer->bos_id()), "<|begin_of_text|>");
 }
 
-// Tokens for the bytes of JSON's signs, some letters and digits.
+// Makes a vocabulary with one token per byte of `bytes`, and the tokens in `more`.
 std::shared_ptr<const TokenVocabulary> small_vocabulary(std::string_view bytes,
                                                         std::vector<std::string> more = {}) {
   std::vector<std::string> texts = {""};
@@ -192,8 +194,8 @@ std::shared_ptr<const TokenVocabulary> small_vocabulary(std::string_view bytes,
   return std::make_shared<const TokenVocabulary>(std::move(texts), std::vector<TokenId>{0});
 }
 
-TEST(Masks, BytesThatNoTokenSpellsAreNoDeadEnd) {
-  // "ab" could be begun and "b" would be missing; a name that cannot be closed is not begun.
+TEST(Masks, BytesThatNoTokenSpellsLeadToNoDeadEnd) {
+  // The name "ab" could only be begun with "a", since no token spells "b". It must not be begun.
   const auto vocabulary = small_vocabulary("{}\":a1", {"ab", "{\"", "null"});
   const auto masks = masks_of(
       Json::parse(R"({"type": "object", "properties": {"ab": {}, "a": {"enum": [1, 2, "b", null]}},
@@ -210,7 +212,7 @@ TEST(Masks, BytesThatNoTokenSpellsAreNoDeadEnd) {
 }
 
 TEST(Masks, AnswersGoOnWhenStatesAreForgotten) {
-  // A count has a state for each character: with masks they do not fit in what is kept.
+  // Counting characters takes a state for each length, so states and masks exceed the limit.
   auto compiled = compile_schema(Json::parse(R"({"type": "string", "minLength": 500})"), "schema");
   ASSERT_TRUE(compiled.ok());
   const auto masks =
@@ -236,7 +238,7 @@ TEST(Masks, AnswersGoOnWhenStatesAreForgotten) {
   EXPECT_FALSE(second.must_end());
 }
 
-TEST(Masks, AnswersOfManyThreadsShareThem) {
+TEST(Masks, CanBeSharedBetweenThreads) {
   const auto masks = masks_of(Json::parse(kPerson), demo_vocabulary());
   std::vector<std::thread> threads;
   std::vector<int> valid(4);
@@ -254,7 +256,7 @@ TEST(Masks, AnswersOfManyThreadsShareThem) {
   EXPECT_THAT(valid, testing::Each(10));
 }
 
-TEST(GrammarCache, KeepsWhatWasAskedForLast) {
+TEST(GrammarCache, KeepsTheGrammarsUsedLast) {
   GrammarCache cache(2);
   int made = 0;
   const auto get = [&](const std::string& key) {
@@ -268,7 +270,7 @@ TEST(GrammarCache, KeepsWhatWasAskedForLast) {
   EXPECT_EQ(get("a").value(), a);
   (void)get("b").value();
   (void)get("a").value();
-  (void)get("c").value();  // b goes
+  (void)get("c").value();  // drops b
   EXPECT_EQ(made, 3);
   EXPECT_EQ(get("a").value(), a);
   (void)get("b").value();

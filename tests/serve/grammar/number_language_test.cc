@@ -1,4 +1,4 @@
-// Against the comparison of the numbers themselves.
+// Tests the automata of numbers by comparing random numbers with their bounds directly.
 
 #include "serve/grammar/number_language.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-TEST(Decimal, IsTheDigitsOfANumber) {
+TEST(Decimal, HasTheDigitsOfANumber) {
   EXPECT_EQ(Decimal::of(Json(0.1)).text(), "0.1");
   EXPECT_EQ(Decimal::of(Json(-1.0)).text(), "-1");
   EXPECT_EQ(Decimal::of(Json(-0.0)).text(), "0");
@@ -24,14 +24,14 @@ TEST(Decimal, IsTheDigitsOfANumber) {
   EXPECT_EQ(Decimal::of(Json(INT64_MIN)).text(), "-9223372036854775808");
 }
 
-#ifdef NEURONMM_SANITIZED  // all of them would take a minute
+#ifdef NEURONMM_SANITIZED  // because all rounds take a minute with sanitizers
 constexpr int kRounds = 300;
 #else
 constexpr int kRounds = 1500;
 #endif
 
-// Numbers of quarters, written with up to three digits behind the point.
-TEST(NumberLanguage, HasTheNumbersWithinItsLimits) {
+// The numbers are multiples of 0.25, written with up to three digits after the point.
+TEST(NumberLanguage, ContainsTheNumbersWithinItsLimits) {
   std::mt19937 random(7);
   const auto quarter = [&](int range) {
     return (static_cast<int>(random() % range) - range / 2) * 0.25;
@@ -78,7 +78,7 @@ TEST(NumberLanguage, WritesNumbersAsJsonDoes) {
     EXPECT_TRUE(integers->accepts(text)) << text;
 }
 
-TEST(NumberLanguage, ExactWhereDoublesAreNot) {
+TEST(NumberLanguage, IsExactForDecimalFractions) {
   const auto tenths = number_language({.integer = false,
                                        .minimum = {},
                                        .maximum = NumberBound{Decimal::of(Json(0.3))},

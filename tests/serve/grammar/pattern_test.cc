@@ -1,4 +1,5 @@
-// Against std::regex, another implementation of ECMA-262's expressions.
+// Tests of patterns. Random patterns are compared with std::regex, another implementation of the
+// regular expressions of ECMA-262.
 
 #include "serve/grammar/pattern.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A pattern of few letters, with everything that both implementations have.
+// Writes random patterns of a few letters with the syntax that both implementations support.
 class RandomPattern {
  public:
   explicit RandomPattern(uint32_t seed) : random_(seed) {}
@@ -28,7 +29,7 @@ class RandomPattern {
     while (below(4) == 0) text += "|" + sequence(depth);
     return text;
   }
-  // Conditions on the whole text, and what it has to be beside them.
+  // Writes lookaheads, which are conditions on the whole text, followed by a pattern.
   std::string with_lookaheads() {
     std::string text = "^";
     for (int i = below(3); i >= 0; --i)
@@ -67,7 +68,7 @@ class RandomPattern {
   std::mt19937 random_;
 };
 
-TEST(Pattern, FindsWhatStdRegexFinds) {
+TEST(Pattern, MatchesTheSameTextsAsStdRegex) {
   int found = 0, not_found = 0, too_large = 0;
   for (uint32_t seed = 1; seed <= 3000; ++seed) {
     RandomPattern random(seed);
@@ -83,7 +84,7 @@ TEST(Pattern, FindsWhatStdRegexFinds) {
       const std::string text = random.text();
       const bool match = std::regex_search(text, expected);
       ++(match ? found : not_found);
-      // std::regex lets ^ and $ match at lines' ends, which ECMA-262 does not without a flag.
+      // In std::regex, ^ and $ also match at line ends. In ECMA-262 they do so only with a flag.
       if (text.find('\n') != std::string::npos && pattern.find_first_of("^$") != std::string::npos)
         continue;
       ASSERT_EQ(language->accepts(text), match)
@@ -103,8 +104,8 @@ TEST(Pattern, CharactersAreUnicode) {
   EXPECT_FALSE(language->accepts("e😁日😀"));
 }
 
-// Of the Unicode Character Database, by hand.
-TEST(Pattern, PropertiesOfCharacters) {
+// The expected values were looked up in the Unicode Character Database.
+TEST(Pattern, PropertiesAreThoseOfUnicode) {
   const auto accepts = [](const char* pattern, const char* text) {
     const auto language = compile_pattern(pattern);
     EXPECT_TRUE(language.ok()) << pattern;
@@ -126,7 +127,7 @@ TEST(Pattern, PropertiesOfCharacters) {
   EXPECT_TRUE(accepts("^\\p{Emoji_Presentation}$", "😀"));
 }
 
-TEST(Pattern, WhatIsNotRegularIsRefused) {
+TEST(Pattern, UnsupportedSyntaxIsRefused) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a(?!b)", "lookaround \"(?!\" at byte 1"},
       {"(?!b)a", "lookaround \"(?!\" at byte 0"},
@@ -163,8 +164,8 @@ TEST(Pattern, WhatIsNotRegularIsRefused) {
   }
 }
 
-// What zod writes for an email, and what many ask of a password.
-TEST(Pattern, LookaheadsBehindTheBeginAreConditionsOnTheText) {
+// The first pattern is zod's for an email address. The second one is a common rule for passwords.
+TEST(Pattern, LookaheadsAtTheBeginningAreConditionsOnTheText) {
   const auto email = compile_pattern(
       "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+"
       "[A-Za-z]{2,}$");
@@ -179,7 +180,7 @@ TEST(Pattern, LookaheadsBehindTheBeginAreConditionsOnTheText) {
     EXPECT_FALSE(password->accepts(text)) << text;
 }
 
-TEST(Pattern, LargeOnesAreRefusedInTime) {
+TEST(Pattern, LargePatternsAreRefusedInTime) {
   const auto begin = std::chrono::steady_clock::now();
   for (const std::string pattern :
        {"(a{1,1000}){1,1000}", "^(a|b)*a(a|b){30}$", "((((a{9}){99}){99}){99}){99}",
@@ -195,7 +196,7 @@ TEST(Pattern, LargeOnesAreRefusedInTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
-TEST(Pattern, EveryFormatIsAPatternThatSomethingMatches) {
+TEST(Pattern, EveryFormatMatchesSomeText) {
   for (const char* format : {"date",
                              "time",
                              "date-time",

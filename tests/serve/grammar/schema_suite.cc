@@ -1,9 +1,9 @@
-// Runs files of the JSON Schema Test Suite, or of MaskBench
-// (github.com/guidance-ai/jsonschemabench): every schema that compiles must accept exactly the
-// instances that the suite calls valid. Prints what does not agree, what is refused and why, and
-// the counts; exits with 1 if anything is wrong.
-//   schema_suite DRAFT FILE...     DRAFT: what $schema is where a schema does not say it; "" leaves
-//   it
+// This program runs files of the JSON Schema Test Suite, or of MaskBench
+// (github.com/guidance-ai/jsonschemabench). Every schema that compiles must accept exactly the
+// instances that the suite calls valid. The program prints the instances that disagree, the reasons
+// for which schemas are refused, and the counts. It exits with 1 if any instance disagrees.
+//   schema_suite DRAFT FILE...
+// DRAFT becomes the $schema of schemas that have none, unless it is "".
 
 #include <cstdio>
 #include <fstream>

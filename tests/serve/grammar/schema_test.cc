@@ -1,3 +1,6 @@
+// Tests of compiled schemas, keyword by keyword: which texts the grammar accepts and refuses, and
+// the messages for schemas that cannot be compiled.
+
 #include <string>
 #include <vector>
 
@@ -19,7 +22,7 @@ void expect_texts(std::string_view schema, const std::vector<std::string>& accep
     EXPECT_FALSE(compiled.accepts(text)) << schema << "\naccepts " << text;
 }
 
-TEST(Schema, ItemsDifferWhereTheyMust) {
+TEST(Schema, UniqueItemsDiffer) {
   Compiled constants(
       R"({"type": "array", "items": {"enum": ["a", 1, 1.0, null]}, "uniqueItems": true})");
   for (const char* text : {"[]", R"(["a"])", R"([1,"a",null])", R"([null, 1])"})
@@ -46,8 +49,8 @@ TEST(Schema, ItemsDifferWhereTheyMust) {
   EXPECT_FALSE(keys.accepts(R"({"a":["b","a","b"]})"));
 }
 
-// So many that there is no state for every set of them.
-TEST(Schema, ManyConstantsThatDifferComeInTheirOrder) {
+// There are too many constants for a state per set of them.
+TEST(Schema, ManyUniqueConstantsComeInTheSchemasOrder) {
   Json schema = {{"type", "array"}, {"uniqueItems", true}, {"minItems", 2}};
   for (int i = 0; i < 200; ++i) schema["items"]["enum"].push_back(i);
   Compiled any(schema.dump());
@@ -79,7 +82,7 @@ TEST(Schema, PropertiesComeInTheSchemasOrder) {
                 R"({"a":1,})", R"({,"a":1})"});
 }
 
-TEST(Schema, OtherPropertiesFollowThoseThatAreNamed) {
+TEST(Schema, OtherPropertiesFollowTheNamedOnes) {
   constexpr std::string_view kOpen =
       R"({"type": "object", "properties": {"a": {"type": "integer"}}})";
   expect_texts(kOpen, {R"({"a":1,"x":"y"})", R"({"x":null,"y":[]})", R"({"aa":null})"},
@@ -94,7 +97,7 @@ TEST(Schema, OtherPropertiesFollowThoseThatAreNamed) {
       {R"({"n":1,"nx":3,"x":"any"})"}, {R"({"nx":1})", R"({"n":"1"})", R"({"a":1})"});
 }
 
-TEST(Schema, StringsHaveAllThatJsonHas) {
+TEST(Schema, StringsMayHaveAnyCharacterAndEscape) {
   expect_texts(R"({"type": "string"})",
                {R"("")", R"("aé日😀")", R"("\"\\\/\b\f\n\r\t")", R"("\u0041\u00e9\uFFFF")",
                 R"("\ud83d\uDE00")", "\"\x7f\""},
@@ -116,7 +119,7 @@ TEST(Schema, PatternsHoldForTheValueOfAString) {
                {R"("abc")", R"("bbbb")", R"("éab")"}, {R"("ab")", R"("aaa")", R"("abcde")"});
 }
 
-TEST(Schema, ConstantsAreFilteredByWhatStandsBeside) {
+TEST(Schema, ConstantsAreFilteredByTheOtherKeywords) {
   expect_texts(
       R"({"enum": [1, 2.5, "a", null, {"b": [1, {}]}], "type": ["integer", "object", "null"]})",
       {"1", "null", R"({"b":[1,{}]})", R"({"b": [1, {}]})", "{\n \"b\": [1, {}]}"},
@@ -135,7 +138,7 @@ TEST(Schema, ReferencesMayRecur) {
                {"null"}, {"1"});
 }
 
-TEST(Schema, CombinationsHoldTogether) {
+TEST(Schema, AllPartsOfACombinationHold) {
   expect_texts(
       R"({"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
                    {"properties": {"a": {"minimum": 3}, "b": {"type": "null"}}}]})",
@@ -148,12 +151,12 @@ TEST(Schema, CombinationsHoldTogether) {
                {"{}", R"({"b":1})", R"({"a":1,"b":1})", "3"}, {R"({"a":1})"});
 }
 
-TEST(Schema, OneOfIsAnyOfOnlyWhereItSaysSo) {
+TEST(Schema, OneOfIsAnyOfOnlyIfANoteSaysSo) {
   constexpr std::string_view kApart =
       R"({"oneOf": [{"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]},
           {"type": "object", "properties": {"t": {"const": "b"}}, "required": ["t"]}, {"type": "string"}]})";
   EXPECT_THAT(Compiled(kApart).notes(), testing::IsEmpty());
-  // Multiples are not negated, so that the zero of both stays.
+  // Multiples cannot be negated, so values that both branches allow stay.
   constexpr std::string_view kMultiples =
       R"({"properties": {"x": {"type": "integer", "oneOf": [{"multipleOf": 2}, {"multipleOf": 3}]}}})";
   EXPECT_THAT(
@@ -162,8 +165,7 @@ TEST(Schema, OneOfIsAnyOfOnlyWhereItSaysSo) {
   EXPECT_TRUE(Compiled(kMultiples).accepts(R"({"x":6})"));
 }
 
-// What branches share is in none of them.
-TEST(Schema, ItemsThatCannotBeComparedInTimeMayRepeatAndItSaysSo) {
+TEST(Schema, ItemsThatCannotBeComparedInTimeMayRepeatAndANoteSaysSo) {
   for (const char* items :
        {R"({"type": "object"})", R"({"type": "integer"})", R"({"type": "string", "maxLength": 3})",
         R"({"anyOf": [{"type": "string"}, {"type": "null"}]})"}) {
@@ -176,7 +178,8 @@ TEST(Schema, ItemsThatCannotBeComparedInTimeMayRepeatAndItSaysSo) {
   }
 }
 
-TEST(Schema, OneOfIsInOneBranchAlone) {
+// A value that two branches share is not allowed.
+TEST(Schema, OneOfAllowsValuesOfExactlyOneBranch) {
   expect_texts(
       R"({"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": false,
                    "oneOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}]})",
@@ -197,7 +200,7 @@ TEST(Schema, OneOfIsInOneBranchAlone) {
               HasSubstr("no document satisfies"));
 }
 
-TEST(Schema, WhatIsNegatedIsAllThatIsNotAllowed) {
+TEST(Schema, NotAllowsAllOtherValues) {
   expect_texts(R"({"type": "string", "not": {"enum": ["a", "bc", 5]}})", {R"("b")", R"("")"},
                {R"("a")", R"("bc")", "5"});
   expect_texts(R"({"not": {"type": ["integer", "string"]}})", {"1.5", "null", "[]", "-0.25"},
@@ -210,8 +213,8 @@ TEST(Schema, WhatIsNegatedIsAllThatIsNotAllowed) {
                {"[1,null]"});
 }
 
-// A reading of one shape or another by what a property says, as forms have it.
-TEST(Schema, ConditionsChooseWhatElseHolds) {
+// A property decides which other properties are needed, as in many forms.
+TEST(Schema, IfChoosesBetweenThenAndElse) {
   constexpr std::string_view kSchema =
       R"({"type": "object", "properties": {"kind": {"enum": ["card", "cash"]}, "number": {"type": "integer"}},
           "required": ["kind"], "if": {"properties": {"kind": {"const": "card"}}},
@@ -222,7 +225,7 @@ TEST(Schema, ConditionsChooseWhatElseHolds) {
                  {.closed_objects = closed});
 }
 
-TEST(Schema, ItemsAreCountedThatAnArrayContains) {
+TEST(Schema, ContainsCountsItems) {
   expect_texts(R"({"contains": {"const": 5}, "items": {"type": "integer"}})",
                {"[5]", "[1,5]", "[5,1]", "[5,5]"}, {"[]", "[1]", R"([5,"a"])"});
   expect_texts(R"({"contains": {"minimum": 5}, "minContains": 2, "maxContains": 3})",
@@ -231,11 +234,11 @@ TEST(Schema, ItemsAreCountedThatAnArrayContains) {
                {"[1,2,3]"});
 }
 
-TEST(Schema, WhatNoPartHasSpokenOfCanBeForbidden) {
+TEST(Schema, UnevaluatedPropertiesAndItemsCanBeForbidden) {
   expect_texts(R"({"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}],
                    "properties": {"b": {}}, "unevaluatedProperties": false})",
                {"{}", R"({"b":1,"a":1})"}, {R"({"c":1})", R"({"a":"x"})"});
-  // Of two branches that hold, both have spoken.
+  // If two branches hold, the properties of both are evaluated.
   expect_texts(
       R"({"type": "object", "anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
                    {"properties": {"b": {"type": "integer"}}, "required": ["b"]}],
@@ -245,7 +248,7 @@ TEST(Schema, WhatNoPartHasSpokenOfCanBeForbidden) {
                {"[]", "[1]", "{}"}, {"[1,2]", R"(["a"])"});
 }
 
-TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
+TEST(Schema, UnsupportedKeywordsAreRefusedWithTheirPath) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"properties": {"a/b": {"not": {"multipleOf": 3}}}})",
        "schema: /properties/a~1b/not: multipleOf is not negated"},
@@ -288,7 +291,7 @@ TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
     EXPECT_THAT(Compiled::error(schema), HasSubstr(message)) << schema;
 }
 
-TEST(Schema, ContradictionsSayWhere) {
+TEST(Schema, ContradictionsAreRefusedWithTheirPath) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"false", "no document satisfies the schema"},
       {R"({"type": "integer", "minimum": 5, "maximum": 3})", "no number is within its limits"},
@@ -323,13 +326,13 @@ TEST(Schema, ContradictionsSayWhere) {
   };
   for (const auto& [schema, message] : cases)
     EXPECT_THAT(Compiled::error(schema), HasSubstr(message)) << schema;
-  // Where it can be left out, it is.
+  // A property that is never allowed and not required is left out.
   expect_texts(
       R"({"properties": {"a": false, "b": {"type": "null"}}, "additionalProperties": false})",
       {"{}", R"({"b":null})"}, {R"({"a":1})"});
 }
 
-TEST(Schema, SchemasThatNeverEndAreRefused) {
+TEST(Schema, SchemasWithOnlyEndlessDocumentsAreRefused) {
   EXPECT_THAT(
       Compiled::error(
           R"({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]})"),
@@ -342,7 +345,7 @@ TEST(Schema, SchemasThatNeverEndAreRefused) {
       HasSubstr("/$defs/"));
 }
 
-TEST(Schema, BesideAReferenceOldDraftsHaveNothing) {
+TEST(Schema, OldDraftsIgnoreKeywordsNextToAReference) {
   constexpr std::string_view kTail =
       R"("$defs": {"a": {"type": "integer"}}, "$ref": "#/$defs/a", "minimum": 3})";
   expect_texts(R"({"$schema": "http://json-schema.org/draft-07/schema#", )" + std::string(kTail),
@@ -391,7 +394,7 @@ TEST(Schema, DepthIsBoundedWithoutDeadEnds) {
   const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_TRUE(any.accepts(nested(200)));
   EXPECT_FALSE(any.accepts(nested(300)));
-  // At the limit only what closes is left.
+  // At the limit, only bytes that close a value are allowed.
   StateId state = any.automaton().start();
   for (int i = 0; i < 300; ++i) {
     const StateId next = any.automaton().step(state, '[');
@@ -401,14 +404,14 @@ TEST(Schema, DepthIsBoundedWithoutDeadEnds) {
   EXPECT_NE(any.automaton().step(state, ']'), Automaton::kDead);
 }
 
-TEST(Schema, AnyObjectIsAnyObject) {
+TEST(Schema, ObjectsWithoutNamedPropertiesStayOpen) {
   Compiled object(R"({"type": "object"})", {.closed_objects = true});
   EXPECT_TRUE(object.accepts(R"({"a": [1, -2.5e-10, "x", null, true], "b": {"c": {}}})"));
   EXPECT_FALSE(object.accepts("[]"));
   EXPECT_FALSE(object.accepts(R"({"a": 01})"));
 }
 
-TEST(Text, PatternsStandByThemselves) {
+TEST(Text, UnbalancedAndUnsupportedPatternsAreRefused) {
   for (const char* pattern : {"a)|(?:b", "a|b)(c", ")(", "(a"}) {
     EXPECT_FALSE(compile_text(pattern, "regex").ok()) << pattern;
   }

@@ -160,8 +160,8 @@ bool holds(const Value& schema, const Value& value, const Value& root) {
 
 }  // namespace
 
-// A schema that refers to itself for the same value says nothing: the compiler refuses it, unless
-// no value comes to it.
+// A schema that refers to itself for the same value would recurse without end, so the depth is
+// limited. The compiler refuses such a schema unless no value reaches it.
 bool validates(const Value& schema, const Value& value, const Value& root) {
   constexpr int kEndless = 500;
   static thread_local int depth = 0;

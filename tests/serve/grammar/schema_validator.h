@@ -1,12 +1,12 @@
 #pragma once
-// Another reading of JSON Schema: recursion over the document, in plain loops. It knows the
-// keywords that random_schemas_test.cc writes.
+// A second implementation of JSON Schema, with which tests compare the compiler. It walks through
+// the document recursively. It knows only the keywords that the schemas of the tests contain.
 
 #include <nlohmann/json.hpp>
 
 namespace neuronmm::grammar {
 
-// `root` is where "#/$defs/..." count from.
+// Returns whether `value` is valid. References such as "#/$defs/..." start at `root`.
 bool validates(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& value,
                const nlohmann::ordered_json& root);
 

@@ -1,4 +1,4 @@
-// Documents between literal text, several of them: what calls of functions are made of.
+// Tests of repeated sequences of literal text and documents, which describe tool calls.
 
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ RepeatedSequences calls(const Json& second, int64_t maximum) {
           .maximum = maximum};
 }
 
-TEST(Sequences, AreRepeatedWithTextAround) {
+TEST(Sequences, AreRepeatedWithTextAroundAndBetween) {
   Compiled two(compile_sequences(calls(kObject, 2)).value());
   const std::string weather = R"(weather{"city": "Ulm"};)", now = R"(now{"a": 1};)";
   for (const std::string& text :
@@ -33,7 +33,7 @@ TEST(Sequences, AreRepeatedWithTextAround) {
     EXPECT_FALSE(two.accepts(text)) << text;
 }
 
-TEST(Sequences, ADocumentMayStandInTheirPlace) {
+TEST(Sequences, MayBeReplacedByADocument) {
   const Json number = Json::parse(R"({"type": "integer"})");
   RepeatedSequences sequences = calls(kObject, 2);
   sequences.instead = SchemaPart{&number, "format"};

@@ -1,4 +1,4 @@
-// Every endpoint and what it says when nothing goes wrong.
+// Tests every endpoint of the server with requests that succeed.
 
 #include <set>
 
@@ -31,7 +31,7 @@ TEST_F(HttpTest, EveryEndpointAnswers) {
   EXPECT_EQ(TestJson::parse(client.get("/tokenizer_info").body)["model_max_length"], 512);
 }
 
-TEST_F(HttpTest, ResponsesAreWholeOrStreamsOfTypedEvents) {
+TEST_F(HttpTest, ResponsesApiAnswersWithOneBodyOrTypedEvents) {
   start();
   HttpClient client(port());
   TestJson body = {{"input", "Once upon a time"}, {"max_output_tokens", 8}, {"temperature", 0}};
@@ -49,7 +49,7 @@ TEST_F(HttpTest, ResponsesAreWholeOrStreamsOfTypedEvents) {
   EXPECT_EQ(end["response"]["output"][0]["content"], whole["output"][0]["content"]);
 }
 
-TEST_F(HttpTest, MessagesHaveAnthropicsShapesErrorsToo) {
+TEST_F(HttpTest, MessagesApiAnswersAndErrorsHaveAnthropicsFormat) {
   start();
   HttpClient client(port());
   TestJson body = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
@@ -74,8 +74,8 @@ TEST_F(HttpTest, MessagesHaveAnthropicsShapesErrorsToo) {
   EXPECT_EQ(TestJson::parse(client.post("/v1/messages", "{").body)["type"], "error");
 }
 
-TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
-  listen();  // also while the model is loaded
+TEST_F(HttpTest, OpenApiDescriptionListsExactlyTheEndpoints) {
+  listen();  // the description is available before the model is loaded
   const HttpResponse response = HttpClient(port()).get("/openapi.json");
   EXPECT_EQ(response.header("content-type"), "application/json");
   const TestJson description = TestJson::parse(response.body);
@@ -93,7 +93,7 @@ TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
   EXPECT_EQ(described, known);
 }
 
-TEST_F(HttpTest, OneModelIsListedAloneUnderItsName) {
+TEST_F(HttpTest, ModelIsListedUnderItsName) {
   start();
   HttpClient client(port());
   const TestJson all = TestJson::parse(client.get("/v1/models").body);
@@ -107,7 +107,7 @@ TEST_F(HttpTest, OneModelIsListedAloneUnderItsName) {
   EXPECT_EQ(TestJson::parse(client.get("/v1/models/").body), all);
 }
 
-TEST_F(HttpTest, EmptyLinesBeforeARequestAreNoPartOfIt) {
+TEST_F(HttpTest, EmptyLinesBeforeARequestAreSkipped) {
   start();
   HttpClient client(port());
   ASSERT_TRUE(client.send("\r\n\r\n" + post_text("/v1/completions", completion(2, false)) + "\r"));
@@ -116,7 +116,7 @@ TEST_F(HttpTest, EmptyLinesBeforeARequestAreNoPartOfIt) {
   EXPECT_EQ(client.read_response().status, 200);
 }
 
-TEST_F(HttpTest, PathsMayLackTheVersionAndHaveTheServersAddress) {
+TEST_F(HttpTest, PathsMayOmitV1AndMayContainTheServersAddress) {
   start();
   HttpClient client(port());
   EXPECT_EQ(client.get("/models").body, client.get("/v1/models").body);
@@ -127,7 +127,7 @@ TEST_F(HttpTest, PathsMayLackTheVersionAndHaveTheServersAddress) {
   EXPECT_EQ(client.get("/v1/v1/models").status, 404);
 }
 
-TEST_F(HttpTest, AnAnswerMatchesAPatternFromEndToEnd) {
+TEST_F(HttpTest, AnswerMatchesTheWholePattern) {
   start();
   HttpClient client(port());
   const auto text = [&](const char* field, const TestJson& value) {
@@ -143,7 +143,7 @@ TEST_F(HttpTest, AnAnswerMatchesAPatternFromEndToEnd) {
   EXPECT_EQ(error["param"], "structured_outputs.regex");
 }
 
-TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
+TEST_F(HttpTest, StreamHasTheSameTextAsTheAnswerInOneBody) {
   start();
   HttpClient client(port());
   const HttpResponse whole = client.post("/v1/completions", completion(12, false));
@@ -163,8 +163,8 @@ TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
   EXPECT_GT(text.size(), 12u);
 }
 
-// As evaluations ask how likely a text is.
-TEST_F(HttpTest, ThePromptAloneIsNoTokenOfAnAnswer) {
+// Evaluation programs send such requests to learn how likely a text is.
+TEST_F(HttpTest, WithMaxTokensZeroOnlyThePromptIsEvaluated) {
   start();
   HttpClient client(port());
   TestJson body = {{"prompt", "Once upon a time"}, {"max_tokens", 0}, {"temperature", 0}};
@@ -197,7 +197,7 @@ TEST_F(HttpTest, PipelinedRequestsAreAnsweredInOrderOnOneConnection) {
   EXPECT_TRUE(client.closed_by_server());
 }
 
-TEST_F(HttpTest, ABodyMayComeInChunksAndAfterAQuestion) {
+TEST_F(HttpTest, BodyMayBeChunkedOrWaitFor100Continue) {
   start();
   HttpClient client(port());
   ASSERT_TRUE(
@@ -211,7 +211,7 @@ TEST_F(HttpTest, ABodyMayComeInChunksAndAfterAQuestion) {
   EXPECT_EQ(client.read_response().status, 200);
 }
 
-TEST_F(HttpTest, HeadHasNoBodyAndHttp10EndsWithTheConnection) {
+TEST_F(HttpTest, HeadReplyHasNoBodyAndHttp10StreamEndsWithTheConnection) {
   start();
   HttpClient client(port());
   ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n" + get_text("/health")));
@@ -227,8 +227,8 @@ TEST_F(HttpTest, HeadHasNoBodyAndHttp10EndsWithTheConnection) {
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
 }
 
-// Whatever a tool's parameters say of it, or do not say.
-TEST_F(HttpTest, ForcedCallsHaveAnObjectOfArguments) {
+// The arguments are an object whatever the tool's schema says, even if there is no schema.
+TEST_F(HttpTest, ArgumentsOfForcedCallsAreAnObject) {
   start();
   HttpClient client(port());
   TestJson body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
@@ -259,7 +259,8 @@ TEST_F(HttpTest, ForcedCallsHaveAnObjectOfArguments) {
       EXPECT_TRUE(TestJson::parse(arguments).is_object()) << parameters << answer;
     }
   }
-  EXPECT_GE(whole, 14);  // half of them, of which those without parameters always end
+  // At least half of the answers are complete; those without parameters always are.
+  EXPECT_GE(whole, 14);
   body["tools"][0]["function"]["parameters"] = {{"type", "string"}};
   EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).status, 400);
 }
@@ -300,7 +301,7 @@ TEST_F(HttpTest, AnswersObeyTheirSchema) {
   EXPECT_EQ(error_of(refused)["param"], "response_format");
 }
 
-TEST_F(HttpTest, AnAnswerIsACallOrObeysItsSchema) {
+TEST_F(HttpTest, AnswerIsACallOrObeysItsSchema) {
   start();
   HttpClient client(port());
   const TestJson schema = TestJson::parse(
@@ -332,8 +333,8 @@ TEST_F(HttpTest, AnAnswerIsACallOrObeysItsSchema) {
   EXPECT_NE(uncalled.header("x-schema-notes").find("nothing can be called"), std::string::npos);
 }
 
-// A name that would be two headers stays one.
-TEST_F(HttpTest, WhatASchemaIsNotHeldToIsSaidInAHeader) {
+// A name with a line end must not add a second header.
+TEST_F(HttpTest, HeaderNamesPartsOfASchemaThatAreNotEnforced) {
   start();
   HttpClient client(port());
   TestJson schema = {{"type", "object"}, {"additionalProperties", false}};
@@ -356,7 +357,7 @@ TEST_F(HttpTest, WhatASchemaIsNotHeldToIsSaidInAHeader) {
   EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).header("x-schema-notes"), "");
 }
 
-TEST_F(HttpTest, ASimulatedDeviceTellsItsTimesInHeadersAndMetrics) {
+TEST_F(HttpTest, HeadersAndMetricsHaveTheTimesOfASimulatedDevice) {
   parts_.device = "trn1";
   parts_.device_clock = [now = std::make_shared<std::atomic<int>>(0)] { return 0.25 * ++*now; };
   start();

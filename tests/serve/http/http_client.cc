@@ -27,7 +27,7 @@ HttpClient::HttpClient(int port, int receive_buffer_bytes)
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const int yes = 1;  // pieces go out as they are sent
+  const int yes = 1;  // send each piece at once
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A client of raw sockets: it sends what a test says, byte by byte if need be, and reads responses
-// strictly.
+// An HTTP client on raw sockets for the tests of the server. It sends exactly the bytes that a test
+// gives, so that requests can be wrong or come in pieces, and it reads responses strictly.
 
 #include <cstdint>
 #include <map>
@@ -9,10 +9,11 @@
 
 namespace neuronmm::serve {
 
+// A response of the server.
 struct HttpResponse {
-  int status = 0;  // 0: the connection ended before there was a whole response
-  std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;                            // chunks put together
+  int status = 0;                              // 0 if the connection ended before the response did
+  std::map<std::string, std::string> headers;  // with names in lower case
+  std::string body;                            // with chunks joined
   bool complete = false;
 
   std::string header(const std::string& name) const {
@@ -21,6 +22,7 @@ struct HttpResponse {
   }
 };
 
+// A connection to a server on this machine.
 class HttpClient {
  public:
   explicit HttpClient(int port, int receive_buffer_bytes = 0);
@@ -28,12 +30,14 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  bool send(std::string_view text);  // false: the server has closed
+  bool send(std::string_view text);  // returns false if the server has closed the connection
   HttpResponse read_response();
-  std::string read_some();  // what comes next; empty: the end, or nothing for 20 s
-  bool closed_by_server();  // waits for the end, and skips what comes before it
+  // Returns the next bytes; empty at the end, or if nothing arrives for 20 s.
+  std::string read_some();
+  // Returns whether the server closes the connection, after skipping all bytes before that.
+  bool closed_by_server();
   void close();
-  // send() and read_response().
+  // Send a request and return its response.
   HttpResponse get(const std::string& path, const std::string& headers = "");
   HttpResponse post(const std::string& path, const std::string& body,
                     const std::string& headers = "");
@@ -45,6 +49,7 @@ class HttpClient {
   std::string buffer_;
 };
 
+// Return the text of a request.
 std::string get_text(const std::string& path, const std::string& headers = "");
 std::string post_text(const std::string& path, const std::string& body,
                       const std::string& headers = "");

@@ -1,23 +1,24 @@
-// Clients that go away, do not read or wait long, a model that is not there yet, and the end.
+// Tests clients that leave, do not read or wait long, a server whose model is not loaded yet, and
+// the end of a server.
 
 #include "serve/http/served_demo.h"
 
 namespace neuronmm::serve {
 namespace {
 
-TEST_F(HttpTest, AClientThatGoesAwayWhileItWaitsOrIsComputedFreesItsMemory) {
+TEST_F(HttpTest, MemoryIsFreedWhenClientsLeaveInTheQueueOrDuringPrefill) {
   engine_options_.max_sequences = 1;
   for (const bool stream : {true, false}) {
     backend_.hold();
     if (stream) start();
     HttpClient running(port()), waiting(port());
     running.send(post_text("/v1/completions", completion(300, stream)));
-    wait_for_requests(1, 0);  // halted in its prefill
+    wait_for_requests(1, 0);  // the engine is halted in the prefill of this request
     waiting.send(post_text("/v1/completions", completion(300, stream)));
     wait_for_requests(1, 1);
     waiting.close();
     running.close();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the closing is noticed
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for the server to notice
     const int64_t before = engine_->statistics().generated_tokens;
     backend_.release();
     expect_all_given_back();
@@ -25,7 +26,7 @@ TEST_F(HttpTest, AClientThatGoesAwayWhileItWaitsOrIsComputedFreesItsMemory) {
   }
 }
 
-TEST_F(HttpTest, AClientThatGoesAwayWhileItsAnswerRunsEndsIt) {
+TEST_F(HttpTest, AnswerEndsWhenItsClientLeaves) {
   start();
   HttpClient client(port());
   client.send(post_text("/v1/completions", completion(480, true)));
@@ -40,7 +41,7 @@ TEST_F(HttpTest, AClientThatGoesAwayWhileItsAnswerRunsEndsIt) {
   EXPECT_EQ(HttpClient(port()).post("/v1/completions", completion(2, false)).status, 200);
 }
 
-TEST_F(HttpTest, AClientThatNeverReadsLosesItsAnswerAndOthersGoOn) {
+TEST_F(HttpTest, ClientThatNeverReadsLosesItsAnswerAndOthersContinue) {
   options_.limits.unread_bytes = 4096;
   options_.limits.send_buffer_bytes = 4096;
   start();
@@ -59,7 +60,7 @@ TEST_F(HttpTest, AClientThatNeverReadsLosesItsAnswerAndOthersGoOn) {
   EXPECT_LT(engine_->statistics().generated_tokens, 4 * 480);
 }
 
-TEST_F(HttpTest, WhoWaitsLongIsSentComments) {
+TEST_F(HttpTest, PingsAreSentToAClientThatWaitsLong) {
   options_.limits.ping = std::chrono::milliseconds(20);
   backend_.hold();
   start();
@@ -71,7 +72,7 @@ TEST_F(HttpTest, WhoWaitsLongIsSentComments) {
   while (text.find("[DONE]") == std::string::npos) text += client.read_some();
 }
 
-TEST_F(HttpTest, WithoutAnIntervalNobodyIsSentComments) {
+TEST_F(HttpTest, NoPingsAreSentWithoutAnInterval) {
   options_.limits.ping = std::chrono::milliseconds(0);
   backend_.hold();
   start();
@@ -84,7 +85,7 @@ TEST_F(HttpTest, WithoutAnIntervalNobodyIsSentComments) {
   EXPECT_EQ(text.find(": ping"), std::string::npos);
 }
 
-TEST_F(HttpTest, WithoutAModelThereIsHealthAndNothingElse) {
+TEST_F(HttpTest, ModelEndpointsAnswer503UntilTheModelIsLoaded) {
   listen();
   HttpClient client(port());
   EXPECT_EQ(client.get("/health").status, 200);
@@ -99,7 +100,7 @@ TEST_F(HttpTest, WithoutAModelThereIsHealthAndNothingElse) {
   EXPECT_EQ(client.post("/v1/completions", completion(2, false)).status, 200);
 }
 
-TEST_F(HttpTest, DrainingFinishesWhatRunsAndRefusesWhatIsNew) {
+TEST_F(HttpTest, DrainingFinishesRunningAnswersAndRefusesNewRequests) {
   backend_.hold();
   start();
   HttpClient running(port()), idle(port()), later(port());
@@ -122,7 +123,7 @@ TEST_F(HttpTest, DrainingFinishesWhatRunsAndRefusesWhatIsNew) {
   EXPECT_TRUE(server_->drained());
 }
 
-TEST_F(HttpTest, AbortingTellsThoseWhoWait) {
+TEST_F(HttpTest, AbortSendsAnErrorToWaitingClients) {
   start();
   HttpClient whole(port()), stream(port());
   backend_.hold();

@@ -1,4 +1,4 @@
-// What /metrics says, read by a strict parser of the exposition format.
+// Tests the content of /metrics with a strict parser of Prometheus' text format.
 
 #include <map>
 #include <regex>
@@ -15,10 +15,11 @@ struct Sample {
 };
 struct MetricOfText {
   std::string type;
-  std::map<std::string, std::vector<Sample>> samples;  // by the sample's name
+  std::map<std::string, std::vector<Sample>> samples;  // by the name of the sample
 };
 
-// Families come whole and once, each with a type; names and values are what the format allows.
+// Parses the metrics. Fails unless every family of metrics is complete, occurs once and has a type,
+// and all names and values are valid.
 std::map<std::string, MetricOfText> parse_metrics(const std::string& text) {
   static const std::regex type_line(
       R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram))");
@@ -69,12 +70,12 @@ void expect_histogram(const std::string& name, const MetricOfText& metric) {
   EXPECT_EQ(metric.samples.at(name + "_sum").size(), 1u) << name;
 }
 
-TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountWhatHappened) {
+TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountRequestsAndTokens) {
   start();
   HttpClient client(port());
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(client.post("/v1/completions", completion(5, i % 2 == 0)).status, 200);
-  expect_all_given_back();  // the last step has been counted
+  expect_all_given_back();  // after this, the last step has been counted
   const HttpResponse response = client.get("/metrics");
   EXPECT_TRUE(response.header("content-type").starts_with("text/plain; version=0.0.4"));
   const auto metrics = parse_metrics(response.body);
@@ -115,7 +116,7 @@ TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountWhatHappened) {
   EXPECT_EQ(successes, 3.0);
 }
 
-TEST_F(HttpTest, MetricsHaveThePrefixThatIsAskedFor) {
+TEST_F(HttpTest, MetricsHaveTheConfiguredPrefix) {
   parts_.metrics_prefix = "mine_";
   start();
   const auto metrics = parse_metrics(HttpClient(port()).get("/metrics").body);

@@ -1,4 +1,4 @@
-// The parts of the server that need no socket.
+// Tests the parts of the server that need no socket.
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 namespace neuronmm::serve {
 namespace {
 
-TEST(ResponseQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
+TEST(ResponseQueue, WakesTheReaderOncePerTakeAndAtAnOverflow) {
   int wakes = 0;
   ResponseQueue queue(10, [&] { ++wakes; });
   queue.event("1234");
@@ -27,7 +27,7 @@ TEST(ResponseQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
   EXPECT_TRUE(queue.take().overflowed);
 }
 
-TEST(AccessLog, LinesAreJsonWhateverThePathIs) {
+TEST(AccessLog, LineIsValidJsonForAnyPath) {
   AccessRecord record;
   record.path = "/a\"\n\xff";
   record.status = 404;
@@ -46,7 +46,7 @@ TEST(HttpText, RoutesAreFoundByPathAndMethod) {
   EXPECT_EQ(find_route("HEAD", "/v1/completions").error().status, 405);
 }
 
-TEST(HttpText, PathsAreTakenHoweverTheyAreWritten) {
+TEST(HttpText, EqualPathsAreRecognizedInAllSpellings) {
   for (const char* target :
        {"/v1/models", "/v1/models/", "//v1//models//", "/v1/models/?limit=/3", "/%76%31/mode%6Cs",
         "http://host:8000/v1/models", "HTTPS://host/v1//models/", "/v1/models?next=http://x/"}) {
@@ -54,7 +54,7 @@ TEST(HttpText, PathsAreTakenHoweverTheyAreWritten) {
   }
   for (const char* target : {"/", "//", "///?x", "http://host", "http://host?x=/y", "http://host/"})
     EXPECT_EQ(path_of(target), "/") << target;
-  // What is more than a way to write the same is kept.
+  // The following paths are not other spellings of a known path and stay unchanged.
   for (const char* target :
        {"/v1%2Fmodels", "/v1/%zz", "/v1/%", "/v1/%4", "/v1/../models", "*", ""})
     EXPECT_EQ(path_of(target), target);
@@ -62,7 +62,7 @@ TEST(HttpText, PathsAreTakenHoweverTheyAreWritten) {
   EXPECT_EQ(model_in_path(path_of("/v1/models/%2564emo")), "%64emo");
 }
 
-// Allows one token alone.
+// A constraint that allows only token 3 and then ends.
 class OnlyToken : public model::TokenConstraint {
  public:
   void allowed_tokens(std::span<uint64_t> allowed) override {
@@ -76,8 +76,9 @@ class OnlyToken : public model::TokenConstraint {
   bool ended_ = false;
 };
 
-TEST(ThinkingConstraint, ThoughtsAreFreeAndEndBeforeTheShape) {
-  // 0 <think>, 1 </think>, 2 free text, 3 the shape, 4 white space, 5 the end.
+TEST(ThinkingConstraint, ThoughtsAreFreeTextAndTheConstraintAppliesAfterThem) {
+  // The tokens are 0 <think>, 1 </think>, 2 free text, 3 the constrained answer, 4 white space, 5
+  // the end.
   const grammar::TokenVocabulary vocabulary({"", "", "thought", "{}", "\n\n", ""}, {5});
   const auto allowed = [](model::TokenConstraint& constraint) {
     uint64_t mask = 0;

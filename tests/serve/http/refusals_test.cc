@@ -1,5 +1,5 @@
-// Requests that are wrong, too large, too slow or not allowed: each has a 4xx in OpenAI's shape or
-// a closed connection.
+// Tests requests that are wrong, too large, too slow or not allowed. Each gets a 4xx error in
+// OpenAI's format, or its connection is closed.
 
 #include "serve/http/served_demo.h"
 
@@ -9,10 +9,10 @@ namespace {
 struct BadBody {
   const char *path, *body;
   int status;
-  const char *param, *code;  // nullptr: null
+  const char *param, *code;  // nullptr stands for null
 };
 
-TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
+TEST_F(HttpTest, ErrorForABadBodyNamesTheFieldAndTheFault) {
   start();
   HttpClient client(port());
   const std::string deep = std::string(2000, '[') + std::string(2000, ']');
@@ -55,7 +55,7 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
     SCOPED_TRACE(std::string(bad.body).substr(0, 80));
     const HttpResponse response = client.post(bad.path, bad.body);
     EXPECT_EQ(response.status, bad.status) << response.body;
-    EXPECT_LT(response.body.size(), 3000u);  // what came is not sent back
+    EXPECT_LT(response.body.size(), 3000u);  // the error does not repeat the body
     const TestJson error = error_of(response);
     const TestJson param = error["param"];
     if (bad.param != nullptr) {
@@ -63,17 +63,17 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
     }
     EXPECT_EQ(error["code"], bad.code == nullptr ? TestJson() : TestJson(bad.code));
   }
-  EXPECT_EQ(client.get("/health").status, 200);  // the same connection
+  EXPECT_EQ(client.get("/health").status, 200);  // the connection is still usable
 }
 
-TEST_F(HttpTest, WhatIsNoHttpIsRefusedAndTheConnectionEnds) {
+TEST_F(HttpTest, MalformedHttpIsRefusedAndTheConnectionEnds) {
   options_.limits.header_bytes = 2048;
   options_.limits.body_bytes = 1000;
   options_.limits.linger = std::chrono::milliseconds(50);
   start();
   const std::pair<std::string, int> requests[] = {
       {"hello\r\n\r\n", 400},
-      {"GET /health HTTP/1.1\r\n\r\n", 400},  // no Host
+      {"GET /health HTTP/1.1\r\n\r\n", 400},  // Host is missing
       {"GET /health HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", 400},
       {"GET /health HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\rb: c\r\n\r\n", 400},
       {"GET /health HTTP/3.0\r\nHost: x\r\n\r\n", 400},
@@ -87,7 +87,8 @@ TEST_F(HttpTest, WhatIsNoHttpIsRefusedAndTheConnectionEnds) {
        400},
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
        400},
-      // What another server may take for a body must not become our next request.
+      // A proxy in front of the server may take the rest of these requests for a body; the server
+      // must not take it for the next request.
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n", 400},
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
        400},
@@ -121,9 +122,9 @@ TEST_F(HttpTest, WhatIsNoHttpIsRefusedAndTheConnectionEnds) {
   EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
 }
 
-// Wherever the bytes are cut: none of these may wait for a line end that never comes, which would
-// be answered with 408 after the time for a head or a body.
-TEST_F(HttpTest, BrokenLinesAreRefusedAsSoonAsTheyAreSeen) {
+// The broken line must be found wherever the bytes are cut. A server that waits for the missing
+// line end would answer 408 after its time limit.
+TEST_F(HttpTest, BrokenLinesAreRefusedAtOnce) {
   options_.limits.linger = std::chrono::milliseconds(20);
   start();
   const std::string get = "GET /health HTTP/1.1\r\nHost: x\r\n";
@@ -179,13 +180,14 @@ TEST_F(HttpTest, RequestsMayComeInTwoPiecesCutAnywhere) {
   for (size_t cut = 1; cut < text.size(); ++cut) {
     SCOPED_TRACE(cut);
     ASSERT_TRUE(client.send(text.substr(0, cut)));
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // mostly, it is read alone
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(3));  // the server mostly reads the first piece alone
     ASSERT_TRUE(client.send(text.substr(cut)));
     ASSERT_EQ(client.read_response().status, 200);
   }
 }
 
-TEST_F(HttpTest, ChunksMayHaveExtensionsAndTrailersWhichChangeNothing) {
+TEST_F(HttpTest, ChunkExtensionsAndTrailersAreIgnored) {
   start();
   HttpClient client(port());
   const std::string head =
@@ -201,7 +203,7 @@ TEST_F(HttpTest, ChunksMayHaveExtensionsAndTrailersWhichChangeNothing) {
   }
 }
 
-TEST_F(HttpTest, ExpectationsOfOldClientsAreNotAnswered) {
+TEST_F(HttpTest, ExpectHeaderIsIgnoredInHttp10) {
   start();
   HttpClient client(port());
   client.send(
@@ -210,7 +212,7 @@ TEST_F(HttpTest, ExpectationsOfOldClientsAreNotAnswered) {
   EXPECT_EQ(client.read_response().status, 200);
 }
 
-TEST_F(HttpTest, PackedBodiesAreRefusedByName) {
+TEST_F(HttpTest, CompressedBodiesAreRefusedWith415) {
   start();
   const HttpResponse response =
       HttpClient(port()).post("/tokenize", "\x1f\x8b", "Content-Encoding: gzip\r\n");
@@ -218,7 +220,7 @@ TEST_F(HttpTest, PackedBodiesAreRefusedByName) {
   EXPECT_NE(std::string(error_of(response)["message"]).find("Content-Encoding"), std::string::npos);
 }
 
-TEST_F(HttpTest, UnknownPlacesAndMethodsAreRefused) {
+TEST_F(HttpTest, UnknownPathsAndMethodsAreRefused) {
   start();
   HttpClient client(port());
   EXPECT_EQ(client.get("/nothing").status, 404);
@@ -228,7 +230,7 @@ TEST_F(HttpTest, UnknownPlacesAndMethodsAreRefused) {
   EXPECT_EQ(client.post("/health", "").status, 405);
 }
 
-TEST_F(HttpTest, WhoSendsSlowlyIsToldAndWhoSendsNothingIsClosed) {
+TEST_F(HttpTest, SlowRequestsGet408AndIdleConnectionsAreClosed) {
   options_.limits.header = options_.limits.body = std::chrono::milliseconds(60);
   options_.limits.idle = std::chrono::milliseconds(60);
   options_.limits.linger = std::chrono::milliseconds(20);
@@ -243,7 +245,7 @@ TEST_F(HttpTest, WhoSendsSlowlyIsToldAndWhoSendsNothingIsClosed) {
   EXPECT_EQ(idle.read_response().status, 0);
 }
 
-TEST_F(HttpTest, KeysAreAskedForWhatTheModelSaysAndIs) {
+TEST_F(HttpTest, KeysAreNeededExceptForOpenEndpoints) {
   options_.api_keys = {"first", "second"};
   start();
   HttpClient client(port());
@@ -266,7 +268,7 @@ TEST_F(HttpTest, KeysAreAskedForWhatTheModelSaysAndIs) {
   EXPECT_EQ(HttpClient(port()).post("/v1/completions", completion(2, false)).status, 401);
 }
 
-TEST_F(HttpTest, OnlyAllowedOriginsSeeResponses) {
+TEST_F(HttpTest, CorsHeadersAreSentOnlyToAllowedOrigins) {
   options_.cors_origins = {"https://good.example"};
   options_.api_keys = {"key"};
   start();
@@ -285,14 +287,14 @@ TEST_F(HttpTest, OnlyAllowedOriginsSeeResponses) {
   EXPECT_EQ(preflight.header("access-control-allow-methods"), "POST, OPTIONS");
 }
 
-TEST_F(HttpTest, WithoutOriginsThereAreNoCorsHeaders) {
+TEST_F(HttpTest, NoCorsHeadersWithoutConfiguredOrigins) {
   start();
   for (const auto& [name, value] :
        HttpClient(port()).get("/health", "Origin: https://good.example\r\n").headers)
     EXPECT_FALSE(name.starts_with("access-control"));
 }
 
-TEST_F(HttpTest, RequestIdsComeBackUnlessTheyCouldSpoilHeaders) {
+TEST_F(HttpTest, RequestIdsAreRepeatedIfTheyAreSafeInHeaders) {
   start();
   HttpClient client(port());
   EXPECT_EQ(client.get("/health", "X-Request-Id: my-id_1.2:3\r\n").header("x-request-id"),
@@ -318,13 +320,14 @@ TEST_F(HttpTest, ConnectionsBeyondTheLimitAreRefused) {
   EXPECT_EQ(first.get("/health").status, 200);
 }
 
-TEST_F(HttpTest, BodiesOfAllRequestsTogetherHaveALimit) {
+TEST_F(HttpTest, BodiesOfAllRequestsShareALimit) {
   options_.limits.all_body_bytes = 1000;
   start();
   HttpClient first(port()), second(port());
   first.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n");
   HttpResponse refused;
-  for (int i = 0; i < 1000 && refused.status != 429; ++i)  // until the first head has been read
+  for (int i = 0; i < 1000 && refused.status != 429;
+       ++i)  // until the server has read the first head
     refused = HttpClient(port()).post("/tokenize", std::string(200, ' '));
   EXPECT_EQ(refused.status, 429);
   first.send(std::string(900, ' '));
@@ -333,7 +336,7 @@ TEST_F(HttpTest, BodiesOfAllRequestsTogetherHaveALimit) {
   EXPECT_EQ(second.post("/tokenize", R"({"prompt": "a"})").status, 200);
 }
 
-TEST_F(HttpTest, AFullQueueSaysWhenToTryAgain) {
+TEST_F(HttpTest, FullQueueAnswers429WithRetryAfter) {
   engine_options_.max_sequences = 1;
   engine_options_.max_queued_requests = 1;
   backend_.hold();
@@ -352,7 +355,7 @@ TEST_F(HttpTest, AFullQueueSaysWhenToTryAgain) {
   EXPECT_EQ(waiting.read_response().status, 200);
 }
 
-TEST(HttpServer, WhatCannotBeListenedAtIsToldByName) {
+TEST(HttpServer, StartErrorNamesTheUsedPortOrTheMissingFile) {
   ServerOptions options;
   options.port = 0;
   const auto first = Server::start(options);

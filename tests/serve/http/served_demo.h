@@ -1,6 +1,6 @@
 #pragma once
-// The demo model behind a server, with a chat template, an engine that can be halted before a step,
-// and times that a test can wait for.
+// The fixture of the server's tests: the demo model behind a server, with a chat template. A test
+// can halt the engine before a step, and can wait until requests have reached the engine.
 
 #include <filesystem>
 #include <fstream>
@@ -21,6 +21,7 @@ namespace neuronmm::serve {
 
 using TestJson = nlohmann::json;
 
+// Creates the server on a free port. Tests change the options before start().
 class HttpTest : public testing::Test {
  protected:
   HttpTest() {
@@ -67,7 +68,7 @@ class HttpTest : public testing::Test {
 
   int port() const { return server_->port(); }
   void expect_all_given_back() { expect_all_blocks_back(*engine_); }
-  // Until the engine knows of so many requests.
+  // Waits until the engine has this many requests; fails after some seconds.
   void wait_for_requests(int64_t running, int64_t waiting) {
     for (int i = 0; i < 5000; ++i) {
       const Statistics now = engine_->statistics();
@@ -104,7 +105,7 @@ class HttpTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// {"prompt": ..., "max_tokens": ...} of a text that the model goes on with for long.
+// Returns the body of a request whose prompt the model continues for a long time.
 inline std::string completion(int64_t max_tokens, bool stream) {
   return TestJson({{"prompt", "Once upon a time"},
                    {"max_tokens", max_tokens},
@@ -114,6 +115,7 @@ inline std::string completion(int64_t max_tokens, bool stream) {
       .dump();
 }
 
+// Returns the error object of a response and checks that it has OpenAI's fields.
 inline TestJson error_of(const HttpResponse& response) {
   const TestJson body = TestJson::parse(response.body, nullptr, false);
   EXPECT_TRUE(body.is_object() && body.contains("error")) << response.body;

@@ -1,4 +1,4 @@
-// The files of a server that speaks https.
+// Tests the certificate and key files of a server that speaks HTTPS.
 
 #include <cstdio>
 #include <filesystem>
@@ -35,7 +35,7 @@ class TlsFiles : public testing::Test {
   }
   ~TlsFiles() override { fs::remove_all(folder_); }
 
-  // Encrypted, if there is a passphrase.
+  // Writes the key, encrypted if there is a passphrase.
   void write_key(const char* passphrase) {
     const File file = open(options_.tls_key);
     const EVP_CIPHER* cipher = passphrase == nullptr ? nullptr : EVP_aes_256_cbc();
@@ -57,15 +57,15 @@ class TlsFiles : public testing::Test {
   const std::unique_ptr<X509, decltype(&X509_free)> certificate_{X509_new(), X509_free};
 };
 
-TEST_F(TlsFiles, AreServedWith) {
+TEST_F(TlsFiles, ValidFilesStartAnHttpsServer) {
   write_key(nullptr);
   const auto server = Server::start(options_);
   ASSERT_TRUE(server.ok()) << server.error().message;
   EXPECT_THAT((*server)->url(), testing::StartsWith("https://"));
 }
 
-// Nobody is asked for a passphrase: a service has no terminal.
-TEST_F(TlsFiles, AnEncryptedKeyIsRefusedByName) {
+// The server must not ask for a passphrase, because a service has no terminal.
+TEST_F(TlsFiles, EncryptedKeyIsRefusedWithItsPath) {
   write_key("word");
   const auto server = Server::start(options_);
   ASSERT_FALSE(server.ok());
@@ -73,7 +73,7 @@ TEST_F(TlsFiles, AnEncryptedKeyIsRefusedByName) {
     EXPECT_THAT(server.error().message, testing::HasSubstr(part));
 }
 
-TEST_F(TlsFiles, ThatAreNoneAreRefusedByName) {
+TEST_F(TlsFiles, FileThatIsNoKeyIsRefusedWithItsPath) {
   std::ofstream(options_.tls_key) << "no PEM";
   const auto server = Server::start(options_);
   ASSERT_FALSE(server.ok());

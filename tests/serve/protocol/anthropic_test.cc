@@ -1,4 +1,5 @@
-// Anthropic's Messages API: what its blocks are as messages of a chat, and answers in its shapes.
+// Tests Anthropic's Messages API: how its blocks become messages of a chat, and answers in its
+// formats.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ ChatRequest parsed(const Json& body) {
 
 Json messages_of(const char* body) { return parsed(Json::parse(body)).conversation.messages; }
 
-TEST(MessagesRequest, BlocksAreTextsThoughtsCallsAndResults) {
+TEST(MessagesRequest, BlocksBecomeTextsThoughtsCallsAndResults) {
   EXPECT_EQ(
       messages_of(
           R"({"system": [{"type": "text", "text": "s"}, {"type": "text", "text": "t"}], "messages": [
@@ -38,8 +39,8 @@ TEST(MessagesRequest, BlocksAreTextsThoughtsCallsAndResults) {
     {"role": "tool", "tool_call_id": "2", "content": "Error: two"}, {"role": "user", "content": "c"}])"));
 }
 
-// Most templates know one system message, at the beginning.
-TEST(MessagesRequest, WhatTheSystemSaysLaterIsAPartOfTheUsersMessage) {
+// Most templates accept only one system message, at the beginning.
+TEST(MessagesRequest, LaterSystemMessagesBecomePartOfTheUsersMessage) {
   EXPECT_EQ(messages_of(R"({"system": "s", "messages": [{"role": "system", "content": "t"},
     {"role": "user", "content": "a"}, {"role": "system", "content": "u"}, {"role": "assistant", "content": "b"},
     {"role": "system", "content": "v"}, {"role": "user", "content": "c"}]})"),
@@ -48,19 +49,19 @@ TEST(MessagesRequest, WhatTheSystemSaysLaterIsAPartOfTheUsersMessage) {
     {"role": "assistant", "content": "b"}, {"role": "user", "content": "c\n\nv"}])"));
 }
 
-TEST(MessagesRequest, SomebodyAlwaysSpeaks) {
+TEST(MessagesRequest, ConversationWithoutTextHasAnEmptyMessageOfTheUser) {
   EXPECT_EQ(messages_of(R"({"messages": [{"role": "system", "content": []}]})").dump(),
             R"([{"role":"user","content":""}])");
 }
 
-TEST(MessagesRequest, AnAnswerThatIsLastIsContinued) {
+TEST(MessagesRequest, LastMessageOfTheAssistantIsContinued) {
   const ChatRequest request = parsed(Json::parse(
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"));
   EXPECT_EQ(request.conversation.continue_field, "content");
   EXPECT_FALSE(request.conversation.add_generation_prompt);
 }
 
-TEST(MessagesRequest, FieldsHaveTheirMeanings) {
+TEST(MessagesRequest, FieldsBecomeParameters) {
   const ChatRequest request =
       parsed(Json::parse(R"({"max_tokens": 9, "messages": [{"role": "user", "content": "a"}],
     "stop_sequences": ["x", ""], "stop": "y", "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"},
@@ -84,7 +85,7 @@ TEST(MessagesRequest, FieldsHaveTheirMeanings) {
   }
 }
 
-TEST(MessagesRequest, SaysWhatIsWrong) {
+TEST(MessagesRequest, ErrorsNameTheFieldAndTheFault) {
   const std::string user = R"("messages": [{"role": "user", "content": "a"}])";
   const std::vector<std::pair<std::string, const char*>> cases = {
       {"{}", "messages: expected an array of at least one message"},
@@ -141,7 +142,7 @@ std::vector<Json> events_of(const Exchange& streamed) {
   return list;
 }
 
-TEST(AnthropicWriter, IsWhole) {
+TEST(AnthropicWriter, WritesOneMessageWithoutAStream) {
   const ServedFolder folder;
   const Exchange whole = answered(folder, asked(), says("Hello!"), 8);
   EXPECT_EQ(whole.sink->status, 200);
@@ -155,7 +156,7 @@ TEST(AnthropicWriter, IsWhole) {
       R"("cache_creation_input_tokens":0,"cache_read_input_tokens":8,"output_tokens":6}})");
 }
 
-TEST(AnthropicWriter, SaysWhyItEnds) {
+TEST(AnthropicWriter, StopReasonTellsWhyTheAnswerEnded) {
   const ServedFolder folder;
   const Json cut = answered(folder, asked(), {bytes("Ho"), FinishReason::kLength}).body();
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
@@ -172,9 +173,9 @@ constexpr const char* kAnswerOfBlocks =
     "<think>hm</think>I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
     "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>";
 
-// What the deltas of a stream add up to is what the whole message has, in a row of blocks that are
-// each closed before the next one opens.
-TEST(AnthropicWriter, IsTheSameWholeAndStreamed) {
+// The deltas of a stream add up to the message without a stream, and every block is closed before
+// the next one opens.
+TEST(AnthropicWriter, StreamAddsUpToTheWholeMessage) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   Json body = asked_of_tools();
   const Json whole = answered(folder, body, says(kAnswerOfBlocks)).body();
@@ -206,7 +207,7 @@ TEST(AnthropicWriter, IsTheSameWholeAndStreamed) {
   EXPECT_EQ(end["usage"], whole["usage"]);
 }
 
-TEST(AnthropicWriter, ACallThatIsCutOffHasWhatIsWholeOfItsInput) {
+TEST(AnthropicWriter, TruncatedCallKeepsTheCompletePartsOfItsInput) {
   const ServedFolder folder;
   Json body = asked_of_tools();
   body["tool_choice"] = {{"type", "tool"}, {"name", "f"}};
@@ -218,7 +219,7 @@ TEST(AnthropicWriter, ACallThatIsCutOffHasWhatIsWholeOfItsInput) {
   EXPECT_EQ(cut["stop_reason"], "max_tokens");
 }
 
-TEST(AnthropicWriter, FailsInItsShape) {
+TEST(AnthropicWriter, ErrorsHaveAnthropicsFormat) {
   const ServedFolder folder;
   ScriptedAnswer broken = says("a");
   broken.reason = FinishReason::kError;
@@ -230,7 +231,7 @@ TEST(AnthropicWriter, FailsInItsShape) {
   EXPECT_TRUE(streamed.sink->events.back().starts_with("event: error\ndata: {\"type\":\"error\""));
 }
 
-TEST(MessagesErrors, SayInTheirWordsThatAPromptIsTooLong) {
+TEST(MessagesErrors, TooLongPromptHasAnthropicsWords) {
   const Json body = Json::parse(anthropic_error_json(prompt_too_long("messages", 600, 512)));
   EXPECT_EQ(body["type"], "error");
   EXPECT_EQ(body["error"]["type"], "invalid_request_error");
@@ -246,8 +247,8 @@ TEST(CountTokens, CountsThePrompt) {
   EXPECT_FALSE(count_tokens_response(folder.model, "{}").ok());
 }
 
-// Every beginning of a text gives an object whose members are among those of the whole.
-TEST(CutJson, BeginningsHaveWhatIsWhole) {
+// Every prefix of a text gives an object whose members are among those of the whole object.
+TEST(CutJson, PrefixesKeepTheCompleteMembers) {
   const std::string text =
       R"({"a": "x\"}", "b": [1, {"c": null}, "y"], "d": {"e": 2.5}, "f": true})";
   const Json whole = parse_truncated_object(text);

@@ -1,4 +1,4 @@
-// Answers to chats, in the shapes that OpenAI documents.
+// Tests answers to chats in the formats that OpenAI documents.
 
 #include "serve/protocol/chat_completion_writer.h"
 
@@ -32,7 +32,7 @@ std::string without_id(Json body) {
 
 constexpr int kPromptTokens = 1 + 19;  // <|begin|> and the bytes of "|user|Hi|assistant|"
 
-TEST(ChatCompletion, IsWhole) {
+TEST(ChatCompletion, WritesOneObjectWithoutAStream) {
   const ServedFolder folder;
   ScriptedAnswer answer = says("Hello!");
   answer.stop_token = kEndId;
@@ -48,7 +48,7 @@ TEST(ChatCompletion, IsWhole) {
             R"("total_tokens":26,"prompt_tokens_details":{"cached_tokens":8}}})");
 }
 
-TEST(ChatCompletion, IsAStreamOfChunks) {
+TEST(ChatCompletion, WritesChunksInAStream) {
   const ServedFolder folder;
   const Json body = chat_with({{"stream", true}, {"model", "alias"}});
   const Exchange streamed = exchange(folder.model, body, {{bytes("Hi"), FinishReason::kLength}});
@@ -70,7 +70,7 @@ TEST(ChatCompletion, IsAStreamOfChunks) {
   for (const Json& chunk : chunks) EXPECT_EQ(chunk["id"], chunks[0]["id"]);
 }
 
-TEST(ChatCompletion, EndsAStreamWithTheUsage) {
+TEST(ChatCompletion, StreamEndsWithTheUsage) {
   const ServedFolder folder;
   Json body = chat_with({{"stream", true}, {"stream_options", {{"include_usage", true}}}});
   auto chunks = exchange(folder.model, body, {says("Hi")}, 4).sink->chunks();
@@ -91,11 +91,11 @@ TEST(ChatCompletion, NeverSplitsCharacters) {
   std::vector<std::string> contents;
   for (const Json& chunk : exchange(folder.model, body, {says("é😀\xF0\x9F")}).sink->chunks())
     contents.push_back(chunk["choices"][0]["delta"].value("content", "-"));
-  // Of a character that breaks off, one U+FFFD is left.
+  // An incomplete character leaves one U+FFFD.
   EXPECT_EQ(contents, (std::vector<std::string>{"", "é", "😀", "\xEF\xBF\xBD", "-"}));
 }
 
-TEST(ChatCompletion, EndsBeforeAStopString) {
+TEST(ChatCompletion, TextEndsBeforeAStopString) {
   const ServedFolder folder;
   Json body = chat_with({{"stop", {"END", "xyz"}}, {"stream", true}});
   const std::vector<ScriptedAnswer> answers = {says("a EN ENDless")};
@@ -118,7 +118,7 @@ TEST(ChatCompletion, EndsBeforeAStopString) {
   EXPECT_EQ(content_of(body), "a EN ");
   body["include_stop_str_in_output"] = true;
   EXPECT_EQ(content_of(body), "a EN END");
-  body["min_tokens"] = 8;  // "a EN END": no stop is seen in it
+  body["min_tokens"] = 8;  // stop strings within "a EN END" are ignored
   EXPECT_EQ(content_of(body), "a EN ENDless");
   body["min_tokens"] = 7;
   EXPECT_EQ(content_of(body), "a EN ENDless");
@@ -126,7 +126,7 @@ TEST(ChatCompletion, EndsBeforeAStopString) {
   EXPECT_EQ(content_of(body), "a EN END");
 }
 
-TEST(ChatCompletion, TellsLogprobs) {
+TEST(ChatCompletion, HasLogprobs) {
   const ServedFolder folder;
   Json body = chat_with({{"logprobs", true}, {"top_logprobs", 2}});
   const Json whole = exchange(folder.model, body, {says("A\xC3\xA9")}).body()["choices"][0];
@@ -136,7 +136,7 @@ TEST(ChatCompletion, TellsLogprobs) {
   EXPECT_EQ(content[0].dump(),
             R"({"token":"A","logprob":-0.5,"bytes":[65],"top_logprobs":[{"token":"A","logprob":)"
             R"(-0.5,"bytes":[65]},{"token":"B","logprob":-0.25,"bytes":[66]}]})");
-  // A part of a character.
+  // The token is a part of a character.
   EXPECT_EQ(content[1]["token"], "\xEF\xBF\xBD");
   EXPECT_EQ(content[1]["bytes"].dump(), "[195]");
   body["stream"] = true;
@@ -154,7 +154,7 @@ TEST(ChatCompletion, TellsLogprobs) {
             "[]");
 }
 
-TEST(ChatCompletion, TellsTokenIds) {
+TEST(ChatCompletion, HasTokenIds) {
   const ServedFolder folder;
   Json body = chat_with({{"return_token_ids", true}});
   const Exchange whole = exchange(folder.model, body, {says("AB")});
@@ -172,7 +172,7 @@ TEST(ChatCompletion, TellsTokenIds) {
   EXPECT_FALSE(chunks[1].contains("prompt_token_ids"));
 }
 
-TEST(ChatCompletion, TellsCalls) {
+TEST(ChatCompletion, HasToolCalls) {
   const ServedFolder folder;
   const std::string text =
       "Well.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
@@ -191,7 +191,7 @@ TEST(ChatCompletion, TellsCalls) {
   EXPECT_TRUE(exchange(folder.model, with_tool(chat_with()), {says(call)})
                   .body()["choices"][0]["message"]["content"]
                   .is_null());
-  // Where no tool may be called, nothing is a call.
+  // If no tool may be called, nothing is read as a call.
   const Json none = with_tool(chat_with({{"tool_choice", "none"}}));
   EXPECT_EQ(exchange(folder.model, none, {says(text)}).body()["choices"][0]["message"]["content"],
             text);
@@ -201,8 +201,8 @@ TEST(ChatCompletion, TellsCalls) {
             "stop");
 }
 
-// A client would run a call whose arguments are no JSON.
-TEST(ChatCompletion, ACallThatAStopStringCutsIsNone) {
+// Otherwise a client would run a call whose arguments are not valid JSON.
+TEST(ChatCompletion, CallThatAStopStringCutsOffIsNotReported) {
   const ServedFolder folder;
   const std::string text =
       "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x}b\"}}</tool_call>\nEND";
@@ -263,9 +263,9 @@ TEST(ChatCompletion, StreamsCalls) {
   }
 }
 
-// [TOOL_CALLS] is a special token, which has no text otherwise; ids are as Mistral's templates
-// want.
-TEST(ChatCompletion, TellsCallsOfMistral) {
+// [TOOL_CALLS] is a special token, which otherwise has no text. The ids have the form that
+// Mistral's templates demand.
+TEST(ChatCompletion, HasCallsInMistralsSyntax) {
   const ServedFolder folder(
       "{% if tools %}[TOOL_CALLS]{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}");
   ScriptedAnswer answer = {.tokens = {kToolCallsId}};
@@ -282,7 +282,7 @@ TEST(ChatCompletion, TellsCallsOfMistral) {
       "[{\"name\": \"f\", \"arguments\": {}}]");
 }
 
-TEST(ChatCompletion, TellsThoughts) {
+TEST(ChatCompletion, HasReasoningContent) {
   const std::string source =
       "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking is defined %}"
       "{{ '<think>' if enable_thinking else '<think>\n\n</think>\n\n' }}{% endif %}";
@@ -316,7 +316,7 @@ TEST(ChatCompletion, TellsThoughts) {
   EXPECT_EQ(content, "Hi");
 }
 
-TEST(ChatCompletion, GoesOnWithTheLastMessage) {
+TEST(ChatCompletion, ContinuesTheLastMessage) {
   const ServedFolder folder;
   Json body = Json::parse(R"({"messages": [{"role": "user", "content": "q"},
     {"role": "assistant", "content": "so far"}], "continue_final_message": true, "echo": true})");
@@ -345,8 +345,8 @@ TEST(ChatCompletion, HasSeveralChoices) {
   EXPECT_EQ(streamed.sink->events.back(), kDoneEvent);
 }
 
-// What a stream tells, put together, is what the whole answer has.
-TEST(ChatCompletion, IsTheSameWholeAndStreamed) {
+// The chunks of a stream add up to the answer without a stream.
+TEST(ChatCompletion, StreamAddsUpToTheWholeAnswer) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// Tools for models whose chat template shows none: what the model reads, and that its calls, forced
-// or not, come back as calls.
+// Tests tools for models whose chat template shows none: the prompt that the model reads, and that
+// its calls, forced or not, are recognized.
 
 #include <fstream>
 
@@ -14,7 +14,8 @@ namespace {
 const char* const kPlain =
     "{% for m in messages %}|{{ m.role }}|{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}|assistant|{% endif %}";
-// As Gemma's: no system message; as Llama 2's: user and assistant take turns.
+// A strict template: like Gemma's it accepts no system message, and like Llama 2's it demands that
+// user and assistant alternate.
 const char* const kStrict =
     "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
@@ -26,7 +27,7 @@ Json with_tools() {
   return body;
 }
 
-// A call, its two results and one more question.
+// Returns a chat with two calls and their two results.
 Json with_history() {
   Json body = with_tools();
   const Json call = {{"id", "c"}, {"type", "function"}, {"function", {{"name", "f"}}}};
@@ -45,7 +46,7 @@ std::string shown(const ServedModel& model, const Json& body) {
   return prompt.ok() ? Json::parse(*prompt)["prompt"].get<std::string>() : "";
 }
 
-TEST(DescribedTools, AreShownByTheSystem) {
+TEST(DescribedTools, AreDescribedInTheSystemMessage) {
   const ServedFolder folder(kPlain);
   const std::string prompt = shown(folder.model, with_tools());
   EXPECT_TRUE(prompt.starts_with("|system|# Tools")) << prompt;
@@ -59,7 +60,7 @@ TEST(DescribedTools, AreShownByTheSystem) {
   EXPECT_EQ(shown(folder.model, body), "|system|Be kind.|user|Hi|assistant|");
 }
 
-TEST(DescribedTools, CallsAndResultsAreText) {
+TEST(DescribedTools, CallsAndResultsBecomeText) {
   const ServedFolder folder(kPlain);
   const std::string prompt = shown(folder.model, with_history());
   EXPECT_TRUE(prompt.ends_with(
@@ -70,7 +71,7 @@ TEST(DescribedTools, CallsAndResultsAreText) {
       << prompt;
 }
 
-TEST(DescribedTools, TheUserTellsThemWhereThereIsNoSystem) {
+TEST(DescribedTools, AreDescribedByTheUserIfThereIsNoSystemMessage) {
   const ServedFolder folder(kStrict);
   const std::string prompt = shown(folder.model, with_history());
   EXPECT_TRUE(prompt.starts_with("|user|# Tools")) << prompt;
@@ -90,7 +91,7 @@ TEST(DescribedTools, WorkWithPublishedTemplates) {
   }
 }
 
-TEST(DescribedTools, AreCalled) {
+TEST(DescribedTools, CallsAreRecognizedAndCanBeForced) {
   const ServedFolder folder(kPlain);
   const ScriptedAnswer answer =
       says("Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>");
@@ -104,9 +105,9 @@ TEST(DescribedTools, AreCalled) {
   EXPECT_EQ(output.calls.before_name, "<tool_call>\n{\"name\": \"");
 }
 
-// OpenAI: finish_reason "length", the call that was asked for with what there is of its arguments,
-// and no content.
-TEST(ForcedCalls, ThatAreCutOffAreCallsAsFarAsTheyCame) {
+// As in OpenAI's API, finish_reason is "length", the demanded call has the part of its arguments
+// that exists, and there is no content.
+TEST(ForcedCalls, TruncatedCallsKeepTheArgumentsSoFar) {
   for (const std::string& source : {std::string(kPlain), hermes_template()}) {
     const ServedFolder folder(source);
     for (const bool named : {false, true}) {

@@ -1,6 +1,6 @@
 #pragma once
-// A served model whose tokens are bytes, an engine that says what a test tells it, and a client
-// that keeps what it is sent.
+// Fakes for the tests of the protocol: a served model whose tokens are bytes, an engine that gives
+// scripted answers, and a client that keeps everything that it receives.
 
 #include <filesystem>
 #include <fstream>
@@ -19,15 +19,17 @@
 
 namespace neuronmm::serve {
 
-// "<|begin|>" is 256, "<|end|>" 257, "[TOOL_CALLS]" 258; all others are bytes.
+// The ids of "<|begin|>", "<|end|>" and "[TOOL_CALLS]". All other tokens are bytes.
 inline constexpr TokenId kBeginId = 256, kEndId = 257, kToolCallsId = 258;
 
+// Returns a small chat template with tools in Hermes' syntax.
 inline std::string hermes_template() {
   return "{{ bos_token }}{% if tools %}<tools>{{ tools | tojson }}</tools><tool_call>{% endif %}"
          "{% for m in messages %}|{{ m.role }}|{{ m.content }}{% endfor %}"
          "{% if add_generation_prompt %}|assistant|{% endif %}";
 }
 
+// A model folder with a tokenizer and a chat template, and its ServedModel.
 class ServedFolder {
  public:
   explicit ServedFolder(const std::string& chat_template = hermes_template()) {
@@ -35,7 +37,8 @@ class ServedFolder {
     root["added_tokens"] = {text::added_token("<|begin|>", kBeginId),
                             text::added_token("<|end|>", kEndId),
                             text::added_token("[TOOL_CALLS]", kToolCallsId)};
-    // Tests of several suites have one name, and run side by side.
+    // The suite is part of the name, because tests of several suites have the same name and run at
+    // the same time.
     const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
     const auto folder = std::filesystem::path(testing::TempDir()) /
                         fmt::format("{}.{}", test.test_suite_name(), test.name());
@@ -45,7 +48,7 @@ class ServedFolder {
         {{"bos_token", "<|begin|>"}, {"eos_token", "<|end|>"}, {"chat_template", chat_template}});
     load(folder);
   }
-  // One that is there already.
+  // Uses an existing folder.
   static ServedFolder published(const std::filesystem::path& folder) {
     return ServedFolder(folder, 0);
   }
@@ -86,7 +89,7 @@ class FakeSink : public ResponseSink {
     EXPECT_FALSE(ended);
     ended = true;
   }
-  // The data of events that have types.
+  // Returns the data of all events, which must have types.
   std::vector<Json> typed_events() const {
     std::vector<Json> list;
     for (const std::string& event : events) {
@@ -97,7 +100,7 @@ class FakeSink : public ResponseSink {
     }
     return list;
   }
-  // The data of events, but for the last, [DONE].
+  // Returns the data of all events except the last one, [DONE].
   std::vector<Json> chunks() const {
     std::vector<Json> list;
     for (const std::string& event : events) {
@@ -113,7 +116,7 @@ class FakeSink : public ResponseSink {
   bool ended = false;
 };
 
-// What the model answers to choice i of prompt p.
+// The scripted answer of one choice.
 struct ScriptedAnswer {
   std::vector<TokenId> tokens;
   FinishReason reason = FinishReason::kStop;
@@ -127,7 +130,7 @@ inline std::vector<TokenId> bytes(std::string_view text) {
   return ids;
 }
 
-// log 1/2 for the chosen token and log 1/4 for the one after it.
+// Returns the log probability -0.5 for the chosen token and -0.25 for the token with the next id.
 inline model::TokenLogprobs logprobs_of(TokenId id, int64_t count) {
   model::TokenLogprobs logprobs{{id, -0.5}, {}};
   if (count > 0) logprobs.top.push_back({id, -0.5});
@@ -135,7 +138,7 @@ inline model::TokenLogprobs logprobs_of(TokenId id, int64_t count) {
   return logprobs;
 }
 
-// Tells the listeners as the engine does.
+// Calls the listener as the engine would for these answers.
 inline void play(const Request& request, Listener& listener,
                  const std::vector<ScriptedAnswer>& answers, int64_t cached = 0) {
   listener.on_start({std::ssize(request.prompt), cached});
@@ -160,6 +163,7 @@ inline void play(const Request& request, Listener& listener,
   }
 }
 
+// A request's way through the protocol: the requests to the engine and the response.
 struct Exchange {
   std::shared_ptr<FakeSink> sink = std::make_shared<FakeSink>();
   std::vector<Request> requests;
@@ -170,8 +174,7 @@ struct Exchange {
   Json body() const { return Json::parse(sink->body); }
 };
 
-// A request, what the engine was asked for, and what became of the scripted answers (to every
-// prompt the same).
+// Prepares a request, gives every prompt the same scripted answers, and returns all results.
 inline Exchange exchange_by(decltype(&prepare_chat_completion) prepare, const ServedModel& model,
                             const Json& body, const std::vector<ScriptedAnswer>& answers,
                             int64_t cached = 0) {
@@ -191,7 +194,7 @@ inline Exchange exchange_by(decltype(&prepare_chat_completion) prepare, const Se
   return result;
 }
 
-// By what the body has.
+// Does the same for the API that the fields of the body suggest.
 inline Exchange exchange(const ServedModel& model, const Json& body,
                          const std::vector<ScriptedAnswer>& answers, int64_t cached = 0) {
   const auto prepare = body.contains("messages") ? prepare_chat_completion
@@ -203,7 +206,7 @@ inline Exchange exchange(const ServedModel& model, const Json& body,
 inline ScriptedAnswer says(std::string_view text) { return {.tokens = bytes(text)}; }
 
 inline Json chat_body() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
-// Of no arguments.
+// Returns a tool without arguments.
 inline Json tool(const std::string& name) {
   return {{"type", "function"},
           {"function",

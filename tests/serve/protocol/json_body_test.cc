@@ -1,3 +1,6 @@
+// Tests parsing and writing of the JSON in requests, the error objects of the APIs, and
+// JsonScanner.
+
 #include "serve/protocol/json_body.h"
 
 #include <chrono>
@@ -24,7 +27,7 @@ TEST(JsonBody, KeepsTheOrderOfKeys) {
   EXPECT_EQ(dump_json(*value), R"({"z":1,"a":{"y":[1,2.5,"x",null,true],"b":{}}})");
 }
 
-TEST(JsonBody, RefusesWhatIsNone) {
+TEST(JsonBody, RefusesMalformedJson) {
   EXPECT_NE(error_of("").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1,}").find("malformed JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1} x").find("malformed JSON"), std::string::npos);
@@ -47,8 +50,8 @@ TEST(JsonBody, RefusesDeepNesting) {
   EXPECT_NE(error_of(std::string(1 << 20, '[')).find("nested deeper"), std::string::npos);
 }
 
-// An object that would take minutes were each key looked for among those before it.
-TEST(JsonBody, TakesManyKeys) {
+// Such an object would take minutes if each key were compared with all keys before it.
+TEST(JsonBody, ParsesManyKeysInTime) {
   std::string text = "{";
   for (int i = 0; i < 300'000; ++i) text += fmt::format("\"k{}\":0,", i);
   text += "\"end\":0}";
@@ -59,11 +62,11 @@ TEST(JsonBody, TakesManyKeys) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-TEST(JsonBody, WritesAnyBytes) {
+TEST(JsonBody, WritesInvalidUtf8AsReplacementCharacters) {
   EXPECT_EQ(dump_json({{"text", "a\xFFz\n"}}), "{\"text\":\"a\xEF\xBF\xBDz\\n\"}");
 }
 
-TEST(ApiErrors, AreOpenAIsObject) {
+TEST(ApiErrors, HaveOpenAIsFormat) {
   EXPECT_EQ(openai_error_json(invalid_request("top_p", "top_p: expected a number")),
             R"({"error":{"message":"top_p: expected a number","type":"invalid_request_error",)"
             R"("param":"top_p","code":null}})");
@@ -81,13 +84,13 @@ TEST(ApiErrors, AreOpenAIsObject) {
             "context_length_exceeded");
   EXPECT_EQ(refusal_error(Refusal::kNeverFits, "m", "prompt", 1).status, 400);
   EXPECT_EQ(refusal_error(Refusal::kStopping, "m", "prompt", 1).code, "draining");
-  // Clients look for these words.
+  // Clients search for these words.
   EXPECT_NE(
       prompt_too_long("prompt", 5000, 4096).message.find("maximum context length is 4096 tokens"),
       std::string::npos);
 }
 
-// Whether the scanner takes exactly the text as one value.
+// Returns whether the scanner accepts exactly this text as one value.
 bool scans(std::string_view text) {
   JsonScanner scanner;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -99,7 +102,8 @@ bool scans(std::string_view text) {
   return false;
 }
 
-// nlohmann's parser is the oracle, for containers, whose end is certain.
+// The test compares the scanner with nlohmann's parser. It uses objects and arrays, because their
+// end is certain.
 TEST(JsonScanner, AgreesWithAParser) {
   const std::string letters = "{}[]\",:0-1.e+tfn \\ua\n";
   std::mt19937 random(11);
@@ -115,7 +119,8 @@ TEST(JsonScanner, AgreesWithAParser) {
       else
         text.insert(at, 1, letters[random() % letters.size()]);
     }
-    if (text.find('\n') != std::string::npos) continue;  // let through inside strings
+    if (text.find('\n') != std::string::npos)
+      continue;  // the scanner accepts line feeds inside strings
     if (text[0] != '{' && text[0] != '[') continue;
     const bool accepted = Json::accept(text) && text.back() != ' ';
     valid += accepted ? 1 : 0;
@@ -124,14 +129,14 @@ TEST(JsonScanner, AgreesWithAParser) {
   EXPECT_GT(valid, 1000);
 }
 
-TEST(JsonBody, AByteOfZeroIsNoEnd) {
+TEST(JsonBody, ZeroByteDoesNotEndTheText) {
   const std::string text = "{}";
   EXPECT_TRUE(parse_body(text).ok());
   EXPECT_FALSE(parse_body(text + '\0').ok());
   EXPECT_FALSE(parse_body(text + '\0' + "{\"n\": 5}").ok());
 }
 
-TEST(JsonBody, WholeNumbersMayBeWrittenWithAFraction) {
+TEST(JsonBody, WholeNumbersMayHaveAFractionOrAnExponent) {
   EXPECT_EQ(as_integer(Json::parse("16.0")), 16);
   EXPECT_EQ(as_integer(Json::parse("1.6e1")), 16);
   EXPECT_EQ(as_integer(Json::parse("-9223372036854775808")), INT64_MIN);
@@ -139,7 +144,7 @@ TEST(JsonBody, WholeNumbersMayBeWrittenWithAFraction) {
     EXPECT_FALSE(as_integer(Json::parse(text))) << text;
 }
 
-// A schema would hold answers to another number than the one that was meant.
+// Otherwise a schema would hold answers to another number than its author meant.
 TEST(JsonBody, NumbersOfSchemasAreExactOrRefused) {
   const auto of_format = [](const std::string& number, const char* keyword = "const") {
     return error_of(R"({"response_format": {"schema": {"anyOf": [{}, {")" + std::string(keyword) +

@@ -1,8 +1,12 @@
-// The OpenAPI description against the code that reads requests and writes answers: the same fields,
-// and the same verdict on values of every kind in every place, by another reading of JSON Schema.
+// Tests that the OpenAPI description agrees with the code that reads requests and writes answers.
+// Both must have the same fields. Values of every kind in every place must be valid for both or for
+// neither, as an independent validator of JSON schemas decides.
 
 #include "serve/protocol/openapi.h"
 
+#include <cmath>
+#include <functional>
+#include <optional>
 #include <set>
 
 #include "serve/grammar/schema_validator.h"
@@ -24,7 +28,7 @@ const Json& schema_of(const std::string& name) {
   return description()["components"]["schemas"].at(name);
 }
 
-// The schemas that `schema` is put together of, itself included.
+// Returns the schemas that `schema` consists of, including itself.
 std::vector<const Json*> parts_of(const Json& schema) {
   std::vector<const Json*> parts = {&schema};
   const auto add = [&](const Json& part) {
@@ -48,31 +52,6 @@ Names properties_of(const std::string& name) {
     for (const auto& item : part->at("properties").items()) names.insert(item.key());
   }
   return names;
-}
-
-template <typename Read>
-Names asked_by(Read read) {
-  const Json nothing = Json::object();
-  RequestProblem problem;
-  FieldReader fields(nothing, "", problem);
-  read(fields);
-  return fields.asked();
-}
-
-TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
-  EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
-  EXPECT_EQ(asked_by(read_text_completion_request), properties_of("CompletionRequest"));
-  EXPECT_EQ(asked_by(read_responses_api_request), properties_of("ResponseRequest"));
-  EXPECT_EQ(asked_by(read_anthropic_request), properties_of("MessagesRequest"));
-  EXPECT_EQ(asked_by(read_anthropic_prompt), properties_of("CountTokensRequest"));
-  Names prompt = asked_by([](FieldReader& fields) {
-    (void)read_conversation(fields, read_tool_fields(fields, ToolSpelling::kNested));
-  });
-  prompt.insert("model");
-  EXPECT_EQ(prompt, properties_of("ApplyTemplateRequest"));
-  prompt.insert({"prompt", "content", "add_special_tokens", "add_special", "return_token_strs",
-                 "with_pieces"});
-  EXPECT_EQ(prompt, properties_of("TokenizeRequest"));
 }
 
 std::vector<Json> values() {
@@ -123,7 +102,7 @@ std::vector<Json> values() {
   return list;
 }
 
-// Bodies that differ from `example` in one place.
+// Returns bodies that differ from `example` in one place.
 std::vector<Json> variations(const Json& example, const Names& names) {
   std::vector<Json> bodies = {example};
   const auto put = [&](const Json::json_pointer& place) {
@@ -147,7 +126,7 @@ std::vector<Json> variations(const Json& example, const Names& names) {
   return bodies;
 }
 
-// What the description says in words alone.
+// Returns whether an error is about a rule that the description states only in words.
 bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
@@ -201,7 +180,7 @@ Json chat_with_a_shape() {
     "modalities": ["text"]})");
 }
 
-// Other ways to say what the first two say.
+// Returns chats that express the same as the first two examples in other forms.
 std::vector<Json> other_chats() {
   Json allowed = chat_with_tools();
   allowed["tool_choice"] =
@@ -265,7 +244,7 @@ std::vector<Json> other_messages() {
   return {any, shaped};
 }
 
-TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
+TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
   expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
@@ -290,7 +269,106 @@ TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
 }
 
-// Every key of `value` is described.
+// A request of the description, its reader's table, a body to begin with, and who parses bodies.
+struct DescribedRequest {
+  std::string name;
+  const RequestTable& table;
+  Json example;
+  std::function<std::optional<ApiError>(const std::string&)> error_of;
+};
+
+template <typename Parse>
+DescribedRequest described(std::string name, const RequestTable& table, const char* example,
+                           Parse parse) {
+  return {std::move(name), table, Json::parse(example),
+          [parse](const std::string& body) -> std::optional<ApiError> {
+            const auto parsed = parse(body);
+            return parsed.ok() ? std::nullopt : std::optional(parsed.error());
+          }};
+}
+
+std::vector<DescribedRequest> described_requests(const ServedModel& model) {
+  const auto by = [&model](auto respond) {
+    return [&model, respond](const std::string& body) { return respond(model, body); };
+  };
+  const char* chat = R"({"messages": [{"role": "user", "content": "x"}], "logprobs": true})";
+  const char* prompt = R"({"messages": [{"role": "user", "content": "x"}]})";
+  return {
+      described("ChatCompletionRequest", chat_completion_table(), chat, parse_chat_request),
+      described("ResponseRequest", responses_api_table(), R"({"input": "x"})",
+                parse_responses_api_request),
+      described("MessagesRequest", anthropic_table(), prompt, parse_anthropic_request),
+      described("CountTokensRequest", anthropic_prompt_table(), prompt, by(count_tokens_response)),
+      described("CompletionRequest", text_completion_table(), R"({"prompt": "x"})",
+                parse_text_completion_request),
+      described("TokenizeRequest", tokenize_table(), R"({"prompt": "x"})", by(tokenize_response)),
+      described("DetokenizeRequest", detokenize_table(), R"({"tokens": [1]})",
+                by(detokenize_response)),
+      described("ApplyTemplateRequest", chat_prompt_table(), prompt, by(apply_template_response)),
+  };
+}
+
+TEST(OpenApi, ListsExactlyTheFieldsOfTheReadersTables) {
+  const ServedFolder folder;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    SCOPED_TRACE(request.name);
+    Names names;
+    for (const RequestField& field : request.table.fields()) names.insert(field.name);
+    Names listed;
+    for (const auto& item : schema_of(request.name)["properties"].items())
+      listed.insert(item.key());
+    EXPECT_EQ(listed, names);
+  }
+}
+
+TEST(OpenApi, EveryListedFieldIsRead) {
+  const ServedFolder folder;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    for (const RequestField& field : request.table.fields()) {
+      using Type = RequestField::Type;
+      const bool counts = field.type == Type::kInteger || field.type == Type::kNumber;
+      Json body = request.example;
+      body[field.name] = counts ? Json("x") : Json(5);
+      EXPECT_EQ(request.error_of(body.dump()).has_value(), field.type != Type::kIgnored)
+          << request.name << " " << body;
+    }
+  }
+}
+
+// Values around both ends of a field's range, as far as 64 bits hold them.
+std::vector<Json> around_range(const RequestField& field) {
+  if (field.type == RequestField::Type::kNumber)
+    return {field.least, std::nextafter(field.least, -1e9), field.most,
+            std::nextafter(field.most, 1e9)};
+  std::vector<Json> values = {field.lowest, field.highest};
+  if (field.lowest != INT64_MIN) values.push_back(field.lowest - 1);
+  if (field.highest != INT64_MAX) values.push_back(field.highest + 1);
+  return values;
+}
+
+TEST(OpenApi, RangesAreThoseThatReadersEnforce) {
+  const ServedFolder folder;
+  int taken = 0, refused = 0;
+  for (const DescribedRequest& request : described_requests(folder.model)) {
+    for (const RequestField& field : request.table.fields()) {
+      using Type = RequestField::Type;
+      if (field.type != Type::kInteger && field.type != Type::kNumber) continue;
+      for (const Json& value : around_range(field)) {
+        Json body = request.example;
+        body[field.name] = value;
+        const auto error = request.error_of(body.dump());
+        if (error && is_said_in_words(error->message)) continue;
+        EXPECT_EQ(!error, grammar::validates(schema_of(request.name), body, description()))
+            << request.name << " " << body << " " << (error ? error->message : "");
+        ++(error ? refused : taken);
+      }
+    }
+  }
+  EXPECT_GT(taken, 50);
+  EXPECT_GT(refused, 50);
+}
+
+// Expects that every key of `value` is described.
 void expect_described(const std::vector<const Json*>& schemas, const Json& value) {
   std::vector<const Json*> parts;
   for (const Json* schema : schemas) {
@@ -326,7 +404,7 @@ void expect_answers(const std::string& name, Json body, const std::string& text)
   for (const Json& chunk : chunks) expect_answer(name + "Chunk", chunk);
 }
 
-TEST(OpenApi, AnswersAreAsItDescribesThem) {
+TEST(OpenApi, AnswersMatchTheDescription) {
   Json chat = chat_with_tools();
   chat["tool_choice"] = "auto";
   chat["return_token_ids"] = true;

@@ -1,4 +1,4 @@
-// Thoughts and calls of tools in texts as models of each family write them.
+// Tests how thoughts and tool calls are found in texts that models of each family write.
 
 #include "serve/protocol/output_parser.h"
 
@@ -22,7 +22,7 @@ ToolList tools() {
       std::vector<Tool>{{.name = "f", .parameters = parameters}, {.name = "get_weather"}});
 }
 
-// Deltas of one kind that follow each other are one.
+// Returns the deltas with consecutive ones of one kind merged.
 std::vector<OutputDelta> joined(const std::vector<OutputDelta>& deltas) {
   std::vector<OutputDelta> list;
   for (const OutputDelta& delta : deltas) {
@@ -54,7 +54,8 @@ std::vector<OutputDelta> parse(const Setting& setting, const std::vector<std::st
   return joined(all);
 }
 
-// "T:thought|C:content|f({...})|": one line for what an answer turned out to be.
+// Returns one line that describes the parsed answer: "T:thought|C:content|0.f|0:{...}|". A call has
+// its number and name, and then its number and arguments.
 std::string told(const Setting& setting, const std::string& text) {
   std::string line;
   for (const OutputDelta& delta : parse(setting, {text})) {
@@ -69,7 +70,7 @@ std::string told(const Setting& setting, const std::string& text) {
 constexpr Setting kHermes{ToolSyntax::kHermes}, kLlama{ToolSyntax::kLlama},
     kMistral{ToolSyntax::kMistral};
 
-TEST(HermesCalls, AreTold) {
+TEST(HermesCalls, AreRecognized) {
   EXPECT_EQ(
       told(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"),
       "0.f|0:{\"a\": 1}|");
@@ -78,7 +79,7 @@ TEST(HermesCalls, AreTold) {
                  "<tool_call>\n{\"name\": \"made_up\", \"arguments\": {\"b\": [\"}\", {}]}}\n"
                  "</tool_call>\n"),
             "C:Let me see.|0.f|0:{}|1.made_up|1:{\"b\": [\"}\", {}]}|");
-  // Keys the other way round, others beside them, no arguments, no end.
+  // The keys stand in another order or with other keys; arguments or the end are missing.
   EXPECT_EQ(told(kHermes,
                  "<tool_call>{\"arguments\": {\"a\": {\"b\": 2}}, \"id\": 12, \"name\": "
                  "\"f\"}</tool_call>"),
@@ -88,7 +89,7 @@ TEST(HermesCalls, AreTold) {
                  "<tool_call>{\"name\": \"f\", \"arguments\": {}}<tool_call>{\"name\": "
                  "\"f\", \"parameters\": {}}</tool_call"),
             "0.f|0:{}|1.f|1:{}|");
-  // A line end inside a string, which JSON forbids.
+  // A string contains a line feed, which JSON forbids.
   EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x\ny\"}}"),
             "0.f|0:{\"a\": \"x\\ny\"}|");
   EXPECT_EQ(
@@ -96,7 +97,7 @@ TEST(HermesCalls, AreTold) {
       "0.f|0:{\"a\": 1}|C: Done.|");
 }
 
-TEST(HermesCalls, ThatAreMalformedAreContent) {
+TEST(HermesCalls, MalformedCallsBecomeContent) {
   for (const std::string text :
        {"No call.", " <tool_cal", "x <tool_call>\n{\"name\": 5, \"arguments\": {}}</tool_call>",
         "<tool_call>f()</tool_call>",
@@ -104,17 +105,17 @@ TEST(HermesCalls, ThatAreMalformedAreContent) {
         "<tool_call>{\"name\": \"f\", \"arg", "a < b <tool <tool_call", "<tool_call>{}", "  \n "}) {
     EXPECT_EQ(told(kHermes, text), "C:" + text + "|");
   }
-  // The second attempt is a call.
+  // Only the second attempt is a valid call.
   EXPECT_EQ(told(kHermes, "<tool_call><tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"),
             "C:<tool_call>|0.f|0:{}|");
-  // The arguments were told already.
+  // The arguments have already been passed on.
   EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": oops}}</tool_call>"),
             "0.f|0:{\"a\": |C:oops}}</tool_call>|");
   EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b"),
             "0.f|0:{\"a\": \"b|");
 }
 
-TEST(LlamaCalls, AreTold) {
+TEST(LlamaCalls, AreRecognized) {
   EXPECT_EQ(told(kLlama, "{\"name\": \"f\", \"parameters\": {\"a\": \"1\"}}"),
             "0.f|0:{\"a\": \"1\"}|");
   EXPECT_EQ(told(kLlama,
@@ -125,7 +126,7 @@ TEST(LlamaCalls, AreTold) {
             "0.f|0:{}|C: and more|");
 }
 
-TEST(LlamaCalls, ThatNameNoToolAreContent) {
+TEST(LlamaCalls, CallsOfUnknownToolsBecomeContent) {
   for (const std::string text :
        {"The answer is {\"name\": \"f\", \"parameters\": {}}", "{\"name\": \"Ann\", \"age\": 7}",
         "{\"name\": \"g\", \"parameters\": {\"a\": 1}}", "{\"a\": [1, 2]}", "{not json", "  ",
@@ -134,7 +135,7 @@ TEST(LlamaCalls, ThatNameNoToolAreContent) {
   }
 }
 
-// JSON that cannot become a call is not held back.
+// JSON that cannot become a call is passed on at once.
 TEST(LlamaCalls, DoNotDelayOtherJson) {
   OutputParser parser(Thinking::kNone, make_llama_parser({"f", "get_weather"}));
   EXPECT_TRUE(parser.push("{\"ans").empty());
@@ -142,7 +143,7 @@ TEST(LlamaCalls, DoNotDelayOtherJson) {
             (std::vector<OutputDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
 }
 
-TEST(MistralCalls, AreTold) {
+TEST(MistralCalls, AreRecognized) {
   EXPECT_EQ(told(kMistral,
                  "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": "
                  "\"abcdefghi\"}, {\"name\": \"g\", \"arguments\": {}}]"),
@@ -152,7 +153,7 @@ TEST(MistralCalls, AreTold) {
   EXPECT_EQ(told(kMistral, "[TOOL_CALLS]f[CALL_ID]abc123[ARGS]{\"a\": 1}"), "0.f|0:{\"a\": 1}|");
 }
 
-TEST(MistralCalls, ThatAreMalformedAreContent) {
+TEST(MistralCalls, MalformedCallsBecomeContent) {
   for (const std::string text :
        {"[TOOL_CALLS]", "[TOOL_CALLS] [", "[TOOL_CALLS] [5]", "[TOOL_CALLS]no name {}",
         "[TOOL_CALLS]f[ARGS]", "[TOOL_CALL", "[TOOL_CALLS]{}"}) {
@@ -170,7 +171,7 @@ std::string xml_value(const std::string& name, const std::string& value) {
   return "<parameter=" + name + ">\n" + value + "\n</parameter>\n";
 }
 
-TEST(XmlCalls, AreTold) {
+TEST(XmlCalls, AreRecognized) {
   EXPECT_EQ(told(kXml, xml_call("")), "0.f|0:{}|");
   EXPECT_EQ(told(kXml, "I look.\n" + xml_call(xml_value("text", "a b")) + "\n" +
                            xml_call(xml_value("n", "2") + xml_value("list", "[1, \"x\"]"))),
@@ -202,7 +203,7 @@ TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
   }
 }
 
-TEST(XmlCalls, WhatIsMalformedIsContent) {
+TEST(XmlCalls, MalformedCallsBecomeContent) {
   for (const char* text : {"<tool_call>", "<tool_call>\n<func", "<tool_call>{\"name\": \"f\"}",
                            "<tool_call><function=>", "<tool_call><function=f", "<function=f>",
                            "<tool_call><function=f\n>"})
@@ -210,13 +211,14 @@ TEST(XmlCalls, WhatIsMalformedIsContent) {
   EXPECT_EQ(told(kXml, "<tool_call><function=f>oops</function>"), "0.f|0:{}|C:oops</function>|");
   EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1") + "oops"),
             "0.f|0:{\"n\": 1}|C:oops|");
-  // What breaks off is no complete JSON: nobody may take it for a call that was meant so.
+  // Arguments that are cut off must not become complete JSON: nobody may take them for a call that
+  // the model meant.
   EXPECT_EQ(told(kXml, "<tool_call><function=f><parameter=text>\nrm -r /tmp"),
             "0.f|0:{\"text\": \"rm -r /tmp|");
   EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1")), "0.f|0:{\"n\": 1|");
 }
 
-TEST(Calls, AreOneWhereOneIsWanted) {
+TEST(Calls, OnlyTheFirstIsKeptIfOneIsAllowed) {
   const Setting one{ToolSyntax::kHermes, Thinking::kNone, false};
   EXPECT_EQ(told(one,
                  "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{"
@@ -224,7 +226,7 @@ TEST(Calls, AreOneWhereOneIsWanted) {
             "0.f|0:{}|");
 }
 
-TEST(Thoughts, AreToldApart) {
+TEST(Thoughts, AreSeparatedFromTheContent) {
   const Setting may{ToolSyntax::kNone, Thinking::kOptional},
       inside{ToolSyntax::kNone, Thinking::kOpened};
   EXPECT_EQ(told(may, "<think>\nHm.\n\nSo.\n</think>\n\nHello.\n"), "T:Hm.\n\nSo.|C:Hello.\n|");
@@ -235,7 +237,7 @@ TEST(Thoughts, AreToldApart) {
   EXPECT_EQ(told(inside, "\nHm.</think>Hi"), "T:Hm.|C:Hi|");
   EXPECT_EQ(told(inside, "a < b </thing> c\n</think>"), "T:a < b </thing> c|");
   EXPECT_EQ(told({}, "<think>x</think>"), "C:<think>x</think>|");
-  // A call that is only thought of is none.
+  // A call inside the thoughts is not a call.
   const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
   EXPECT_EQ(
       told({ToolSyntax::kHermes, Thinking::kOptional}, "<think>" + call + "</think>\n\n" + call),
@@ -258,8 +260,8 @@ std::vector<std::string> cut(std::mt19937& random, const std::string& text) {
   return pieces;
 }
 
-// However a text is cut, the same is told; and of what is no call, nothing is lost but white space
-// and marks.
+// The result is the same however a text is cut. In text that is not a call, only white space and
+// marks are lost.
 TEST(OutputParser, DoesNotDependOnHowTheTextIsCut) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));

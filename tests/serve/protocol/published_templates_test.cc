@@ -1,4 +1,4 @@
-// Calls as published chat templates show them to their models are read back as the same calls.
+// Tests that calls in the form of published chat templates are read back as the same calls.
 
 #include <algorithm>
 #include <fstream>
@@ -38,12 +38,13 @@ std::string prompt_of(const ServedModel& model, const Json& body) {
 ToolList read_tools() {
   const Json body = {{"tools", Json::parse(kTools)}};
   RequestProblem problem;
-  FieldReader fields(body, "", problem);
+  FieldReader fields(body, "", problem, &chat_prompt_table());
   return std::make_shared<const std::vector<Tool>>(
       read_tool_fields(fields, ToolSpelling::kNested).tools);
 }
 
-// What stands behind `turn` in the prompt, up to `end`, is what the model would have said.
+// Takes the text after `turn` in the prompt, up to `end`, as the answer of the model, and expects
+// that the parser reads the call from it.
 void expect_round_trip(const ServedModel& model, const std::string& turn, const std::string& end) {
   const std::string arguments = "{\"city\": \"Zürich \\\"}<\\n\", \"days\": [1, 2.5, null]}";
   const std::string prompt = prompt_of(model, chat_with_call(arguments));
@@ -77,7 +78,7 @@ TEST(PublishedTemplates, Llama3) {
                     "<|eot_id|>");
 }
 
-TEST(PublishedTemplates, Qwen3ThinksUnlessItIsToldNotTo) {
+TEST(PublishedTemplates, Qwen3HasThoughtsUnlessTheyAreDisabled) {
   NMM_TEST_DATA_OR_SKIP(path, "tokenizers/qwen3");
   const ServedFolder folder = ServedFolder::published(path);
   const auto message = [&](Json body, const std::string& text) {
@@ -99,8 +100,8 @@ TEST(PublishedTemplates, Qwen3ThinksUnlessItIsToldNotTo) {
             "get_weather");
 }
 
-// The template brings the beginning of text; one is enough.
-TEST(PublishedTemplates, HaveOneBeginningOfText) {
+// The template itself writes the token for the beginning of a text; there must not be a second one.
+TEST(PublishedTemplates, PromptsHaveOneBeginningOfTextToken) {
   NMM_TEST_DATA_OR_SKIP(path, "tokenizers/llama3");
   const ServedFolder folder = ServedFolder::published(path);
   const auto bos = folder.tokenizer().bos_id();
@@ -122,7 +123,7 @@ TEST(PublishedTemplates, Qwen35WritesCallsBetweenTags) {
   expect_round_trip(folder.model, "</think>\n\n", "<|im_end|>");
 }
 
-TEST(PublishedTemplates, OthersShowNoTools) {
+TEST(PublishedTemplates, OtherTemplatesHaveDescribedTools) {
   NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
   std::ifstream file(path);
   const Json groups = Json::parse(file);

@@ -1,4 +1,4 @@
-// Bodies of requests: what is read from their fields, and what is said of fields that are wrong.
+// Tests how the bodies of requests are read, and the errors for wrong fields.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(ChatRequests, ReadMessages) {
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
 }
 
-// Agents send back what a model wrote, whatever it was.
+// Agents send back everything that a model wrote.
 TEST(ChatRequests, ReadMessagesWithoutContentAndWithCallsThatWereCutOff) {
   const ChatRequest request = chat(Json::parse(R"({"messages": [
     {"role": "user", "content": ["a", {"type": "text", "text": "b"}]},
@@ -142,12 +142,12 @@ TEST(ChatRequests, ReadTools) {
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
   EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kNamed);
   EXPECT_EQ(chat(body).tools.choice.name, "g");
-  body["tool_choice"].erase("type");  // as vLLM, and as of a tool
+  body["tool_choice"].erase("type");  // the type is optional, as in vLLM and in a tool
   EXPECT_EQ(chat(body).tools.choice.name, "g");
   EXPECT_EQ(chat(body).tools.tools[1].parameters["type"], "object");
 }
 
-TEST(ChatRequests, ArgumentsAreAnObjectWhateverAToolSays) {
+TEST(ChatRequests, ArgumentsAreAnObjectWhateverTheSchemaSays) {
   const auto schema = [](const char* parameters) {
     Json body = chat_body();
     body["tools"] = Json::array({tool("f")});
@@ -162,7 +162,7 @@ TEST(ChatRequests, ArgumentsAreAnObjectWhateverAToolSays) {
   EXPECT_EQ(schema(R"({"allOf":[true]})"), R"({"allOf":[true,{"type":"object"}]})");
 }
 
-TEST(ChatRequests, NoToolsAreAsIfTheFieldWereMissing) {
+TEST(ChatRequests, EmptyListOfToolsEqualsAMissingField) {
   Json body = chat_body();
   body["tools"] = Json::array();
   for (const char* choice : {"none", "auto", ""}) {
@@ -172,7 +172,7 @@ TEST(ChatRequests, NoToolsAreAsIfTheFieldWereMissing) {
     EXPECT_FALSE(request.tools.choice.forced());
     body.erase("tool_choice");
   }
-  body["tools"] = Json::array({{{"function", {{"name", "f"}}}}});  // a type is not needed
+  body["tools"] = Json::array({{{"function", {{"name", "f"}}}}});  // the type is optional
   EXPECT_EQ(chat(body).tools.tools[0].name, "f");
 }
 
@@ -192,7 +192,7 @@ TEST(ChatRequests, ReadWhichToolsAreAllowed) {
   EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kAuto);
 }
 
-TEST(Requests, MayAskForAsManyTokensAsThereIsRoomForOrNone) {
+TEST(Requests, MaxTokensMayBeUnlimitedOrZero) {
   Json body = chat_body();
   body["max_tokens"] = -1;
   EXPECT_FALSE(chat(body).parameters.max_tokens);
@@ -203,7 +203,7 @@ TEST(Requests, MayAskForAsManyTokensAsThereIsRoomForOrNone) {
   EXPECT_FALSE(completion(body).parameters.max_tokens);
 }
 
-TEST(Requests, LeaveOutWhatChangesNothing) {
+TEST(Requests, EmptyValuesWithoutEffectAreAccepted) {
   Json body = completion_body();
   body.update({{"suffix", ""}, {"stop", {"a", ""}}, {"stream_options", {{"include_usage", true}}}});
   EXPECT_EQ(completion(body).parameters.stop, std::vector<std::string>{"a"});
@@ -211,7 +211,7 @@ TEST(Requests, LeaveOutWhatChangesNothing) {
   EXPECT_TRUE(completion(body).parameters.stop.empty());
 }
 
-TEST(CompletionRequests, TakeFourFormsOfPrompts) {
+TEST(CompletionRequests, PromptsHaveFourForms) {
   const auto prompts = [](const char* prompt) {
     return completion({{"prompt", Json::parse(prompt)}}).prompts;
   };
@@ -222,8 +222,8 @@ TEST(CompletionRequests, TakeFourFormsOfPrompts) {
             (std::vector<TextOrTokens>{std::vector<TokenId>{1}, std::vector<TokenId>{2, 3}}));
 }
 
-// null is what is not there, in every field but those that a request must have.
-TEST(Requests, TakeNullForTheDefault) {
+// null has the same meaning as a missing field, except in required fields.
+TEST(Requests, NullMeansTheDefault) {
   for (const bool is_chat : {true, false}) {
     for (const char* field : {"model",
                               "max_tokens",
@@ -276,13 +276,13 @@ TEST(Requests, TakeNullForTheDefault) {
 }
 
 struct Wrong {
-  const char* field;   // of the body
-  const char* values;  // JSON: each is wrong
+  const char* field;   // name of the field
+  const char* values;  // JSON array of wrong values
   const char* expected;
-  const char* param = nullptr;  // where it is not the field
+  const char* param = nullptr;  // field in the error, if it is another one
 };
 
-// For chats and completions.
+// Wrong values for both chats and completions.
 const Wrong kWrong[] = {
     {"model", "[5, [], true]", "a string"},
     {"n", "[0, 129, 1.5, \"1\", true, {}]", "an integer from 1 to 128"},
@@ -428,14 +428,14 @@ void expect_wrong(const Wrong& wrong, bool is_chat) {
     SCOPED_TRACE(fmt::format("{}: {}", wrong.field, value.dump()));
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.type, "invalid_request_error");
-    // Of a list, the field or its element.
+    // The error names the field, or the element if the field is a list.
     EXPECT_EQ(error.param, param);
     EXPECT_TRUE(error.message.starts_with(param + ": ")) << error.message;
     EXPECT_THAT(error.message, HasSubstr(wrong.expected));
   }
 }
 
-TEST(Requests, SayWhichFieldIsWrong) {
+TEST(Requests, ErrorsNameTheWrongField) {
   for (const Wrong& wrong : kWrong) {
     expect_wrong(wrong, true);
     expect_wrong(wrong, false);
@@ -447,8 +447,8 @@ TEST(Requests, SayWhichFieldIsWrong) {
             "top_p: expected a number from 0 to 1, found 1.5");
 }
 
-// What takes time for each token, or for each pair, has a limit.
-TEST(Requests, LimitHowManyThereMayBe) {
+// Lists have a limit if their length costs time for each token or each pair.
+TEST(Requests, ListsHaveALimit) {
   Json body = chat_body();
   for (int id = 0; id <= 10'000; ++id) body["logit_bias"][std::to_string(id)] = 1;
   EXPECT_EQ(error_of(body, true).param, "logit_bias");
@@ -467,7 +467,7 @@ TEST(Requests, LimitHowManyThereMayBe) {
   EXPECT_EQ(error_of(body, false).param, "prompt");
 }
 
-TEST(Requests, SayWhichFieldsDoNotGoTogether) {
+TEST(Requests, ErrorsNameFieldsThatExcludeEachOther) {
   Json body = chat_body();
   body["tools"] = Json::array({tool("f")});
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
@@ -492,12 +492,12 @@ TEST(Requests, SayWhichFieldsDoNotGoTogether) {
   EXPECT_EQ(error_of(body, false).message, "none");
 }
 
-TEST(EngineRequests, SayWhatTheModelSaysOtherwise) {
+TEST(EngineRequests, MissingParametersComeFromTheModel) {
   const ServedFolder folder;
   ServedModel model = folder.model;
   Exchange asked = exchange(model, chat_body(), {says("")});
   ASSERT_EQ(asked.requests.size(), 1u);
-  EXPECT_EQ(asked.requests[0].sampling.temperature, 1.0);  // as vLLM
+  EXPECT_EQ(asked.requests[0].sampling.temperature, 1.0);  // the default of vLLM
   EXPECT_EQ(asked.requests[0].sampling.top_p, 1.0);
   EXPECT_EQ(asked.requests[0].sampling.top_k, 0);
   EXPECT_FALSE(asked.requests[0].max_new_tokens);
@@ -533,7 +533,7 @@ TEST(EngineRequests, SayWhatTheModelSaysOtherwise) {
   EXPECT_EQ(request.priority, 2);
 }
 
-TEST(EngineRequests, RefuseWhatTheModelHasNot) {
+TEST(EngineRequests, RefuseUnknownModelsTokensAndTooLongPrompts) {
   const ServedFolder folder;
   const auto error = [&](const Json& fields, bool is_chat = true) {
     Json body = is_chat ? chat_body() : completion_body();
@@ -555,10 +555,10 @@ TEST(EngineRequests, RefuseWhatTheModelHasNot) {
               HasSubstr("Roles must alternate"));
 }
 
-TEST(Prompts, AreWhatTheTemplateSays) {
+TEST(Prompts, ChatPromptsFollowTheTemplate) {
   const ServedFolder folder;
   Json body = chat_body();
-  body["messages"][0]["content"] = "<|end|>Hi";  // a person's words are no special tokens
+  body["messages"][0]["content"] = "<|end|>Hi";  // special tokens in a message are plain text
   const Exchange asked = exchange(folder.model, body, {says("")});
   std::vector<TokenId> expected = {kBeginId};
   const auto said = bytes("|user|<|end|>Hi|assistant|");
@@ -570,7 +570,7 @@ TEST(Prompts, AreWhatTheTemplateSays) {
   EXPECT_TRUE(std::equal(system.begin(), system.end(), developer.requests[0].prompt.begin() + 1));
 }
 
-TEST(Prompts, OfCompletionsHaveSpecialTokens) {
+TEST(Prompts, CompletionPromptsMayContainSpecialTokens) {
   const ServedFolder folder;
   const Exchange asked =
       exchange(folder.model, {{"prompt", {"a<|end|>", "b"}}, {"n", 2}}, {says(""), says("")});

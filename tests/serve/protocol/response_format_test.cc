@@ -1,4 +1,4 @@
-// The ways in which OpenAI's, vLLM's and llama.cpp's clients ask for an answer of a shape.
+// Tests the forms in which clients of OpenAI, vLLM and llama.cpp demand an output format.
 
 #include "serve/protocol/response_format.h"
 
@@ -12,13 +12,14 @@ namespace {
 ResponseFormat read(const char* body) {
   const Json root = Json::parse(body);
   RequestProblem problem;
-  FieldReader fields(root, "", problem);
+  const RequestTable table = {response_format_fields()};
+  FieldReader fields(root, "", problem, &table);
   ResponseFormat format = read_response_format(fields);
   EXPECT_FALSE(problem.found()) << problem.error().message;
   return format;
 }
 
-TEST(ResponseFormats, AnySchemaIsTheSameInEveryPlace) {
+TEST(ResponseFormats, SchemaIsReadEquallyFromEveryField) {
   for (
       const char* body : {
           R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "null"}}}})",
@@ -36,7 +37,7 @@ TEST(ResponseFormats, AnySchemaIsTheSameInEveryPlace) {
   }
 }
 
-TEST(ResponseFormats, AnyObject) {
+TEST(ResponseFormats, FieldsThatDemandAnyObject) {
   for (const char* body :
        {R"({"response_format": {"type": "json_object"}})",
         R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}})",
@@ -44,13 +45,13 @@ TEST(ResponseFormats, AnyObject) {
     EXPECT_EQ(read(body).kind, ResponseFormat::Kind::kJsonObject) << body;
 }
 
-TEST(ResponseFormats, AnyText) {
+TEST(ResponseFormats, FieldsThatAllowAnyText) {
   for (const char* body : {"{}", R"({"response_format": {"type": "text"}})",
                            R"({"structured_outputs": {"json_object": false, "grammar": null}})"})
     EXPECT_EQ(read(body).kind, ResponseFormat::Kind::kText) << body;
 }
 
-TEST(ResponseFormats, PatternsAndChoices) {
+TEST(ResponseFormats, PatternsAndChoicesBecomePatterns) {
   EXPECT_EQ(read(R"({"guided_regex": "a|b"})").pattern, "a|b");
   EXPECT_EQ(read(R"({"structured_outputs": {"regex": "a+"}})").param, "structured_outputs.regex");
   const ResponseFormat choice = read(R"x({"structured_outputs": {"choice": ["a.b", "(c|d)"]}})x");

@@ -1,4 +1,4 @@
-// OpenAI's Responses API: what its items are as messages, and answers in its shapes.
+// Tests OpenAI's Responses API: how its items become messages, and answers in its formats.
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,13 @@ Json items(std::initializer_list<const char*> list) {
   return {{"input", input}};
 }
 
-TEST(ResponsesApiRequest, ATextIsWhatTheUserSays) {
+TEST(ResponsesApiRequest, TextInputIsAMessageOfTheUser) {
   EXPECT_EQ(messages_of({{"input", "Hi"}}).dump(), R"([{"role":"user","content":"Hi"}])");
   EXPECT_EQ(messages_of({{"input", "Hi"}, {"instructions", "Be kind."}}).dump(),
             R"([{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"}])");
 }
 
-TEST(ResponsesApiRequest, CallsAndThoughtsArePartsOfTheAssistantsMessage) {
+TEST(ResponsesApiRequest, CallsAndThoughtsBelongToTheAssistantsMessage) {
   const Json body = items(
       {R"({"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]})",
        R"({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]})",
@@ -49,7 +49,7 @@ TEST(ResponsesApiRequest, CallsAndThoughtsArePartsOfTheAssistantsMessage) {
     {"role": "user", "content": "c"}])"));
 }
 
-TEST(ResponsesApiRequest, AnswersThatFollowOneAnotherStayApart) {
+TEST(ResponsesApiRequest, ConsecutiveAnswersStaySeparate) {
   const Json body =
       items({R"({"role": "assistant", "content": "a"})", R"({"role": "assistant", "content": "b"})",
              R"({"type": "reasoning", "summary": [], "content": null})",
@@ -60,8 +60,8 @@ TEST(ResponsesApiRequest, AnswersThatFollowOneAnotherStayApart) {
       {"id": "c", "type": "function", "function": {"name": "f", "arguments": {}}}]}])"));
 }
 
-// Most templates know one system message, at the beginning.
-TEST(ResponsesApiRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
+// Most templates accept only one system message, at the beginning.
+TEST(ResponsesApiRequest, FirstSystemMessagesAreMergedWithTheInstructions) {
   Json body =
       items({R"({"role": "developer", "content": "b"})", R"({"role": "system", "content": "c"})",
              R"({"role": "user", "content": "d"})", R"({"role": "system", "content": "e"})"});
@@ -73,7 +73,7 @@ TEST(ResponsesApiRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
   EXPECT_EQ(messages[2]["content"], "e");
 }
 
-TEST(ResponsesApiRequest, FieldsHaveTheirMeanings) {
+TEST(ResponsesApiRequest, FieldsBecomeParameters) {
   const auto parsed =
       parse_responses_api_request(R"({"input": "x", "max_output_tokens": 9, "top_logprobs": 3,
     "reasoning": {"effort": "none", "summary": "auto"}, "store": true, "truncation": "auto",
@@ -87,7 +87,7 @@ TEST(ResponsesApiRequest, FieldsHaveTheirMeanings) {
   EXPECT_EQ(chat.parameters.response_format.param, "text.format");
   EXPECT_TRUE(chat.parameters.unknown_fields.empty());
   EXPECT_EQ(chat.conversation.template_kwargs["enable_thinking"], false);
-  // Templates are given tools as chats have them.
+  // Templates get tools in the format of chats.
   EXPECT_EQ(
       chat.conversation.tools.dump(),
       R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}])");
@@ -97,8 +97,8 @@ TEST(ResponsesApiRequest, FieldsHaveTheirMeanings) {
   EXPECT_EQ(likely->chat.parameters.logprobs, 0);
 }
 
-// Programs send them whether the model needs them or not.
-TEST(ResponsesApiRequest, ToolsThatOpenAisServersRunAreLeftOut) {
+// Programs send such tools whether the model needs them or not.
+TEST(ResponsesApiRequest, ToolsThatOnlyOpenAisServersRunAreIgnored) {
   const auto parsed = parse_responses_api_request(
       R"({"input": "x", "tools": [{"type": "web_search", "external_web_access": false},
                                   {"type": "function", "name": "f"}, {"type": "image_generation"}]})");
@@ -109,7 +109,7 @@ TEST(ResponsesApiRequest, ToolsThatOpenAisServersRunAreLeftOut) {
             (std::vector<std::string>{"tools.web_search", "tools.image_generation"}));
 }
 
-TEST(ResponsesApiRequest, ThoughtsInARowAreOneThought) {
+TEST(ResponsesApiRequest, ConsecutiveThoughtsAreMerged) {
   EXPECT_EQ(
       messages_of(
           items({R"({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "a"}]})",
@@ -119,8 +119,8 @@ TEST(ResponsesApiRequest, ThoughtsInARowAreOneThought) {
       R"([{"role":"assistant","content":"c","reasoning_content":"a\nb"}])");
 }
 
-// However a request spreads them over namespaces.
-TEST(ResponsesApiRequest, HasAtMostSoManyFunctions) {
+// The limit holds however a request distributes the functions over namespaces.
+TEST(ResponsesApiRequest, NumberOfFunctionsIsLimited) {
   Json body = {{"input", "x"}, {"tools", Json::array()}};
   for (const char* space : {"s", "t"}) {
     Json functions = Json::array();
@@ -134,8 +134,8 @@ TEST(ResponsesApiRequest, HasAtMostSoManyFunctions) {
   EXPECT_TRUE(parse_responses_api_request(body.dump()).ok());
 }
 
-// The log's line stays short.
-TEST(ResponsesApiRequest, WhatIsLeftOutHasAShortName) {
+// Otherwise the lines of the log could become very long.
+TEST(ResponsesApiRequest, NamesOfIgnoredToolsAreShort) {
   const Json hosted = {{"type", "web_search" + std::string(1000, 'a')}};
   Json body = {{"input", "x"}, {"tools", Json::array()}};
   for (int i = 0; i < 100; ++i) body["tools"].push_back(hosted);
@@ -145,7 +145,7 @@ TEST(ResponsesApiRequest, WhatIsLeftOutHasAShortName) {
   EXPECT_EQ(parsed->chat.parameters.unknown_fields[0].size(), 64u);
 }
 
-TEST(ResponsesApiRequest, SaysWhatIsWrong) {
+TEST(ResponsesApiRequest, ErrorsNameTheFieldAndTheFault) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({})", "input: expected a string or an array of at least one item, found nothing"},
       {R"({"input": []})", "input: expected a string or an array of at least one item"},
@@ -197,7 +197,7 @@ std::string without_ids(const Json& value) {
   return text;
 }
 
-TEST(ResponsesApiWriter, IsWhole) {
+TEST(ResponsesApiWriter, WritesOneResponseWithoutAStream) {
   const ServedFolder folder;
   ScriptedAnswer answer = says("Hello!");
   answer.stop_token = kEndId;
@@ -221,7 +221,7 @@ TEST(ResponsesApiWriter, IsWhole) {
       R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":26}})");
 }
 
-TEST(ResponsesApiWriter, IsAStreamOfTypedEvents) {
+TEST(ResponsesApiWriter, WritesTypedEventsInAStream) {
   const ServedFolder folder;
   const Exchange streamed = exchange(folder.model, {{"input", "Hi"}, {"stream", true}},
                                      {{bytes("Ho"), FinishReason::kLength}});
@@ -270,7 +270,7 @@ constexpr const char* kThoughtsAndCalls =
     "<think>hm</think>I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
     "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>";
 
-TEST(ResponsesApiWriter, ThoughtsTextAndCallsAreItems) {
+TEST(ResponsesApiWriter, ThoughtsTextAndCallsBecomeItems) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   const Json body = exchange(folder.model, asked_with_tools(), {says(kThoughtsAndCalls)}).body();
   const Json& output = body["output"];
@@ -286,9 +286,9 @@ TEST(ResponsesApiWriter, ThoughtsTextAndCallsAreItems) {
   EXPECT_LT(thoughts, body["usage"]["output_tokens"].get<int64_t>());
 }
 
-// What the deltas of a stream add up to is what the whole response has, in a row of items that are
-// each closed before the next one opens.
-TEST(ResponsesApiWriter, IsTheSameWholeAndStreamed) {
+// The deltas of a stream add up to the response without a stream, and every item is closed before
+// the next one opens.
+TEST(ResponsesApiWriter, StreamAddsUpToTheWholeResponse) {
   const ServedFolder folder(hermes_template() + "{# </think> #}");
   Json asked = asked_with_tools();
   const Json whole = exchange(folder.model, asked, {says(kThoughtsAndCalls)}).body();
@@ -311,7 +311,7 @@ TEST(ResponsesApiWriter, IsTheSameWholeAndStreamed) {
   EXPECT_EQ(added, (std::vector<std::string>{"hm", "I look.", "{\"a\": 1}", "{}"}));
 }
 
-TEST(ResponsesApiWriter, ForcedCallsAreNothingElse) {
+TEST(ResponsesApiWriter, ForcedCallsHaveNoMessage) {
   const ServedFolder folder;
   Json asked = asked_with_tools();
   asked["tool_choice"] = {{"type", "function"}, {"name", "g"}};
@@ -323,7 +323,7 @@ TEST(ResponsesApiWriter, ForcedCallsAreNothingElse) {
   EXPECT_EQ(cut.structured_output.kind, StructuredOutput::Kind::kToolCalls);
 }
 
-TEST(ResponsesApiWriter, FunctionsOfANamespaceHaveBothNames) {
+TEST(ResponsesApiWriter, CallsInANamespaceHaveBothNames) {
   const ServedFolder folder;
   Json asked = Json::parse(R"({"input": [
       {"type": "function_call", "call_id": "1", "name": "f", "namespace": "s", "arguments": "{}"},
@@ -342,7 +342,7 @@ TEST(ResponsesApiWriter, FunctionsOfANamespaceHaveBothNames) {
   EXPECT_EQ(call["namespace"], "s");
 }
 
-TEST(ResponsesApiWriter, TellsLogprobs) {
+TEST(ResponsesApiWriter, HasLogprobs) {
   const ServedFolder folder;
   Json asked = {{"input", "Hi"}, {"top_logprobs", 2}};
   const Json whole = exchange(folder.model, asked, {says("ab")}).body();
@@ -359,14 +359,14 @@ TEST(ResponsesApiWriter, TellsLogprobs) {
   EXPECT_EQ(told, logprobs);
 }
 
-TEST(ResponsesApiWriter, OfNothingIsAMessageOfNothing) {
+TEST(ResponsesApiWriter, EmptyAnswerIsAnEmptyMessage) {
   const ServedFolder folder;
   const Json body = exchange(folder.model, {{"input", "Hi"}}, {says("")}).body();
   ASSERT_EQ(body["output"].size(), 1u);
   EXPECT_EQ(body["output"][0]["content"][0]["text"], "");
 }
 
-TEST(ResponsesApiWriter, FailsInItsShape) {
+TEST(ResponsesApiWriter, ErrorsHaveTheFormatOfTheApi) {
   const ServedFolder folder;
   ScriptedAnswer broken = says("a");
   broken.reason = FinishReason::kError;

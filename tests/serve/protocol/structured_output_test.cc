@@ -1,5 +1,5 @@
-// The shapes of answers that a grammar is made of, and that they are what the parsers of calls
-// read.
+// Tests the output formats that grammars are compiled from, and that the parsers of tool calls can
+// read answers in these formats.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace neuronmm::serve {
 namespace {
 
-TEST(Shapes, SayWhatAGrammarNeeds) {
+TEST(Shapes, FollowFromTheToolChoiceOrTheResponseFormat) {
   const ServedFolder folder;
   Json body = chat_body();
   body["tools"] = {tool("f"), tool("g")};
@@ -35,7 +35,7 @@ TEST(Shapes, SayWhatAGrammarNeeds) {
   EXPECT_EQ(output.param, "guided_json");
 }
 
-TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyAreHeldToSchemas) {
+TEST(Shapes, XmlCallsBecomeJsonIfTheyMustObeySchemas) {
   ChatRequest request;
   request.tools.choice.kind = ToolChoice::Kind::kAuto;
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kXml);
@@ -48,8 +48,8 @@ TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyAreHeldToSchemas) {
   EXPECT_EQ(call_syntax(ToolSyntax::kLlama, request), ToolSyntax::kLlama);
 }
 
-// As agents ask that may look something up before they answer.
-TEST(Shapes, BesideAFormatOfJsonToolsMayBeCalled) {
+// Agents send such requests if they may look something up before they answer.
+TEST(Shapes, JsonFormatStillAllowsToolCalls) {
   const ServedFolder folder;
   Json body = chat_body();
   body["tools"] = {tool("f"), tool("g")};
@@ -66,7 +66,7 @@ TEST(Shapes, BesideAFormatOfJsonToolsMayBeCalled) {
   EXPECT_TRUE(exchange(folder.model, body, {says("")}).structured_output.calls.functions.empty());
 }
 
-// An answer of the shape is read as the calls that it is.
+// An answer in the format is read as the calls that it contains.
 TEST(Shapes, AreReadByTheParsers) {
   const ToolList tools =
       std::make_shared<const std::vector<Tool>>(std::vector<Tool>{{.name = "f"}, {.name = "g"}});

@@ -1,4 +1,5 @@
-// All prompts of a request, or none; and what reaches the client when something goes wrong.
+// Tests that all prompts of a request are submitted or none, and what reaches the client if
+// something fails.
 
 #include <atomic>
 #include <thread>
@@ -10,7 +11,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// An engine that keeps what it is given and refuses more than `room` requests.
+// An engine that keeps its requests and refuses more than `room` of them.
 struct FakeEngine : EngineInterface {
   Admission submit(Request request, std::shared_ptr<Listener> listener) override {
     requests.push_back(std::move(request));
@@ -34,7 +35,7 @@ PreparedGeneration prepare(const ServedModel& model, const std::shared_ptr<FakeS
   return std::move(prepared).value();
 }
 
-TEST(Submit, GivesTheIdsOfAllPrompts) {
+TEST(Submit, ReturnsTheIdsOfAllPrompts) {
   const ServedFolder folder;
   FakeEngine engine;
   const auto sink = std::make_shared<FakeSink>();
@@ -45,7 +46,7 @@ TEST(Submit, GivesTheIdsOfAllPrompts) {
   EXPECT_EQ(sink->status, 200);
 }
 
-TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
+TEST(Submit, CancelsTheRequestsBeforeARefusedOne) {
   const ServedFolder folder;
   FakeEngine engine;
   engine.room = 1;
@@ -56,7 +57,7 @@ TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
   EXPECT_EQ(ids.error().retry_after_s, 4);
   EXPECT_EQ(engine.requests.size(), 2u);
   EXPECT_EQ(engine.cancelled, std::vector<RequestId>{1});
-  // The engine may still speak.
+  // The engine may still call the listener.
   EXPECT_FALSE(engine.listeners[0]->on_token(0, {'x', {}}));
   engine.listeners[0]->on_finish(0, FinishReason::kCancelled, {}, "");
   EXPECT_EQ(sink->status, 0);
@@ -64,8 +65,8 @@ TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
   EXPECT_FALSE(sink->ended);
 }
 
-// A client goes away while the engine's thread tells of its answer.
-TEST(Submit, TellsNothingAfterTheResponseIsClosed) {
+// The client leaves while the engine's thread sends its answer.
+TEST(Submit, SendsNothingAfterTheResponseIsClosed) {
   const ServedFolder folder;
   const auto sink = std::make_shared<FakeSink>();
   PreparedGeneration answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
@@ -83,7 +84,7 @@ TEST(Submit, TellsNothingAfterTheResponseIsClosed) {
   EXPECT_FALSE(sink->ended);
 }
 
-TEST(Failures, AreAnErrorOfTheResponse) {
+TEST(Failures, BecomeTheErrorOfAResponseWithoutAStream) {
   const ServedFolder folder;
   const ScriptedAnswer broken{bytes("ab"), FinishReason::kError, {}, "a logit is NaN"};
   const Exchange whole = exchange(folder.model, {{"prompt", "p"}}, {broken});
@@ -102,7 +103,7 @@ TEST(Failures, AreAnErrorOfTheResponse) {
                                               {"code", "lost"}}));
 }
 
-TEST(Failures, InAStreamAreItsLastEvent) {
+TEST(Failures, BecomeTheLastEventOfAStream) {
   const ServedFolder folder;
   const ScriptedAnswer broken{bytes("ab"), FinishReason::kError, {}, "a logit is NaN"};
   for (const Json& body :

@@ -1,4 +1,4 @@
-// Answers to text completions, in the shapes that OpenAI documents.
+// Tests answers to text completions in the formats that OpenAI documents.
 
 #include "serve/protocol/text_completion_writer.h"
 
@@ -15,7 +15,7 @@ std::string body_without_id(Json body) {
   return body.dump();
 }
 
-TEST(Completion, IsWhole) {
+TEST(Completion, WritesOneObjectWithoutAStream) {
   const ServedFolder folder;
   const Exchange whole = exchange(folder.model, {{"prompt", "Once"}}, {says(" upon")}, 2);
   EXPECT_EQ(whole.sink->status, 200);
@@ -27,7 +27,7 @@ TEST(Completion, IsWhole) {
       R"("completion_tokens":5,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":2}}})");
 }
 
-TEST(Completion, IsAStreamOfChunks) {
+TEST(Completion, WritesChunksInAStream) {
   const ServedFolder folder;
   const Json body = {
       {"prompt", "Once"}, {"stream", true}, {"stream_options", {{"include_usage", true}}}};
@@ -48,8 +48,8 @@ TEST(Completion, IsAStreamOfChunks) {
   EXPECT_EQ(streamed.sink->events.back(), kDoneEvent);
 }
 
-// Choices of several prompts are numbered on.
-TEST(Completion, HasChoicesOfSeveralPrompts) {
+// The numbers of the choices continue over all prompts.
+TEST(Completion, NumbersTheChoicesOfAllPrompts) {
   const ServedFolder folder;
   const Json body = {{"prompt", {"a", "bc"}}, {"n", 2}};
   const Json answer = exchange(folder.model, body, {says("X"), says("Y")}, 1).body();
@@ -61,10 +61,10 @@ TEST(Completion, HasChoicesOfSeveralPrompts) {
                                     R"("prompt_tokens_details":{"cached_tokens":2}})");
 }
 
-TEST(Completion, TellsLogprobs) {
+TEST(Completion, HasLogprobs) {
   const ServedFolder folder;
   Json body = {{"prompt", "p"}, {"logprobs", 2}};
-  const std::string text = "a\xC3\xA9z";  // four tokens, of which two are parts of a character
+  const std::string text = "a\xC3\xA9z";  // four tokens; two are parts of one character
   const Json logprobs = exchange(folder.model, body, {says(text)}).body()["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["tokens"], Json({"a", "\xEF\xBF\xBD", "\xEF\xBF\xBD", "z"}));
   EXPECT_EQ(logprobs["text_offset"], Json({0, 1, 2, 3}));
@@ -102,15 +102,15 @@ TEST(Completion, EchoesThePrompt) {
   EXPECT_EQ(choices[0]["logprobs"]["top_logprobs"][0], nullptr);
   EXPECT_EQ(choices[0]["logprobs"]["text_offset"], Json({0, 1, 2}));
   EXPECT_EQ(choices[1]["text"], "cX");
-  // Token ids are shown as their text.
+  // A prompt of token ids is echoed as its text.
   body = {{"prompt", {97, 98}}, {"echo", true}, {"stream", true}};
   const auto chunks = exchange(folder.model, body, {says("X")}).sink->chunks();
   EXPECT_EQ(chunks[0]["choices"][0]["text"], "ab");
   EXPECT_EQ(chunks[1]["choices"][0]["text"], "X");
 }
 
-// For those who want to know how likely a text is.
-TEST(Completion, EchoesThePromptAlone) {
+// Clients send such requests to learn how likely a text is.
+TEST(Completion, EchoesOnlyThePromptIfNoTokenIsWanted) {
   const ServedFolder folder;
   const Json body = {{"prompt", "ab"}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}};
   const Exchange asked =
@@ -123,8 +123,8 @@ TEST(Completion, EchoesThePromptAlone) {
   EXPECT_EQ(choice["finish_reason"], "length");
 }
 
-// Where no token is wanted, the prompt may have the whole context.
-TEST(Completion, APromptAloneMayBeAsLongAsTheContext) {
+// If no token is wanted, the prompt may fill the whole context.
+TEST(Completion, PromptMayFillTheContextIfNoTokenIsWanted) {
   const ServedFolder folder;
   const auto tokens = static_cast<size_t>(folder.model.context_tokens);
   Json body = {{"prompt", std::vector<int>(tokens, 'a')}, {"max_tokens", 0}};
@@ -137,15 +137,15 @@ TEST(Completion, APromptAloneMayBeAsLongAsTheContext) {
   EXPECT_EQ(exchange(folder.model, body, {}).error->code, "context_length_exceeded");
 }
 
-// A byte of the prompt and one of the answer are one character; neither has it alone.
-TEST(Completion, GoesOnBehindThePrompt) {
+// The last byte of the prompt and the first byte of the answer form one character.
+TEST(Completion, CompletesACharacterThatThePromptBegan) {
   const ServedFolder folder;
   const Json body = {{"prompt", {'a', 0xC3}}};
   EXPECT_EQ(exchange(folder.model, body, {{.tokens = {0xA9, 'b'}}}).body()["choices"][0]["text"],
             "éb");
 }
 
-TEST(Completion, TellsTokenIds) {
+TEST(Completion, HasTokenIds) {
   const ServedFolder folder;
   Json body = {{"prompt", "ab"}, {"return_token_ids", true}};
   const Json choice = exchange(folder.model, body, {says("X")}).body()["choices"][0];
@@ -158,7 +158,7 @@ TEST(Completion, TellsTokenIds) {
   EXPECT_EQ(chunks[1]["choices"][0]["token_ids"], Json({89}));
 }
 
-TEST(Completion, HasASchemaToo) {
+TEST(Completion, MayHaveASchema) {
   const ServedFolder folder;
   const Json body = {{"prompt", "p"}, {"response_format", {{"type", "json_object"}}}};
   const StructuredOutput output = exchange(folder.model, body, {says("{}")}).structured_output;
@@ -166,13 +166,13 @@ TEST(Completion, HasASchemaToo) {
   EXPECT_EQ(output.param, "response_format");
 }
 
-TEST(Completion, WhatWouldBecomeTooLargeIsToldAndEnds) {
+TEST(Completion, TooLargeAnswerEndsWithAnError) {
   const ServedFolder folder;
   ResponseSettings settings;
   settings.tokenizer = &folder.tokenizer();
   settings.prompts = {bytes("a")};
   settings.logprobs = true;
-  settings.most_kept_bytes = 10 * 1000;  // ten tokens with two likely ones each
+  settings.most_kept_bytes = 10 * 1000;  // about ten tokens with two likely tokens each
   for (const bool stream : {false, true}) {
     settings.stream = stream;
     const auto sink = std::make_shared<FakeSink>();

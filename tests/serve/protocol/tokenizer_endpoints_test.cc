@@ -1,3 +1,5 @@
+// Tests the endpoints that need only the tokenizer, and the lists of models.
+
 #include "serve/protocol/tokenizer_endpoints.h"
 
 #include <fmt/format.h>
@@ -27,12 +29,12 @@ TEST(TokenRequests, Tokenize) {
             R"("token_strs":null})");
 }
 
-TEST(TokenRequests, TokenizeAsLlamaCppHasIt) {
+TEST(TokenRequests, TokenizeInLlamaCppsFormat) {
   const ServedFolder folder;
   EXPECT_EQ(text_of(tokenize_response(folder.model, R"({"content": "ab", "with_pieces": true})")),
             R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
             R"({"id":98,"piece":"b"}],"token_strs":null})");
-  // Whose texts begin with a special token.
+  // The tokenizer of this folder begins texts with a special token.
   const ServedFolder demo = ServedFolder::published(source_dir() / "models/demo");
   const auto tokenized = [&](const char* body) {
     return text_of(tokenize_response(demo.model, body));
@@ -68,7 +70,7 @@ TEST(TokenRequests, DescribeTheTokenizer) {
   EXPECT_NE(std::string(info["chat_template"]).find("message"), std::string::npos);
 }
 
-TEST(TokenRequests, SayWhatIsWrong) {
+TEST(TokenRequests, ErrorsNameTheFieldAndTheFault) {
   const ServedFolder folder;
   EXPECT_TRUE(
       text_of(tokenize_response(folder.model, "{}")).starts_with("prompt! prompt: expected"));

@@ -1,4 +1,5 @@
-// Calls of tools that are cut off, as OpenAI's Responses tell them: such a call is not to be made.
+// Tests tool calls that are cut off, in OpenAI's Responses API. Clients must be able to see that
+// such a call should not be made.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +28,7 @@ void expect_incomplete(const Json& response, const std::string& arguments) {
   EXPECT_EQ(call["status"], "incomplete");
 }
 
-// Whole and streamed.
+// Expects the same incomplete call with and without a stream.
 void expect_cut(const Json& fields, const ScriptedAnswer& answer, const std::string& arguments) {
   const ServedFolder folder;
   Json asked = asked_with_tool(fields);
@@ -44,16 +45,16 @@ void expect_cut(const Json& fields, const ScriptedAnswer& answer, const std::str
   expect_incomplete(events.back()["response"], arguments);
 }
 
-TEST(CutCalls, AreIncompleteWhereAStopStringCutsThem) {
+TEST(CutCalls, AreIncompleteIfAStopStringCutsThem) {
   expect_cut({{"stop", "}b"}}, says(kCall), "{\"a\": \"x");
 }
 
-TEST(CutCalls, AreIncompleteWhereTheTokensEnd) {
+TEST(CutCalls, AreIncompleteIfTheTokenLimitCutsThem) {
   const std::string begun = std::string(kCall).substr(0, 47);
   expect_cut({{"max_output_tokens", 47}}, {bytes(begun), FinishReason::kLength}, "{\"a\": \"x}");
 }
 
-TEST(CutCalls, AreNoneWhereTheStopStringComesBehindThem) {
+TEST(CutCalls, CallIsCompleteIfTheStopStringFollowsIt) {
   const ServedFolder folder;
   const Json response =
       exchange(folder.model, asked_with_tool({{"stop", "END"}}), {says(kCall)}).body();

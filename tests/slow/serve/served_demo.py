@@ -1,4 +1,4 @@
-"""`neuronmm serve` on the demo model, which is given a chat template."""
+"""Runs `neuronmm serve` on the demo model with a chat template, for the tests of this folder."""
 
 import json
 import re

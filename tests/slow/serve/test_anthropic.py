@@ -1,4 +1,4 @@
-"""What the published Anthropic client gets of `neuronmm serve` on the demo model."""
+"""Tests of `neuronmm serve` on the demo model with the published Anthropic client."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ def client(served):
     return anthropic.Anthropic(base_url=served.url, api_key="secret", max_retries=0)
 
 
-def test_messages_and_their_streams_are_the_same(client):
+def test_streamed_message_equals_the_whole_one(client):
     asked = dict(model="demo", system="Tell.", messages=ONCE, max_tokens=20, extra_body={"temperature": 0})
     whole = client.messages.create(**asked)
     assert whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20
@@ -40,7 +40,7 @@ def test_every_event_has_the_fields_of_its_type(client):
         adapter.validate_python(event.model_dump(), strict=False)
 
 
-def test_tools(client):
+def test_tool_use(client):
     asked = dict(model="demo", max_tokens=64, tools=[FIND], tool_choice={"type": "tool", "name": "find"})
     call = client.messages.create(**asked, messages=ONCE, extra_body={"seed": 3})
     (block,) = call.content
@@ -53,7 +53,7 @@ def test_tools(client):
     assert client.messages.create(**asked, messages=said).content[0].type == "text"
 
 
-def test_shapes(client):
+def test_structured_output(client):
     class Child(pydantic.BaseModel):
         name: Literal["Tom", "Lily"]
         happy: bool
@@ -62,7 +62,7 @@ def test_shapes(client):
     assert isinstance(parsed.parsed_output, Child)
 
 
-def test_answers_end_where_they_are_told_to_and_go_on(client):
+def test_stop_sequences_and_prefilled_answers(client):
     asked = dict(model="demo", max_tokens=60, extra_body={"temperature": 0})
     stopped = client.messages.create(**asked, messages=ONCE, stop_sequences=["girl"])
     assert stopped.stop_reason == "stop_sequence" and stopped.stop_sequence == "girl"
@@ -70,7 +70,7 @@ def test_answers_end_where_they_are_told_to_and_go_on(client):
     assert client.messages.create(**asked, messages=begun).content[0].text.startswith(",")
 
 
-def test_many_at_once_from_the_async_client(served):
+def test_concurrent_async_requests(served):
     async def all_of_them():
         client = anthropic.AsyncAnthropic(base_url=served.url, auth_token="secret")
         asked = dict(model="demo", messages=ONCE, max_tokens=20, extra_body={"temperature": 0})
@@ -79,7 +79,7 @@ def test_many_at_once_from_the_async_client(served):
     assert len({json.dumps(answer.content[0].text) for answer in asyncio.run(all_of_them())}) == 1
 
 
-def test_errors_are_the_clients_own(client, served):
+def test_errors_have_the_exception_types_of_the_client(client, served):
     with pytest.raises(anthropic.NotFoundError):
         client.messages.create(model="claude", messages=ONCE, max_tokens=5)
     with pytest.raises(anthropic.BadRequestError, match="prompt is too long: [0-9]+ tokens > 511 maximum"):

@@ -1,4 +1,4 @@
-"""What the published OpenAI client gets of `neuronmm serve` on the demo model, which is given a chat template."""
+"""Tests of `neuronmm serve` on the demo model with a chat template and the published OpenAI client."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def test_models(client):
     assert [model.id for model in client.models.list()] == ["demo"]
 
 
-def test_chat_and_its_stream_are_the_same(client):
+def test_streamed_chat_equals_the_whole_answer(client):
     options = dict(model="demo", messages=ONCE, max_completion_tokens=30, temperature=0)
     whole = client.chat.completions.create(**options)
     assert whole.usage.completion_tokens == 30 and whole.choices[0].finish_reason == "length"
@@ -55,7 +55,7 @@ def test_completions(client):
     assert "".join(chunk.choices[0].text for chunk in chunks) == again.choices[0].text
 
 
-def test_many_at_once_from_the_async_client(served):
+def test_concurrent_async_requests(served):
     async def ask():
         async with openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="secret") as client:
 
@@ -100,7 +100,7 @@ def test_tools(client, stream):
     assert choice.finish_reason == "tool_calls"
 
 
-def test_responses_and_their_streams_are_the_same(client):
+def test_streamed_response_equals_the_whole_one(client):
     asked = dict(model="demo", instructions="Tell.", input="Once", max_output_tokens=12, temperature=0)
     whole = client.responses.create(**asked, top_logprobs=2)
     assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens"
@@ -114,7 +114,7 @@ def test_responses_and_their_streams_are_the_same(client):
     assert told == event.response.output_text == whole.output_text
 
 
-def test_responses_have_shapes_and_call_tools(client):
+def test_responses_with_structured_output_and_tools(client):
     class Child(pydantic.BaseModel):
         name: Literal["Tom", "Lily"]
         happy: bool
@@ -140,7 +140,7 @@ def test_responses_have_shapes_and_call_tools(client):
     assert client.responses.create(**asked).output[0].type == "message"
 
 
-def test_a_set_has_no_item_twice(client):
+def test_items_of_a_set_are_unique(client):
     class Bag(pydantic.BaseModel):
         colours: set[Literal["red", "green", "blue"]] = pydantic.Field(min_length=3)
 
@@ -163,7 +163,7 @@ def plain_client(tmp_path):
     assert served.stop() == 0
 
 
-def test_tools_of_a_template_that_shows_none(plain_client):
+def test_tools_with_a_template_that_ignores_them(plain_client):
     age = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
     tools = [{"type": "function", "function": {"name": name, "parameters": age}} for name in ("f", "g")]
     named = {"type": "function", "function": {"name": "g"}}
@@ -192,7 +192,7 @@ def test_logprobs(client):
         assert len(token.top_logprobs) == 3 and token.logprob == token.top_logprobs[0].logprob <= 0
 
 
-def test_errors_are_the_clients_own(client, served):
+def test_errors_have_the_exception_types_of_the_client(client, served):
     with pytest.raises(openai.NotFoundError) as error:
         client.chat.completions.create(model="gpt-4", messages=ONCE)
     assert error.value.code == "model_not_found"
@@ -206,7 +206,7 @@ def test_errors_are_the_clients_own(client, served):
         openai.OpenAI(base_url=served.url + "/v1", api_key="wrong").models.list()
 
 
-def test_a_stream_that_is_left_frees_its_place(client, served):
+def test_closed_stream_ends_its_request(client, served):
     with client.completions.create(
         model="demo", prompt="Once", max_tokens=480, stream=True, extra_body={"ignore_eos": True}
     ) as stream:
@@ -236,7 +236,7 @@ def test_tls(folder, tmp_path):
     assert served.stop() == 0
 
 
-def test_draining_finishes_what_runs(folder):
+def test_shutdown_finishes_running_requests(folder):
     served = Served(folder)
     client = openai.OpenAI(base_url=served.url + "/v1", api_key="none")
     stream = client.completions.create(
@@ -249,7 +249,7 @@ def test_draining_finishes_what_runs(folder):
     assert served.process.wait(timeout=30) == 0
 
 
-def test_a_timeout_of_nothing_breaks_answers_off(folder):
+def test_zero_shutdown_timeout_cancels_running_requests(folder):
     served = Served(folder, "--shutdown-timeout", "0", "--threads", "1")
     client = openai.OpenAI(base_url=served.url + "/v1", api_key="none")
     stream = client.completions.create(
@@ -263,7 +263,7 @@ def test_a_timeout_of_nothing_breaks_answers_off(folder):
     assert served.process.wait(timeout=30) == 1
 
 
-def test_a_second_signal_breaks_answers_off(folder):
+def test_second_signal_cancels_running_requests(folder):
     served = Served(folder, "--threads", "1")
     client = openai.OpenAI(base_url=served.url + "/v1", api_key="none", max_retries=0)
     stream = client.completions.create(

@@ -1,4 +1,5 @@
-"""What the libraries that people ask models with get of `neuronmm serve` on the demo model, whose address is in the environment."""
+"""Tests of `neuronmm serve` on the demo model with client libraries. The environment has the
+server's address."""
 
 import asyncio
 import os
@@ -100,7 +101,7 @@ def test_instructor(mode):
         "messages": [{"role": "user", "content": QUESTION}],
         "response_model": City,
         "max_retries": 0,
-        "temperature": 0,  # what is drawn by chance may be laid out wider than the demo's 512 positions
+        "temperature": 0,  # JSON drawn at random may have so much white space that it exceeds the 512 positions
     }
     assert isinstance(client.chat.completions.create(**options), City)
     parts = list(client.chat.completions.create_partial(**options))

@@ -1,5 +1,5 @@
-# For scripts with $neuronmm and $work: `serve_chat_model FLAG...` serves the demo model, which is given a chat template, until the
-# script ends, and sets $url and $server.
+# A function for scripts that set $neuronmm and $work. `serve_chat_model FLAG...` serves the demo
+# model with a chat template until the script ends, and sets $url and $server.
 serve_chat_model() {
   cp -r models/demo "$work/model"
   python3 - "$work/model/tokenizer_config.json" <<'PY'

@@ -1,4 +1,5 @@
-"""What Locust's users do to `neuronmm serve`: chats as streams, read event by event and checked, and whole completions."""
+"""The users of Locust for `neuronmm serve`. They request streamed chats, whose events are read one by
+one and checked, and completions without a stream."""
 
 import json
 import random

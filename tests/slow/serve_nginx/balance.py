@@ -23,16 +23,17 @@ sys.path.insert(0, str(ROOT / "tests/slow/serve_soak"))
 from server import MODEL, PROGRAM, Connection, Server, events_of, free_port, post  # noqa: E402
 
 WORK = ROOT / "build/serve_nginx"
-FAIL_TIMEOUT = 5  # seconds, of deploy/nginx.conf
+FAIL_TIMEOUT = 5  # in seconds, as in deploy/nginx.conf
 TOKENS = [8, 60, 200]
 
 Prompt = collections.namedtuple("Prompt", "text max_tokens expected")
-# status 0: a stream that broke off; `began`, `ended`: by the clock of this process.
+# A status of 0 means that a stream broke off. `began` and `ended` are times on this process's
+# clock.
 Outcome = collections.namedtuple("Outcome", "stream status began ended")
 
 
 class Nginx:
-    """deploy/nginx.conf with ports of ours, and nothing else changed."""
+    """nginx with deploy/nginx.conf, in which only the ports and the path of the log are changed."""
 
     def __init__(self, ports):
         self.port = free_port()
@@ -75,7 +76,7 @@ class Nginx:
 
 
 class Clients:
-    """They ask one request after the other until they are told to stop."""
+    """Clients that send one request after the other until the time is over."""
 
     def __init__(self, port, prompts, seed):
         self.port, self.prompts, self.draw = port, prompts, random.Random(seed)
@@ -116,7 +117,7 @@ class Clients:
             self.wrong.append(f"{prompt.text[-40:]!r}: {text!r} where {prompt.expected!r} is right")
 
     async def run(self, count, seconds, in_the_middle=None):
-        """The outcomes of `seconds` of load, after half of which `in_the_middle` is called."""
+        """Returns the outcomes of `seconds` of load. Calls `in_the_middle` after half of the time."""
         self.outcomes, stop = [], time.monotonic() + seconds
 
         async def client():
@@ -141,17 +142,17 @@ class Trial:
         self.clients = Clients(self.nginx.port, make_prompts(options.seed), options.seed)
 
     def load(self, in_the_middle=None):
-        """Outcomes, and the lines of nginx's log for them."""
+        """Returns the outcomes of a load and the lines of nginx's log for them."""
         before = len(self.nginx.lines()) if self.nginx.log.exists() else 0
         outcomes = asyncio.run(self.clients.run(self.options.clients, self.options.seconds, in_the_middle))
         assert not self.clients.wrong, self.clients.wrong[:5]
-        deadline = time.monotonic() + 10  # the log is written when the connection's end has been seen
+        deadline = time.monotonic() + 10  # nginx logs a request when it sees the connection's end
         while len(self.nginx.lines()) < before + len(outcomes) and time.monotonic() < deadline:
             time.sleep(0.05)
         return outcomes, self.nginx.lines()[before:]
 
     def answered_by(self, lines):
-        """The number of whole answers of each server."""
+        """Returns the number of complete answers of each server."""
         upstreams = [line["upstream"].split(", ")[-1] for line in lines if line["status"] == 200 and line["complete"] == "OK"]
         return [upstreams.count(f"127.0.0.1:{server.port}") for server in self.servers]
 
@@ -159,7 +160,7 @@ class Trial:
         return self.answer_to(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
     def answer_to(self, request):
-        """Status, headers and body."""
+        """Returns the status, the headers and the body of the answer."""
         async def get():
             connection = await Connection(self.nginx.port).open()
             await connection.send(request)
@@ -177,7 +178,7 @@ class Trial:
         print(f"{name}: {len(outcomes)} answers, {shares[0]} of one server and {shares[1]} of the other")
 
     def streams_come_at_once(self):
-        """The first event is there long before the last, so nothing in between collects them."""
+        """Tests that the first event arrives long before the last, so that nothing buffers the stream."""
         async def times():
             body = json.dumps({"prompt": "Once", "max_tokens": 400, "temperature": 0, "stream": True, "ignore_eos": True}).encode()
             connection, begin, seen = await Connection(self.nginx.port).open(), time.monotonic(), []
@@ -192,7 +193,8 @@ class Trial:
         print(f"a stream: {len(seen)} pieces, the first after {1e3 * seen[0]:.1f} ms, the last after {1e3 * seen[-1]:.1f} ms")
 
     def one_is_killed(self):
-        """Only streams of the killed server that had begun may break off; all else is answered by the other."""
+        """Tests that only streams that had begun at the killed server break off. The other server must
+        answer everything else."""
         victim, killed = self.servers[0], []
 
         def kill():
@@ -253,7 +255,7 @@ class Trial:
 
 
 def make_prompts(seed):
-    """Parts of stories, and what follows them."""
+    """Returns parts of stories with the texts that the model continues them with."""
     draw = random.Random(seed)
     words = (pathlib.Path(MODEL) / "evaluation.txt").read_text().split(" ")
     prompts = []

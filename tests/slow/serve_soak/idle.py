@@ -14,13 +14,15 @@ import sys
 
 from server import ROOT, Connection, Health, Server, events_of, post
 
-MOST_HEALTH_MS = 10.0  # for nine of ten; the others wait for a core, which the model has as well
-# With log probabilities an answer is too long for the buffers of sockets: the server has to wait for who reads.
+MOST_HEALTH_MS = 10.0  # for nine of ten requests; the others may wait for a core that the model uses
+# With log probabilities an answer does not fit in the buffers of the sockets, so the server has to
+# wait for the client.
 ASKED = {"prompt": "Once upon a time", "max_tokens": 200, "temperature": 0, "ignore_eos": True, "logprobs": 20, "stream": True}
 
 
 async def slow_stream(server, seconds):
-    """Reads a little ten times a second, after `seconds` the rest; the number of tokens of the answer."""
+    """Reads a little of a stream ten times a second, and the rest after `seconds`. Returns the number
+    of tokens of the answer."""
     connection = await Connection(server.port, receive_buffer=4096).open()
     while True:
         await connection.send(post("/v1/completions", json.dumps(ASKED).encode()))
@@ -74,7 +76,7 @@ def main():
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every connection is a file, of both sides
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is an open file on either side
     failures = []
     with Server(options.work / "idle.log") as server:
         before = server.status("Threads")

@@ -1,4 +1,4 @@
-"""A `neuronmm serve` of our own, and what the system and its metrics say of it."""
+"""Runs `neuronmm serve` for tests and reads its metrics and its use of system resources."""
 
 import asyncio
 import json
@@ -27,7 +27,8 @@ def free_port():
 
 
 class Server:
-    """Runs until the end of a `with`; its log goes to `log`. Limits are at their defaults unless `flags` say more."""
+    """A server that runs until the end of a `with`. Its output goes to the file `log`. Its limits are
+    the defaults unless `flags` change them."""
 
     def __init__(self, log, *flags):
         self.port = free_port()
@@ -65,7 +66,7 @@ class Server:
             return False
 
     def metrics(self):
-        """The sum over all labels by name, without vLLM's prefix."""
+        """Returns the value of each metric, summed over all labels. The names lack vLLM's prefix."""
         values = {}
         for line in self.get("/metrics").splitlines():
             if line.startswith("#") or not line.strip():
@@ -76,7 +77,7 @@ class Server:
         return values
 
     def status(self, name):
-        """A number of /proc/PID/status: VmRSS (in KiB) or Threads."""
+        """Returns a number from /proc/PID/status: VmRSS (in KiB) or Threads."""
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith(name + ":"):
                 return int(line.split()[1])
@@ -86,7 +87,8 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def rest(self, seconds=30):
-        """The metrics once nothing runs or waits and no block is in use; else those of the end of the time."""
+        """Returns the metrics as soon as no request runs or waits and no block is in use, at the latest
+        after `seconds`."""
         deadline = time.monotonic() + seconds
         while True:
             now = self.metrics()
@@ -97,7 +99,8 @@ class Server:
 
 
 def poll_health(port, stop, times):
-    """Asks /health over new connections until `stop`: milliseconds by which this process, which does nothing else, waits."""
+    """Asks for /health over new connections until `stop`, and puts the milliseconds of each request
+    into `times`. Runs in a process of its own, so that no other work delays it."""
     while not stop.is_set():
         begin = time.monotonic()
         try:
@@ -112,7 +115,7 @@ def poll_health(port, stop, times):
 
 
 class Health:
-    """Times of /health during a `with`, in `times`, ascending."""
+    """Measures /health during a `with`. `times` then has the milliseconds in ascending order."""
 
     def __init__(self, server):
         self.stop, self.queue = multiprocessing.Event(), multiprocessing.SimpleQueue()
@@ -140,7 +143,7 @@ class Health:
 
 
 class Connection:
-    """HTTP/1.1 with nothing in between, so that it can be done wrong."""
+    """An HTTP/1.1 connection without a client library, so that requests can be wrong."""
 
     def __init__(self, port, receive_buffer=None):
         self.port, self.receive_buffer = port, receive_buffer
@@ -170,7 +173,7 @@ class Connection:
             pass
 
     async def head(self):
-        """Status and headers; EOFError where there is none."""
+        """Returns the status and the headers. Raises EOFError if there is no response."""
         line = await self.reader.readline()
         if not line:
             raise EOFError("the server closed")
@@ -187,7 +190,8 @@ class Connection:
         return line.strip()
 
     async def pieces(self, headers):
-        """The body as it comes; EOFError (asyncio.IncompleteReadError is one) where its end never comes."""
+        """Yields the body as it comes. Raises EOFError (asyncio.IncompleteReadError is one) if the body is
+        incomplete."""
         if headers.get("transfer-encoding") == "chunked":
             while size := int(await self.line(), 16):
                 yield await self.reader.readexactly(size)
@@ -203,5 +207,5 @@ def post(path, body, extra=""):
 
 
 def events_of(body):
-    """Returns the data of each event of a whole stream; ValueError where the stream is not whole."""
+    """Returns the data of each event of a stream. Raises ValueError if the stream is incomplete."""
     return list(events(body.splitlines(keepends=True)))

@@ -21,13 +21,13 @@ import time
 from server import MODEL, PROGRAM, ROOT, Connection, Health, Server, events_of, post
 
 SHARES = {"whole": 30, "stream": 33, "slow": 7, "cancel": 5, "disconnect": 12, "malformed": 11, "too long": 2}
-STALL_SECONDS = 120  # no request may take longer, slow readers included
-CONTEXT = 512        # of models/demo
-GROWTH_KIB = 24 * 1024  # of the memory, between a fifth of the time and the end
+STALL_SECONDS = 120  # limit for every request, also with a slow reader
+CONTEXT = 512        # of models/demo, in tokens
+GROWTH_KIB = 24 * 1024  # allowed growth of the memory after the first fifth of the time
 
 Prompt = collections.namedtuple("Prompt", "text max_tokens expected")
 
-# Bodies that are wrong, and what may be answered.
+# Wrong bodies, with the statuses that are allowed.
 BODIES = [
     (b"", {400}), (b"{", {400}), (b"[]", {400}), (b"null", {400}), (b'"x"', {400}), (b"\xff\xfe{}", {400}), (b"{}", {400}),
     (b'{"prompt": {}}', {400}), (b'{"prompt": "x", "max_tokens": -2}', {400}), (b'{"prompt": "x", "temperature": "hot"}', {400}),
@@ -35,7 +35,8 @@ BODIES = [
     (b'{"prompt": "x", "n": 100000}', {400}), (b'{"prompt": "x", "model": "nobody"}', {404}),
     (b'{"prompt": "x", "stream": true, "logit_bias": {"a": 1}}', {400}),
 ]
-# What is no request for a completion, or none at all; 0: the connection is closed without an answer.
+# Requests that are not for a completion or are not HTTP, with the allowed statuses. 0 means that
+# the connection is closed without an answer.
 REQUESTS = [
     (b"NONSENSE\r\n\r\n", {400, 0}), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64 + b"\r\n\r\n", {400, 0}),
     (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", {404}), (b"DELETE /v1/completions HTTP/1.1\r\nHost: x\r\n\r\n", {405, 404}),
@@ -47,7 +48,8 @@ REQUESTS = [
 
 
 def make_prompts(count, seed):
-    """Parts of stories, of which some begin alike, and what follows them."""
+    """Returns parts of stories with the texts that the model continues them with. Some of the parts
+    begin alike."""
     draw = random.Random(seed)
     words = (pathlib.Path(MODEL) / "evaluation.txt").read_text().split(" ")
     starts = [draw.randrange(len(words) - 200) for _ in range(count // 3 + 1)]
@@ -100,7 +102,7 @@ class Soak:
                     f"{kind}: {prompt.text[-40:]!r} + {prompt.max_tokens}: {text!r} where {prompt.expected!r} is right")
 
     async def answered(self, connection, kind, prompt, stream, pause=0.0):
-        """Asks once and reads to the end; false where the queue was full."""
+        """Sends one request, reads the answer to its end and checks it. A full queue (429) is no failure."""
         await connection.send(post("/v1/completions", self.body(prompt, stream)))
         status, headers = await connection.head()
         body = b""
@@ -130,7 +132,7 @@ class Soak:
         await connection.close()
 
     async def cancel(self, prompt):
-        """Goes after some events, as who presses the button to stop."""
+        """Leaves after some events, like a user who presses the stop button."""
         connection = await Connection(self.server.port).open()
         await connection.send(post("/v1/completions", self.body(prompt._replace(max_tokens=300), True)))
         _, headers = await connection.head()
@@ -142,7 +144,7 @@ class Soak:
         await self.leave(connection)
 
     async def disconnect(self, prompt):
-        """Goes at any byte of the request, or behind it and before the answer."""
+        """Leaves after any byte of the request, or between the request and the answer."""
         request = post("/v1/completions", self.body(prompt._replace(max_tokens=300), self.draw.random() < 0.5))
         sent = self.draw.choice([0, len(request), self.draw.randrange(len(request))])
         connection = await Connection(self.server.port).open()
@@ -183,7 +185,7 @@ class Soak:
         await connection.close()
 
     async def client(self):
-        """One request after the other; what goes well shares a connection that stays."""
+        """Sends one request after the other. The ordinary requests share a connection that stays open."""
         connection = None
         others = {"slow": self.slow, "cancel": self.cancel, "disconnect": self.disconnect, "malformed": self.malformed,
                   "too long": self.too_long}
@@ -200,7 +202,7 @@ class Soak:
             except TimeoutError:
                 self.expect(False, f"{kind}: no answer within {STALL_SECONDS} s")
                 connection = None
-            except Exception as error:  # of any kind: it is a client's, which must not end the others
+            except Exception as error:  # an error of one client must not end the others
                 self.expect(False, f"{kind}: {error!r}")
                 connection = None
             self.counts[kind] += 1
@@ -209,7 +211,8 @@ class Soak:
             await connection.close()
 
     async def watch(self):
-        """A line now and then; and what the memory was after a fifth, when all that is made once is there."""
+        """Prints a line now and then. Records the memory after a fifth of the time, when everything that
+        is allocated once exists."""
         said = 0.0
         while not self.done():
             await asyncio.sleep(0.5)
@@ -229,7 +232,7 @@ def report(soak, server, health, threads, descriptors):
     rest = server.rest()
     for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
         soak.expect(rest[name] == 0, f"at the end {name} is {rest[name]}")
-    time.sleep(1.5)  # the server looks after closed connections within a second
+    time.sleep(1.5)  # the server notices closed connections within a second
     soak.expect(server.status("Threads") == threads, f"threads: {server.status('Threads')} at the end, {threads} at first")
     soak.expect(server.descriptors() <= descriptors, f"open files: {server.descriptors()} at the end, {descriptors} at first")
     early, last = soak.memory_early or 0, server.status("VmRSS")

@@ -1,4 +1,4 @@
-"""A headless Chromium with the page in it."""
+"""Runs the web page in a headless Chromium for tests."""
 import json
 import pathlib
 import tempfile
@@ -26,9 +26,9 @@ def start_chromium(downloads):
 
 
 class PageTest(unittest.TestCase):
-    """One browser and one stand-in for a class; each test begins with nothing stored. A test fails as well if the page wrote
-    errors to the console, or asked another origin for anything."""
-    expected_errors = ()  # parts of console messages that a test provokes
+    """A base class whose tests share one browser and one stand-in server. Each test begins with empty
+    storage. A test also fails if the page writes errors to the console or contacts another origin."""
+    expected_errors = ()  # parts of the console messages that a test provokes
 
     @classmethod
     def setUpClass(cls):
@@ -105,7 +105,7 @@ class PageTest(unittest.TestCase):
         return self.driver.execute_script("return document.activeElement.id")
 
     def ask(self, text):
-        """Sends, and waits for the end of the answer."""
+        """Sends a message and waits for the end of the answer."""
         count = len(self.all(".answer"))
         self.type(text + Keys.ENTER)
         self.wait(lambda: len(self.all(".answer")) == count + 1 and self.idle(), f"the answer to {text!r}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/grafana_dashboard.json: a dashboard that parses, whose panels lie beside each other, whose expressions are PromQL, and whose
-metrics are those of the table in docs/metrics.md."""
+"""Tests docs/grafana_dashboard.json: the file parses, its panels do not overlap, its expressions are
+valid PromQL, and its metrics are those of the table in docs/metrics.md."""
 import json
 import pathlib
 import re

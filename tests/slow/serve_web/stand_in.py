@@ -1,5 +1,6 @@
-"""A server with the endpoints that the web page uses, whose answers are scripted: faults that a real server does not make on
-demand, and answers that attack the page. The last user message chooses the script; other messages are echoed."""
+"""A server with the endpoints that the web page uses and with scripted answers. The scripts are faults
+that a real server does not produce on demand, and answers that attack the page. The last message
+of the user selects the script; any other message is echoed."""
 import json
 import pathlib
 import threading
@@ -7,7 +8,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "build/release/src/serve/web/index.html"
-# As docs/web_page.md has it for the server; the page's own policy is stricter.
+# The policy that the server sends, as in docs/web_page.md. The page's own policy is stricter.
 POLICY = ("default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
@@ -61,7 +62,7 @@ ATTACK = """<img src=x onerror="window.attacked=1"><script>window.attacked=1</sc
 
 - <a href="javascript:window.attacked=1">link</a>"""
 
-# Marks that never close, and deep nesting: nothing here may take long or overflow.
+# Marks that never close, and deep nesting. Nothing of this may take long or overflow the stack.
 HOSTILE = "\n\n".join(["*a " * 60000, "[" * 20000, "".join("`" * (i % 60 + 1) + "a" for i in range(3000)), "> " * 3000 + "deep", "**_" * 30000,
                        "- " * 2000 + "x", "| a " * 500 + "|\n" + "|---" * 500 + "|", "https://" * 1000, "#" + " " * 50000 + "x", "~~a " * 60000])
 
@@ -78,7 +79,7 @@ def layer(i):
             "bytes": sum(part["bytes"] for part in parts.values()), **parts}
 
 
-# What `neuronmm inspect --json` writes, and what the server adds.
+# The output of `neuronmm inspect --json` with the fields that the server adds.
 MODEL = {"model": "stand-in", "architecture": "LlamaForCausalLM", "hidden_size": 384, "intermediate_size": 1024, "num_hidden_layers": 12,
          "dtypes": "I8, BF16", "weights": "int8", "bits_per_weight": 8.15, "parameters": 135000000, "bytes": 118000000,
          "layers": [layer(i) for i in range(12)], "compression": {"form": "uv", "method": "whitened", "ratio": 0.3},
@@ -89,7 +90,7 @@ BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 5]
 
 
 class Script:
-    """What a message is answered with."""
+    """The answer to a message."""
 
     def __init__(self, text="", pause=0.0, thought="", finish="stop", error=None, cut=False, piece=0, whole=False):
         self.text, self.pause, self.thought, self.finish = text, pause, thought, finish

@@ -1,4 +1,4 @@
-"""Keyboard, screen readers, dark mode, narrow screens."""
+"""Tests the page with the keyboard alone, with screen readers, in dark mode and on narrow screens."""
 import pathlib
 
 import axe_playwright_python
@@ -25,7 +25,7 @@ class Access(PageTest):
     def scroll_width(self):
         return self.driver.execute_script("return document.documentElement.scrollWidth")
 
-    def test_axe_finds_nothing(self):
+    def test_axe_finds_no_violations(self):
         for theme in ("light", "dark"):
             self.driver.execute_script("localStorage.setItem('neuronmm.theme', JSON.stringify(arguments[0]))", theme)
             self.driver.refresh()
@@ -45,12 +45,12 @@ class Access(PageTest):
             self.one("#tab-chat").click()
             self.named("New conversation").click()
 
-    def test_by_keyboard_alone(self):
+    def test_use_with_the_keyboard_only(self):
         self.assertEqual("text", self.focused())
         self.keys("one", Keys.SHIFT + Keys.ENTER + Keys.NULL, "line", Keys.ENTER)
         self.wait(lambda: self.all(".answer") and self.idle(), "the answer")
         self.assertEqual("one\nline", self.server.bodies[-1]["messages"][0]["content"])
-        self.keys(Keys.ARROW_UP)  # edits
+        self.keys(Keys.ARROW_UP)  # edits the last message
         self.keys("s", Keys.ENTER)
         self.wait(lambda: self.idle() and self.answer() == "You said: one\nlines", "the edited one")
         self.chord(Keys.CONTROL, Keys.SHIFT, "o")
@@ -60,7 +60,7 @@ class Access(PageTest):
         self.keys("lines", Keys.TAB, Keys.NULL)
         self.keys(Keys.ENTER)
         self.assertEqual(2, len(self.all(".message")))
-        self.assertIn("one", self.driver.switch_to.active_element.text)  # it stays where it was, in a list that was made anew
+        self.assertIn("one", self.driver.switch_to.active_element.text)  # the focus stays, although the list was rebuilt
         self.chord(Keys.CONTROL, "/")
         self.assertTrue(self.one("#help-dialog").is_displayed())
         self.keys(Keys.ESCAPE)
@@ -73,7 +73,7 @@ class Access(PageTest):
         self.assertEqual("tab-model", self.focused())
         self.assertTrue(self.one("#view-model").is_displayed())
 
-    def test_everything_can_be_reached_by_tab(self):
+    def test_tab_key_reaches_every_control(self):
         self.ask("markdown")
         self.driver.execute_script("document.activeElement.blur(); document.querySelector('.skip').focus()")
         reached = set()
@@ -88,7 +88,7 @@ class Access(PageTest):
         self.keys(Keys.TAB)
         self.assertEqual("solid", self.driver.switch_to.active_element.value_of_css_property("outline-style"))
 
-    def test_screen_readers_hear_sentences_once(self):
+    def test_screen_readers_get_each_sentence_once(self):
         self.driver.execute_script("""
           window.heard = [];
           new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(node => heard.push(node.textContent))))
@@ -100,7 +100,7 @@ class Access(PageTest):
         self.assertTrue(3 < len(heard) < 40, heard)
         self.assertEqual(self.stored()[0]["messages"][1]["content"].split(), "".join(heard[:-1]).split())
 
-    def test_dark_mode_by_system_and_by_choice(self):
+    def test_dark_mode_by_system_and_by_setting(self):
         def background():
             return self.one("body").value_of_css_property("background-color")
         light = background()
@@ -117,7 +117,7 @@ class Access(PageTest):
         self.ask("markdown")
         self.picture("dark")
 
-    def test_a_narrow_screen_never_scrolls_sideways(self):
+    def test_narrow_screen_has_no_horizontal_scrolling(self):
         self.narrow()
         self.ask("markdown")
         self.ask("hostile")

@@ -1,4 +1,4 @@
-"""Conversations: sending, streaming, stopping, editing, what goes wrong."""
+"""Tests conversations: sending, streaming, stopping, editing, and faults."""
 import time
 
 from selenium.webdriver.common.keys import Keys
@@ -10,7 +10,7 @@ from stand_in import SCRIPTS
 class Chat(PageTest):
     expected_errors = ("429", "401", "ERR_INCOMPLETE_CHUNKED_ENCODING")
 
-    def test_an_answer_streams_and_says_what_it_took(self):
+    def test_answer_streams_and_shows_statistics(self):
         self.type("slow markdown" + Keys.ENTER)
         lengths = set()
         while not lengths or not self.idle():
@@ -18,7 +18,7 @@ class Chat(PageTest):
         self.assertGreater(len(lengths), 5)
         self.assertRegex(self.text(".answer .stats"), r"^101 tokens · [\d.]+ tokens/s · first after [\d.]+ ms · prompt 30 tokens, 16 of them")
         rate = float(self.text(".answer .stats").split(" · ")[1].split()[0])
-        self.assertTrue(40 < rate < 110, rate)  # 10 ms for each
+        self.assertTrue(40 < rate < 110, rate)  # the stand-in sends a token every 10 ms
         self.assertEqual("131 of 4,096 tokens of the context are used.", self.text("#context"))
 
     def test_markdown_becomes_elements(self):
@@ -33,18 +33,18 @@ class Chat(PageTest):
         self.assertIn("snake_case_names", self.answer())
         self.assertEqual("noopener noreferrer nofollow", self.one(".markdown a").get_attribute("rel"))
 
-    def test_what_has_come_keeps_its_nodes(self):
+    def test_streaming_keeps_rendered_nodes(self):
         self.type("slow markdown" + Keys.ENTER)
         self.wait(lambda: self.all(".markdown h4"), "the second heading")
         self.driver.execute_script("document.querySelector('.markdown h3').marked = true")
         self.wait(self.idle, "the end")
         self.assertTrue(self.driver.execute_script("return document.querySelector('.markdown h3').marked"))
 
-    def test_characters_and_events_in_pieces(self):
+    def test_split_characters_and_events(self):
         self.ask("pieces")
         self.assertEqual("Grüße, 世界 🌍!\nA second paragraph.", self.answer())
 
-    def test_stop_keeps_what_came_and_tells_the_server(self):
+    def test_stop_keeps_the_text_and_cancels_the_request(self):
         self.type("slow" + Keys.ENTER)
         self.wait(lambda: "word5" in self.answer(), "some words")
         self.keys(Keys.ESCAPE)
@@ -67,7 +67,7 @@ class Chat(PageTest):
         self.assertEqual("You said: two", self.answer())
         self.assertEqual(4, len(self.stored()[0]["messages"]))
 
-    def test_edit_begins_anew_from_there(self):
+    def test_edit_restarts_the_conversation_there(self):
         self.ask("one")
         self.ask("two")
         self.named("Edit", ".message:nth-child(1)").click()
@@ -77,14 +77,14 @@ class Chat(PageTest):
         self.named("Undo").click()
         self.wait(lambda: len(self.all(".message")) == 4, "what was there")
 
-    def test_edit_can_be_left(self):
+    def test_edit_can_be_cancelled(self):
         self.ask("one")
         self.named("Edit").click()
         self.keys("x", Keys.ESCAPE)
         self.assertEqual("one", self.text(".user .body"))
         self.assertEqual(1, len(self.server.bodies))
 
-    def test_settings_go_with_the_request(self):
+    def test_settings_are_sent_with_the_request(self):
         self.named("Settings").click()
         self.assertEqual("0.7", self.one("#setting-temperature").get_attribute("placeholder"))
         self.one("#system").send_keys("Be brief.")
@@ -105,14 +105,14 @@ class Chat(PageTest):
         self.ask("again")
         self.assertEqual(40, self.server.bodies[-1]["top_k"])
 
-    def test_thoughts_are_folded(self):
+    def test_reasoning_is_collapsed(self):
         self.ask("think")
         self.assertEqual("Four.", self.answer())
         self.assertFalse(self.one(".thoughts").is_displayed())
         self.one(".answer summary").click()
         self.assertEqual("Two and two …", self.text(".thoughts"))
 
-    def test_ends_and_failures_are_told(self):
+    def test_finish_reasons_and_errors_are_shown(self):
         self.ask("limit")
         self.assertIn("Ended at the limit of tokens.", self.text(".answer .stats"))
         self.ask("break")
@@ -129,7 +129,7 @@ class Chat(PageTest):
         self.wait(lambda: self.idle() and self.answer() == "You said: anything", "the answer")
         self.picture("failures")
 
-    def test_a_key_is_asked_for_and_kept(self):
+    def test_api_key_is_requested_and_remembered(self):
         self.server.key = "secret"
         self.driver.refresh()
         self.wait(lambda: self.one("#key-dialog").is_displayed(), "the question")
@@ -144,7 +144,7 @@ class Chat(PageTest):
         self.assertFalse(self.one("#key-dialog").is_displayed())
         self.assertNotIn("secret", str(self.driver.execute_script("return {...localStorage}")))
 
-    def test_a_conversation_is_answered_while_another_is_open(self):
+    def test_answer_continues_while_another_conversation_is_open(self):
         self.type("slow" + Keys.ENTER)
         self.wait(lambda: "word3" in self.answer(), "some words")
         self.named("New conversation").click()
@@ -156,7 +156,7 @@ class Chat(PageTest):
         self.named("Stop").click()
         self.wait(self.idle, "the stop")
 
-    def test_copying(self):
+    def test_copy_buttons(self):
         self.driver.execute_cdp_cmd("Browser.grantPermissions", {"origin": self.server.url, "permissions": ["clipboardReadWrite"]})
 
         def copied():
@@ -166,14 +166,14 @@ class Chat(PageTest):
         self.wait(lambda: copied() == SCRIPTS["markdown"].text.split("```")[1].removeprefix("python\n").rstrip("\n"), "the code")
         self.named("Copy", ".foot").click()
         self.wait(lambda: copied() == SCRIPTS["markdown"].text, "the answer")
-        # Over plain HTTP from another machine there is no such clipboard.
+        # Browsers offer no clipboard to pages that come over plain HTTP from another machine.
         self.driver.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
         self.named("Copy", ".user").click()
         self.driver.execute_script("document.getElementById('text').focus()")
         self.chord(Keys.CONTROL, "v")
         self.assertEqual("markdown", self.one("#text").get_attribute("value"))
 
-    def test_a_server_that_comes_back(self):
+    def test_page_recovers_when_the_server_is_ready_again(self):
         self.expected_errors += ("ERR_CONNECTION", "503")
         self.wait(lambda: self.text("#server"), "the server")
         self.server.loading = True
@@ -183,7 +183,7 @@ class Chat(PageTest):
         self.server.loading = False
         self.wait(lambda: self.text("#server") == "stand-in", "the model")
 
-    def test_hostile_markdown_takes_no_long_time(self):
+    def test_hostile_markdown_renders_quickly(self):
         begin = time.monotonic()
         self.ask("hostile")
         self.assertLess(time.monotonic() - begin, 8)

@@ -1,4 +1,4 @@
-"""The tab that shows the model and what the server does."""
+"""Tests the tab that shows the model and the activity of the server."""
 import time
 
 from browser import PageTest
@@ -12,7 +12,7 @@ class Model(PageTest):
         self.wait(lambda: self.text("#server"), "the server")
         self.one("#tab-model").click()
 
-    def test_facts_bytes_and_sizes(self):
+    def test_facts_sizes_and_ranks(self):
         self.show()
         self.assertEqual(["stand-in", "uv", "whitened", "int8", "8.15", "135,000,000", "12", "4,096 tokens", "cpu", "9.9.9"],
                          [node.text for node in self.all("#facts dd")])
@@ -31,7 +31,7 @@ class Model(PageTest):
         self.assertEqual(["1", "960 of 1,024", "224 of 384", "224 of 384", "224 of 384", "76.6 % of 100 %"], cells)
         self.picture("model")
 
-    def test_narrow_layers_beside_whole_ones(self):
+    def test_narrow_and_dense_layers_in_one_model(self):
         self.server.model = {"hidden_size": 384, "intermediate_size": 1024, "layers": [
             {"neurons": 1024, "kept_share": 1.0, "gate": {"in_features": 384, "rank": 0, "out_features": 1024}},
             {"neurons": 768, "kept_share": 0.5, "input": {"rank": 160}, "gate": {"in_features": 160, "rank": 0, "out_features": 768}}]}
@@ -42,7 +42,7 @@ class Model(PageTest):
                           "Parameters of the MLP per layer: 50 % to 100 % of 100 %"],
                          [picture.get_attribute("aria-label") for picture in self.all("#layers svg")])
 
-    def test_bits_that_differ_are_shown(self):
+    def test_different_bits_per_layer(self):
         self.server.model = {"hidden_size": 384, "intermediate_size": 1024, "layers": [{"gate": matrix(384, 192, 1024, bits)} for bits in (8, 4)]}
         self.driver.refresh()
         self.show()
@@ -59,16 +59,17 @@ class Model(PageTest):
         self.assertEqual("running 0", self.all("#plots .legend span")[0].text)
         self.assertEqual("waiting 3", self.all("#plots .legend span")[1].text)
         generated, prompts = [float(node.text.split()[-1]) for node in self.all("#plots .legend span")[2:4]]
-        self.assertAlmostEqual(25, generated, delta=2)  # 50 a poll, of 2 s
+        self.assertAlmostEqual(25, generated, delta=2)  # 50 tokens per poll, and a poll every 2 s
         self.assertAlmostEqual(3 * generated, prompts, delta=1)
-        # The stand-in has a fifth of all in each bucket behind the first: the median is in the middle of the one up to 0.5.
+        # The stand-in has a fifth of all requests in each bucket except the first. The median is in
+        # the middle of the bucket up to 0.5 s.
         self.assertEqual("median 300 ms", self.all("#plots .legend span")[4].text, legends)
         self.assertEqual("95 % 4 s", self.all("#plots .legend span")[5].text)
         self.assertEqual("in use 25 %", self.all("#plots .legend span")[8].text)
         self.assertEqual("found 25 %", self.all("#plots .legend span")[9].text)
         self.assertGreaterEqual(self.one("#plots path.line").get_attribute("d").count("L"), 3)
 
-    def test_nothing_is_polled_while_nobody_looks(self):
+    def test_metrics_are_not_polled_while_hidden(self):
         self.show()
         self.wait(lambda: self.all("#plots figure"), "plots")
         self.one("#tab-chat").click()
@@ -77,7 +78,7 @@ class Model(PageTest):
         time.sleep(3)
         self.assertEqual(count, self.server.requests)
 
-    def test_a_server_that_tells_little(self):
+    def test_missing_model_information(self):
         for model in (None, {}, {"layers": []}, {"layers": [{}, {"gate": {}}]}, {"model": "x", "bytes": 5}):
             self.server.model, self.server.metrics = model, False
             self.driver.refresh()

@@ -1,4 +1,4 @@
-"""The page in the program: `neuronmm serve` with the bundled model, which is given a chat template."""
+"""Tests the page as `neuronmm serve` serves it, with the bundled model and a chat template."""
 import json
 import os
 import pathlib
@@ -77,7 +77,7 @@ class Real(PageTest):
         self.picture("real")
 
     def test_stop(self):
-        # The model is done in a tenth of a second; over a slow line there is time to stop it.
+        # The model finishes in a tenth of a second. A slow line leaves time to stop it.
         slow = {"offline": False, "latency": 0, "downloadThroughput": 4000, "uploadThroughput": -1}
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
         self.addCleanup(self.driver.execute_cdp_cmd, "Network.emulateNetworkConditions", slow | {"downloadThroughput": -1})
@@ -87,7 +87,7 @@ class Real(PageTest):
         self.wait(self.idle, "the stop")
         self.assertIn("Stopped.", self.text(".answer .stats"))
 
-    def test_an_error_is_told(self):
+    def test_error_is_shown(self):
         self.ask("word " * 2000)
         self.expected_errors = ("400",)
         self.assertIn("512", self.text(".failure"))
@@ -98,7 +98,7 @@ class Real(PageTest):
         self.wait(lambda: "running 0" in self.text("#plots"), "plots")
         self.picture("real_model")
 
-    def test_the_dashboard_names_what_is_there(self):
+    def test_metrics_of_the_dashboard_exist(self):
         with urllib.request.urlopen(f"{self.server.url}/metrics") as response:
             there = set(re.findall(r"^# TYPE (\S+)", response.read().decode(), re.MULTILINE))
         asked = {re.sub(r"_(bucket|sum|count)$", "", name) for name in metrics_of_dashboard()}

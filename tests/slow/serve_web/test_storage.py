@@ -1,4 +1,5 @@
-"""What is kept: reloads, the list, files; and what comes in files and answers is never run."""
+"""Tests what the page stores: reloads, the list of conversations, and files. Code in files and
+answers must never run."""
 import json
 import pathlib
 import tempfile
@@ -31,7 +32,7 @@ class Storage(PageTest):
         self.assertEqual("You said: two", self.answer())
         self.assertEqual("a draft", self.one("#text").get_attribute("value"))
 
-    def test_a_reload_in_mid_answer_keeps_what_came(self):
+    def test_reload_during_an_answer_keeps_its_text(self):
         self.type("slow" + Keys.ENTER)
         self.wait(lambda: "word30." in self.answer(), "some words")
         self.driver.refresh()
@@ -60,7 +61,7 @@ class Storage(PageTest):
         self.assertEqual("Fruit", self.text("#title"))
         self.assertEqual({"Fruit", "apples"}, {conversation["title"] for conversation in self.stored()})
 
-    def test_another_tab_sees_the_change(self):
+    def test_changes_appear_in_other_tabs(self):
         self.ask("one")
         page = self.driver.current_window_handle
         self.driver.switch_to.new_window("tab")
@@ -70,7 +71,7 @@ class Storage(PageTest):
         self.driver.switch_to.window(page)
         self.wait(lambda: self.answer() == "You said: two", "the other tab's message")
 
-    def test_export_and_import_are_inverse(self):
+    def test_import_restores_an_export(self):
         self.ask("markdown")
         self.ask("think")
         before = self.stored()
@@ -85,17 +86,17 @@ class Storage(PageTest):
         self.wait(lambda: "0 imported, 1 already here." in self.text("#undo"), "the second import")
         self.assertEqual(before, self.stored())
 
-    def test_a_transcript_of_the_chat_command(self):
+    def test_import_of_a_transcript_of_the_chat_command(self):
         self.load([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}])
         self.assertEqual("Hello.", self.answer())
         self.assertEqual({"system": "Be brief."}, self.stored()[0]["settings"])
 
-    def test_an_answer_without_an_end_was_cut_off(self):
+    def test_import_of_an_unfinished_answer(self):
         conversation = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hel"}]}
         self.load({"format": "neuronmm-conversations", "version": 1, "conversations": [conversation]})
         self.assertEqual("Cut off when the page was left.", self.text(".answer .stats"))
 
-    def test_bad_files_change_nothing(self):
+    def test_invalid_files_are_rejected(self):
         good = {"title": "good", "messages": []}
         for value, message in [
                 ("{", "JSON"), ({"format": "other"}, 'format: expected "neuronmm-conversations"'),
@@ -110,7 +111,7 @@ class Storage(PageTest):
             self.named("Dismiss", "#notice").click()
             self.assertEqual([], self.stored())
 
-    def test_answers_are_not_run(self):
+    def test_scripts_in_answers_do_not_run(self):
         self.ask("attack")
         self.picture("attack")
         self.assertFalse(self.attacked())
@@ -120,7 +121,7 @@ class Storage(PageTest):
         names = self.driver.execute_script("return [...document.querySelectorAll('#turns a')].flatMap(link => link.getAttributeNames())")
         self.assertEqual({"href", "target", "rel"}, set(names))
 
-    def test_messages_names_and_files_are_not_run(self):
+    def test_scripts_in_messages_titles_and_files_do_not_run(self):
         self.ask(MARKUP)
         self.named("Rename").click()
         self.one("#name").clear()
@@ -135,7 +136,7 @@ class Storage(PageTest):
         self.assertEqual([], self.all(":is(nav, main) :is(script, img)"))
         self.assertFalse(self.attacked())
 
-    def test_the_policy_stops_scripts_all_the_same(self):
+    def test_content_security_policy_blocks_scripts(self):
         self.expected_errors = ("Content Security Policy", "This document requires 'Trusted")
         self.driver.execute_script("""
           const tries = [() => document.body.insertAdjacentHTML('beforeend', '<b>x</b>'), () => { document.body.innerHTML = '<b>x</b>'; },
@@ -147,7 +148,7 @@ class Storage(PageTest):
         self.assertFalse(self.attacked())
         self.assertEqual([], self.all("body > b"))
 
-    def test_full_storage_is_told_and_the_page_works_on(self):
+    def test_full_storage_is_reported_and_chat_continues(self):
         self.driver.execute_script("""
           const half = 'x'.repeat(1 << 20);
           try { for (let i = 0;; ++i) localStorage.setItem('fill' + i, half); } catch { }

@@ -59,9 +59,9 @@ TEXT = ["compress", "--method", "whitened", "--block", "8", "--ratio", "0.3", "-
 FORMS = {
     "low": [*SVD, "--ratio", "0.3"],
     "part": [*SVD, "--ratio", "0.2"],  # up is made dense again
-    "low8": [*SVD, "--ratio", "0.3", "--weights", "int8"],
+    "low8": [*SVD, "--ratio", "0.3", "--bits", "8"],
     "mixed": [*TEXT, "mixed", "--allocate", "predicted"],
-    "mixed8": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int8"],
+    "mixed8": [*TEXT, "mixed", "--allocate", "predicted", "--bits", "8"],
     "dense8": ["quantize"],
     "dense6": ["quantize", "--bits", "6"],
     "dense4": ["quantize", "--bits", "4"],
@@ -74,8 +74,8 @@ MORE_FORMS = {
     "neurons": [*TEXT, "neurons", "--allocate", "uniform"],
     "dense432": ["quantize", "--bits", "4", "--group", "32", "--lm-head-bits", "4"],
     "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
-    "low4": [*SVD, "--ratio", "0.3", "--weights", "int4"],
-    "mixed4": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int4"],
+    "low4": [*SVD, "--ratio", "0.3", "--bits", "4"],
+    "mixed4": [*TEXT, "mixed", "--allocate", "predicted", "--bits", "4"],
     # Every layer has a shape and a number of bits of its own.
     "fit4": ["fit", "--max-kl", "0.5", "--block", "8", "--calibration", DEMO / "calibration.txt",
             "--calibration-tokens", "1024"],

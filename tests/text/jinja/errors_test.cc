@@ -1,4 +1,4 @@
-// Tests that messages name the template, the place in it and what was found.
+// Tests that messages name the template, the position in it and what was found.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-TEST(Errors, NameThePlace) {
+TEST(Errors, NameLineAndColumn) {
   EXPECT_EQ(text_or_error("a\n{{ b c }}"), "error: test:2:6: expected }}, found 'c'");
   EXPECT_EQ(text_or_error("{% if x %}\n"),
             "error: test:1:11: expected {% endif %}, found the end of the template");

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool said_at(const Text& text, size_t at) {
-  for (const Span& span : text.said) {
+bool is_marked(const Text& text, size_t at) {
+  for (const Span& span : text.from_messages) {
     if (span.begin <= at && at < span.end) return true;
   }
   return false;
@@ -22,7 +22,7 @@ bool said_at(const Text& text, size_t at) {
 std::string marked(const Text& text) {
   std::string out;
   size_t at = 0;
-  for (const Span& span : text.said) {
+  for (const Span& span : text.from_messages) {
     out += text.bytes.substr(at, span.begin - at);
     out += '[' + text.bytes.substr(span.begin, span.end - span.begin) + ']';
     at = span.end;
@@ -39,7 +39,7 @@ std::string shown(const std::string& expression) {
   return text.ok() ? marked(*text) : "error: " + text.error().message;
 }
 
-TEST(Provenance, FollowsEveryOperation) {
+TEST(Provenance, EveryOperationKeepsTheMarks) {
   EXPECT_EQ(shown("c"), "[ ABC DEF\nGHI ]");
   EXPECT_EQ(shown("m.role"), "user");
   EXPECT_EQ(shown("'<' + c | trim ~ m.role ~ '>'"), "<[ABC DEF\nGHI]user>");
@@ -63,7 +63,7 @@ TEST(Provenance, FollowsEveryOperation) {
   EXPECT_EQ(shown("c[1:6] | truncate(4, true, '..', 0)"), "[AB]..");
 }
 
-TEST(Provenance, FollowsBlocks) {
+TEST(Provenance, BlocksKeepTheMarks) {
   const auto text = render(
       "{% macro wrap(x) %}({{ x }}){% endmacro %}{% set b %}b{{ messages[0].content | trim }}"
       "{% endset %}{{ wrap(b) }}{% filter lower %}{{ messages[0].parts[0] }}y{% endfilter %}",
@@ -80,7 +80,7 @@ TEST(Provenance, OnlyRolesThatAreNamesArePartOfTheTemplate) {
   EXPECT_EQ(marked(*render(source, {{"messages", {{{"role", "a|>"}}}}})), "[a|>]");
 }
 
-TEST(Provenance, EveryLetterHasItsOrigin) {
+TEST(Provenance, OnlyTheLettersOfMessagesAreMarked) {
   const Json context = {{"messages",
                          {{{"role", "user"},
                            {"content", "ÀÉ <|X|> Ω\t Q"},
@@ -96,8 +96,8 @@ TEST(Provenance, EveryLetterHasItsOrigin) {
   for (size_t i = 0; i < text->bytes.size(); ++i) {
     const char c = text->bytes[i];
     const bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
-    EXPECT_TRUE(!upper || said_at(*text, i)) << text->bytes.substr(i);
-    EXPECT_TRUE(!lower || !said_at(*text, i)) << text->bytes.substr(i);
+    EXPECT_TRUE(!upper || is_marked(*text, i)) << text->bytes.substr(i);
+    EXPECT_TRUE(!lower || !is_marked(*text, i)) << text->bytes.substr(i);
     letters += upper;
   }
   EXPECT_GT(letters, 8);

@@ -27,9 +27,9 @@ Json answer(const Json& request) {
   }
   const auto text = parsed->render(variables, {.limits = {}, .now = request.value("now", 0)});
   if (!text.ok()) return {{"error", text.error().message}};
-  Json said = Json::array();
-  for (const auto& span : text->said) said.push_back({span.begin, span.end});
-  return {{"text", text->bytes}, {"said", said}};
+  Json from_messages = Json::array();
+  for (const auto& span : text->from_messages) from_messages.push_back({span.begin, span.end});
+  return {{"text", text->bytes}, {"said", from_messages}};
 }
 
 }  // namespace

@@ -52,14 +52,14 @@ TEST(AllReduce, LinksLimitTheRateAcrossChips) {
 TEST(SharedHbm, CoresOfAStackGetEqualParts) {
   for (const DeviceSpec& alone : simulator::devices()) {
     for (const int64_t cores : {1, 2, 8}) {
-      const DeviceSpec one = simulator::beside_others(alone, cores);
+      const DeviceSpec one = simulator::with_shared_stack(alone, cores);
       const double sharing = std::min(static_cast<double>(cores), double{alone.cores_per_stack});
       EXPECT_LE(one.hbm_bandwidth, alone.hbm_bandwidth);
       EXPECT_LE(sharing * one.hbm_bandwidth, alone.hbm_stack_bandwidth * (1 + 1e-12));
     }
   }
-  EXPECT_EQ(simulator::beside_others(simulator::kTrn2, 2).hbm_bandwidth, 358);
-  EXPECT_EQ(simulator::beside_others(simulator::kTrn1, 2).hbm_bandwidth, 410);
+  EXPECT_EQ(simulator::with_shared_stack(simulator::kTrn2, 2).hbm_bandwidth, 358);
+  EXPECT_EQ(simulator::with_shared_stack(simulator::kTrn1, 2).hbm_bandwidth, 410);
 }
 
 }  // namespace

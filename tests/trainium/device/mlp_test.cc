@@ -40,7 +40,7 @@ Matrix transposed(const TensorView& view) {
 struct Form {
   std::array<int64_t, 3> ranks = {};  // Ranks of gate, up and down as U·V.
   int64_t input = 0, output = 0;      // Pivots that gate and up share, and pivots of down.
-  std::array<int64_t, 2> own = {};    // The own pivots of gate and up.
+  std::array<int64_t, 2> separate_pivots = {};  // Separate pivots of gate and up.
 };
 
 // An MLP of random bf16 weights, in the layout of a checkpoint.
@@ -50,8 +50,8 @@ class RandomMlp {
       : random_(random) {
     if (form.input > 0) weight.in = pivots(form.input, hidden, true);
     const int64_t width = form.input > 0 ? form.input : hidden;
-    weight.gate = linear(width, inner, form.ranks[0], form.own[0]);
-    weight.up = linear(width, inner, form.ranks[1], form.own[1]);
+    weight.gate = linear(width, inner, form.ranks[0], form.separate_pivots[0]);
+    weight.up = linear(width, inner, form.ranks[1], form.separate_pivots[1]);
     weight.down = linear(inner, form.output > 0 ? form.output : hidden, form.ranks[2], 0);
     if (form.output > 0) weight.down.out = pivots(form.output, hidden, false);
   }
@@ -59,15 +59,15 @@ class RandomMlp {
   ops::MlpWeight weight;
 
  private:
-  ops::LinearWeight linear(int64_t in, int64_t out, int64_t rank, int64_t own) {
+  ops::LinearWeight linear(int64_t in, int64_t out, int64_t rank, int64_t separate_pivots) {
     ops::LinearWeight linear;
     if (rank > 0) {
       linear.u_t = matrix(rank, in);
       linear.v_t = matrix(out, rank);
       return linear;
     }
-    if (own > 0) linear.in = pivots(own, in, true);
-    linear.w_t = matrix(out, own > 0 ? own : in);
+    if (separate_pivots > 0) linear.in = pivots(separate_pivots, in, true);
+    linear.w_t = matrix(out, separate_pivots > 0 ? separate_pivots : in);
     return linear;
   }
   ops::Pivots pivots(int64_t rank, int64_t features, bool of_input) {
@@ -75,8 +75,8 @@ class RandomMlp {
     std::iota(all.begin(), all.end(), 0);
     ops::Pivots pivots;
     std::ranges::sample(all, std::back_inserter(pivots.index), rank, random_);
-    const int64_t rest = features - rank;
-    pivots.map_t = of_input ? matrix(rank, rest) : matrix(rest, rank);
+    const int64_t others = features - rank;
+    pivots.map_t = of_input ? matrix(rank, others) : matrix(others, rank);
     return pivots;
   }
   TensorView matrix(int64_t rows, int64_t columns) {
@@ -103,11 +103,12 @@ class Expected {
     for (double& value : rounded.value) {
       value = static_cast<double>(bf16::from_float(static_cast<float>(value)).to_float());
     }
-    const auto half = [&](const ops::LinearWeight& weight) {
+    const auto projection = [&](const ops::LinearWeight& weight) {
       const ops::Pivots& pivots = weight_.in.empty() ? weight.in : weight_.in;
       return linear(pivots.empty() ? rounded : narrow(rounded, pivots), weight, "up.", DType::kF32);
     };
-    const Bounded h = gated(half(weight_.gate), half(weight_.up), DType::kF32, DType::kBF16);
+    const Bounded h =
+        gated(projection(weight_.gate), projection(weight_.up), DType::kF32, DType::kBF16);
     const Bounded z = linear(h, weight_.down, "down.", DType::kBF16);
     return weight_.down.out.empty() ? z : widened(z, weight_.down.out);
   }
@@ -138,16 +139,16 @@ class Expected {
     return part;
   }
   Bounded narrow(const Bounded& x, const ops::Pivots& pivots) const {
-    const int64_t rest = x.columns - pivots.rank();
-    return multiply_onto(columns(x, pivots.index), columns(x, ops::others(pivots)),
-                         transposed(pivots.map_t), rounding(rest, "in.BK", DType::kBF16));
+    const int64_t others = x.columns - pivots.rank();
+    return multiply_added_to(columns(x, pivots.index), columns(x, ops::others(pivots)),
+                             transposed(pivots.map_t), rounding(others, "in.BK", DType::kBF16));
   }
   Bounded widened(const Bounded& z, const ops::Pivots& pivots) const {
-    const Bounded rest =
+    const Bounded others =
         multiply(z, transposed(pivots.map_t), rounding(pivots.rank(), "out.Br", DType::kBF16));
     Bounded y(z.rows, pivots.features());
     place(z, pivots.index, y);
-    place(rest, ops::others(pivots), y);
+    place(others, ops::others(pivots), y);
     return y;
   }
   static void place(const Bounded& part, const std::vector<int32_t>& index, Bounded& y) {
@@ -170,20 +171,21 @@ struct Case {
   Form form;
   const char* kernel;
 };
-const Case kCases[] = {{1, 96, 200, {}, "dense_mlp"},
-                       {5, 200, 330, {}, "dense_mlp"},
-                       {130, 130, 260, {}, "dense_mlp"},
-                       {1, 96, 200, {.ranks = {64, 64, 64}}, "mlp"},
-                       {5, 200, 330, {.ranks = {40, 140, 9}}, "mlp"},
-                       {130, 130, 260, {.ranks = {130, 130, 130}}, "mlp"},
-                       {1, 96, 200, {.input = 72, .output = 64}, "narrow_mlp"},
-                       {130, 384, 330, {.input = 131, .output = 257}, "narrow_mlp"},
-                       {5, 640, 200, {.input = 33, .output = 40}, "narrow_mlp"},
-                       {5, 200, 330, {.input = 150}, "narrow_mlp_in"},
-                       {130, 130, 260, {.output = 129}, "narrow_mlp_out"},
-                       {1, 96, 200, {.output = 64, .own = {72, 72}}, "pivoted_mlp"},
-                       {130, 384, 330, {.output = 257, .own = {131, 131}}, "pivoted_mlp"},
-                       {5, 200, 330, {.own = {150, 150}}, "pivoted_mlp_in"}};
+const Case kCases[] = {
+    {1, 96, 200, {}, "dense_mlp"},
+    {5, 200, 330, {}, "dense_mlp"},
+    {130, 130, 260, {}, "dense_mlp"},
+    {1, 96, 200, {.ranks = {64, 64, 64}}, "mlp"},
+    {5, 200, 330, {.ranks = {40, 140, 9}}, "mlp"},
+    {130, 130, 260, {.ranks = {130, 130, 130}}, "mlp"},
+    {1, 96, 200, {.input = 72, .output = 64}, "narrow_mlp"},
+    {130, 384, 330, {.input = 131, .output = 257}, "narrow_mlp"},
+    {5, 640, 200, {.input = 33, .output = 40}, "narrow_mlp"},
+    {5, 200, 330, {.input = 150}, "narrow_mlp_in"},
+    {130, 130, 260, {.output = 129}, "narrow_mlp_out"},
+    {1, 96, 200, {.output = 64, .separate_pivots = {72, 72}}, "pivoted_mlp"},
+    {130, 384, 330, {.output = 257, .separate_pivots = {131, 131}}, "pivoted_mlp"},
+    {5, 200, 330, {.separate_pivots = {150, 150}}, "pivoted_mlp_in"}};
 
 TEST(DeviceMlp, ValuesAreWithinTheirBounds) {
   const unsigned seed = std::random_device()();
@@ -232,7 +234,7 @@ TensorView product_of(const TensorView& u_t, const TensorView& v_t,
 // from the map.
 TensorView spread(const ops::LinearWeight& weight, std::list<std::vector<std::byte>>& storage) {
   const int64_t in = weight.in_features(), out = weight.out_features();
-  const TensorView rest = product_of(weight.in.map_t, weight.w_t, storage);
+  const TensorView others = product_of(weight.in.map_t, weight.w_t, storage);
   std::vector<std::byte>& bytes = storage.emplace_back(static_cast<size_t>(2 * in * out));
   const auto place = [&](const TensorView& part, const std::vector<int32_t>& index) {
     for (int64_t i = 0; i < out; ++i) {
@@ -244,7 +246,7 @@ TensorView spread(const ops::LinearWeight& weight, std::list<std::vector<std::by
     }
   };
   place(weight.w_t, weight.in.index);
-  place(rest, ops::others(weight.in));
+  place(others, ops::others(weight.in));
   return {DType::kBF16, {out, in}, bytes.data()};
 }
 
@@ -255,8 +257,8 @@ TEST(DeviceMlp, AMatrixOfAnotherFormIsMultipliedOut) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
   const int64_t hidden = 96, inner = 200;
-  for (const Form& form :
-       {Form{.ranks = {40, 0, 24}}, Form{.own = {40, 0}}, Form{.output = 33, .own = {0, 50}}}) {
+  for (const Form& form : {Form{.ranks = {40, 0, 24}}, Form{.separate_pivots = {40, 0}},
+                           Form{.output = 33, .separate_pivots = {0, 50}}}) {
     const RandomMlp mixed(hidden, inner, form, random);
     std::list<std::vector<std::byte>> storage;
     ops::MlpWeight dense = mixed.weight;
@@ -293,9 +295,9 @@ TEST(DeviceMlp, FewerPivotsArePadded) {
   std::mt19937 random(seed);
   const int64_t hidden = 150, inner = 90;
   for (const std::array<int64_t, 2>& ranks : {std::array<int64_t, 2>{40, 140}, {129, 7}}) {
-    const RandomMlp mlp(hidden, inner, {.output = 100, .own = ranks}, random);
+    const RandomMlp mlp(hidden, inner, {.output = 100, .separate_pivots = ranks}, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
-    EXPECT_EQ(shape.input, std::max(ranks[0], ranks[1]));
+    EXPECT_EQ(shape.input_pivots, std::max(ranks[0], ranks[1]));
     MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
     const MlpProgram& program = **programs.find(shape, 9);
     EXPECT_EQ(program.kernel->name, "pivoted_mlp");
@@ -316,7 +318,7 @@ TEST(DeviceMlp, FewerPivotsArePadded) {
 TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
   std::mt19937 random(1);
   for (const Form& form : {Form{}, Form{.ranks = {70, 70, 70}}, Form{.input = 70, .output = 60},
-                           Form{.output = 60, .own = {70, 50}}}) {
+                           Form{.output = 60, .separate_pivots = {70, 50}}}) {
     const RandomMlp mlp(140, 260, form, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
     MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
@@ -343,11 +345,11 @@ TEST(DeviceMlp, TheTimeIsTheKernelsPlusTheGathers) {
   EXPECT_GT(gather, 0);
   struct Timed {
     MlpShape shape;
-    int gathers;
+    int num_gathers;
     double parameters;
   };
   const double dense = 3 * 384 * 1024, narrow = 128 * (3 * 1024 + 2 * 256);
-  for (const auto& [shape, gathers, parameters] :
+  for (const auto& [shape, num_gathers, parameters] :
        {Timed{{384, 1024}, 0, dense}, Timed{{384, 1024, 128}, 0, 3 * 128 * (384 + 1024)},
         Timed{{384, 1024, 0, 128, 128}, 2, narrow}, Timed{{384, 1024, 0, 256, 0}, 1, narrow},
         Timed{{384, 1024, 0, 0, 256}, 1, narrow},
@@ -357,7 +359,7 @@ TEST(DeviceMlp, TheTimeIsTheKernelsPlusTheGathers) {
     const MlpProgram* const program = programs.find(shape, 33).value();
     const auto tiles = program->for_rows(33).value();
     const double kernel = simulator::simulate(tiles, simulator::kTrn1)->summary.total_time;
-    EXPECT_DOUBLE_EQ(program->seconds, kernel + gathers * gather);
+    EXPECT_DOUBLE_EQ(program->seconds, kernel + num_gathers * gather);
     // The second call finds the same program.
     EXPECT_EQ(programs.find(shape, 33).value(), program);
     EXPECT_GT(kernel, 2 * parameters / 272e9);  // The time is at least that of moving the weights.

@@ -30,7 +30,7 @@ Instance random_instance(const Kernel& kernel, std::mt19937& random, int64_t cor
                 .r = uniform(1, 300),
                 .N = uniform(2, 700),
                 .s = uniform(1, 200)};
-  make_room_for_pivots(kernel, made.shape);
+  reduce_pivots(kernel, made.shape);
   if (uniform(0, 1) == 0) made.options.dtype = DType::kF32;
   if (kernel.left_layout && uniform(0, 1) == 0) made.options.left = Layout::kNatural;
   made.tiling = tiling_of(kernel, {}).value();

@@ -116,20 +116,20 @@ TEST(Counts, InputAndOutputPivotsSaveTheirShare) {
   EXPECT_EQ(counted("narrow_mlp", {M, K, r, N, s}, {}).matmul_flops, in + out - dense);
 }
 
-// Own pivots of gate and up need a second D and a second copy of X. Compared with three factors of
-// the same rank, they save the square of the rank three times.
-TEST(Counts, OwnPivotsReadAnotherMapAndXAgain) {
+// Separate pivots of gate and up need a second D and a second copy of X. Compared with three
+// factors of the same rank, they save the square of the rank three times.
+TEST(Counts, SeparatePivotsReadAnotherMapAndXAgain) {
   const int64_t M = 512, K = 2048, N = 8192, r = 1536, s = 1280;
   const tile::Counts shared = counted("narrow_mlp", {M, K, r, N, s}, {});
-  const tile::Counts own = counted("pivoted_mlp", {M, K, r, N, s}, {});
-  EXPECT_EQ(own.matmul_flops - shared.matmul_flops, 2 * M * r * (K - r));
-  EXPECT_EQ(own.hbm_read_bytes - shared.hbm_read_bytes, 2 * (M * K + r * (K - r)));
-  EXPECT_EQ(own.hbm_write_bytes, shared.hbm_write_bytes);
+  const tile::Counts separate = counted("pivoted_mlp", {M, K, r, N, s}, {});
+  EXPECT_EQ(separate.matmul_flops - shared.matmul_flops, 2 * M * r * (K - r));
+  EXPECT_EQ(separate.hbm_read_bytes - shared.hbm_read_bytes, 2 * (M * K + r * (K - r)));
+  EXPECT_EQ(separate.hbm_write_bytes, shared.hbm_write_bytes);
   EXPECT_EQ(counted("mlp", {M, K, s, N}, {}).matmul_flops -
                 counted("pivoted_mlp", {M, K, s, N, s}, {}).matmul_flops,
             2 * M * 3 * s * s);
   const tile::Counts in = counted("pivoted_mlp_in", {M, K, r, N}, {});
-  EXPECT_EQ(in.matmul_flops - own.matmul_flops, 2 * M * (N - s) * (K - s));
+  EXPECT_EQ(in.matmul_flops - separate.matmul_flops, 2 * M * (N - s) * (K - s));
 }
 
 TEST(Counts, ChipResidentHiddenStateSavesItsRoundTrip) {

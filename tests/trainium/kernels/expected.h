@@ -91,15 +91,16 @@ inline Bounded columns_of(const Bounded& x, int64_t begin, int64_t end) {
   return part;
 }
 
-inline Bounded beside(const Bounded& a, const Bounded& b) {
+inline Bounded append_columns(const Bounded& a, const Bounded& b) {
   Bounded both(a.rows, a.columns + b.columns);
   for (int64_t i = 0; i < both.rows; ++i) {
     for (int64_t j = 0; j < both.columns; ++j) {
-      const Bounded& of = j < a.columns ? a : b;
-      const auto from = static_cast<size_t>(i * of.columns + (j < a.columns ? j : j - a.columns));
+      const Bounded& source = j < a.columns ? a : b;
+      const auto from =
+          static_cast<size_t>(i * source.columns + (j < a.columns ? j : j - a.columns));
       const auto to = static_cast<size_t>(i * both.columns + j);
-      both.value[to] = of.value[from];
-      both.error[to] = of.error[from];
+      both.value[to] = source.value[from];
+      both.error[to] = source.error[from];
     }
   }
   return both;
@@ -109,8 +110,8 @@ inline Bounded beside(const Bounded& a, const Bounded& b) {
 // include those of the pivot.
 inline Bounded pivots_of(const Instance& c, const Bounded& x, const Matrix& d, int64_t tiles) {
   const int64_t r = d.columns();
-  return multiply_onto(columns_of(x, 0, r), columns_of(x, r, x.columns), d,
-                       rounding(c, d.rows(), tiles));
+  return multiply_added_to(columns_of(x, 0, r), columns_of(x, r, x.columns), d,
+                           rounding(c, d.rows(), tiles));
 }
 
 inline Bounded expected_input_pivots(const Instance& c, const Bounded& x, const Operands& in) {
@@ -120,7 +121,7 @@ inline Bounded expected_input_pivots(const Instance& c, const Bounded& x, const 
 
 inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const Operands& in) {
   const Bounded z = multiply(x, in.at("a"), rounding(c, c.shape.K, c.tiling["BK"]));
-  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
+  return append_columns(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
 }
 
 // Computes an MLP from the inputs of gate and up. The MLP may have output pivots.
@@ -133,7 +134,7 @@ inline Bounded mlp_of(const Instance& c, const Bounded& to_gate, const Bounded& 
                           multiply(to_up, in.at("w_up"), rounding_up), sums, c.options.dtype);
   const Bounded z = multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
   if (!in.contains("c")) return z;
-  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.s, c.tiling["out.Br"])));
+  return append_columns(z, multiply(z, in.at("c"), rounding(c, c.shape.s, c.tiling["out.Br"])));
 }
 
 inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Operands& in) {
@@ -275,7 +276,7 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
              .options = {},
              .tiling = {}};
   if (index == 0) c.shape.M = 1;
-  make_room_for_pivots(kernel, c.shape);
+  reduce_pivots(kernel, c.shape);
   TilingValues chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
     const int64_t most = parameter.dimension == 0 ? parameter.most : 5;

@@ -23,18 +23,18 @@ Program xuv_of(const KernelShape& shape, TilingValues chosen) {
 }
 
 // A transfer between HBM and the chip. In HBM it accesses a matrix or its row tiles.
-struct Transfer {
+struct MatrixTransfer {
   tile::Region on_chip, in_hbm;
 
-  bool of_tiles() const { return in_hbm.dimensions == 3; }
+  bool uses_row_tiles() const { return in_hbm.dimensions == 3; }
   int64_t column() const { return in_hbm.start[in_hbm.dimensions - 1]; }
   int64_t columns() const { return in_hbm.size[in_hbm.dimensions - 1]; }
   int64_t partition() const { return on_chip.start[0]; }
 };
 
 // Returns the transfers of the buffers whose names begin with `name`.
-std::vector<Transfer> transfers(const Program& program, std::string_view name) {
-  std::vector<Transfer> all;
+std::vector<MatrixTransfer> transfers(const Program& program, std::string_view name) {
+  std::vector<MatrixTransfer> all;
   for (tile::Walker walker(program); walker.next();) {
     if (!walker.instruction()) continue;
     const auto* dma = std::get_if<tile::DmaCopy>(&walker.instruction()->operation);
@@ -48,16 +48,16 @@ std::vector<Transfer> transfers(const Program& program, std::string_view name) {
   return all;
 }
 
-std::vector<int64_t> widths(const std::vector<Transfer>& transfers) {
+std::vector<int64_t> widths(const std::vector<MatrixTransfer>& transfers) {
   std::vector<int64_t> all;
-  for (const Transfer& transfer : transfers) all.push_back(transfer.columns());
+  for (const MatrixTransfer& transfer : transfers) all.push_back(transfer.columns());
   return all;
 }
 
-std::set<int64_t> partitions(const std::vector<Transfer>& transfers, bool of_tiles) {
+std::set<int64_t> partitions(const std::vector<MatrixTransfer>& transfers, bool row_tiles) {
   std::set<int64_t> all;
-  for (const Transfer& transfer : transfers) {
-    if (transfer.of_tiles() == of_tiles) all.insert(transfer.partition());
+  for (const MatrixTransfer& transfer : transfers) {
+    if (transfer.uses_row_tiles() == row_tiles) all.insert(transfer.partition());
   }
   return all;
 }
@@ -82,14 +82,14 @@ TEST(FewRows, NarrowBlocksAreNotTapered) {
   EXPECT_EQ(widths(transfers(program, "v")), (std::vector<int64_t>{500}));
 }
 
-// A DMA engine serves eight partitions. A rest that fills no tile would leave most engines idle if
-// it lay at partition 0 only.
-TEST(FewRows, RestsAreSpreadOverThePartitions) {
+// A DMA engine serves eight partitions. A remainder that fills no tile would leave most engines
+// idle if it lay at partition 0 only.
+TEST(FewRows, RemaindersAreSpreadOverThePartitions) {
   const std::pair<int64_t, std::set<int64_t>> expected[] = {
       {32, {0, 32, 64, 96}}, {1, {0, 32, 64, 96}}, {64, {0, 64}}, {33, {0, 64}}, {65, {0}}};
-  for (const auto& [rest, places] : expected) {
-    const Program program = xuv_of({64, 256, 256 + rest, 1024}, {{"BN", 2}, {"Br", 1}});
-    EXPECT_EQ(partitions(transfers(program, "v"), false), places) << rest;
+  for (const auto& [remainder, start_partitions] : expected) {
+    const Program program = xuv_of({64, 256, 256 + remainder, 1024}, {{"BN", 2}, {"Br", 1}});
+    EXPECT_EQ(partitions(transfers(program, "v"), false), start_partitions) << remainder;
     EXPECT_EQ(partitions(transfers(program, "v"), true), std::set<int64_t>{0});
   }
 }
@@ -97,27 +97,28 @@ TEST(FewRows, RestsAreSpreadOverThePartitions) {
 TEST(FewRows, RowsOfYAreSpreadOverThePartitions) {
   const std::pair<int64_t, std::set<int64_t>> expected[] = {
       {1, {0, 32, 64, 96}}, {32, {0, 32, 64, 96}}, {33, {0, 64}}, {65, {0}}};
-  for (const auto& [rows, places] : expected) {
+  for (const auto& [rows, start_partitions] : expected) {
     for (const int64_t Br : {1, 2}) {
       const Program program = xuv_of({rows, 256, 256, 1024}, {{"BN", 2}, {"Br", Br}});
-      EXPECT_EQ(partitions(transfers(program, "y"), false), places) << rows;
+      EXPECT_EQ(partitions(transfers(program, "y"), false), start_partitions) << rows;
     }
   }
 }
 
 // Returns how often each element of a matrix [rows, columns] is moved.
-std::vector<int> moves(const std::vector<Transfer>& transfers, int64_t rows, int64_t columns) {
+std::vector<int> moves(const std::vector<MatrixTransfer>& transfers, int64_t rows,
+                       int64_t columns) {
   std::vector<int> times(static_cast<size_t>(rows * columns));
-  const auto count = [&](int64_t row, const Transfer& transfer) {
+  const auto count = [&](int64_t row, const MatrixTransfer& transfer) {
     for (int64_t n = 0; n < transfer.columns(); ++n) {
       ++times.at(static_cast<size_t>(row * columns + transfer.column() + n));
     }
   };
-  for (const Transfer& t : transfers) {
+  for (const MatrixTransfer& t : transfers) {
     for (int64_t i = 0; i < t.in_hbm.size[0]; ++i) {
       const int64_t first = t.in_hbm.start[0] + i;
-      if (!t.of_tiles()) count(first, t);
-      for (int64_t j = 0; t.of_tiles() && j < t.in_hbm.size[1]; ++j) {
+      if (!t.uses_row_tiles()) count(first, t);
+      for (int64_t j = 0; t.uses_row_tiles() && j < t.in_hbm.size[1]; ++j) {
         count((t.in_hbm.start[1] + j) * 128 + first, t);
       }
     }

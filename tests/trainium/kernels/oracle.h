@@ -39,8 +39,8 @@ struct Rounding {
 };
 
 // Returns `start` + a · w. Each sum begins at its element of `start`, which is one more term of it.
-inline Bounded multiply_onto(const Bounded& start, const Bounded& a, const Matrix& w,
-                             const Rounding& rounding) {
+inline Bounded multiply_added_to(const Bounded& start, const Bounded& a, const Matrix& w,
+                                 const Rounding& rounding) {
   const bool from_zero = start.rows == 0;
   Bounded product = from_zero ? Bounded(a.rows, w.columns()) : start;
   const double unit = rounding.unit(a.columns + (from_zero ? 0 : 1));
@@ -64,7 +64,7 @@ inline Bounded multiply_onto(const Bounded& start, const Bounded& a, const Matri
 }
 
 inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& rounding) {
-  return multiply_onto(Bounded(0, 0), a, w, rounding);
+  return multiply_added_to(Bounded(0, 0), a, w, rounding);
 }
 
 // Returns silu(gate) · up, each step rounded to `accumulate`, then to `result`.

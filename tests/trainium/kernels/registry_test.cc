@@ -59,37 +59,39 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       return layout.transposed() ? layout.rows : layout.columns;
     }
     case Operation::kProduct:
-    case Operation::kExtended: {
+    case Operation::kAppended: {
       const MatrixLayout weight = operand_of(k, formula.operand).layout;
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
-      EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
+      EXPECT_EQ(columns_of(k, formula.inputs.at(0), used), weight.rows) << formula.operand;
       // A part with a name is shared and occurs in several places.
       if (formula.name.empty() || !used.contains(formula.operand)) used.insert(formula.operand);
-      if (formula.of.size() > 1) {
-        EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
+      if (formula.inputs.size() > 1) {
+        EXPECT_EQ(columns_of(k, formula.inputs[1], used), weight.columns);
       }
       if (formula.operation == Operation::kProduct) return weight.columns;
       // The pivots and the rest together are the whole dimension.
-      const Rest* rest = find_rest(weight.columns);
-      EXPECT_TRUE(rest && rest->pivots == weight.rows) << formula.operand;
-      return rest ? rest->whole : '\0';
+      const NonPivotDimension* non_pivots = find_non_pivot_dimension(weight.columns);
+      EXPECT_TRUE(non_pivots && non_pivots->pivots == weight.rows) << formula.operand;
+      return non_pivots ? non_pivots->whole : '\0';
     }
-    case Operation::kFirst:
-      columns_of(k, formula.of.at(0), used);
-      return formula.columns;
-    case Operation::kRest: {
-      const char whole = columns_of(k, formula.of.at(0), used);
+    case Operation::kFirstColumns:
+      columns_of(k, formula.inputs.at(0), used);
+      return formula.first_columns;
+    case Operation::kOtherColumns: {
+      const char whole = columns_of(k, formula.inputs.at(0), used);
       for (const char letter : {'k', 'n', 'q'}) {
-        const Rest* rest = find_rest(letter);
-        if (rest->whole == whole && rest->pivots == formula.columns) return letter;
+        const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+        if (non_pivots->whole == whole && non_pivots->pivots == formula.first_columns) {
+          return letter;
+        }
       }
       return '\0';
     }
     case Operation::kSilu:
-      return columns_of(k, formula.of.at(0), used);
+      return columns_of(k, formula.inputs.at(0), used);
     case Operation::kTimes: {
-      const char columns = columns_of(k, formula.of.at(0), used);
-      EXPECT_EQ(columns_of(k, formula.of.at(1), used), columns);
+      const char columns = columns_of(k, formula.inputs.at(0), used);
+      EXPECT_EQ(columns_of(k, formula.inputs.at(1), used), columns);
       return columns;
     }
   }
@@ -98,7 +100,7 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
 
 // Checks the blocks of a product. They must be a tiling parameter of 128s along its contraction.
 void expect_blocks(const Kernel& k, const Formula& formula) {
-  for (const Formula& part : formula.of) expect_blocks(k, part);
+  for (const Formula& part : formula.inputs) expect_blocks(k, part);
   if (formula.block.empty()) return;
   const auto parameter = std::ranges::find(k.tiling, formula.block, &TilingParameter::name);
   ASSERT_NE(parameter, k.tiling.end()) << formula.block;
@@ -113,7 +115,7 @@ TEST(Registry, FormulasFitTheirOperands) {
   for (const Kernel& k : kernels()) {
     SCOPED_TRACE(k.name);
     std::multiset<std::string> used, weights;
-    const char columns = columns_of(k, k.computes, used);
+    const char columns = columns_of(k, k.formula, used);
     const MatrixLayout output = output_of(k).layout;
     EXPECT_EQ(columns, output.transposed() ? output.rows : output.columns);
     EXPECT_EQ(output_of(k).role, tile::HbmRole::kOutput);
@@ -121,7 +123,7 @@ TEST(Registry, FormulasFitTheirOperands) {
       if (!operand.layout.has_tokens()) weights.emplace(operand.name);
     }
     EXPECT_EQ(used, weights);
-    expect_blocks(k, k.computes);
+    expect_blocks(k, k.formula);
   }
 }
 

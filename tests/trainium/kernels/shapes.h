@@ -9,12 +9,13 @@
 namespace neuronmm::kernels {
 
 // Reduces pivots to fewer than the columns that they are picked from.
-inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
+inline void reduce_pivots(const Kernel& kernel, KernelShape& shape) {
   for (const OperandDescription& operand : kernel.operands) {
     for (const char letter : {operand.layout.rows, operand.layout.columns}) {
-      const Rest* rest = find_rest(letter);
-      if (!rest) continue;
-      int64_t &whole = dimension_of(shape, rest->whole), &r = dimension_of(shape, rest->pivots);
+      const NonPivotDimension* non_pivots = find_non_pivot_dimension(letter);
+      if (!non_pivots) continue;
+      int64_t &whole = dimension_of(shape, non_pivots->whole),
+              &r = dimension_of(shape, non_pivots->pivots);
       whole = std::max<int64_t>(whole, 2);
       if (r >= whole) r = 1 + r % (whole - 1);
     }

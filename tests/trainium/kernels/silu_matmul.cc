@@ -60,10 +60,10 @@ Cost silu_matmul_cost(const KernelShape& p, const Tiling& tiling, const KernelOp
 // [entry]
 std::vector<Kernel> silu_matmul_kernels() {
   using tile::HbmRole;
-  const Formula sums = product(operand("x"), "w", "", Formula::Kept::kInPsum);
+  const Formula sums = product(operand("x"), "w", "", Formula::StoredAs::kPsum);
   return {{.name = "silu_matmul",
            .description = "Y = silu(X·W), a strip of W in SBUF",
-           .computes = silu(sums),
+           .formula = silu(sums),
            .operands = {{.name = "x", .layout = {'K', 'M'}, .role = HbmRole::kInput},
                         {.name = "w", .layout = {'K', 'N'}, .role = HbmRole::kInput},
                         {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},

@@ -122,7 +122,7 @@ class NkiAgreement : public testing::Test {
               .device = fmt::format("trn{}", uniform(1, 3)),
               .dialect = uniform(0, 1) == 0 ? "nki" : "neuronxcc",
               .source = (folder_ / fmt::format("kernel{}.py", sources_++)).string()};
-    kernels::make_room_for_pivots(kernel, made.shape);
+    kernels::reduce_pivots(kernel, made.shape);
     for (const kernels::TilingParameter& parameter : kernel.tiling) {
       made.tiling.set(parameter.name,
                       uniform(parameter.least, std::min<int64_t>(parameter.most, 3)));

@@ -288,7 +288,7 @@ TEST(Emitter, AMatmulThatAlwaysAddsSaysSo) {
   const auto left = at(tile, {all(128), all(128)});
   b.load(whole(tile), whole(x));
   b.matmul(whole(psum), left, whole(tile), {});
-  b.matmul_onto(whole(psum), left, whole(tile));
+  b.matmul_adding(whole(psum), left, whole(tile));
   b.copy(whole(tile), whole(psum));
   b.store(whole(y), whole(tile));
   const Program program = b.finish();
@@ -307,9 +307,9 @@ TEST(Dialects, EveryDeviceHasADialectThatFits) {
   EXPECT_EQ(dialect_for("trn3"), Dialect::kNki);
   for (const char* device : {"trn1", "trn2", "trn3"}) {
     const Dialect fits = dialect_for(device);
-    EXPECT_EQ(misfit(fits, device), "");
+    EXPECT_EQ(why_unsuited(fits, device), "");
     const Dialect other = fits == Dialect::kNki ? Dialect::kNeuronxcc : Dialect::kNki;
-    EXPECT_NE(misfit(other, device).find(device), std::string::npos);
+    EXPECT_NE(why_unsuited(other, device).find(device), std::string::npos);
   }
 }
 

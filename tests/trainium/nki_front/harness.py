@@ -16,7 +16,7 @@ import unittest
 
 import numpy as np
 from nki import run
-from nki.launch import Kernel, Shaped, check_result, execute, tensors_of
+from nki.launch import Kernel, ArgumentSpec, check_result, execute, tensors_of
 from nki.tracer import device, dtypes, values
 from nki.tracer.session import Session
 from nki.tracer.trace import Trace
@@ -24,12 +24,12 @@ from nki.tracer.trace import Trace
 SEED = 20261123
 
 
-def argument(dtype: str, numbers) -> Shaped:
+def argument(dtype: str, numbers) -> ArgumentSpec:
     """Returns a tensor argument with `numbers`, rounded to its type."""
     kind = dtypes.find(dtype)
     numbers = np.asarray(numbers)
     data = values.rounded(numbers.astype(np.float32), kind) if kind.float else numbers.astype(kind.raw)
-    return Shaped(kind, numbers.shape, data)
+    return ArgumentSpec(kind, numbers.shape, data)
 
 
 def session(target: str = "trn2", with_values: bool = True, **options) -> Session:

@@ -159,7 +159,7 @@ class Allocated(unittest.TestCase):
             for i in range(3):
                 for j in range(2):
                     nisa.dma_copy(out[i, j].data, grid[i, j].data)
-            return out[:, :]._behind.tensor
+            return out[:, :]._backing.tensor
 
         x = _numbers((300, 100))
         np.testing.assert_array_equal(harness.output(kernel, harness.argument("fp32", x)), x)

@@ -22,7 +22,7 @@ class Run:
             path = os.path.join(folder, "kernel.trace")
             trace = Trace(path)
             self.session = Session(device.DEVICES[on], trace, values, grid)
-            function = nki.adopt(kernel)
+            function = nki.function_to_trace(kernel)
             given = [_argument(a, values) for a in arguments]
             returned = launch.execute(
                 self.session, function, tuple(given), {k: _argument(v, values) for k, v in named.items()}
@@ -45,12 +45,12 @@ class Run:
 
 def bfloat16(array):
     """Returns an argument of type bfloat16."""
-    return launch.Shaped(dtypes.bfloat16, array.shape, np.asarray(array, np.float32))
+    return launch.ArgumentSpec(dtypes.bfloat16, array.shape, np.asarray(array, np.float32))
 
 
 def _argument(value, values):
     if isinstance(value, np.ndarray) and not values:
-        return launch.Shaped(dtypes.find(value.dtype), value.shape)
+        return launch.ArgumentSpec(dtypes.find(value.dtype), value.shape)
     return value
 
 

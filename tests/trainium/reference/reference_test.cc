@@ -73,8 +73,8 @@ Instance instance(std::string_view name, const kernels::KernelShape& shape,
 
 // A rounding to bf16 adds 0.41 units. Roundings to fp32 do not count.
 TEST(ReferenceErrors, TheExpectedErrorHasOneTermPerRounding) {
-  const auto roundings = [](const Instance& of) {
-    return std::pow(expected_error(of) / 0.41 * 256, 2);
+  const auto roundings = [](const Instance& instance) {
+    return std::pow(expected_error(instance) / 0.41 * 256, 2);
   };
   const kernels::KernelShape matmul{64, 96, 0, 80}, low_rank{64, 96, 32, 80};
   EXPECT_NEAR(roundings(instance("matmul_tiled", matmul)), 1, 1e-3);
@@ -112,7 +112,7 @@ TEST(ReferencePython, BracketsAreWhereTheyAreNeeded) {
   using namespace kernels;
   Kernel kernel = *find_kernel("matmul_tiled").value();
   const auto text = [&kernel](const Formula& formula) {
-    kernel.computes = formula;
+    kernel.formula = formula;
     return python_by_rows(kernel).expression;
   };
   const Formula x = operand("x");
@@ -121,10 +121,11 @@ TEST(ReferencePython, BracketsAreWhereTheyAreNeeded) {
   EXPECT_EQ(text(product(times(x, x), "w")), "(x * x) @ w");
   EXPECT_EQ(text(times(x, product(x, "w"))), "x * (x @ w)");
   EXPECT_EQ(text(times(times(x, silu(x)), x)), "(x * silu(x)) * x");
-  EXPECT_EQ(text(product(product_onto(x, x, "w"), "w")), "(x + x @ w) @ w");
-  EXPECT_EQ(text(times(x, product_onto(first(x, 'N'), rest(x, 'N'), "w"))),
+  EXPECT_EQ(text(product(product_added_to(x, x, "w"), "w")), "(x + x @ w) @ w");
+  EXPECT_EQ(text(times(x, product_added_to(first_columns(x, 'N'), other_columns(x, 'N'), "w"))),
             "x * (x[:, :N] + x[:, N:] @ w)");
-  EXPECT_EQ(text(product(extended(x, "w"), "w")), "concatenate((z := x, z @ w), 1) @ w");
+  EXPECT_EQ(text(product(with_product_appended(x, "w"), "w")),
+            "concatenate((z := x, z @ w), 1) @ w");
   const Formula shared = named(product(x, "w"), "t");
   EXPECT_EQ(text(times(silu(shared), product(shared, "w"))), "silu((t := x @ w)) * (t @ w)");
 }

@@ -7,8 +7,8 @@
 #include "trainium/devices.h"
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/xuv.h"
+#include "trainium/simulator/timeline.h"
 #include "trainium/simulator/timing.h"
-#include "trainium/simulator/trace.h"
 #include "trainium/tile/builder.h"
 #include "trainium/tile/counts.h"
 #include "trainium/validation/published_kernels.h"
@@ -87,8 +87,8 @@ TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
   ASSERT_EQ(plans->size(), 2u);
   ASSERT_EQ(plans->back().partials.size(), 1u);
   EXPECT_TRUE(plans->back().partials[0].streams);
-  Trace trace;
-  const auto timing = simulate(program, kTrn1, {.trace = &trace});
+  Timeline timeline;
+  const auto timing = simulate(program, kTrn1, {.timeline = &timeline});
   ASSERT_TRUE(timing.ok());
   EXPECT_EQ(timing->remedies, plans->back().remedies);
   EXPECT_EQ(timing->summary.spill_save_bytes, 0);

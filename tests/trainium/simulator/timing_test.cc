@@ -203,16 +203,16 @@ TEST(Timing, MoreCopiesAreNeverSlower) {
   }
 }
 
-// With one buffer each, a turn is the loads and the matmul that reads them, and only then are the
-// next loads issued. They share the engines with the store of the previous turn, which has 512 fp32
-// per row.
+// With one buffer each, an iteration is the loads and the matmul that reads them, and only then are
+// the next loads issued. They share the engines with the store of the previous iteration, which has
+// 512 fp32 per row.
 TEST(Timing, WithSingleBuffersLoadsAndMatmulsTakeTurns) {
   const double x_ns = 150 + 8 * (256 / 24.1 + 1.5), w_ns = 150 + 8 * (1024 / 24.1 + 1.5);
-  const double turn = 740 + x_ns + w_ns + 300 + (512 + 10) / 2.4;
+  const double iteration = 740 + x_ns + w_ns + 300 + (512 + 10) / 2.4;
   const double store = 130 + 8 * (2048 / 23.0 + 1);
   const double measured = nanoseconds(rotating(1, 8), kTrn2) / 32;
-  EXPECT_GT(measured, turn * 0.999);
-  EXPECT_LT(measured, turn + store);
+  EXPECT_GT(measured, iteration * 0.999);
+  EXPECT_LT(measured, iteration + store);
 }
 
 TEST(Timing, TheThrottleCostsItsRamp) {
@@ -250,7 +250,7 @@ TEST(Timing, NoKernelBeatsTheBoundsOfAnyDevice) {
     for (const DeviceSpec& device : devices()) {
       for (int round = 0; round < 3; ++round) {
         KernelShape shape{size(700), size(900), size(400), size(1300), size(400)};
-        kernels::make_room_for_pivots(kernel, shape);
+        kernels::reduce_pivots(kernel, shape);
         const KernelOptions options{.dtype = round == 1 ? DType::kF32 : DType::kBF16};
         SCOPED_TRACE(
             fmt::format("{} on {}: {}", kernel.name, device.name, shape_sizes(kernel, shape)));

@@ -133,7 +133,7 @@ TEST(Printer, AMatmulThatAlwaysAddsSaysSo) {
   Builder b("demo");
   const BufferId tile = b.sbuf("tile", DType::kBF16, {8, 8}), psum = b.psum("psum", {8, 8}, 1);
   const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };
-  b.matmul_onto(block(psum), block(tile), block(tile));
+  b.matmul_adding(block(psum), block(tile), block(tile));
   const std::string text = print(b.finish());
   EXPECT_EQ(text.substr(text.find("nc_matmul")),
             "nc_matmul(dst=psum[0 : 8, 0 : 8], stationary=tile[0 : 8, 0 : 8], "

@@ -240,7 +240,7 @@ TEST_F(Rule, ASumStaysInOneInstance) {
 TEST_F(Rule, AddsOnlyToWhatIsWritten) {
   const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
   const BufferId psum = b.psum("psum", {128, 8}, 1);
-  b.matmul_onto(block(psum, 8, 8), block(u, 128, 8), block(x, 128, 8));
+  b.matmul_adding(block(psum, 8, 8), block(u, 128, 8), block(x, 128, 8));
   expect_violation(b.finish(), "matmul u x x", "psum", "added to before anything is written");
 }
 
@@ -328,12 +328,12 @@ TEST(Structure, AMatmulThatAlwaysAddsHasNoLoopsOfItsSum) {
   const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };
   b.zero(block(tile));
   b.zero(block(psum));
-  b.loop("k", 4, 1, [&](const Tile&) { b.matmul_onto(block(psum), block(tile), block(tile)); });
+  b.loop("k", 4, 1, [&](const Tile&) { b.matmul_adding(block(psum), block(tile), block(tile)); });
   Program program = b.finish();
   EXPECT_TRUE(check(program, {}).ok());
   auto& loop = std::get<Loop>(program.body.back());
   auto& matmul = std::get<NcMatmul>(std::get<Instruction>(loop.body[0]).operation);
-  matmul.first = {loop.id};
+  matmul.sum_loops = {loop.id};
   const CheckReport report = check(program, {});
   ASSERT_EQ(report.violations.size(), 1u);
   EXPECT_TRUE(contains(report.violations[0].message, "it always adds"));

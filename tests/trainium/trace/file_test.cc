@@ -76,7 +76,7 @@ TEST(TraceFile, AValidTraceIsRead) {
   EXPECT_EQ(header.instances, 6);
   ASSERT_EQ(header.operations.size(), 4u);  // Load and store are one operation.
   EXPECT_EQ(header.operations[0].name, "dma_copy");
-  EXPECT_EQ(header.place(header.tensors[2].source), "kernel.py:10");
+  EXPECT_EQ(header.location(header.tensors[2].source), "kernel.py:10");
   EXPECT_EQ(message(bytes), "");
 }
 

@@ -37,13 +37,13 @@ std::vector<int64_t> elements(const InstructionList& list, const OperandRecord& 
   return found;
 }
 
-using Place = std::pair<uint32_t, int64_t>;  // A tensor and an element of it.
+using TensorElement = std::pair<uint32_t, int64_t>;  // A tensor and an element of it.
 
 // Returns the pairs of instructions that touch a common element, at least one of them writing. Such
 // a pair must keep its order.
 std::set<std::pair<uint32_t, uint32_t>> conflicts(const InstructionList& list) {
   std::set<std::pair<uint32_t, uint32_t>> found;
-  std::map<Place, std::vector<std::pair<uint32_t, bool>>> touched;
+  std::map<TensorElement, std::vector<std::pair<uint32_t, bool>>> touched;
   for (uint32_t at = 0; at < list.instructions.size(); ++at) {
     const Operation& operation = list.operation(list.instructions[at]);
     const auto operands = list.operands_of(list.instructions[at]);
@@ -175,8 +175,8 @@ struct SliceLoop {
 
 // Runs a trace symbolically. The value of an element is the text of the expression that computes
 // it, whatever tiles it passes. Equal texts in the output mean that the same was computed.
-std::map<Place, std::string> values(const InstructionList& list) {
-  std::map<Place, std::string> memory;
+std::map<TensorElement, std::string> values(const InstructionList& list) {
+  std::map<TensorElement, std::string> memory;
   for (const ListedInstruction& instruction : list.instructions) {
     const Operation& operation = list.operation(instruction);
     const auto operands = list.operands_of(instruction);
@@ -198,8 +198,8 @@ std::map<Place, std::string> values(const InstructionList& list) {
 
 std::vector<std::string> output(const InstructionList& list, uint32_t tensor) {
   std::vector<std::string> found;
-  for (const auto& [place, value] : values(list)) {
-    if (place.first == tensor) found.push_back(value);
+  for (const auto& [element, value] : values(list)) {
+    if (element.first == tensor) found.push_back(value);
   }
   return found;
 }
@@ -217,11 +217,11 @@ TEST(LegacyCompiler, MergedInstructionsComputeTheSame) {
         ASSERT_TRUE(contents.ok()) << contents.error().message;
         const InstructionList before = list_instructions(*file);
         InstructionList after = before;
-        const int64_t gone = vectorize(after, *contents);
+        const int64_t num_removed = vectorize(after, *contents);
         // The activations become one instruction in any case. The sums become one if no iteration
         // reads another's result. A tile of all iterations has at most 512 elements per partition.
         ASSERT_LE(iterations * columns, 512);
-        EXPECT_EQ(gone, (iterations - 1) * (carried ? 1 : 2));
+        EXPECT_EQ(num_removed, (iterations - 1) * (carried ? 1 : 2));
         EXPECT_EQ(output(after, 1), output(before, 1));
         EXPECT_EQ(output(after, 1).size(),
                   static_cast<size_t>(SliceLoop::kPartitions * (iterations + 1) * columns));

@@ -15,10 +15,10 @@ constexpr int64_t kBytes = 200;
 
 // The reference: the occupant and the state of every byte.
 struct Bytes {
-  std::array<int, kBytes> who{}, freed{};
+  std::array<int, kBytes> occupant{}, freed{};
   std::array<bool, kBytes> taken{};
 
-  Bytes() { who.fill(MemoryMap::kNobody); }
+  Bytes() { occupant.fill(MemoryMap::kNoOccupant); }
   bool free(int64_t begin, int64_t end) const {
     for (int64_t i = begin; i < end; ++i) {
       if (taken[static_cast<size_t>(i)]) return false;
@@ -35,9 +35,9 @@ TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   std::vector<int> recycled;
-  MemoryMap map(kBytes, kBytes, 1, [&](int who) { recycled.push_back(who); });
+  MemoryMap map(kBytes, kBytes, 1, [&](int occupant) { recycled.push_back(occupant); });
   Bytes bytes;
-  std::map<int, std::vector<MemoryRange>> living;
+  std::map<int, std::vector<MemoryRange>> live;
   int names = 0;
   for (uint32_t now = 1; now < 3000; ++now) {
     const int64_t size = std::uniform_int_distribution<int64_t>(1, 40)(random);
@@ -49,7 +49,8 @@ TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
     } else {
       ASSERT_EQ(got, size);
     }
-    // If a free place of the size exists, the result is one piece.
+    // A range has been free since the last of its bytes was freed. If a free range of the size
+    // exists, the result is one piece, and no other range has been free longer.
     int64_t oldest = -1;
     for (int64_t at = 0; at + size <= kBytes; ++at) {
       if (!bytes.free(at, at + size)) continue;
@@ -58,41 +59,39 @@ TEST(MemoryMap, FindGivesTheMemoryThatHasBeenFreeLongest) {
     }
     if (oldest >= 0) {
       ASSERT_EQ(ranges.size(), 1u);
-      // The result may be newer than the oldest place of its size, because places begin with a
-      // segment.
       EXPECT_TRUE(bytes.free(ranges[0].begin, ranges[0].end));
-      EXPECT_GE(bytes.newest(ranges[0].begin, ranges[0].end), oldest);
+      EXPECT_EQ(bytes.newest(ranges[0].begin, ranges[0].end), oldest);
     }
     if (!ranges.empty()) {
       const int name = names++;
       int64_t covered = 0;
-      for (const MemoryMap::Piece& piece : map.put(ranges, name)) {
+      for (const MemoryMap::Piece& piece : map.occupy(ranges, name)) {
         EXPECT_FALSE(piece.taken);
         for (int64_t i = piece.range.begin; i < piece.range.end; ++i, ++covered) {
-          EXPECT_EQ(piece.before[0], bytes.who[static_cast<size_t>(i)]);
-          bytes.who[static_cast<size_t>(i)] = name;
+          EXPECT_EQ(piece.before[0], bytes.occupant[static_cast<size_t>(i)]);
+          bytes.occupant[static_cast<size_t>(i)] = name;
           bytes.taken[static_cast<size_t>(i)] = true;
         }
       }
       EXPECT_EQ(covered, size);
-      living[name] = ranges;
+      live[name] = ranges;
     }
-    if (living.size() > 4 || ranges.empty()) {
-      auto gone = living.begin();
-      std::advance(gone, std::uniform_int_distribution<size_t>(0, living.size() - 1)(random));
-      map.leave(gone->second, gone->first, now);
-      for (const MemoryRange& range : gone->second) {
+    if (live.size() > 4 || ranges.empty()) {
+      auto leaving = live.begin();
+      std::advance(leaving, std::uniform_int_distribution<size_t>(0, live.size() - 1)(random));
+      map.vacate(leaving->second, leaving->first, now);
+      for (const MemoryRange& range : leaving->second) {
         for (int64_t i = range.begin; i < range.end; ++i) {
           bytes.taken[static_cast<size_t>(i)] = false;
           bytes.freed[static_cast<size_t>(i)] = static_cast<int>(now);
         }
       }
-      living.erase(gone);
+      live.erase(leaving);
     }
   }
   // Every occupant of which nothing is left has been released once, and no other occupant has been.
-  std::vector<int> remembered(bytes.who.begin(), bytes.who.end());
-  for (const auto& [name, ranges] : living) remembered.push_back(name);
+  std::vector<int> remembered(bytes.occupant.begin(), bytes.occupant.end());
+  for (const auto& [name, ranges] : live) remembered.push_back(name);
   std::vector<int> expected;
   for (int name = 0; name < names; ++name) {
     if (std::find(remembered.begin(), remembered.end(), name) == remembered.end()) {
@@ -111,19 +110,19 @@ TEST(MemoryMap, SuccessiveTensorsTakeTurnsThroughFreeMemory) {
   for (int i = 0; i < 10; ++i) {
     const auto ranges = map.find(10, nullptr);
     begins.push_back(ranges.at(0).begin);
-    map.put(ranges, i);
-    map.leave(ranges, i, static_cast<uint32_t>(i + 1));
+    map.occupy(ranges, i);
+    map.vacate(ranges, i, static_cast<uint32_t>(i + 1));
   }
   EXPECT_EQ(begins, (std::vector<int64_t>{0, 10, 20, 30, 40, 0, 10, 20, 30, 40}));
 }
 
 TEST(MemoryMap, ATensorIsSplitIfNoFreePlaceIsLargeEnough) {
   MemoryMap map(30, 30, 1, [](int) {});
-  map.put({{0, 10}}, 0);
-  map.put({{10, 20}}, 1);
-  map.put({{20, 30}}, 2);
-  map.leave({{0, 10}}, 0, 5);
-  map.leave({{20, 30}}, 2, 6);
+  map.occupy({{0, 10}}, 0);
+  map.occupy({{10, 20}}, 1);
+  map.occupy({{20, 30}}, 2);
+  map.vacate({{0, 10}}, 0, 5);
+  map.vacate({{20, 30}}, 2, 6);
   const auto ranges = map.find(15, nullptr);
   ASSERT_EQ(ranges.size(), 2u);
   EXPECT_EQ(ranges[0].begin, 0);
@@ -136,14 +135,14 @@ TEST(MemoryMap, ATensorIsSplitIfNoFreePlaceIsLargeEnough) {
 // Two tensors of 32 partitions each may lie at the same address, in different partitions.
 TEST(MemoryMap, QuartersOfThePartitionsAreTrackedSeparately) {
   MemoryMap map(100, 100, 1, [](int) {});
-  map.put({{0, 40, 0b0001}}, 0);
-  for (const auto& piece : map.put({{0, 40, 0b0010}}, 1)) EXPECT_FALSE(piece.taken);
-  const auto& pieces = map.put({{20, 60, 0b0011}}, 2);
+  map.occupy({{0, 40, 0b0001}}, 0);
+  for (const auto& piece : map.occupy({{0, 40, 0b0010}}, 1)) EXPECT_FALSE(piece.taken);
+  const auto& pieces = map.occupy({{20, 60, 0b0011}}, 2);
   ASSERT_EQ(pieces.size(), 2u);
   EXPECT_TRUE(pieces[0].taken);
   EXPECT_EQ(pieces[0].before[0], 0);
   EXPECT_EQ(pieces[0].before[1], 1);
-  EXPECT_EQ(pieces[0].before[2], MemoryMap::kNobody);
+  EXPECT_EQ(pieces[0].before[2], MemoryMap::kNoOccupant);
   EXPECT_FALSE(pieces[1].taken);
 }
 

@@ -59,19 +59,19 @@ Result<Priced> priced(const Call& call, const DeviceSpec& device) {
   return price(operation, forms, device);
 }
 
-enum class On { kVector, kScalar, kGpSimd };
+enum class ComputeEngine { kVector, kScalar, kGpSimd };
 
 // Returns how long the call occupies its engine, in cycles, or -1 if it does not run there.
-double cycles(const Call& call, const DeviceSpec& device, On on) {
+double cycles(const Call& call, const DeviceSpec& device, ComputeEngine engine) {
   const auto p = priced(call, device);
   EXPECT_TRUE(p.ok()) << p.error().message;
   if (!p.ok()) return 0;
-  switch (on) {
-    case On::kVector:
+  switch (engine) {
+    case ComputeEngine::kVector:
       return p->job.on_vector ? p->job.vector.interval(p->streamed) * device.vector_ghz : -1;
-    case On::kScalar:
+    case ComputeEngine::kScalar:
       return p->job.on_scalar ? p->job.scalar.interval(p->streamed) * device.scalar_ghz : -1;
-    case On::kGpSimd:
+    case ComputeEngine::kGpSimd:
       return p->job.on_gpsimd ? p->job.gpsimd.interval(p->streamed) * device.gpsimd_ghz : -1;
   }
   return 0;
@@ -82,24 +82,24 @@ constexpr double kV = 68, kS = 64, kG = 150;
 
 TEST(Pricing, CopiesHaveFastModesOnVectorOnly) {
   const Call narrow = {"tensor_copy", {{"dst", sbuf("bf16", 512)}, {"src", sbuf("fp16", 512)}}};
-  EXPECT_NEAR(cycles(narrow, kTrn1, On::kVector), 512 + kV, 1e-9);
-  EXPECT_NEAR(cycles(narrow, kTrn2, On::kVector), 512 / 4.0 + kV, 1e-9);
-  EXPECT_NEAR(cycles(narrow, kTrn2, On::kScalar), 512 + kS, 1e-9);
-  EXPECT_EQ(cycles(narrow, kTrn2, On::kGpSimd), -1);
+  EXPECT_NEAR(cycles(narrow, kTrn1, ComputeEngine::kVector), 512 + kV, 1e-9);
+  EXPECT_NEAR(cycles(narrow, kTrn2, ComputeEngine::kVector), 512 / 4.0 + kV, 1e-9);
+  EXPECT_NEAR(cycles(narrow, kTrn2, ComputeEngine::kScalar), 512 + kS, 1e-9);
+  EXPECT_EQ(cycles(narrow, kTrn2, ComputeEngine::kGpSimd), -1);
   Call gpsimd = narrow;
   gpsimd.attributes.engine = EngineName::kGpSimd;
-  EXPECT_NEAR(cycles(gpsimd, kTrn2, On::kGpSimd), 512 + kG, 1e-9);
-  EXPECT_EQ(cycles(gpsimd, kTrn2, On::kVector), -1);
+  EXPECT_NEAR(cycles(gpsimd, kTrn2, ComputeEngine::kGpSimd), 512 + kG, 1e-9);
+  EXPECT_EQ(cycles(gpsimd, kTrn2, ComputeEngine::kVector), -1);
   const Call wide = {"tensor_copy", {{"dst", sbuf("fp32", 512)}, {"src", sbuf("i32", 512)}}};
-  EXPECT_NEAR(cycles(wide, kTrn2, On::kVector), 512 / 2.0 + kV, 1e-9);
+  EXPECT_NEAR(cycles(wide, kTrn2, ComputeEngine::kVector), 512 / 2.0 + kV, 1e-9);
   const Call evict = {"tensor_copy", {{"dst", sbuf("bf16", 512)}, {"src", psum(512)}}};
-  EXPECT_NEAR(cycles(evict, kTrn2, On::kVector), 512 + kV, 1e-9);
+  EXPECT_NEAR(cycles(evict, kTrn2, ComputeEngine::kVector), 512 + kV, 1e-9);
   const Call tiny = {"tensor_copy", {{"dst", sbuf("bf16", 2)}, {"src", psum(2)}}};
-  EXPECT_NEAR(cycles(tiny, kTrn2, On::kVector), 2 + kV, 1e-9);
+  EXPECT_NEAR(cycles(tiny, kTrn2, ComputeEngine::kVector), 2 + kV, 1e-9);
   // A run-time address costs at least 600 cycles.
   const Call dynamic = {"tensor_copy_dynamic_src",
                         {{"dst", sbuf("bf16", 8)}, {"src", sbuf("bf16", 8)}}};
-  EXPECT_NEAR(cycles(dynamic, kTrn2, On::kVector), 600, 1e-9);
+  EXPECT_NEAR(cycles(dynamic, kTrn2, ComputeEngine::kVector), 600, 1e-9);
 }
 
 // A copy of every second bf16 element has the twofold instead of the fourfold mode. Elements more
@@ -108,12 +108,12 @@ TEST(Pricing, CopiesHaveFastModesOnVectorOnly) {
 TEST(Pricing, StridedCopiesAreSlower) {
   const Form dst = sbuf("bf16", 512);
   const Call two = {"tensor_copy", {{"dst", dst}, {"src", strided(dst, 2)}}};
-  EXPECT_NEAR(cycles(two, kTrn2, On::kVector), 512 / 2.0 + kV, 1e-9);
+  EXPECT_NEAR(cycles(two, kTrn2, ComputeEngine::kVector), 512 / 2.0 + kV, 1e-9);
   const Call eight = {"tensor_copy", {{"dst", dst}, {"src", strided(dst, 8)}}};
-  EXPECT_NEAR(cycles(eight, kTrn2, On::kVector), 512 / 2.0 + kV, 1e-9);
+  EXPECT_NEAR(cycles(eight, kTrn2, ComputeEngine::kVector), 512 / 2.0 + kV, 1e-9);
   const Call nine = {"tensor_copy", {{"dst", dst}, {"src", strided(dst, 9)}}};
-  EXPECT_NEAR(cycles(nine, kTrn2, On::kVector), 512 * 2 / 1.2 * 0.96 + kV, 1e-9);
-  EXPECT_NEAR(cycles(nine, kTrn2, On::kScalar), 512 * 2 + kS, 1e-9);
+  EXPECT_NEAR(cycles(nine, kTrn2, ComputeEngine::kVector), 512 * 2 / 1.2 * 0.96 + kV, 1e-9);
+  EXPECT_NEAR(cycles(nine, kTrn2, ComputeEngine::kScalar), 512 * 2 + kS, 1e-9);
 }
 
 TEST(Pricing, TwoTensorsTakeTwoCyclesUnlessAFastModeApplies) {
@@ -123,16 +123,16 @@ TEST(Pricing, TwoTensorsTakeTwoCyclesUnlessAFastModeApplies) {
     return made;
   };
   const Form f = sbuf("fp32", 512), h = sbuf("bf16", 512);
-  EXPECT_NEAR(cycles(call(f, f, f), kTrn2, On::kVector), 1024 + kV, 1e-9);
-  EXPECT_NEAR(cycles(call(f, f, psum(512)), kTrn2, On::kVector), 512 + kV, 1e-9);
-  EXPECT_NEAR(cycles(call(h, h, h), kTrn1, On::kVector), 512 + kV, 1e-9);
-  EXPECT_NEAR(cycles(call(h, h, h), kTrn2, On::kVector), 256 + kV, 1e-9);
-  EXPECT_NEAR(cycles(call(h, h, strided(h, 4)), kTrn2, On::kVector), 1024 + kV, 1e-9);
-  EXPECT_EQ(cycles(call(f, f, f), kTrn2, On::kScalar), -1);
+  EXPECT_NEAR(cycles(call(f, f, f), kTrn2, ComputeEngine::kVector), 1024 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call(f, f, psum(512)), kTrn2, ComputeEngine::kVector), 512 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call(h, h, h), kTrn1, ComputeEngine::kVector), 512 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call(h, h, h), kTrn2, ComputeEngine::kVector), 256 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call(h, h, strided(h, 4)), kTrn2, ComputeEngine::kVector), 1024 + kV, 1e-9);
+  EXPECT_EQ(cycles(call(f, f, f), kTrn2, ComputeEngine::kScalar), -1);
   Call power = call(f, f, f);
   power.attributes.op = "power";
-  EXPECT_EQ(cycles(power, kTrn2, On::kVector), -1);
-  EXPECT_NEAR(cycles(power, kTrn2, On::kGpSimd), 1024 + kG, 1e-9);
+  EXPECT_EQ(cycles(power, kTrn2, ComputeEngine::kVector), -1);
+  EXPECT_NEAR(cycles(power, kTrn2, ComputeEngine::kGpSimd), 1024 + kG, 1e-9);
 }
 
 TEST(Pricing, ScalarRunsProductsAndSumsWithNumbers) {
@@ -145,10 +145,10 @@ TEST(Pricing, ScalarRunsProductsAndSumsWithNumbers) {
     return made;
   };
   // Scalar takes products and sums if the call does not choose an engine.
-  EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, On::kVector), 128 + kV, 1e-9);
-  EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, On::kScalar), 512 + kS, 1e-9);
-  EXPECT_EQ(cycles(call("max", ""), kTrn2, On::kScalar), -1);
-  EXPECT_EQ(cycles(call("add", "multiply"), kTrn2, On::kScalar), -1);
+  EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, ComputeEngine::kVector), 128 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call("multiply", "add"), kTrn2, ComputeEngine::kScalar), 512 + kS, 1e-9);
+  EXPECT_EQ(cycles(call("max", ""), kTrn2, ComputeEngine::kScalar), -1);
+  EXPECT_EQ(cycles(call("add", "multiply"), kTrn2, ComputeEngine::kScalar), -1);
 }
 
 TEST(Pricing, InstructionsCostWhatTheTableOfNkiIsaSays) {
@@ -158,7 +158,7 @@ TEST(Pricing, InstructionsCostWhatTheTableOfNkiIsaSays) {
   };
   struct Row {
     Call call;
-    On on;
+    ComputeEngine engine;
     double cycles;
   };
   Call sum = plain("tensor_reduce", sbuf("bf16", 1), sbuf("bf16", 900));
@@ -177,35 +177,38 @@ TEST(Pricing, InstructionsCostWhatTheTableOfNkiIsaSays) {
   ones.attributes.engine = EngineName::kVector;
   Call mask = {"tensor_copy_predicated", {{"dst", out}, {"src", in}, {"mask", sbuf("u8", 900)}}};
   const std::vector<Row> rows = {
-      {plain("activation", out, in), On::kScalar, 900 + kS},
-      {reduced, On::kScalar, 900 + 64 + kS},
-      {plain("activation_reduce", out, in), On::kScalar, 900 + 64 + kS},
-      {plain("reciprocal", out, in), On::kVector, 8 * 900 + kV},
-      {{"tensor_tensor_scan", {{"dst", out}, {"src", in}, {"src1", in}}}, On::kVector, 1800 + kV},
-      {plain("tensor_tensor_scan", out, in), On::kVector, 900 + kV},
-      {shifted, On::kVector, 900 + 64 + kV},
-      {{"rng", {{"src", in}}}, On::kVector, 900 + kV},
-      {plain("tensor_reduce", one, in), On::kVector, 900 + kV},
-      {sum, On::kVector, 450 + kV},
-      {product, On::kVector, 900 + kV},
-      {plain("tensor_scalar_reduce", out, in), On::kVector, 900 + 64 + kV},
-      {plain("bn_stats", sbuf("fp32", 6), in), On::kVector, 900 + kV},
-      {plain("bn_aggr", sbuf("fp32", 2), in), On::kVector, 13.0 / 3 * 900 + kV},
-      {plain("max8", sbuf("fp32", 8), in), On::kVector, 900 + kV},
-      {plain("nc_stream_shuffle", out, in), On::kVector, 900 + kV},
-      {plain("range_select", out, in), On::kVector, 900 + kV},
-      {plain("dropout", out, in), On::kVector, 900 + kV},
-      {{"iota", {{"dst", out}}}, On::kGpSimd, 900 + kG},
-      {plain("affine_select", out, in), On::kGpSimd, 900 + kG},
-      {plain("topk", sbuf("bf16", 64), in), On::kGpSimd, 64 * 900 + kG},
-      {plain("topk", sbuf("bf16", 2048), in), On::kGpSimd, 64 * 900 + kG},
-      {zeros, On::kGpSimd, 450 + kG},
-      {ones, On::kVector, 900 + kV},
-      {mask, On::kVector, 2 * 900 + kV},
-      {plain("nc_transpose", sbuf("bf16", 32, 32), sbuf("bf16", 32, 32)), On::kVector, 32 + kV},
+      {plain("activation", out, in), ComputeEngine::kScalar, 900 + kS},
+      {reduced, ComputeEngine::kScalar, 900 + 64 + kS},
+      {plain("activation_reduce", out, in), ComputeEngine::kScalar, 900 + 64 + kS},
+      {plain("reciprocal", out, in), ComputeEngine::kVector, 8 * 900 + kV},
+      {{"tensor_tensor_scan", {{"dst", out}, {"src", in}, {"src1", in}}},
+       ComputeEngine::kVector,
+       1800 + kV},
+      {plain("tensor_tensor_scan", out, in), ComputeEngine::kVector, 900 + kV},
+      {shifted, ComputeEngine::kVector, 900 + 64 + kV},
+      {{"rng", {{"src", in}}}, ComputeEngine::kVector, 900 + kV},
+      {plain("tensor_reduce", one, in), ComputeEngine::kVector, 900 + kV},
+      {sum, ComputeEngine::kVector, 450 + kV},
+      {product, ComputeEngine::kVector, 900 + kV},
+      {plain("tensor_scalar_reduce", out, in), ComputeEngine::kVector, 900 + 64 + kV},
+      {plain("bn_stats", sbuf("fp32", 6), in), ComputeEngine::kVector, 900 + kV},
+      {plain("bn_aggr", sbuf("fp32", 2), in), ComputeEngine::kVector, 13.0 / 3 * 900 + kV},
+      {plain("max8", sbuf("fp32", 8), in), ComputeEngine::kVector, 900 + kV},
+      {plain("nc_stream_shuffle", out, in), ComputeEngine::kVector, 900 + kV},
+      {plain("range_select", out, in), ComputeEngine::kVector, 900 + kV},
+      {plain("dropout", out, in), ComputeEngine::kVector, 900 + kV},
+      {{"iota", {{"dst", out}}}, ComputeEngine::kGpSimd, 900 + kG},
+      {plain("affine_select", out, in), ComputeEngine::kGpSimd, 900 + kG},
+      {plain("topk", sbuf("bf16", 64), in), ComputeEngine::kGpSimd, 64 * 900 + kG},
+      {plain("topk", sbuf("bf16", 2048), in), ComputeEngine::kGpSimd, 64 * 900 + kG},
+      {zeros, ComputeEngine::kGpSimd, 450 + kG},
+      {ones, ComputeEngine::kVector, 900 + kV},
+      {mask, ComputeEngine::kVector, 2 * 900 + kV},
+      {plain("nc_transpose", sbuf("bf16", 32, 32), sbuf("bf16", 32, 32)), ComputeEngine::kVector,
+       32 + kV},
   };
   for (const Row& row : rows) {
-    EXPECT_NEAR(cycles(row.call, kTrn2, row.on), row.cycles, 1e-9) << row.call.name;
+    EXPECT_NEAR(cycles(row.call, kTrn2, row.engine), row.cycles, 1e-9) << row.call.name;
   }
 }
 
@@ -233,9 +236,9 @@ TEST(Pricing, MatmulsStreamOneColumnPerCycleAndPass) {
   onezero.attributes.onezero = "stationary";
   EXPECT_NEAR(tensor_cycles(*priced(onezero, kTrn2), kTrn2), 2 * (512 + 10), 1e-9);
   // Moving columns more than 16 bytes apart come at half of the rate.
-  Call apart = matmul("bf16", 128, 512);
-  apart.operands[2].second = strided(apart.operands[2].second, 16);
-  EXPECT_NEAR(tensor_cycles(*priced(apart, kTrn2), kTrn2), 1024 + 10, 1e-9);
+  Call wide_stride = matmul("bf16", 128, 512);
+  wide_stride.operands[2].second = strided(wide_stride.operands[2].second, 16);
+  EXPECT_NEAR(tensor_cycles(*priced(wide_stride, kTrn2), kTrn2), 1024 + 10, 1e-9);
 }
 
 // Double-row mode has twice the contraction in the time of bf16. The operands are [128, 2, 128] and
@@ -324,16 +327,16 @@ TEST(Pricing, TransfersHaveTheChunksOfBothSides) {
 TEST(Pricing, RegisterOperationsTakeNoTimeOnSync) {
   Call call = {"register_move", {}};
   call.attributes.engine = EngineName::kSync;
-  EXPECT_TRUE(priced(call, kTrn2)->nothing);
+  EXPECT_TRUE(priced(call, kTrn2)->takes_no_time);
   call.attributes.engine = EngineName::kVector;
-  EXPECT_NEAR(cycles(call, kTrn2, On::kVector), 1 + kV, 1e-9);
+  EXPECT_NEAR(cycles(call, kTrn2, ComputeEngine::kVector), 1 + kV, 1e-9);
 }
 
 // A barrier names a tensor in HBM.
 TEST(Pricing, ABarrierOccupiesItsEngine) {
   Call call = {"core_barrier", {{"src", hbm("fp32", 1, 1)}}};
   call.attributes.engine = EngineName::kGpSimd;
-  EXPECT_NEAR(cycles(call, kTrn2, On::kGpSimd), 1 + kG, 1e-9);
+  EXPECT_NEAR(cycles(call, kTrn2, ComputeEngine::kGpSimd), 1 + kG, 1e-9);
 }
 
 TEST(Pricing, UnknownOperationsAndOperandsAreNamed) {

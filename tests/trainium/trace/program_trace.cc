@@ -96,8 +96,8 @@ class Tracer {
          {{"transpose", op.transpose}});
   }
   void trace(const tile::NcMatmul& op, int line) {
-    bool first = !op.adds;
-    for (const tile::LoopId loop : op.first) {
+    bool first = !op.always_adds;
+    for (const tile::LoopId loop : op.sum_loops) {
       first = first && walker_.loop_values()[static_cast<size_t>(loop)] == 0;
     }
     emit("nc_matmul", "tensor",

@@ -87,7 +87,7 @@ TEST_P(RoundTrip, KernelsForFewRowsTakeTheSameTimeAsTheirTraces) {
         tiling.set(parameter.name, asks(parameter) ? 1 : pick(parameter.least, most));
       }
       KernelShape shape{pick(1, 128), 128 * pick(1, 8), pick(1, 700), pick(1, 3000), pick(1, 100)};
-      kernels::make_room_for_pivots(kernel, shape);
+      kernels::reduce_pivots(kernel, shape);
       const DeviceSpec& device = simulator::devices()[static_cast<size_t>(pick(0, 2))];
       std::string text =
           fmt::format("seed {}: {} {}", seed, kernel.name, shape_sizes(kernel, shape));

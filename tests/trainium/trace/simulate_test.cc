@@ -113,9 +113,10 @@ TEST(Simulate, TensorsInOtherPartitionsOfOneAddressDoNotWait) {
     k.copy(out, b, "scalar", 16);
     return timing_of(k.w, kTrn2);
   };
-  const auto beside = kernel(32), above = kernel(0);
-  ASSERT_TRUE(beside.ok() && above.ok());
-  EXPECT_LT(beside->timing.summary.total_time, above->timing.summary.total_time - 1e-6);
+  const auto different_partitions = kernel(32), same_partitions = kernel(0);
+  ASSERT_TRUE(different_partitions.ok() && same_partitions.ok());
+  EXPECT_LT(different_partitions->timing.summary.total_time,
+            same_partitions->timing.summary.total_time - 1e-6);
 }
 
 // A rotation of two uses two slots, even if more memory is free. Without a rotation, tensors use
@@ -284,8 +285,8 @@ TEST(Simulate, LegacyKernelsSpillSumsThatDoNotFit) {
   const auto timing = timing_of(k.w, kTrn2, as_written);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   // The blocks that fit next to `a`.
-  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;
-  const int64_t spilled = (kBlocks - room) * 2048 * 128;
+  const int64_t fitting = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;
+  const int64_t spilled = (kBlocks - fitting) * 2048 * 128;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, spilled);
   EXPECT_EQ(timing->timing.summary.spill_reload_bytes, spilled);
   EXPECT_EQ(timing->timing.summary.hbm_bytes(), 2 * spilled);
@@ -314,10 +315,10 @@ TEST(Simulate, LegacyKernelsLoadUnchangedTilesAgain) {
   as_written.as_written = true;
   const auto timing = timing_of(k.w, kTrn2, as_written);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
-  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
+  const int64_t fitting = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);
   // A slot holds `out` from the first copy on.
-  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - room + 1) * 2048 * 128);
+  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - fitting + 1) * 2048 * 128);
   double stalled = 0;
   for (const LineReport& line : timing->lines) stalled += line.stalled();
   EXPECT_NEAR(stalled + kTrn2.kernel_fixed_ns, timing->timing.summary.total_time * 1e9, 1e-3);
@@ -467,8 +468,8 @@ TEST(Simulate, TheTimelineHasAnEventPerInstruction) {
   const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
   k.load(a, 0, 12);
   k.copy(b, a, "vector", 13);
-  simulator::Trace timeline;
-  ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.trace = &timeline}, .rotation = {}}).ok());
+  simulator::Timeline timeline;
+  ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.timeline = &timeline}, .rotation = {}}).ok());
   EXPECT_EQ(timeline.total(), 2);
   EXPECT_NE(timeline.json("k", "trn2").find("tensor_copy kernel.py:13"), std::string::npos);
 }

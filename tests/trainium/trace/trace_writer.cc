@@ -23,8 +23,8 @@ TraceWriter::TraceWriter(const std::string& dialect, const std::string& device) 
 
 uint32_t TraceWriter::intern(const std::string& list, const Json& value) {
   const std::string key = list + value.dump();
-  const auto [at, fresh] = known_.try_emplace(key, static_cast<uint32_t>(header_[list].size()));
-  if (fresh) header_[list].push_back(value);
+  const auto [at, inserted] = known_.try_emplace(key, static_cast<uint32_t>(header_[list].size()));
+  if (inserted) header_[list].push_back(value);
   return at->second;
 }
 
@@ -33,17 +33,17 @@ uint32_t TraceWriter::source(int line) {
 }
 
 template <typename Number>
-void TraceWriter::put(Number value) {
+void TraceWriter::append_number(Number value) {
   append(records_, value);
 }
 
 void TraceWriter::head(uint16_t kind, uint16_t count, uint32_t subject, uint32_t line,
                        uint32_t extra) {
-  put(kind);
-  put(count);
-  put(subject);
-  put(line);
-  put(extra);
+  append_number(kind);
+  append_number(count);
+  append_number(subject);
+  append_number(line);
+  append_number(extra);
 }
 
 uint32_t TraceWriter::add(const std::string& name, const std::string& memory,
@@ -55,8 +55,8 @@ uint32_t TraceWriter::add(const std::string& name, const std::string& memory,
   if (parent >= 0) kind["view_of"] = tensors_[static_cast<size_t>(parent)].kind;
   const uint32_t id = intern("tensors", kind);
   head(1, 0, id, source(line), partition);
-  put(address);
-  put(parent);
+  append_number(address);
+  append_number(parent);
   tensors_.push_back({id, shape, memory != "hbm"});
   return static_cast<uint32_t>(tensors_.size()) - 1;
 }
@@ -112,9 +112,9 @@ void TraceWriter::run(const std::string& name, const std::string& engine,
   for (const auto& [role, view] : operands) {
     Json axes = Json::array();
     for (const auto& [stride, count] : view.axes) axes.push_back({stride, count});
-    put(view.tensor);
-    put(intern("patterns", axes));
-    put(view.offset);
+    append_number(view.tensor);
+    append_number(intern("patterns", axes));
+    append_number(view.offset);
   }
   ++instructions_;
 }

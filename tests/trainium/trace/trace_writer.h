@@ -68,7 +68,7 @@ class TraceWriter {
   uint32_t intern(const std::string& list, const Json& value);
   uint32_t source(int line);
   template <typename Number>
-  void put(Number value);
+  void append_number(Number value);
   void head(uint16_t kind, uint16_t count, uint32_t subject, uint32_t line, uint32_t extra);
 
   Json header_;

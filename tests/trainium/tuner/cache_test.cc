@@ -30,7 +30,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Cache, StoredOutcomesAreFoundAgain) {
-  const auto fresh = tune(kProblem, {.top = 3});
+  const auto uncached = tune(kProblem, {.top = 3});
   const std::string json = tuned_json();
   auto cache = Cache::parse(json, "c.json");
   ASSERT_TRUE(cache.ok()) << cache.error().message;
@@ -39,15 +39,15 @@ TEST(Cache, StoredOutcomesAreFoundAgain) {
   ASSERT_TRUE(found.ok() && found->has_value());
   const Outcome& outcome = **found;
   EXPECT_TRUE(outcome.from_cache);
-  ASSERT_EQ(outcome.best.size(), fresh->best.size());
+  ASSERT_EQ(outcome.best.size(), uncached->best.size());
   for (size_t i = 0; i < outcome.best.size(); ++i) {
-    EXPECT_EQ(tiling_text(outcome.best[i].tiling), tiling_text(fresh->best[i].tiling));
-    EXPECT_EQ(outcome.best[i].latency_ns, fresh->best[i].latency_ns);
-    EXPECT_EQ(outcome.best[i].hbm_bytes, fresh->best[i].hbm_bytes);
+    EXPECT_EQ(tiling_text(outcome.best[i].tiling), tiling_text(uncached->best[i].tiling));
+    EXPECT_EQ(outcome.best[i].latency_ns, uncached->best[i].latency_ns);
+    EXPECT_EQ(outcome.best[i].hbm_bytes, uncached->best[i].hbm_bytes);
   }
-  for (size_t i = 0; i < outcome.losers.size(); ++i) {
-    EXPECT_EQ(outcome.losers[i].count, fresh->losers[i].count);
-    EXPECT_EQ(outcome.losers[i].why, fresh->losers[i].why);
+  for (size_t i = 0; i < outcome.rejected.size(); ++i) {
+    EXPECT_EQ(outcome.rejected[i].count, uncached->rejected[i].count);
+    EXPECT_EQ(outcome.rejected[i].why, uncached->rejected[i].why);
   }
   EXPECT_EQ(cache->find(kProblem, 1).value()->best.size(), 1u);
   EXPECT_FALSE(cache->find(kProblem, 4).value().has_value());  // The cache has the best three only.
@@ -99,7 +99,7 @@ TEST(Fingerprint, CoversTheLoopsForFewRows) {
 
 TEST(Cache, TrialsOfAnInterruptedSearchAreKept) {
   Cache cache;
-  cache.keep(kProblem, {{"BM=1", {12.5, false}}, {"BM=2", {99, true}}});
+  cache.store(kProblem, {{"BM=1", {12.5, false}}, {"BM=2", {99, true}}});
   auto read = Cache::parse(cache.to_json(), "c.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   const Trials trials = read->trials(kProblem);

@@ -93,9 +93,9 @@ TEST(Tuner, TheBoundNeverPrunesTheBest) {
     EXPECT_LE(outcome->fastest_ns, wanted.fastest_ns * (1 + kSlack));
     EXPECT_EQ(outcome->best.front().latency_ns, wanted.best.ns);
     EXPECT_EQ(outcome->best.front().hbm_bytes, wanted.best.hbm_bytes);
-    int64_t lost = 0;
-    for (const Losers& losers : outcome->losers) lost += losers.count;
-    EXPECT_EQ(lost, outcome->tilings - 1);
+    int64_t num_rejected = 0;
+    for (const RejectedTilings& rejected : outcome->rejected) num_rejected += rejected.count;
+    EXPECT_EQ(num_rejected, outcome->tilings - 1);
   }
 }
 
@@ -179,7 +179,7 @@ TEST(Tuner, AnInterruptKeepsTheMeasurements) {
   Trials trials;
   const std::string best = tiling_text(whole->best.front().tiling);
   trials.emplace(best, Trial{1.0, false});
-  cache.keep(problem, trials);
+  cache.store(problem, trials);
   const auto resumed = tune(problem, {.cache = &cache});
   ASSERT_TRUE(resumed.ok());
   EXPECT_EQ(resumed->best.front().latency_ns, 1.0);

@@ -15,7 +15,7 @@ from nki.isa.enums import (
 from nki.tracer import errors as _errors
 from nki.tracer import location as _location
 
-from ..keywords import checked as _checked
+from ..keywords import refuse_misspelt_keywords as _refuse_misspelt_keywords
 from .arithmetic import (
     activation,
     activation_reduce,
@@ -61,7 +61,7 @@ def get_nc_version():
     return isa.get_nc_version()
 
 
-_checked(globals(), "nisa")
+_refuse_misspelt_keywords(globals(), "nisa")
 
 
 def __getattr__(name):

@@ -9,9 +9,9 @@ from nki.tracer.dtypes import float32
 from nki.tracer.layout import SBUF
 
 from .. import elementwise, moves, products
-from ..elementwise import boxes, found_dtype, is_row, mask_box, row_operand, spread, tile
-from ..results import issue_later, settle
-from ..tile import readable, shaped, writable
+from ..elementwise import broadcast_operand, column_operand, intersect_boxes, is_column, mask_box, require_dtype, tile
+from ..results import issue_later, issue_pending
+from ..tile import match_shape, readable, writable
 
 
 def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False, mask=None,
@@ -39,16 +39,16 @@ def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, 
 def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=isa.engine.unknown, **unused):
     """Always issues tensor_tensor, even if a tile has one element per partition."""
     call = "nisa.tensor_tensor"
-    a, b = elementwise.across(tile(data1, call, "data1"), tile(data2, call, "data2"))
-    domain = elementwise.common(call, a.shape, b.shape)
-    given = found_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
-    box = boxes(domain, mask_box(mask, domain, call), a, b)
+    a, b = elementwise.broadcast_partitions(tile(data1, call, "data1"), tile(data2, call, "data2"))
+    domain = elementwise.common_shape(call, a.shape, b.shape)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
+    box = intersect_boxes(domain, mask_box(mask, domain, call), a, b)
     if box == ():
-        return issue_later(domain, given, SBUF, None, ())
+        return issue_later(domain, result_dtype, SBUF, None, ())
     if a.memory == b.memory == "psum":
         b = moves.in_sbuf(b)
-    one, two = spread(a, domain, box, call), spread(b, domain, box, call)
-    return issue_later(domain, given, SBUF, lambda dst: isa.tensor_tensor(dst, one, two, op, engine=engine), box)
+    one, two = broadcast_operand(a, domain, box, call), broadcast_operand(b, domain, box, call)
+    return issue_later(domain, result_dtype, SBUF, lambda dst: isa.tensor_tensor(dst, one, two, op, engine=engine), box)
 
 
 def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, *, dtype=None, mask=None,
@@ -57,16 +57,16 @@ def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, 
 
 
 def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False, **unused):
-    return elementwise.reduced(op, data, axis, dtype, mask, negate, keepdims)
+    return elementwise.reduce_tile(op, data, axis, dtype, mask, negate, keepdims)
 
 
 def tensor_copy(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
-    return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy")
+    return elementwise.copy_tile(src, dtype, mask, engine, "nisa.tensor_copy")
 
 
 def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
     """Copies a part that a number in memory moves: `src[p, i + offsets[0, k]]`."""
-    return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy_dynamic_src")
+    return elementwise.copy_tile(src, dtype, mask, engine, "nisa.tensor_copy_dynamic_src")
 
 
 def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
@@ -83,7 +83,7 @@ def memset(shape, value, dtype, *, mask=None, engine=isa.engine.unknown, **unuse
     call = "nisa.memset"
     shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
     number = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
-    return issue_later(shape, found_dtype(dtype, call), SBUF, lambda dst: isa.memset(dst, number, engine=engine),
+    return issue_later(shape, require_dtype(dtype, call), SBUF, lambda dst: isa.memset(dst, number, engine=engine),
                        mask_box(mask, shape, call))  # fmt: skip
 
 
@@ -92,19 +92,19 @@ def scalar_tensor_tensor(
 ):
     call = "nisa.scalar_tensor_tensor"
     data, other = tile(data, call, "data"), tile(operand1, call, "operand1")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data, other)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data, other)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     if box == ():
-        return issue_later(data.shape, given, SBUF, None, ())
+        return issue_later(data.shape, result_dtype, SBUF, None, ())
     if data.memory == other.memory == "psum":
         other = moves.in_sbuf(other)
-    first = row_operand(operand0, data, box, call, "operand0")
-    one, two = readable(data, box, call), spread(other, data.shape, box, call)
+    first = column_operand(operand0, data, box, call, "operand0")
+    one, two = readable(data, box, call), broadcast_operand(other, data.shape, box, call)
 
     def make(dst):
         isa.scalar_tensor_tensor(dst, one, op0, first, op1, two, reverse0, reverse1)
 
-    return issue_later(data.shape, given, SBUF, make, box)
+    return issue_later(data.shape, result_dtype, SBUF, make, box)
 
 
 def tensor_scalar_reduce(
@@ -112,24 +112,24 @@ def tensor_scalar_reduce(
 ):
     call = "nisa.tensor_scalar_reduce"
     data = tile(data, call, "data")
-    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect_boxes(data.shape, mask_box(mask, data.shape, call), data)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
     if box == ():
-        return issue_later(data.shape, given, SBUF, None, ())
-    first = row_operand(operand0, data, box, call, "operand0")
+        return issue_later(data.shape, result_dtype, SBUF, None, ())
+    first = column_operand(operand0, data, box, call, "operand0")
     source, total = readable(data, box, call), _row(reduce_res, box, call)
 
     def make(dst):
         isa.tensor_scalar_reduce(dst, source, op0, first, reduce_op, total, reverse0)
 
-    return issue_later(data.shape, given, SBUF, make, box)
+    return issue_later(data.shape, result_dtype, SBUF, make, box)
 
 
 def _row(result, box, call):
     """Returns the tensor of a second result with one element per partition."""
-    if not is_row(result):
+    if not is_column(result):
         errors.fail(call, f"reduce_res: {result.describe()}, expected one element per partition")
-    return writable(shaped(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
+    return writable(match_shape(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
 
 
 def tensor_tensor_scan(
@@ -137,18 +137,18 @@ def tensor_tensor_scan(
 ):
     call = "nisa.tensor_tensor_scan"
     a, b = tile(data0, call, "data0"), tile(data1, call, "data1")
-    domain = elementwise.common(call, a.shape, b.shape)
-    box = boxes(domain, mask_box(mask, domain, call), a, b)
-    given = found_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
+    domain = elementwise.common_shape(call, a.shape, b.shape)
+    box = intersect_boxes(domain, mask_box(mask, domain, call), a, b)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
     if box == ():
-        return issue_later(domain, given, SBUF, None, ())
-    start = row_operand(initial, a, box, call, "initial")
-    one, two = spread(a, domain, box, call), spread(b, domain, box, call)
+        return issue_later(domain, result_dtype, SBUF, None, ())
+    start = column_operand(initial, a, box, call, "initial")
+    one, two = broadcast_operand(a, domain, box, call), broadcast_operand(b, domain, box, call)
 
     def make(dst):
         isa.tensor_tensor_scan(dst, one, two, start, op0, op1, reverse0, reverse1)
 
-    return issue_later(domain, given, SBUF, make, box)
+    return issue_later(domain, result_dtype, SBUF, make, box)
 
 
 def tensor_scalar_cumulative(
@@ -159,8 +159,8 @@ def tensor_scalar_cumulative(
     src = tile(src, call, "src")
     box = mask_box(mask, src.shape, call)
     if box != ():
-        first, second = (row_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
-        settle()
+        first, second = (column_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
+        issue_pending()
         isa.tensor_scalar_cumulative(
             writable(dst, box, call), readable(src, box, call), op0, op1, first, second, reduce_cmd
         )
@@ -170,20 +170,20 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
     call = "nisa.tensor_partition_reduce"
     data = tile(data, call, "data")
     source = readable(data, mask_box(mask, data.shape, call), call)
-    return issue_later((1, *source.shape[1:]), dtype and found_dtype(dtype, call) or data.dtype, SBUF,
+    return issue_later((1, *source.shape[1:]), dtype and require_dtype(dtype, call) or data.dtype, SBUF,
                        lambda dst: isa.tensor_partition_reduce(dst, op, source))  # fmt: skip
 
 
 def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, **unused):
     """Writes `dst` in place where the predicate is not 0."""
     call = "nisa.tensor_copy_predicated"
-    settle()
+    issue_pending()
     box = mask_box(mask, dst.shape, call)
     if box == ():
         return
-    source = src if operands.is_number(src) else spread(tile(src, call, "src"), dst.shape, box, call)
-    where = spread(tile(predicate, call, "predicate"), dst.shape, box, call)
-    settle()
+    source = src if operands.is_number(src) else broadcast_operand(tile(src, call, "src"), dst.shape, box, call)
+    where = broadcast_operand(tile(predicate, call, "predicate"), dst.shape, box, call)
+    issue_pending()
     isa.tensor_copy_predicated(writable(dst, box, call), source, where, reverse_pred)
 
 
@@ -197,18 +197,18 @@ def _one_input(call, data, shape, dtype, emit, mask=None):
 
 def bn_stats(data, *, mask=None, dtype=None, **unused):
     return _one_input(
-        "nisa.bn_stats", data, (data.shape[0], 6), found_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask
+        "nisa.bn_stats", data, (data.shape[0], 6), require_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask
     )
 
 
 def bn_aggr(data, *, mask=None, dtype=None, **unused):
     return _one_input(
-        "nisa.bn_aggr", data, (data.shape[0], 2), found_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask
+        "nisa.bn_aggr", data, (data.shape[0], 2), require_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask
     )
 
 
 def max8(*, src, mask=None, dtype=None, **unused):
-    return _one_input("nisa.max8", src, (src.shape[0], 8), dtype and found_dtype(dtype, "nisa.max8"), isa.max8, mask)
+    return _one_input("nisa.max8", src, (src.shape[0], 8), dtype and require_dtype(dtype, "nisa.max8"), isa.max8, mask)
 
 
 def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
@@ -216,7 +216,7 @@ def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
     data, vals = tile(data, call, "data"), tile(vals, call, "vals")
     one, two = readable(data), readable(vals)
     return issue_later(
-        (data.shape[0], 8), found_dtype(dtype or "uint32", call), SBUF, lambda dst: isa.nc_find_index8(dst, one, two)
+        (data.shape[0], 8), require_dtype(dtype or "uint32", call), SBUF, lambda dst: isa.nc_find_index8(dst, one, two)
     )
 
 
@@ -224,15 +224,15 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, *
     call = "nisa.nc_match_replace8"
     data, vals = tile(data, call, "data"), tile(vals, call, "vals")
     one, two, index = readable(data), readable(vals), None if dst_idx is None else writable(dst_idx)
-    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF,
+    return issue_later(data.shape, require_dtype(dtype or data.dtype, call), SBUF,
                        lambda dst: isa.nc_match_replace8(dst, one, two, imm, index))  # fmt: skip
 
 
 def dropout(data, prob, *, mask=None, dtype=None, **unused):
     call = "nisa.dropout"
     data = tile(data, call, "data")
-    chance = row_operand(prob, data, None, call, "prob")
+    chance = column_operand(prob, data, None, call, "prob")
     source = readable(data)
     return issue_later(
-        data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance)
+        data.shape, require_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance)
     )

@@ -7,11 +7,11 @@ from nki.tracer import errors, operands
 from nki.tracer.layout import HBM, SBUF
 
 from .. import moves
-from ..elementwise import found_dtype, mask_box, row_operand, spread, tile
+from ..elementwise import broadcast_operand, column_operand, mask_box, require_dtype, tile
 from ..index import Index, Mask
-from ..language.transfer import any_tile, written
-from ..results import issue_later, settle
-from ..tile import meet, readable, shaped, writable
+from ..language.transfer import any_tile, note_store
+from ..results import issue_later, issue_pending
+from ..tile import intersect, match_shape, readable, writable
 
 
 def _pattern(expression: Index, shape, call, operand):
@@ -33,27 +33,27 @@ def iota(expr, dtype, *, mask=None, **unused):
     """
     call = "nisa.iota"
     if isinstance(expr, int) and not isinstance(expr, bool):
-        return issue_later((1, 1), found_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, [[0, 1]], expr))
+        return issue_later((1, 1), require_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, [[0, 1]], expr))
     if type(expr) is not Index:
         errors.fail(call, f"expr: expected an index expression, found {operands.describe(expr)}")
     shape = expr.shape if expr.ndim > 1 else (1, *expr.shape)
     pattern, first, channel = _pattern(expr, shape, call, "expr")
-    return issue_later(shape, found_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, pattern, first, channel))
+    return issue_later(shape, require_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, pattern, first, channel))
 
 
 def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, **unused):
     """Returns on_true_tile where the affine predicate holds, else the number."""
     call = "nisa.affine_select"
     data = tile(on_true_tile, call, "on_true_tile")
-    given = found_dtype(dtype, call) if dtype is not None else data.dtype
-    box = meet(mask_box(mask, data.shape, call), data.box)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else data.dtype
+    box = intersect(mask_box(mask, data.shape, call), data.box)
     if box == ():
-        return issue_later(data.shape, given, SBUF, None, ())
+        return issue_later(data.shape, result_dtype, SBUF, None, ())
     if isinstance(pred, bool):
         source = readable(data, box, call)
         if pred:
-            return issue_later(data.shape, given, SBUF, lambda dst: isa.tensor_copy(dst, source), box)
-        return issue_later(data.shape, given, SBUF, lambda dst: isa.memset(dst, on_false_value), box)
+            return issue_later(data.shape, result_dtype, SBUF, lambda dst: isa.tensor_copy(dst, source), box)
+        return issue_later(data.shape, result_dtype, SBUF, lambda dst: isa.memset(dst, on_false_value), box)
     if not isinstance(pred, Mask):
         errors.fail(call, f"pred: expected a comparison of index expressions, found {operands.describe(pred)}")
     if box is not None:
@@ -67,7 +67,7 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
             isa.affine_select(dst, pattern, channel, current, on_false_value, cmp_op="greater_equal", offset=first)
             current = dst
 
-    return issue_later(data.shape, given, SBUF, make, box)
+    return issue_later(data.shape, result_dtype, SBUF, make, box)
 
 
 def dma_copy(
@@ -76,12 +76,12 @@ def dma_copy(
     call = "nisa.dma_copy"
     dst, src = any_tile(dst, call, "dst"), any_tile(src, call, "src")
     src.tensor
-    settle()
+    issue_pending()
     if dst.memory == HBM:
-        written(dst)
-    box = meet(meet(mask_box(mask, dst.shape, call), dst.box), src.box)
+        note_store(dst)
+    box = intersect(intersect(mask_box(mask, dst.shape, call), dst.box), src.box)
     if box != ():
-        source = readable(shaped(src, dst.shape), box, call)
+        source = readable(match_shape(src, dst.shape), box, call)
         isa.dma_copy(writable(dst, box, call), source, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode)
 
 
@@ -97,13 +97,13 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, **unused):
         isa.dma_transpose(dst, source, axes=order)
 
     make.dma = True
-    return issue_later(tuple(src.shape[a] for a in order), found_dtype(dtype or src.dtype, call), SBUF, make)
+    return issue_later(tuple(src.shape[a] for a in order), require_dtype(dtype or src.dtype, call), SBUF, make)
 
 
 def nc_stream_shuffle(src, dst, shuffle_mask, *, mask=None, **unused):
     call = "nisa.nc_stream_shuffle"
     source = readable(tile(src, call, "src"))
-    settle()
+    issue_pending()
     isa.nc_stream_shuffle(writable(dst), source, list(shuffle_mask))
 
 
@@ -123,27 +123,27 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
                  reduce_op="maximum", range_start=0, on_false_value=-3.4028235e38, mask=None, dtype=None, **unused):  # fmt: skip
     call = "nisa.range_select"
     data = tile(on_true_tile, call, "on_true_tile")
-    low, high = (row_operand(v, data, None, call, n) for v, n in ((bound0, "bound0"), (bound1, "bound1")))
+    low, high = (column_operand(v, data, None, call, n) for v, n in ((bound0, "bound0"), (bound1, "bound1")))
     source = readable(data)
-    total = None if reduce_res is None else writable(shaped(reduce_res, (reduce_res.shape[0], 1)))
+    total = None if reduce_res is None else writable(match_shape(reduce_res, (reduce_res.shape[0], 1)))
 
     def make(dst):
         isa.range_select(
             dst, source, comp_op0, comp_op1, low, high, reduce_cmd, total, reduce_op, range_start, on_false_value
         )
 
-    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, make)
+    return issue_later(data.shape, require_dtype(dtype or data.dtype, call), SBUF, make)
 
 
 def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum",
                   reverse_pred=False, mask=None, **unused):  # fmt: skip
     call = "nisa.select_reduce"
-    settle()
-    chosen = spread(tile(predicate, call, "predicate"), dst.shape, None, call)
-    yes = spread(tile(on_true, call, "on_true"), dst.shape, None, call)
-    no = row_operand(on_false, dst, None, call, "on_false")
-    total = None if reduce_res is None else writable(shaped(reduce_res, (reduce_res.shape[0], 1)))
-    settle()
+    issue_pending()
+    chosen = broadcast_operand(tile(predicate, call, "predicate"), dst.shape, None, call)
+    yes = broadcast_operand(tile(on_true, call, "on_true"), dst.shape, None, call)
+    no = column_operand(on_false, dst, None, call, "on_false")
+    total = None if reduce_res is None else writable(match_shape(reduce_res, (reduce_res.shape[0], 1)))
+    issue_pending()
     isa.select_reduce(writable(dst), chosen, yes, no, total, reduce_cmd, reduce_op, reverse_pred)
 
 
@@ -152,7 +152,7 @@ def sequence_bounds(*, segment_ids, dtype=None, **unused):
     ids = tile(segment_ids, call, "segment_ids")
     source = readable(ids)
     shape = (ids.shape[0], 2, ids.size // ids.shape[0])
-    return issue_later(shape, found_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
+    return issue_later(shape, require_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
 
 
 __all__ = ["moves"]

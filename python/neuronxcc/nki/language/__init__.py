@@ -21,7 +21,7 @@ from nki.tracer.dtypes import (
 )
 
 from ..index import arange, mgrid
-from ..keywords import checked as _checked
+from ..keywords import refuse_misspelt_keywords as _refuse_misspelt_keywords
 from .creation import (
     BUFFERS,
     device_print,
@@ -57,7 +57,7 @@ class fp32:
     min = float(np.finfo(np.float32).min)
 
 
-_checked(globals(), "nl")
+_refuse_misspelt_keywords(globals(), "nl")
 
 
 def __getattr__(name):

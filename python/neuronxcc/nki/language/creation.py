@@ -7,22 +7,22 @@ from nki import language as core
 from nki.tracer import dtypes, errors, session
 from nki.tracer.layout import HBM, PSUM, SBUF
 
-from ..blocks import Blocks, ParDim, allocated
-from ..results import settle
+from ..blocks import Blocks, ParDim, allocate_tile
+from ..results import issue_pending
 from ..tile import Tile, readable
 from ..views import Slice
 
 
 class Buffer:
-    """A memory. `place` returns the address of a block if the kernel allocates explicitly."""
+    """A memory. `address` returns the address of a block if the kernel allocates explicitly."""
 
-    __slots__ = ("name", "memory", "shared", "place")
+    __slots__ = ("name", "memory", "shared", "address")
 
-    def __init__(self, name, memory, shared=False, place=None):
+    def __init__(self, name, memory, shared=False, address=None):
         self.name = name
         self.memory = memory
         self.shared = shared
-        self.place = place
+        self.address = address
 
     def __repr__(self):
         return f"nl.{self.name}"
@@ -43,7 +43,7 @@ def ds(start, size) -> Slice:
 
 
 def _new(call, shape, dtype, buffer, value=None, name=""):
-    settle()
+    issue_pending()
     run = session.active(call)
     buffer = sbuf if buffer is None else buffer
     if not isinstance(buffer, Buffer):
@@ -57,8 +57,8 @@ def _new(call, shape, dtype, buffer, value=None, name=""):
     if buffer.memory == HBM:
         return _in_hbm(run, sizes, found, buffer, value, name)
     if at:
-        return Blocks(sizes[:at], sizes[at:], found, buffer.memory, value, buffer.place, name)
-    return allocated(sizes, found, buffer.memory, value, buffer.place and buffer.place((), sizes, found), name)
+        return Blocks(sizes[:at], sizes[at:], found, buffer.memory, value, buffer.address, name)
+    return allocate_tile(sizes, found, buffer.memory, value, buffer.address and buffer.address((), sizes, found), name)
 
 
 def _in_hbm(run, shape, dtype, buffer, value, name):
@@ -67,18 +67,18 @@ def _in_hbm(run, shape, dtype, buffer, value, name):
     """
     shared = run.state.get("neuronxcc shared") if buffer.shared else None
     if shared is not None and any(run.program):
-        if not shared["left"]:
+        if not shared["remaining"]:
             errors.fail("nl.ndarray", "shared_hbm: the programs of the grid allocate different tensors")
-        return shared["left"].pop(0)
+        return shared["remaining"].pop(0)
     made = Tile(run.allocate(shape, dtype, HBM, name=name))
     if value is not None:
         # No transfer is recorded, because the kernel's own stores replace the value, and the
         # compiler drops a value that nobody reads.
         if run.values:
             run.write(made.tensor, np.full(shape, value))
-        run.writes(made.tensor)
+        run.note_write(made.tensor)
     if shared is not None:
-        shared["made"].append(made)
+        shared["created"].append(made)
     return made
 
 
@@ -107,26 +107,26 @@ def empty_like(a, dtype=None, *, buffer=None, name="", **unused):
 
 
 def rand(shape, dtype=np.float32, **unused):
-    settle()
+    issue_pending()
     return Tile(core.rand(tuple(int(n) for n in shape), dtypes.find(dtype)))
 
 
 def random_seed(seed, **unused):
     """Seeds the generator with a number or a tile of one number."""
-    settle()
+    issue_pending()
     core.random_seed(readable(seed) if isinstance(seed, Tile) else core.full((1, 1), seed, dtypes.int32))
 
 
 def shared_constant(constant, dtype=None, **unused):
-    settle()
+    issue_pending()
     return Tile(core.shared_constant(constant, dtype))
 
 
 def shared_identity_matrix(n, dtype=np.uint8, **unused):
-    settle()
+    issue_pending()
     return Tile(core.shared_constant(np.identity(n, dtype=np.float32), dtype))
 
 
 def device_print(prefix, x, **unused):
-    settle()
+    issue_pending()
     core.device_print(prefix, x.tensor if isinstance(x, Tile) else x)

@@ -6,7 +6,7 @@ import numpy as np
 from nki import language as core
 from nki.tracer import session
 
-from ..results import settle
+from ..results import issue_pending
 
 
 class LoopIndex(int):
@@ -22,16 +22,16 @@ class _Loop:
         self.loop = loop
 
     def __iter__(self):
-        # A waiting result belongs to the iteration that asked for it, and is therefore issued
+        # A pending result belongs to the iteration that asked for it, and is therefore issued
         # before the next mark in the trace.
-        settle()
+        issue_pending()
         first = self.loop.range.start
         for i in self.loop:
             if first != 0:
                 i = LoopIndex(i)
                 i.first = first
             yield i
-            settle()
+            issue_pending()
 
     def __len__(self):
         return len(self.loop)

@@ -8,8 +8,8 @@ from nki.tracer.dtypes import float32
 
 from .. import elementwise, moves, products
 from ..index import Index
-from ..results import issue_later, settle
-from ..tile import Tile, Truth, readable
+from ..results import issue_later, issue_pending
+from ..tile import Tile, TileComparison, readable
 from .loop_reduction import loop_reduce
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "fmod", "equal", "not_equal", "less",
@@ -65,7 +65,7 @@ reciprocal.operator, negative.operator = operators.ALL["reciprocal"], operators.
 
 def _reduction(name, operator):
     def function(x, axis, *, dtype=None, mask=None, keepdims=False, **unused):
-        return elementwise.reduced(operator, x, axis, dtype, mask, keepdims=keepdims, call=f"nl.{name}")
+        return elementwise.reduce_tile(operator, x, axis, dtype, mask, keepdims=keepdims, call=f"nl.{name}")
 
     function.__name__ = function.__qualname__ = name
     function.operator = operator
@@ -82,10 +82,10 @@ all = _reduction("all", operators.ALL["logical_and"])  # noqa: A001
 def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **unused):
     """Returns the sum times one over the number of elements."""
     x = elementwise.tile(x, "nl.mean", "x")
-    total = elementwise.reduced("add", x, axis, float32, mask, keepdims=keepdims, call="nl.mean")
+    total = elementwise.reduce_tile("add", x, axis, float32, mask, keepdims=keepdims, call="nl.mean")
     count = x.size // total.size
     total.tensor
-    settle()
+    issue_pending()
     return elementwise.scalar(total, "multiply", 1.0 / count, dtype=dtype or x.dtype, call="nl.mean")
 
 
@@ -111,7 +111,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, *, dtype=None, compute_dtype=None, mas
 
 
 def where(condition, x, y, *, dtype=None, mask=None, **unused):
-    return elementwise.chosen(condition, x, y, dtype, mask)
+    return elementwise.select_elements(condition, x, y, dtype, mask)
 
 
 def matmul(x, y, *, transpose_x=False, mask=None, **unused):
@@ -132,12 +132,12 @@ def broadcast_to(src, shape=None, **unused):
     """Repeats free dimensions by stride 0, and partitions by a product with ones."""
     src = elementwise.tile(src, "nl.broadcast_to", "src")
     shape = tuple(int(n) for n in shape)
-    if len(shape) < src.ndim or any(n not in (1, m) for n, m in zip(elementwise.wider(src.shape, len(shape)), shape)):
+    if len(shape) < src.ndim or any(n not in (1, m) for n, m in zip(elementwise.pad_rank(src.shape, len(shape)), shape)):
         errors.fail("nl.broadcast_to", f"{src.describe()} does not broadcast to {list(shape)}")
-    settle()
+    issue_pending()
     if src.shape[0] != shape[0]:
-        src = moves.across_partitions(src, shape[0])
-    return Tile(elementwise.spread(src, shape, None, "nl.broadcast_to"), sums=src.sums)
+        src = moves.copy_across_partitions(src, shape[0])
+    return Tile(elementwise.broadcast_operand(src, shape, None, "nl.broadcast_to"), sums=src.sums)
 
 
 def gather_flattened(data, indices, *, mask=None, dtype=None, **unused):
@@ -160,7 +160,7 @@ def dropout(x, rate, *, dtype=None, **unused):
 # Operators of tiles
 
 
-def _operator(name, reverse=False, made=Tile):
+def _operator(name, reverse=False, result_class=Tile):
     op = operators.ALL[name]
 
     def method(self, other):
@@ -170,7 +170,7 @@ def _operator(name, reverse=False, made=Tile):
             return NotImplemented
         a, b = (other, self) if reverse else (self, other)
         result = elementwise.binary(op, a, b, call=f"nl.{name}")
-        result.__class__ = made
+        result.__class__ = result_class
         return result
 
     return method
@@ -182,14 +182,14 @@ for _sign, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), (
     setattr(Tile, f"__{_sign}__", _operator(_name))
     setattr(Tile, f"__r{_sign}__", _operator(_name, reverse=True))
 for _sign, _name in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
-    setattr(Tile, f"__{_sign}__", _operator(_name, made=Truth))
+    setattr(Tile, f"__{_sign}__", _operator(_name, result_class=TileComparison))
 Tile.__neg__ = negative
 Tile.__mod__ = _operator("mod")
 Tile.__abs__ = abs
 Tile.__invert__ = invert
 Tile.broadcast_to = broadcast_to
 Tile.expand_dims = expand_dims
-Tile.astype = lambda self, dtype: elementwise.copied(self, dtype, call="astype")
+Tile.astype = lambda self, dtype: elementwise.copy_tile(self, dtype, call="astype")
 
 __all__ = (
     *_BINARY, *_SCALAR_ENGINE, *_VECTOR_ENGINE, "all", "broadcast_to", "dropout", "expand_dims", "gather_flattened", "loop_reduce",

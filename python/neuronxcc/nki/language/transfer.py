@@ -9,16 +9,16 @@ from nki.tracer.tensor import Tensor
 
 from .. import moves
 from ..blocks import Blocks
-from ..elementwise import copied, found_dtype, mask_box, promoted
-from ..results import issue_later, settle
-from ..tile import Tile, cut, meet, readable, shaped
+from ..elementwise import copy_tile, mask_box, promoted, require_dtype
+from ..results import issue_later, issue_pending
+from ..tile import Tile, clip, intersect, match_shape, readable
 
 
 def any_tile(value, call: str, operand: str) -> Tile:
     if isinstance(value, Tensor):
         return Tile(value)
     if isinstance(value, Blocks):
-        return value.whole(call)
+        return value.only_block(call)
     if not isinstance(value, Tile):
         errors.fail(call, f"{operand}: expected a tensor, found {operands.describe(value)}")
     return value
@@ -32,18 +32,18 @@ def load(src, *, mask=None, dtype=None, **unused) -> Tile:
     if src.memory == PSUM:
         errors.fail(call, f"src: {src.describe()}: DMA reaches hbm and sbuf")
     if src.ndim == 1:
-        src = shaped(src, (*src.shape, 1))
-    given = found_dtype(dtype, call) if dtype is not None else src.dtype
-    box = meet(mask_box(mask, src.shape, call), src.box)
+        src = match_shape(src, (*src.shape, 1))
+    result_dtype = require_dtype(dtype, call) if dtype is not None else src.dtype
+    box = intersect(mask_box(mask, src.shape, call), src.box)
     if box == ():
-        return issue_later(src.shape, given, SBUF, None, ())
+        return issue_later(src.shape, result_dtype, SBUF, None, ())
     source = readable(src, box, call)
 
     def make(dst):
         isa.dma_copy(dst, source)
 
     make.dma = True
-    return issue_later(src.shape, given, SBUF, make, box)
+    return issue_later(src.shape, result_dtype, SBUF, make, box)
 
 
 def load_transpose2d(src, *, mask=None, dtype=None, **unused) -> Tile:
@@ -52,18 +52,18 @@ def load_transpose2d(src, *, mask=None, dtype=None, **unused) -> Tile:
     src = any_tile(src, call, "src")
     if src.ndim != 2:
         errors.fail(call, f"src: {src.describe()}, expected two dimensions")
-    given = found_dtype(dtype, call) if dtype is not None else src.dtype
-    box = meet(mask_box(mask, src.shape, call), src.box)
+    result_dtype = require_dtype(dtype, call) if dtype is not None else src.dtype
+    box = intersect(mask_box(mask, src.shape, call), src.box)
     shape = (src.shape[1], src.shape[0])
     if box == ():
-        return issue_later(shape, given, SBUF, None, ())
+        return issue_later(shape, result_dtype, SBUF, None, ())
     source = readable(src, box, call)
 
     def make(dst):
         isa.dma_transpose(dst, source)
 
     make.dma = True
-    return issue_later(shape, given, SBUF, make, box and (box[1], box[0]))
+    return issue_later(shape, result_dtype, SBUF, make, box and (box[1], box[0]))
 
 
 def store(dst, value, *, mask=None, **unused):
@@ -81,12 +81,12 @@ def store(dst, value, *, mask=None, **unused):
         value = tile
     value = any_tile(value, call, "value")
     value.tensor  # issues the result if it waits
-    settle()
-    written(dst)
+    issue_pending()
+    note_store(dst)
     moves.copy(dst, value, mask_box(mask, dst.shape, call), call)
 
 
-def written(dst: Tile):
+def note_store(dst: Tile):
     """Notes that the kernel writes one of its arguments."""
     storage = dst.tensor.storage
     storage.session.state.setdefault("neuronxcc written", {})[storage.id] = storage
@@ -97,23 +97,23 @@ def atomic_rmw(dst, value, op, *, mask=None, **unused):
     call = "nl.atomic_rmw"
     dst, value = any_tile(dst, call, "dst"), any_tile(value, call, "value")
     value.tensor
-    settle()
-    written(dst)
-    box = meet(mask_box(mask, dst.shape, call), dst.box)
+    issue_pending()
+    note_store(dst)
+    box = intersect(mask_box(mask, dst.shape, call), dst.box)
     if box != ():
-        isa.dma_copy(cut(dst, box, call), readable(shaped(value, dst.shape), box, call), dst_rmw_op=op)
+        isa.dma_copy(clip(dst, box, call), readable(match_shape(value, dst.shape), box, call), dst_rmw_op=op)
 
 
 def copy(src, *, mask=None, dtype=None, **unused) -> Tile:
     if isinstance(src, (Tile, Tensor)) and any_tile(src, "nl.copy", "src").memory == HBM:
         return load(src, mask=mask, dtype=dtype)
-    return copied(src, dtype, mask)
+    return copy_tile(src, dtype, mask)
 
 
 def static_cast(src, dtype, **unused):
     """Returns the tile in another type. A NumPy array is returned unchanged."""
     if isinstance(src, (Tile, Blocks)):
-        return copied(src, dtype, call="nl.static_cast")
+        return copy_tile(src, dtype, call="nl.static_cast")
     return src
 
 

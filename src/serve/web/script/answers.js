@@ -1,4 +1,5 @@
-// Answers as they come: the request, the stream of chunks, its measures, and asking anew.
+// Requests answers and receives them: the request, the stream of chunks, its statistics, and the
+// repetition of an answer.
 
 function requestBody(conversation) {
   const { system, ...settings } = conversation.settings;
@@ -73,7 +74,8 @@ function takeChunk(run, chunk) {
   measure(run, chunk.usage);
 }
 
-// Without the server's count a chunk is taken for a token. The first token's time is the prompt's, not that of decoding.
+// Updates the statistics of an answer. If the server sends no counts, every chunk counts as a
+// token. The rate leaves out the first tokens, because the time before them is that of the prompt.
 function measure(run, usage) {
   const { stats } = run.message;
   if (usage) {
@@ -127,7 +129,8 @@ const resend = (message, text) =>
   answerFrom(message, [{ role: 'user', content: text }], 'The message and what came after it were replaced.');
 const regenerate = message => answerFrom(message, [], 'The answer and what came after it were replaced.');
 
-// In the place of `message` and all behind it, which can be brought back.
+// Replaces `message` and all messages after it by `added`, and asks for an answer. The user can
+// undo the change.
 function answerFrom(message, added, text) {
   const conversation = app.current;
   if (runs.has(conversation.id)) {
@@ -160,7 +163,8 @@ function send() {
   answer(app.current);
 }
 
-// An input method's Enter ends a word. Keyboards on glass have no Shift+Enter, so there Enter is a new line.
+// Returns whether a key event sends the message. While an input method composes a word, Enter only
+// ends the word. On touch screens, which have no Shift+Enter, Enter begins a new line.
 const sends = event =>
   event.key === 'Enter' && !event.shiftKey && !event.isComposing && !matchMedia('(pointer: coarse)').matches;
 

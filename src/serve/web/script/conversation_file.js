@@ -1,4 +1,5 @@
-// What files and localStorage hold is checked field by field before it is used.
+// Reads conversations from files and from localStorage. Every field is checked before it is used,
+// since a file may come from anywhere.
 
 function expect(condition, where, what) {
   if (!condition) throw new Error(`${where}: expected ${what}`);
@@ -41,7 +42,8 @@ function readStats(value, where) {
   return stats;
 }
 
-// Only known fields of known types: files come from anywhere. An answer that did not end was cut off by leaving the page.
+// Takes only known fields of the right type. An answer without an end was cut off when the page was
+// left.
 function readMessage(value, where) {
   expect(isObject(value), where, 'an object');
   expect(value.role === 'user' || value.role === 'assistant', `${where}.role`, '"user" or "assistant"');
@@ -76,7 +78,7 @@ const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), byte 
 const kFormat = 'neuronmm-conversations';
 const exported = conversations => ({ format: kFormat, version: 1, conversations });
 
-// What Export made, or the list of messages that `/save` of `neuronmm chat` made.
+// Reads a file that Export made, or a list of messages that `/save` of `neuronmm chat` made.
 function readFile(text) {
   const value = JSON.parse(text);
   if (Array.isArray(value)) {

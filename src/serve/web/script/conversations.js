@@ -1,8 +1,8 @@
-// Which conversations there are, which one is open, and their way out and in as files.
+// Manages the conversations: which there are, which one is open, and their export and import.
 
 const app = { conversations: new Map(), current: null, models: [], model: {}, defaults: {}, left: false };
-const runs = new Map();   // answers under way, by conversation
-const views = new Map();  // of the messages that are shown
+const runs = new Map();   // the answers that are being received, by the id of their conversation
+const views = new Map();  // the views of the messages on the page, by message
 
 const newConversation = () => ({
   id: newId(), title: '', named: false, created: Date.now(), updated: Date.now(), settings: { ...app.defaults }, messages: [],
@@ -15,11 +15,11 @@ function loadConversations() {
     try {
       const conversation = readConversation(store.read(name), name);
       app.conversations.set(conversation.id, conversation);
-    } catch { /* what this page did not write stays where it is */ }
+    } catch { /* an entry that this page did not write is left alone */ }
   }
 }
 
-// An empty conversation is not kept.
+// Keeps a conversation in the browser, unless it is empty.
 function save(conversation) {
   if (!conversation.named) {
     const first = conversation.messages.find(message => message.role === 'user')?.content.trim().replace(/\s+/g, ' ') ?? '';
@@ -81,7 +81,7 @@ function showList() {
   $('found').textContent = words.length > 0 ? `${count} found` : found.length > 0 ? count : 'Nothing is kept yet.';
 }
 
-// A line above the message field; with an action also a way back.
+// Shows a line above the message field. With an action, the line has a button that undoes a change.
 let undo = null;
 function tell(text, action = null) {
   undo = action;
@@ -94,7 +94,8 @@ function exportConversations(conversations, name) {
   download(`${name.replace(/[^\p{L}\p{N}]+/gu, '-').slice(0, 60) || 'conversation'}.json`, exported(conversations));
 }
 
-// All or nothing. One that is here already is left alone; one that differs from it comes as another conversation.
+// Imports all conversations of a file, or none if the file is wrong. A conversation that is already
+// here is skipped. If it has the same id and other messages, it becomes a new conversation.
 async function importFile(file) {
   let read;
   try {

@@ -1,6 +1,7 @@
 'use strict';
 
-// Elements. Attributes and text only: nothing here takes markup.
+// Helpers that all other scripts use. Elements are made from attributes and text, never from
+// markup.
 
 const $ = id => document.getElementById(id);
 
@@ -39,7 +40,7 @@ function notify(text) {
 async function copyText(text, from) {
   try {
     await navigator.clipboard.writeText(text);
-  } catch {  // of pages that came over plain HTTP from another machine
+  } catch {  // a page that came over plain HTTP from another machine has no clipboard
     const area = element('textarea', {}, text);
     document.body.append(area);
     area.select();

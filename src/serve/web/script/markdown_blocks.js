@@ -1,4 +1,5 @@
-// Markdown by lines: text to blocks, blocks to nodes.
+// Splits Markdown into blocks of lines and makes elements of the blocks. markdown_inline.js handles
+// the text within a block.
 
 const kFence = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
 const kHeading = /^ {0,3}(#{1,6})[ \t]+(\S.*)$/;
@@ -6,7 +7,7 @@ const kRule = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const kQuote = /^ {0,3}> ?/;
 const kItem = /^( *)([-*+]|\d{1,9}[.)])( +|$)(.*)$/;
 const kTableRule = /^ {0,3}\|?(?: *:?-+:? *\|)+ *(?::?-+:? *)?$/;
-const kDeepest = 8;  // blocks and emphasis within each other; deeper ones stay text
+const kDeepest = 8;  // how deep blocks and emphasis may nest; deeper ones stay text
 
 const blank = line => line.trim() === '';
 const indentOf = line => line.length - line.trimStart().length;
@@ -14,7 +15,7 @@ const isTable = (lines, i) => i + 1 < lines.length && lines[i].includes('|') && 
 const interrupts = (lines, i) => kFence.test(lines[i]) || kHeading.test(lines[i]) || kRule.test(lines[i]) ||
   kQuote.test(lines[i]) || /^ {0,3}(?:[-*+]|1[.)]) +\S/.test(lines[i]) || isTable(lines, i);
 
-// What the first rule makes that applies.
+// Returns the result of the first rule that applies, or null.
 function firstOf(rules, ...place) {
   for (const rule of rules) {
     const found = rule(...place);
@@ -23,7 +24,8 @@ function firstOf(rules, ...place) {
   return null;
 }
 
-// Each has what its maker needs, and the lines that it came from: what has the same lines is the same.
+// Returns the blocks of a text. A block has whatever its function in kMakers needs, and the lines
+// that it came from. Blocks with the same lines are equal.
 function splitBlocks(text) {
   const lines = text.replace(/\r\n?/g, '\n').replace(/\t/g, '    ').split('\n');
   const blocks = [];
@@ -63,7 +65,8 @@ function takeQuote(lines, i) {
   return end > i ? [{ kind: 'quote', text: lines.slice(i, end).map(line => line.replace(kQuote, '')).join('\n') }, end] : null;
 }
 
-// A line belongs to an item as long as it is indented more than the item's mark, or continues its paragraph.
+// Reads a list. A line belongs to an item if it is indented more than the item's mark, or if it
+// continues the item's paragraph.
 function takeList(lines, i) {
   const first = kItem.exec(lines[i]);
   if (!first) return null;
@@ -113,7 +116,7 @@ const kBlocks = [takeCode, takeHeading, takeRule, takeQuote, takeList, takeTable
 const kMakers = {
   rule: () => element('hr'),
   paragraph: (block, depth) => inlined('p', block.text, depth),
-  // The page and the conversation have the first two levels.
+  // The first two levels are the headings of the page and of the conversation.
   heading: (block, depth) => inlined(`h${Math.min(block.level + 2, 6)}`, block.text, depth),
   quote: (block, depth) => element('blockquote', {}, ...makeBlocks(block.text, depth)),
   list: (block, depth) => element(block.ordered ? 'ol' : 'ul',

@@ -1,4 +1,4 @@
-// Markdown within a line: emphasis, code, links. Text to nodes.
+// Makes nodes of the Markdown within a block: emphasis, code and links.
 
 function inlined(tag, text, depth) {
   const node = element(tag);
@@ -6,7 +6,8 @@ function inlined(tag, text, depth) {
   return node;
 }
 
-// Null of addresses that are not absolute or of another scheme: they stay text.
+// Returns null for an address that is relative or has a scheme other than http, https and mailto.
+// Such an address stays text.
 function safeAddress(text) {
   try {
     const address = new URL(text);
@@ -22,8 +23,9 @@ const link = (address, ...children) =>
 const kInlineOfLinks = [inlineEscape, inlineBreak, inlineCode, inlineEmphasis];
 const kInline = [...kInlineOfLinks, inlineLink, inlineAddress];
 
-// Each rule looks at one place, and returns the node that begins there and where it ends, or nothing. Marks without a partner
-// are remembered in `lonely`, so that a text of nothing else takes no longer than another.
+// Appends the nodes of a text. Every rule looks at one place of the text. It returns the node that
+// begins there and the end of its text, or null. Marks without a closing partner are kept in
+// `lonely`, so that a text of many such marks is not searched again and again.
 function appendInline(parent, text, depth, rules = kInline) {
   if (depth > kDeepest) {
     parent.append(text);
@@ -93,7 +95,9 @@ function inlineEmphasis({ text, depth, rules, lonely }, i) {
   return [tags[0], end + marks.length];
 }
 
-// Where a run of marks of this length, or the last ones of a longer run that closes two, stands behind text; or -1.
+// Returns the position of the marks that close an emphasis, or -1. They must follow a character
+// that is not white space. A run of three marks closes two of them at its end, since it may close
+// two emphases.
 function closing(text, marks, from) {
   for (let at = text.indexOf(marks, from); at >= 0;) {
     let end = at;
@@ -106,7 +110,7 @@ function closing(text, marks, from) {
   return -1;
 }
 
-// (address "title"), where the address may have parentheses in pairs.
+// Matches (address "title"). The address may contain pairs of parentheses.
 const kTarget = /^\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"]*")?\s*\)/;
 
 function inlineLink({ text, depth }, i) {

@@ -1,4 +1,5 @@
-// A text that grows: blocks that are as before keep their nodes, so that nothing flickers and what is selected stays.
+// Shows a Markdown text that grows. Blocks that have not changed keep their nodes, so that nothing
+// flickers and a selection stays.
 class MarkdownView {
   constructor(node) {
     this.node = node;

@@ -1,4 +1,5 @@
-// Messages on the page: what was said, the feet with measures and buttons, what a screen reader is told.
+// Shows the messages on the page: their text, the lines with statistics and buttons below them, and
+// the text for screen readers.
 
 const kEnds = { length: 'Ended at the limit of tokens.', stopped: 'Stopped.', left: 'Cut off when the page was left.' };
 
@@ -117,7 +118,7 @@ function showContext() {
 const atEnd = () => $('messages').scrollHeight - $('messages').scrollTop - $('messages').clientHeight < 60;
 const scrollDown = () => { $('messages').scrollTop = $('messages').scrollHeight; };
 
-// Screen readers are told whole sentences as they come, not every token.
+// Gives screen readers whole sentences as they arrive, not every token.
 const speech = {
   begin() { $('spoken').replaceChildren(); },
   add(run, ended) {

@@ -1,8 +1,12 @@
-// Live metrics: counters become rates, buckets become quantiles of the last half minute.
+// Plots the server's metrics while the tab of the model is open. Counters become rates, and
+// histograms become quantiles of the last half minute.
 
-const kPoll = 2, kWindow = 30, kShortest = 60, kHistory = 300;  // seconds
+// In seconds: the interval between two samples, the window of quantiles and shares, the shortest
+// time axis, and the time that is kept.
+const kPoll = 2, kWindow = 30, kShortest = 60, kHistory = 300;
 
-// Sums over the labels, by names without the prefix that the server was told to use; buckets by bound.
+// Reads metrics in Prometheus' text format. Values are summed over their labels, except that
+// buckets stay apart. The prefix that the server puts before all names is removed.
 function readMetrics(text) {
   const prefix = /^([\w:]*)num_requests_running\b/m.exec(text)?.[1] ?? '';
   const sample = { time: performance.now() / 1000, values: new Map(), buckets: new Map() };
@@ -43,7 +47,8 @@ function share(part, whole) {
 
 const windowStart = samples => samples.find(sample => sample.time >= samples.at(-1).time - kWindow);
 
-// As Prometheus interpolates within a bucket; beyond the last bound it is that bound.
+// Returns a function that computes the quantile q of a histogram over the window. It interpolates
+// within a bucket as Prometheus does. A quantile beyond the last bound is that bound.
 function quantile(name, q) {
   return samples => {
     const before = windowStart(samples).buckets.get(`${name}_bucket`), now = samples.at(-1).buckets.get(`${name}_bucket`);
@@ -99,7 +104,7 @@ function addSample(sample) {
   $('plots').replaceChildren(...kPlots.map((plot, i) => plotFigure(plot, live.points[i], sample.time, span)));
 }
 
-// A round number that nothing in the plot exceeds.
+// Returns a round number for the top of a plot whose largest value is `value`.
 function roundedUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -125,7 +130,8 @@ function plotFigure(plot, lines, now, span) {
       drawing('text', { x: width, y: height - 4, 'text-anchor': 'end' }, 'now')));
 }
 
-// Broken where nothing is known. A point between two gaps is a short stroke, or it would not be seen.
+// Returns the path of a line, with gaps if values are missing. A point between two gaps becomes a
+// short stroke, since it would be invisible otherwise.
 function linePath(points, x, y) {
   let path = '', last = null;
   for (const [time, value] of points) {

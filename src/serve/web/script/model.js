@@ -1,4 +1,5 @@
-// The model (GET /v1/model: what `inspect --json` says, docs/web_page.md). Every field may be missing.
+// Shows the model on its tab. The facts come from GET /v1/model, which returns the output of
+// `inspect --json` (docs/web_page.md). Every field may be missing.
 
 let search = 0;
 async function findServer(asks = true) {
@@ -52,7 +53,8 @@ function showBytes(model) {
 
 const percent = value => `${number(100 * value)} %`;
 
-// What differs from dense, as pairs of [this, dense] per layer; null where a layer does not tell.
+// Returns the sizes that differ from the dense model, as a pair [this model, dense] for each layer.
+// The pair is null if the layer does not have the size.
 function sizeRows({ layers, hidden_size: width, intermediate_size: neurons }) {
   const row = (name, pairOf, unit = number) =>
     ({ name, unit, pairs: layers.map(pairOf).map(pair => pair?.[0] > 0 && pair[1] > 0 ? pair : null) });

@@ -1,4 +1,4 @@
-// The page as a whole: tabs, theme, keys, and what its controls do.
+// Connects the parts of the page: tabs, theme, keyboard shortcuts, and the actions of all controls.
 
 function showView(name) {
   for (const each of ['chat', 'model']) {
@@ -64,7 +64,8 @@ function takeKey(event) {
   kShortcuts[keys]();
 }
 
-// Another tab has changed a conversation. One that is being answered here stays as it is here.
+// Loads the conversations again after another browser tab has changed one. A conversation that is
+// being answered in this tab stays as it is.
 function takeStorageEvent({ key }) {
   const id = key?.startsWith(`${store.prefix}conversation.`) && key.slice(`${store.prefix}conversation.`.length);
   if (!id || runs.has(id)) return;
@@ -139,7 +140,8 @@ function wirePage() {
   document.addEventListener('keydown', takeKey);
   document.addEventListener('visibilitychange', poll);
   addEventListener('storage', takeStorageEvent);
-  // What came since the last save of a second ago; the answer is cut off, and says so when the page is back.
+  // Answers are saved once per second, so the latest text is saved when the page is left. The
+  // answer is then cut off, and says so when the page is opened again.
   addEventListener('pagehide', () => {
     app.left = true;
     for (const { conversation } of runs.values()) save(conversation);
@@ -151,7 +153,7 @@ function start() {
   showTheme(store.read('theme') ?? '');
   try {
     app.defaults = readSettings(store.read('defaults') ?? {}, 'defaults');
-  } catch { /* of another version: the server's then */ }
+  } catch { /* defaults of another version are ignored, so the server's apply */ }
   loadConversations();
   wireComposer();
   wireConversations();

@@ -1,4 +1,4 @@
-// Requests to the server, its errors and its key.
+// Sends requests to the server, reads its errors, and asks the user for an API key if it needs one.
 
 class ServerError extends Error {
   constructor(message, status = 0, retryAfter = null) {
@@ -12,12 +12,13 @@ async function readFailure(response) {
   let message = '';
   try {
     message = JSON.parse(text).error.message;
-  } catch { /* a proxy's page, say */ }
+  } catch { /* the text is not the server's, for example a proxy's page */ }
   message ||= `The server answered with status ${response.status}.`;
   return new ServerError(message, response.status, response.headers.get('Retry-After'));
 }
 
-// `begins` is told when the request that is answered goes out, which is after a key was asked for.
+// Sends a request and returns its response. If the server wants a key and `asks` is true, the user
+// is asked for one and the request is sent again. `begins` is called each time the request is sent.
 async function request(path, { begins = () => {}, asks = true, ...options } = {}) {
   for (;;) {
     const key = session.key;
@@ -35,7 +36,8 @@ async function request(path, { begins = () => {}, asks = true, ...options } = {}
   }
 }
 
-// One dialog, however many requests wait for it. Resolves to false when it is closed without a key.
+// Asks the user for a key. All requests that wait for a key share one dialog. The promise resolves
+// to false if the dialog is closed without a key.
 let keyAsked = null;
 function askForKey(wrong) {
   keyAsked ??= new Promise(resolve => {
@@ -53,6 +55,7 @@ function askForKey(wrong) {
   return keyAsked;
 }
 
+// Yields the data of each event in a stream of server-sent events.
 async function* serverEvents(stream) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '', data = [];

@@ -1,4 +1,4 @@
-// The dialog of a conversation's settings.
+// Shows the dialog with the settings of a conversation.
 
 function settingInput(setting) {
   const id = `setting-${setting.name}`;
@@ -23,7 +23,7 @@ function showSettings() {
   $('settings-dialog').showModal();
 }
 
-// Throws what is wrong with the first field that is.
+// Returns the settings in the dialog. Throws an error about the first field that is wrong.
 function settingsOfForm() {
   const settings = $('system').value.trim() ? { system: $('system').value } : {};
   for (const setting of kSettings) {

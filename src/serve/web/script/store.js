@@ -1,4 +1,5 @@
-// What is kept: conversations in localStorage, which can still be written when a page is left; a key for the session.
+// Keeps data in the browser. Conversations are in localStorage, which can still be written while
+// the page is being left. The API key is in sessionStorage, so it is gone when the tab is closed.
 
 const kSettings = [
   { name: 'temperature', label: 'Temperature', min: 0, max: 100, hint: '0: always the likeliest' },
@@ -61,6 +62,6 @@ const session = {
     this.memory = value;
     try {
       sessionStorage.setItem('neuronmm.key', value);
-    } catch { /* then it lasts until the next reload */ }
+    } catch { /* the key is then lost with the next reload */ }
   },
 };

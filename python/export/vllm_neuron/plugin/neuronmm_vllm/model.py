@@ -22,7 +22,7 @@ DENSE_CLASSES = {
 }
 
 
-class CalledWithPhase:
+class PluginMLPInterface:
     """An MLP with the interface that the plugin's decoder layers call: hidden_states [tokens,
     hidden_size].
     """
@@ -31,7 +31,7 @@ class CalledWithPhase:
         return super().forward(hidden_states)
 
 
-class KernelMLP(CalledWithPhase, LowRankMLP):
+class KernelMLP(PluginMLPInterface, LowRankMLP):
     """An MLP of two factors per matrix.
 
     If `kernel` is set, a prefill of exactly the kernel's rows is computed by that fused kernel.
@@ -60,11 +60,11 @@ class KernelMLP(CalledWithPhase, LowRankMLP):
         return self.kernel.run(hidden_states, *operands)
 
 
-def called_with_phase(form):
-    return KernelMLP if form is LowRankMLP else type(f"Phased{form.__name__}", (CalledWithPhase, form), {})
+def with_plugin_interface(form):
+    return KernelMLP if form is LowRankMLP else type(f"Phased{form.__name__}", (PluginMLPInterface, form), {})
 
 
-PHASED_FORMS = {name: called_with_phase(form) for name, form in FORMS.items()}
+PLUGIN_FORMS = {name: with_plugin_interface(form) for name, form in FORMS.items()}
 
 
 def rope_theta_of(config):
@@ -99,7 +99,7 @@ class SmallerMLPs:
             )
         if rope_theta_of(model.config) != hf_config.rope_theta:
             raise ValueError(f"the plugin's model has rope_theta {rope_theta_of(model.config)}, not {hf_config.rope_theta}")
-        mlps = smaller_mlps(hf_config, hf_config.neuronmm_compression, PHASED_FORMS)
+        mlps = smaller_mlps(hf_config, hf_config.neuronmm_compression, PLUGIN_FORMS)
         for layer, mlp in zip(model.model.layers, mlps, strict=True):
             layer.mlp = mlp.to(model.config.torch_dtype)
         return model

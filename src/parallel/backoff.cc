@@ -1,4 +1,4 @@
-#include "parallel/patience.h"
+#include "parallel/backoff.h"
 
 #include <algorithm>
 #include <thread>
@@ -19,8 +19,8 @@ constexpr microseconds kLongestSleep{1000};
 
 }  // namespace
 
-void Patience::pause() {
-  if (++looks_ % 16 != 0 && !sleeping_) {
+void Backoff::pause() {
+  if (++checks_ % 16 != 0 && !sleeping_) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif

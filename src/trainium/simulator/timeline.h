@@ -13,11 +13,11 @@
 
 namespace neuronmm::simulator {
 
-class Trace {
+class Timeline {
  public:
   // Keeps the first `limit` events. A large program has millions of events, and Perfetto loads
   // about 10^5 of them comfortably. The file's metadata says how many events there were.
-  explicit Trace(int64_t limit = 200'000) : limit_(limit) {}
+  explicit Timeline(int64_t limit = 200'000) : limit_(limit) {}
 
   int add_track(std::string name);  // Returns the track's number, counted from 0.
   void record(int track, const std::string& label, const std::string& buffer, double begin_ns,

@@ -13,13 +13,13 @@
 
 namespace neuronmm::trace {
 
-class PriceTable {
+class PriceCache {
  public:
-  // All three arguments must outlive the table.
-  PriceTable(const Header& header, const AccessTable& accesses,
+  // All three arguments must outlive the cache.
+  PriceCache(const Header& header, const AccessTable& accesses,
              const simulator::DeviceSpec& device);
 
-  // Returns the price of an operation, which stays valid as long as the table. `forms` are those of
+  // Returns the price of an operation, which stays valid as long as the cache. `forms` are those of
   // the operands, in order (Access::form).
   Result<const Priced*> find(uint32_t operation, const std::vector<uint32_t>& forms);
 

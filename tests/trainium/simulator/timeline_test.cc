@@ -1,6 +1,6 @@
 // Checks the timeline that the timing model writes for Perfetto.
 
-#include "trainium/simulator/trace.h"
+#include "trainium/simulator/timeline.h"
 
 #include <filesystem>
 #include <set>
@@ -16,17 +16,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json traced(Trace& trace) {
+Json run_and_parse(Timeline& timeline) {
   const kernels::Tiling tiling({{"BM", 2}, {"Br", 2}, {"BN", 1}, {"BK", 2}});
   const auto program = kernels::xuv({300, 512, 256, 600}, tiling, {});
-  const auto timing = simulate(program, *find_device("trn1"), {.trace = &trace});
+  const auto timing = simulate(program, *find_device("trn1"), {.timeline = &timeline});
   EXPECT_TRUE(timing.ok());
-  return Json::parse(trace.json("xuv", "trn1"));
+  return Json::parse(timeline.json("xuv", "trn1"));
 }
 
-TEST(Trace, IsJsonWithATrackPerEngineAndQueue) {
-  Trace trace;
-  const Json json = traced(trace);
+TEST(Timeline, IsJsonWithATrackPerEngineAndQueue) {
+  Timeline timeline;
+  const Json json = run_and_parse(timeline);
   std::set<std::string> tracks;
   std::map<int, double> last;
   int events = 0;
@@ -46,34 +46,34 @@ TEST(Trace, IsJsonWithATrackPerEngineAndQueue) {
     EXPECT_GE(event["ts"].get<double>(), last[track] - 1e-3);
     last[track] = event["ts"].get<double>() + event["dur"].get<double>();
   }
-  EXPECT_EQ(events, trace.total());
+  EXPECT_EQ(events, timeline.total());
   for (const char* name : {"Tensor", "Vector", "Scalar", "GpSimd", "DMA queue 0", "DMA queue 15"}) {
     EXPECT_TRUE(tracks.contains(name)) << name;
   }
   EXPECT_EQ(json["otherData"]["note"], "complete");
 }
 
-TEST(Trace, SaysWhatItLeavesOut) {
-  Trace trace(10);
-  const Json json = traced(trace);
-  EXPECT_EQ(trace.kept(), 10);
-  EXPECT_GT(trace.total(), 10);
-  EXPECT_EQ(json["otherData"]["events"], trace.total());
+TEST(Timeline, SaysWhatItLeavesOut) {
+  Timeline timeline(10);
+  const Json json = run_and_parse(timeline);
+  EXPECT_EQ(timeline.kept(), 10);
+  EXPECT_GT(timeline.total(), 10);
+  EXPECT_EQ(json["otherData"]["events"], timeline.total());
   EXPECT_EQ(json["otherData"]["events_kept"], 10);
   EXPECT_NE(json["otherData"]["note"].get<std::string>().find("only the first 10"),
             std::string::npos);
 }
 
-TEST(Trace, TheSameProgramGivesTheSameTrace) {
-  Trace one, two;
-  traced(one), traced(two);
+TEST(Timeline, TheSameProgramGivesTheSameTimeline) {
+  Timeline one, two;
+  run_and_parse(one), run_and_parse(two);
   EXPECT_EQ(one.json("xuv", "trn1"), two.json("xuv", "trn1"));
 }
 
-TEST(Trace, NamesAreQuotedForJson) {
-  Trace trace;
-  trace.record(trace.add_track("a \"track\""), "label\n\"x\"", "b\\", 0, 1);
-  EXPECT_EQ(Json::parse(trace.json("p\"", "d"))["traceEvents"].back()["name"], "label\n\"x\"");
+TEST(Timeline, NamesAreQuotedForJson) {
+  Timeline timeline;
+  timeline.record(timeline.add_track("a \"track\""), "label\n\"x\"", "b\\", 0, 1);
+  EXPECT_EQ(Json::parse(timeline.json("p\"", "d"))["traceEvents"].back()["name"], "label\n\"x\"");
 }
 
 }  // namespace

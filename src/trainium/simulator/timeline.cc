@@ -1,4 +1,4 @@
-#include "trainium/simulator/trace.h"
+#include "trainium/simulator/timeline.h"
 
 #include <iterator>
 
@@ -13,22 +13,22 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-int Trace::add_track(std::string name) {
+int Timeline::add_track(std::string name) {
   tracks_.push_back(std::move(name));
   return static_cast<int>(tracks_.size()) - 1;
 }
 
 // Returns the index of the text as a JSON string. Labels and names recur by the thousand, so each
 // is escaped once.
-int Trace::intern(const std::string& text) {
-  const auto [at, fresh] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
-  if (fresh) quoted_.push_back(Json(text).dump());
+int Timeline::intern(const std::string& text) {
+  const auto [at, inserted] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
+  if (inserted) quoted_.push_back(Json(text).dump());
   return at->second;
 }
 
 // The document is built as text. A JSON tree of 200,000 events would take hundreds of megabytes to
 // write tens.
-std::string Trace::json(std::string_view program, std::string_view device) const {
+std::string Timeline::json(std::string_view program, std::string_view device) const {
   const Json metadata = {
       {"program", program},
       {"device", device},

@@ -1,0 +1,27 @@
+#include "model/bits_flags.h"
+
+namespace neuronmm::apps {
+
+CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::string& help) {
+  CLI::Option* const bits =
+      command->add_option("--bits", flags.bits, help)->check(CLI::IsMember({8, 6, 4}));
+  command
+      ->add_option("--group", flags.group,
+                   "4 bits: weights of a row that share a zero point: 16 (the default) or 32, "
+                   "a quarter of a bit less and less exact")
+      ->check(CLI::IsMember({16, 32}));
+  command
+      ->add_option("--lm-head-bits", flags.lm_head_bits,
+                   "bits of the LM head: 8, 6 or 4; by default those of --bits, but 6 beside 4")
+      ->check(CLI::IsMember({8, 6, 4}));
+  return bits;
+}
+
+compress::WeightFormats weight_formats(const BitsFlags& flags) {
+  const auto formats =
+      compress::weight_formats(flags.bits, flags.group, flags.lm_head_bits, OptionNames::kFlags);
+  if (!formats.ok()) throw CLI::ValidationError(formats.error().message);
+  return *formats;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,90 @@
+#include "compress/quantize_settings.h"
+
+#include <array>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/statistics/saved_statistics.h"
+
+namespace neuronmm::compress {
+namespace {
+
+constexpr int kDefaultBits = 8;
+constexpr std::array<std::pair<Rounding, std::string_view>, 2> kRoundingNames = {
+    {{Rounding::kNearest, "nearest"}, {Rounding::kGptq, "gptq"}}};
+
+Status check_use_of_text(const QuantizeRequest& request, bool text, OptionNames names) {
+  const auto name = [&](std::string_view keyword) { return option_name(names, keyword); };
+  const bool gptq = request.rounding == Rounding::kGptq;
+  if (!text && (gptq || request.smooth)) {
+    return fail("{} needs {} or {}", gptq ? name("rounding") + " gptq" : name("smoothing"),
+                name("calibration"), name("statistics"));
+  }
+  if (!text || gptq || request.smooth) return {};
+  return fail("{} has no use beside {} nearest without {}",
+              name(request.statistics.empty() ? "calibration" : "statistics"), name("rounding"),
+              name("smoothing"));
+}
+
+}  // namespace
+
+std::string_view rounding_name(Rounding rounding) {
+  for (const auto& [known, name] : kRoundingNames) {
+    if (known == rounding) return name;
+  }
+  return "";
+}
+
+Result<Rounding> parse_rounding(std::string_view name) {
+  for (const auto& [rounding, known] : kRoundingNames) {
+    if (known == name) return rounding;
+  }
+  return fail("rounding: expected nearest or gptq, found \"{}\"", name);
+}
+
+Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names) {
+  const bool text = !given.calibration.empty() || !given.statistics.empty();
+  NMM_ASSIGN(const WeightFormats formats, weight_formats(given.bits.value_or(kDefaultBits),
+                                                         given.group, given.lm_head_bits, names));
+  QuantizeRequest request = {
+      .model = given.model,
+      .out = given.out,
+      .formats = *formats,
+      .rounding = given.rounding.value_or(text ? Rounding::kGptq : Rounding::kNearest),
+      .smooth = given.smooth.value_or(text),
+      .statistics = given.statistics,
+      .force = given.force};
+  NMM_TRY(check_use_of_text(request, text, names));
+  if (given.calibration.empty()) return request;
+  const int64_t otherwise =
+      SavedStatistics::tokens_asked(given.statistics).value_or(kShapeCalibrationTokens);
+  request.calibration = {.texts = {}, .max_tokens = given.calibration_tokens.value_or(otherwise)};
+  for (const std::string& file : given.calibration) {
+    request.calibration->texts.push_back(NamedText::of_file(file, {}));
+  }
+  return request;
+}
+
+nlohmann::ordered_json settings_json(const QuantizeRequest& request) {
+  nlohmann::ordered_json json = {{"bits", request.formats.linear.bits}};
+  json["group"] = request.formats.linear.bits == 4
+                      ? nlohmann::ordered_json(request.formats.linear.group)
+                      : nlohmann::ordered_json();
+  if (request.formats.lm_head.bits == 4) json["group"] = request.formats.lm_head.group;
+  json["lm_head_bits"] = request.formats.lm_head.bits;
+  json["rounding"] = rounding_name(request.rounding);
+  json["smoothing"] = request.smooth;
+  json["calibration"] = nlohmann::ordered_json::array();
+  json["calibration_tokens"] = nullptr;
+  if (request.calibration) {
+    for (const NamedText& text : request.calibration->texts) {
+      json["calibration"].push_back(std::filesystem::path(text.name).filename().string());
+    }
+    json["calibration_tokens"] = request.calibration->max_tokens;
+  }
+  json["statistics"] = !request.statistics.empty();
+  return json;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,211 @@
+#include "compress/settings.h"
+
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/statistics/saved_statistics.h"
+#include "io/json_file.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A NeuronCore's partitions, and the paper's block.
+constexpr int64_t kTrainiumBlock = 128;
+// What the CPU's kernels lose nothing by: panels of 32 columns (cpu/packed_matrix.h).
+constexpr int64_t kCpuBlock = 32;
+
+bool has_text(const CompressGiven& given) {
+  return !given.calibration.empty() || given.self_generated.value_or(0) > 0;
+}
+
+Status check_ratio(const CompressGiven& given, OptionNames names) {
+  const std::string name = option_name(names, "ratio");
+  if (!given.ratio) return fail("{} is missing: the share of parameters to remove", name);
+  if (*given.ratio > 0.0 && *given.ratio < 1.0) return {};
+  return fail("{}: expected a number between 0 and 1, found {}", name, *given.ratio);
+}
+
+// What excludes each other whatever its values are.
+Status check_together(const CompressGiven& given, OptionNames names) {
+  const auto excludes = [&](std::string_view a, std::string_view b) {
+    return fail("{} and {} exclude each other", option_name(names, a), option_name(names, b));
+  };
+  if (given.paper && given.form) return excludes("paper", "form");
+  if (given.paper && given.method) return excludes("paper", "method");
+  if (given.self_generated.value_or(0) == 0) return {};
+  if (!given.calibration.empty()) return excludes("self_generated", "calibration");
+  if (given.calibration_tokens) return excludes("self_generated", "calibration_tokens");
+  return {};
+}
+
+Form form_of(const CompressGiven& given) {
+  if (given.form) return *given.form;
+  return given.paper || given.method == Method::kSvd ? Form::kUv : Form::kAuto;
+}
+
+Allocate allocate_of(const CompressGiven& given, Form form) {
+  if (given.allocate) return *given.allocate;
+  if (form == Form::kUv) return Allocate::kUniform;
+  // Statistics alone tell what is predicted.
+  const bool text = has_text(given) || (given.text_comes_later && given.statistics.empty());
+  return text ? Allocate::kMeasured : Allocate::kPredicted;
+}
+
+// Statistics that are there may have what the program would make.
+bool has_metric(const CompressGiven& given) {
+  std::error_code ignored;
+  return given.can_make_metric ||
+         (!given.statistics.empty() &&
+          fs::exists(SavedStatistics::metric_path(given.statistics), ignored));
+}
+
+int64_t calibration_tokens(const CompressGiven& given, const CompressRequest& request) {
+  if (given.calibration_tokens) return *given.calibration_tokens;
+  if (const auto asked = SavedStatistics::tokens_asked(given.statistics)) return *asked;
+  return narrows_mlps(request) || !given.statistics.empty() ? kShapeCalibrationTokens
+                                                            : kDefaultCalibrationTokens;
+}
+
+std::optional<CalibrationText> calibration_of(const CompressGiven& given,
+                                              const CompressRequest& request) {
+  if (!has_text(given) && (!given.text_comes_later || !given.statistics.empty())) {
+    return std::nullopt;
+  }
+  CalibrationText text{.texts = {},
+                       .max_tokens = calibration_tokens(given, request),
+                       .self_generated = given.self_generated.value_or(0),
+                       .seed = given.seed.value_or(0)};
+  for (const std::string& name : given.calibration) {
+    text.texts.push_back(NamedText::of_file(name, {}));
+  }
+  return text;
+}
+
+nlohmann::ordered_json bits_json(const WeightFormats& weights) {
+  nlohmann::ordered_json json = {{"bits", nullptr}, {"group", nullptr}, {"lm_head_bits", nullptr}};
+  if (!weights) return json;
+  json["bits"] = weights->linear.bits;
+  json["lm_head_bits"] = weights->lm_head.bits;
+  if (weights->linear.bits == 4) json["group"] = weights->linear.group;
+  if (weights->lm_head.bits == 4) json["group"] = weights->lm_head.group;
+  return json;
+}
+
+// The number under `key`; nothing where it is null or absent.
+template <typename Number>
+Status read_number(const io::JsonFields& fields, const char* key, std::optional<Number>& value) {
+  NMM_ASSIGN(const auto number, fields.integer(key));
+  if (number) value = static_cast<Number>(*number);
+  return {};
+}
+
+// The name under `key`, as `parse` knows it.
+template <typename Value>
+Status read_name(const io::JsonFields& fields, const char* key,
+                 Result<Value> (*parse)(std::string_view), std::optional<Value>& value) {
+  NMM_ASSIGN(const auto name, fields.string(key));
+  if (!name) return {};
+  NMM_ASSIGN(value, parse(*name));
+  return {};
+}
+
+}  // namespace
+
+Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNames names) {
+  NMM_TRY(check_ratio(given, names));
+  NMM_TRY(check_together(given, names));
+  CompressSettings settings;
+  CompressRequest& request = settings.request;
+  request.model = given.model;
+  request.out = given.out;
+  request.form = form_of(given);
+  request.method =
+      given.method.value_or(request.form == Form::kUv ? Method::kWhitened : Method::kTwoSided);
+  request.allocate = allocate_of(given, request.form);
+  request.rule = {.ratio = *given.ratio,
+                  .block = given.block.value_or(given.paper ? kTrainiumBlock : kCpuBlock)};
+  request.pad = given.pad;
+  NMM_ASSIGN(request.weights, weight_formats(given.bits, given.group, given.lm_head_bits, names));
+  request.statistics = given.statistics;
+  request.force = given.force;
+  if (request.method == Method::kTwoSided && !has_metric(given)) {
+    request.method = Method::kWhitened;
+    settings.notes.push_back(
+        fmt::format("{} two-sided needs the program neuronmm-finetune, which is not there; "
+                    "whitened is used",
+                    option_name(names, "method")));
+  }
+  request.calibration = calibration_of(given, request);
+  NMM_TRY(check_request(request, names));
+  return settings;
+}
+
+nlohmann::ordered_json settings_json(const CompressRequest& request) {
+  nlohmann::ordered_json json = {{"form", form_name(request.form)},
+                                 {"method", method_name(request.method)},
+                                 {"allocate", allocate_name(request.allocate)},
+                                 {"ratio", request.rule.ratio},
+                                 {"block", request.rule.block},
+                                 {"pad", request.pad}};
+  json.update(bits_json(request.weights));
+  json["calibration"] = nlohmann::ordered_json::array();
+  json["calibration_tokens"] = nullptr;
+  json["self_generated"] = nullptr;
+  json["seed"] = nullptr;
+  if (const auto& text = request.calibration) {
+    for (const NamedText& named : text->texts) {
+      json["calibration"].push_back(fs::path(named.name).filename().string());
+    }
+    if (text->self_generated > 0) {
+      json["self_generated"] = text->self_generated;
+      json["seed"] = text->seed;
+    } else {
+      json["calibration_tokens"] = text->max_tokens;
+    }
+  }
+  json["statistics"] = !request.statistics.empty();
+  return json;
+}
+
+Result<CompressGiven> given_of(const nlohmann::json& settings, const fs::path& statistics) {
+  if (!settings.is_object()) return fail("settings: expected an object");
+  const io::JsonFields fields(settings, "settings");
+  CompressGiven given;
+  NMM_ASSIGN(given.ratio, fields.number("ratio"));
+  NMM_TRY(read_name(fields, "form", parse_form, given.form));
+  NMM_TRY(read_name(fields, "method", parse_method, given.method));
+  NMM_TRY(read_name(fields, "allocate", parse_allocate, given.allocate));
+  NMM_TRY(read_number(fields, "block", given.block));
+  NMM_TRY(read_number(fields, "bits", given.bits));
+  NMM_TRY(read_number(fields, "group", given.group));
+  NMM_TRY(read_number(fields, "lm_head_bits", given.lm_head_bits));
+  NMM_TRY(read_number(fields, "calibration_tokens", given.calibration_tokens));
+  NMM_TRY(read_number(fields, "self_generated", given.self_generated));
+  const nlohmann::json* const seed = fields.find("seed");  // larger than fields.integer() takes
+  if (seed != nullptr && seed->is_number_unsigned()) given.seed = seed->get<uint64_t>();
+  NMM_ASSIGN(const auto pad, fields.boolean("pad"));
+  given.pad = pad.value_or(false);
+  NMM_ASSIGN(const auto has_statistics, fields.boolean("statistics"));
+  if (has_statistics.value_or(false)) given.statistics = statistics;
+  const nlohmann::json* const texts = fields.find("calibration");
+  if (texts == nullptr || !texts->is_array()) return given;
+  for (const nlohmann::json& name : *texts) {
+    if (!name.is_string()) return fields.wrong("calibration", "a list of names");
+    given.calibration.push_back(name.get<std::string>());
+  }
+  return given;
+}
+
+bool same_settings(const nlohmann::json& settings, const CompressRequest& request) {
+  if (settings == nlohmann::json(settings_json(request))) return true;
+  auto given = given_of(settings, request.statistics);
+  if (!given.ok()) return false;
+  given->out = request.out;  // only compared with the folder of statistics
+  const auto complete = compress_settings(*given, OptionNames::kKeywords);
+  return complete.ok() && settings_json(complete->request) == settings_json(request);
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,56 @@
+#include "fit/fit.h"
+
+namespace neuronmm::fit {
+namespace {
+
+Status check_given(const FitGiven& given, OptionNames names) {
+  const auto name = [&](std::string_view keyword) { return option_name(names, keyword); };
+  const Budget& budget = given.budget;
+  if (!budget.bytes && !budget.decode && !budget.prefill && !budget.divergence) {
+    return fail("{}, {}, {} or {}: a budget is needed", name("bytes"), name("decode"),
+                name("prefill"), name("max_kl"));
+  }
+  if (given.out.empty() && !given.plan_only) {
+    return fail("{} is needed (only {} needs none)", name("output"), name("plan"));
+  }
+  if (given.out.empty() && given.sensitivities.empty()) {
+    return fail("{} is needed by {} without {}", name("sensitivities"), name("plan"),
+                name("output"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
+  NMM_TRY(check_given(given, names));
+  constexpr int64_t kTile = 128, kHostBlock = 32;
+  FitSettings settings;
+  settings.request = {.model = given.model,
+                      .out = given.out,
+                      .budget = given.budget,
+                      .calibration = {},
+                      .sensitivities = given.sensitivities,
+                      .block = given.block.value_or(given.simulated ? kTile : kHostBlock),
+                      .plan_only = given.plan_only,
+                      .force = given.force};
+  FitRequest& request = settings.request;
+  request.calibration.max_tokens =
+      given.calibration_tokens.value_or(compress::kShapeCalibrationTokens);
+  for (const std::string& file : given.calibration) {
+    request.calibration.texts.push_back(compress::NamedText::of_file(file, {}));
+  }
+  if (request.sensitivities.empty()) {
+    request.sensitivities = given.out;
+    request.sensitivities += ".fit";
+  }
+  if (!given.can_make_metric) {
+    request.method = "whitened";
+    settings.notes.emplace_back(
+        "the program neuronmm-finetune, which makes the metric of the method two-sided, is not "
+        "there; whitened is used");
+  }
+  return settings;
+}
+
+}  // namespace neuronmm::fit

@@ -1,0 +1,39 @@
+#include "serve/protocol/openapi.h"
+
+#include <utility>
+
+#include "serve/protocol/anthropic_request.h"
+#include "serve/protocol/chat_request.h"
+#include "serve/protocol/responses_api_request.h"
+#include "serve/protocol/text_completion_request.h"
+#include "serve/protocol/tokenizer_endpoints.h"
+
+namespace neuronmm::serve {
+namespace {
+
+std::string describe_endpoints() {
+  Json description = Json::parse(openapi_template());
+  Json& schemas = description["components"]["schemas"];
+  const std::pair<const char*, const RequestTable&> requests[] = {
+      {"ChatCompletionRequest", chat_completion_table()},
+      {"ResponseRequest", responses_api_table()},
+      {"MessagesRequest", anthropic_table()},
+      {"CountTokensRequest", anthropic_prompt_table()},
+      {"CompletionRequest", text_completion_table()},
+      {"TokenizeRequest", tokenize_table()},
+      {"DetokenizeRequest", detokenize_table()},
+      {"ApplyTemplateRequest", chat_prompt_table()},
+  };
+  // The template may say more of a request than its table: which fields exclude each other.
+  for (const auto& [name, table] : requests) schemas[name].update(table.schema());
+  return description.dump(2);
+}
+
+}  // namespace
+
+std::string_view openapi_json() {
+  static const std::string json = describe_endpoints();
+  return json;
+}
+
+}  // namespace neuronmm::serve

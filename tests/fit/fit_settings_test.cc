@@ -1,0 +1,67 @@
+// Tests of what fit makes of settings that a caller left out.
+
+#include <gtest/gtest.h>
+
+#include "fit/fit.h"
+
+namespace neuronmm::fit {
+namespace {
+
+FitGiven given_bytes() {
+  FitGiven given;
+  given.model = "model";
+  given.out = "out";
+  given.budget.bytes = 1000;
+  given.calibration = {"texts/stories.txt"};
+  return given;
+}
+
+std::string refusal(const FitGiven& given, OptionNames names) {
+  const auto settings = fit_settings(given, names);
+  return settings.ok() ? "" : settings.error().message;
+}
+
+TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
+  auto settings = fit_settings(given_bytes(), OptionNames::kFlags);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->request.sensitivities, "out.fit");
+  EXPECT_EQ(settings->request.calibration.max_tokens, 32768);
+  ASSERT_EQ(settings->request.calibration.texts.size(), 1u);
+  EXPECT_EQ(settings->request.calibration.texts[0].name, "texts/stories.txt");
+  EXPECT_EQ(settings->request.block, 32);
+  EXPECT_EQ(settings->request.method, "two-sided");
+  EXPECT_TRUE(settings->notes.empty());
+
+  FitGiven given = given_bytes();
+  given.simulated = true;
+  given.can_make_metric = false;
+  given.sensitivities = "known";
+  given.calibration_tokens = 800;
+  settings = fit_settings(given, OptionNames::kFlags);
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->request.sensitivities, "known");
+  EXPECT_EQ(settings->request.calibration.max_tokens, 800);
+  EXPECT_EQ(settings->request.block, 128);
+  EXPECT_EQ(settings->request.method, "whitened");
+  EXPECT_EQ(settings->notes.size(), 1u);
+}
+
+TEST(FitSettings, RefusalsNameTheOptionsOfTheCaller) {
+  FitGiven given = given_bytes();
+  given.budget = {};
+  EXPECT_EQ(refusal(given, OptionNames::kFlags),
+            "--bytes, --decode, --prefill or --max-kl: a budget is needed");
+  EXPECT_EQ(refusal(given, OptionNames::kKeywords),
+            "bytes, decode, prefill or max_kl: a budget is needed");
+  given = given_bytes();
+  given.out.clear();
+  EXPECT_EQ(refusal(given, OptionNames::kFlags), "--output is needed (only --plan needs none)");
+  given.plan_only = true;
+  EXPECT_EQ(refusal(given, OptionNames::kFlags),
+            "--sensitivities is needed by --plan without --output");
+  given.sensitivities = "known";
+  EXPECT_EQ(refusal(given, OptionNames::kFlags), "");
+}
+
+}  // namespace
+}  // namespace neuronmm::fit
