@@ -45,7 +45,8 @@ inline std::string random_text(int64_t length, uint64_t seed) {
 class CompressTest : public testing::Test {
  protected:
   void SetUp() override {
-    // One thread is quick on a busy machine. Tests of several threads set the number themselves.
+    // A single thread is quick on a busy machine. Tests of several threads set the number
+    // themselves.
     set_num_threads(1);
     write_model(input_, tensors_);
   }

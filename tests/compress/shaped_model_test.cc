@@ -374,7 +374,7 @@ TEST_F(Shaped, RefusesOptionsThatTheFormDoesNotHave) {
   request = shaped("out", Form::kMixed);
   request.pad = true;
   expect_refused(request, {"pad is for form neurons", "found form mixed"});
-  // This request has predicted allocation.
+  // shaped() asks for predicted allocation.
   request = shaped("out", Form::kUv);
   request.method = Method::kSvd;
   expect_refused(request, {"form uv with predicted sizes", "svd"});

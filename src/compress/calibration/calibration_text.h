@@ -62,7 +62,7 @@ struct CalibrationOrigin {
   int64_t asked = 0;
   // The names and hashes of the texts.
   std::string text;
-  // One entry per text, for the record in the model folder.
+  // The identity of each text, for the record in the model folder.
   std::vector<io::CalibrationSource> sources = {};
 };
 

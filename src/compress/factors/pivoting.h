@@ -40,7 +40,7 @@ DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map
 // rounded to map_format(stored), and the weights are fitted to the rounded maps. The returned
 // weights are not rounded yet; the caller rounds them.
 
-// One or more weights that read the same x through t = x[index] + d·x[others].
+// A group of weights that read the same x through t = x[index] + d·x[others].
 struct NarrowInput {
   std::vector<int32_t> index;           // [r]
   DoubleMatrix d;                       // [r, K - r], rounded

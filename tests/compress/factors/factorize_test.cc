@@ -154,7 +154,7 @@ TEST_F(Factorize, PlainFactorsAreTheTruncatedSvd) {
     const auto error = static_cast<double>((LongMatrix(w_t) - product).energy());
     const double optimum = energy_beyond(expected, rank);
     EXPECT_NEAR(error, optimum, 1e-9 * optimum);
-    // Each factor contains the square root of σ.
+    // The factors share σ: its square root is in u_t and in v_t.
     for (int64_t i = 0; i < rank; ++i) {
       double first = 0.0, second = 0.0;
       for (int64_t j = 0; j < k; ++j) first += factors->u_t(i, j) * factors->u_t(i, j);

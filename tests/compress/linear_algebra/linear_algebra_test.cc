@@ -161,7 +161,7 @@ TEST_F(Algebra, SolutionsAndInverseDiagonalsAreAccurate) {
     std::ranges::copy(values, row.data());
     return row;
   });
-  // Both results have an error of n units times the condition number, which is about 10^4 here.
+  // The two results differ by n units times the condition number, which is about 10^4 here.
   for (int64_t i = 0; i < kOrder; ++i) {
     EXPECT_NEAR(found(0, i) / (*inverse)(i, i), 1.0, 1e5 * kUnit * kOrder);
   }

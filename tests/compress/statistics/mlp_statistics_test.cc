@@ -183,7 +183,7 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };
   ASSERT_TRUE(gather("whole", Gathered::kAllLinears).ok());
-  // Each sequence calls attention once for each slice of its inputs (a head's width) and once for
+  // A sequence calls attention once for each slice of its inputs (a head's width) and once for
   // itself.
   const int64_t together = kHidden / config_.head_dim + 1;
   ASSERT_EQ(all_calls % together, 0);

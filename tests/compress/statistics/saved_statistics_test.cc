@@ -427,7 +427,7 @@ TEST_F(Saved, GramMatricesFollowFromSavedStatistics) {
       for (int64_t i = 0; i < kHidden; ++i) {
         const double in = expected->in(i, j) / tokens, out = expected->out(i, j) / tokens;
         EXPECT_NEAR(found->in(i, j), in, 1e-14 * std::abs(in));
-        // Each output of down is a sum of kInner products in fp32.
+        // An output of down is a sum of kInner products in fp32.
         const double magnitude = std::sqrt(expected->out(i, i) * expected->out(j, j)) / tokens;
         EXPECT_NEAR(found->out(i, j), out, 2 * kInner * 0x1p-24 * magnitude);
       }
