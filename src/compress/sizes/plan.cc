@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "io/safetensors_writer.h"
+#include "io/shards.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
