@@ -12,7 +12,30 @@ constexpr std::string_view kStatistics =
 constexpr std::string_view kBits =
     "--bits 8, 6 or 4; without it weights keep the format that they have";
 
+// Measures a running server.
+constexpr std::string_view kLoadGenerator =
+    "guidellm or `vllm bench serve`, which bench/bench_serve.py runs";
+
 constexpr RemovedOption kRemovedOptions[] = {
+    {"bench", "--url", "", kLoadGenerator},
+    {"bench", "--tokenizer", "", kLoadGenerator},
+    {"bench", "--num-prompts", "", kLoadGenerator},
+    {"bench", "--prompts", "", kLoadGenerator},
+    {"bench", "--range-ratio", "", kLoadGenerator},
+    {"bench", "--prefix-tokens", "", kLoadGenerator},
+    {"bench", "--seed", "", kLoadGenerator},
+    {"bench", "--concurrency", "", kLoadGenerator},
+    {"bench", "--request-rate", "", kLoadGenerator},
+    {"bench", "--burstiness", "", kLoadGenerator},
+    {"bench", "--warmup", "", kLoadGenerator},
+    {"bench", "--timeout", "", kLoadGenerator},
+    {"bench", "--endpoint", "", kLoadGenerator},
+    {"bench", "--model", "", kLoadGenerator},
+    {"bench", "--temperature", "", kLoadGenerator},
+    {"bench", "--ignore-eos", "", kLoadGenerator},
+    {"bench", "--no-ignore-eos", "", kLoadGenerator},
+    {"bench", "--api-key", "", kLoadGenerator},
+    {"bench", "--goodput", "", kLoadGenerator},
     {"compress", "--error-aware", "", "--form auto, which loses less"},
     {"compress", "--method", "error-aware",
      "--method two-sided, or --method whitened if --form uv is needed"},
