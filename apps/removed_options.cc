@@ -12,7 +12,7 @@ constexpr std::string_view kStatistics =
 constexpr std::string_view kBits =
     "--bits 8, 6 or 4; without it weights keep the format that they have";
 
-// Measures a running server.
+// Programs that measure a running server.
 constexpr std::string_view kLoadGenerator =
     "guidellm or `vllm bench serve`, which bench/bench_serve.py runs";
 
@@ -56,7 +56,8 @@ std::string name_of(const RemovedOption& removed) {
                                : fmt::format("{} {}", removed.option, removed.value);
 }
 
-// Whether the argument at `index` gives the removed option, with the removed value if there is one.
+// Returns whether the argument at `index` gives the removed option, with the removed value if there
+// is one.
 bool gives(const RemovedOption& removed, const std::vector<std::string>& arguments, size_t index) {
   const std::string_view argument = arguments[index];
   if (!argument.starts_with(removed.option)) return false;

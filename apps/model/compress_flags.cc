@@ -12,7 +12,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// CLI11's Range includes both ends; a ratio of 0 or 1 leaves all or nothing.
+// Returns an error text unless the ratio lies between 0 and 1. CLI11's Range would accept both
+// ends, which leave everything or nothing.
 std::string check_ratio(const std::string& text) {
   char* end = nullptr;
   const double ratio = std::strtod(text.c_str(), &end);

@@ -1,4 +1,5 @@
-// neuronmm fit: the best model within a budget of memory, time or loss.
+// The command neuronmm fit: finds and writes the best model within a budget of memory, time or
+// loss.
 
 #include "fit/fit.h"
 
@@ -28,7 +29,8 @@ struct FitFlags {
   DeviceOptions device;
 };
 
-// A positive number and what follows it.
+// Splits a text into a positive number at its beginning and the rest. Returns nothing if there is
+// no such number.
 std::optional<std::pair<double, std::string>> number_and_rest(const std::string& text) {
   double value = 0.0;
   const char* const last = text.data() + text.size();
@@ -37,7 +39,7 @@ std::optional<std::pair<double, std::string>> number_and_rest(const std::string&
   return std::pair(value, std::string(end, last));
 }
 
-// "80M": 80·10⁶.
+// Returns the bytes that a text like "80M" (80·10⁶) means.
 double bytes_of(const std::string& text) {
   const auto read = number_and_rest(text);
   const std::string unit = read ? read->second : "?";
@@ -53,14 +55,15 @@ double bytes_of(const std::string& text) {
   return read->first * times;
 }
 
-// "2x": twice as fast.
+// Returns the factor that a text like "2x" means.
 double times_of(const char* flag, const std::string& text) {
   const auto read = number_and_rest(text);
   if (read && (read->second == "x" || read->second.empty())) return read->first;
   throw CLI::ValidationError(flag, fmt::format("expected a factor like 1.5x, found {:?}", text));
 }
 
-// Throws CLI::ValidationError where the library refuses what was given.
+// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// refuses the flags.
 fit::FitSettings fit_settings(const FitFlags& flags) {
   fit::FitGiven given = flags.given;
   if (!flags.bytes.empty()) given.budget.bytes = bytes_of(flags.bytes);

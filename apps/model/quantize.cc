@@ -1,4 +1,4 @@
-// neuronmm quantize: a model folder with weights of 8, 6 or 4 bits.
+// The command neuronmm quantize: makes a model folder with weights of 8, 6 or 4 bits.
 
 #include "compress/quantize.h"
 
@@ -26,12 +26,13 @@ struct QuantizeFlags {
   compress::QuantizeGiven given;
   std::string json;
   BitsFlags bits;
-  std::string rounding, smoothing;  // empty: not given
+  std::string rounding, smoothing;  // empty if the flag is not given
   bool dequantize = false;
   DeviceOptions device;
 };
 
-// Throws CLI::ValidationError where the library refuses what was given.
+// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// refuses the flags.
 compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   compress::QuantizeGiven given = flags.given;
   given.bits = flags.bits.bits;
@@ -52,7 +53,7 @@ Status read_texts(compress::QuantizeRequest& request) {
   return {};
 }
 
-// `folder`: of the model's floats.
+// Quantizes the model in `folder`, which has float weights.
 Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
                           const ops::Backend& backend, compress::DataParallel* others) {
   compress::QuantizeRequest request = quantize_settings(flags);
