@@ -21,8 +21,9 @@ CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string&
 
 // The help text of --statistics, for the commands that calibrate.
 inline constexpr const char* kStatisticsHelp =
-    "folder of what a text says of the model, for other settings: it is used as it is, and with a "
-    "calibration text it is made if it is not there, and gets what it lacks";
+    "folder with the statistics of a text, which serve every setting. With --calibration it is "
+    "made "
+    "or completed, without it only read";
 
 // Returns a validator for unsigned values. It is needed because CLI11 reads -1 as the largest
 // unsigned number.

@@ -12,7 +12,30 @@ constexpr std::string_view kStatistics =
 constexpr std::string_view kBits =
     "--bits 8, 6 or 4; without it weights keep the format that they have";
 
+// Programs that measure a running server.
+constexpr std::string_view kLoadGenerator =
+    "guidellm or `vllm bench serve`, which bench/bench_serve.py runs";
+
 constexpr RemovedOption kRemovedOptions[] = {
+    {"bench", "--url", "", kLoadGenerator},
+    {"bench", "--tokenizer", "", kLoadGenerator},
+    {"bench", "--num-prompts", "", kLoadGenerator},
+    {"bench", "--prompts", "", kLoadGenerator},
+    {"bench", "--range-ratio", "", kLoadGenerator},
+    {"bench", "--prefix-tokens", "", kLoadGenerator},
+    {"bench", "--seed", "", kLoadGenerator},
+    {"bench", "--concurrency", "", kLoadGenerator},
+    {"bench", "--request-rate", "", kLoadGenerator},
+    {"bench", "--burstiness", "", kLoadGenerator},
+    {"bench", "--warmup", "", kLoadGenerator},
+    {"bench", "--timeout", "", kLoadGenerator},
+    {"bench", "--endpoint", "", kLoadGenerator},
+    {"bench", "--model", "", kLoadGenerator},
+    {"bench", "--temperature", "", kLoadGenerator},
+    {"bench", "--ignore-eos", "", kLoadGenerator},
+    {"bench", "--no-ignore-eos", "", kLoadGenerator},
+    {"bench", "--api-key", "", kLoadGenerator},
+    {"bench", "--goodput", "", kLoadGenerator},
     {"compress", "--error-aware", "", "--form auto, which loses less"},
     {"compress", "--method", "error-aware",
      "--method two-sided, or --method whitened if --form uv is needed"},
@@ -33,7 +56,8 @@ std::string name_of(const RemovedOption& removed) {
                                : fmt::format("{} {}", removed.option, removed.value);
 }
 
-// Whether the argument at `index` gives the removed option, with the removed value if there is one.
+// Returns whether the argument at `index` gives the removed option, with the removed value if there
+// is one.
 bool gives(const RemovedOption& removed, const std::vector<std::string>& arguments, size_t index) {
   const std::string_view argument = arguments[index];
   if (!argument.starts_with(removed.option)) return false;

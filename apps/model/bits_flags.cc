@@ -7,12 +7,12 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
       command->add_option("--bits", flags.bits, help)->check(CLI::IsMember({8, 6, 4}));
   command
       ->add_option("--group", flags.group,
-                   "4 bits: weights of a row that share a zero point: 16 (the default) or 32, "
-                   "a quarter of a bit less and less exact")
+                   "number of weights of a row that share a zero point, for 4 bits: 16 (default), "
+                   "or 32, which saves a quarter of a bit per weight and is less exact")
       ->check(CLI::IsMember({16, 32}));
   command
       ->add_option("--lm-head-bits", flags.lm_head_bits,
-                   "bits of the LM head: 8, 6 or 4; by default those of --bits, but 6 beside 4")
+                   "bits of the LM head: 8, 6 or 4. Default: those of --bits, but 6 if they are 4")
       ->check(CLI::IsMember({8, 6, 4}));
   return bits;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// --bits, --group and --lm-head-bits: how many bits the linear weights of a folder are to have.
-// compress, quantize, import and finetune share them.
+// The flags --bits, --group and --lm-head-bits, which say how many bits the linear weights of a new
+// folder have. The commands compress, quantize, import and finetune share them.
 
 #include <optional>
 #include <string>
@@ -15,10 +15,12 @@ struct BitsFlags {
   std::optional<int> bits, group, lm_head_bits;
 };
 
-// `help` says what --bits does, and what happens without it. Returns the option --bits.
+// Adds the flags and returns the option --bits. `help` says what --bits does, and what the command
+// does without it.
 CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::string& help);
 
-// Returns what the flags mean together. Throws CLI::ValidationError for flags that have no use.
+// Returns the formats that the flags ask for. Throws CLI::ValidationError if one of the flags has
+// no use.
 compress::WeightFormats weight_formats(const BitsFlags& flags);
 
 }  // namespace neuronmm::apps

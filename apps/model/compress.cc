@@ -1,4 +1,4 @@
-// neuronmm compress: a model folder with smaller MLPs.
+// The command neuronmm compress: makes a model folder with smaller MLPs.
 
 #include "compress/compress.h"
 
@@ -36,8 +36,8 @@ compress::Measure measure_on(const compress::CompressRequest& request, const ops
   };
 }
 
-// Sizes that follow from the losses are known when a text has been read; what they may sum up to is
-// known before.
+// Prints what a dry run knows of forms that narrow whole MLPs. Sizes that depend on losses are
+// known only after a text has been read, but their sum is bounded by the ratio.
 Status dry_run_shapes(const compress::CompressRequest& request, const io::ModelConfig& config,
                       ReportWriter& writer) {
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
@@ -119,7 +119,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
              compress::compress(request, backend, progress, {}, measure, make_metric, others));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
-  request.model = flags.given.model;  // where the floats are gone
+  request.model = flags.given.model;  // the report names the folder that the user gave
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
   NMM_TRY(writer.write_json(summary_json(request, summary)));

@@ -12,7 +12,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// CLI11's Range includes both ends; a ratio of 0 or 1 leaves all or nothing.
+// Returns an error text unless the ratio lies between 0 and 1. CLI11's Range would accept both
+// ends, which leave everything or nothing.
 std::string check_ratio(const std::string& text) {
   char* end = nullptr;
   const double ratio = std::strtod(text.c_str(), &end);
@@ -23,84 +24,81 @@ std::string check_ratio(const std::string& text) {
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("--form", flags.form,
-                   "what becomes of an MLP: uv, two factors per matrix (the paper's); pivoted, "
-                   "factors of which an identity is left out; narrow, gate and up share a narrower "
-                   "input; neurons, fewer of them; mixed, all of these as far as each pays; auto, "
-                   "mixed or pivoted (with --bits also neurons), measured on text that "
-                   "nothing was fitted to where predictions are close. Without it auto, or uv with "
-                   "flags that only uv has")
+                   "form of the smaller MLPs: uv, two factors per matrix as in the paper; pivoted, "
+                   "factors without their identity part; narrow, a narrower input that gate and up "
+                   "share; neurons, fewer neurons; mixed, all of these where they pay; auto, mixed "
+                   "or pivoted (with --bits also neurons), whichever loses less on held-out text. "
+                   "Default: auto, or uv with --paper or --method svd")
       ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}));
   command
       ->add_option("--method", flags.method,
-                   "two-sided: least change of the model's predictions, from one backward pass "
-                   "(default, but for uv); whitened: least output error; svd: least weight error "
-                   "(uv, no text needed)")
+                   "error to minimise: two-sided, the change of the model's predictions, which "
+                   "takes one backward pass (default, except for uv); whitened, the error of "
+                   "outputs (default for uv); svd, the error of weights (uv only, needs no text)")
       ->check(CLI::IsMember({"whitened", "two-sided", "svd"}));
-  const auto paper =
-      command->add_flag("--paper", flags.given.paper,
-                        "the paper's setting: uv, whitened, uniform, ranks in blocks of 128");
+  const auto paper = command->add_flag(
+      "--paper", flags.given.paper,
+      "use the setting of the paper: --form uv, --method whitened, uniform ranks and --block 128");
   for (const std::string other : {"--form", "--method"}) {
     paper->excludes(command->get_option(other));
   }
-  add_bits_flags(command, flags.bits,
-                 "round all linear weights, compressed or not, to 8, 6 or 4 bits; without it they "
-                 "keep their dtype");
+  add_bits_flags(
+      command, flags.bits,
+      "bits of all linear weights, compressed or not: 8, 6 or 4. Default: weights keep their "
+      "dtype");
 }
 
 void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
   command
-      ->add_option("--calibration", flags.given.calibration,
-                   "text that the model runs on; - is standard input. Several are sampled "
-                   "evenly, so that the model stays good at all of them. NAME.jsonl has documents, "
-                   "the \"text\" of each line. svd only measures the result on it")
+      ->add_option(
+          "--calibration", flags.given.calibration,
+          "file with text that the model runs on; - is standard input. Several files are sampled "
+          "evenly. NAME.jsonl has documents. Method svd only measures its loss on it")
       ->allow_extra_args(false);
   command
       ->add_option(
           "--calibration-tokens", flags.given.calibration_tokens,
-          "tokens to use in all, as many of each text, evenly spread over it, in sequences "
-          "of at most 2048; 131072 for uv without --statistics, else 32768")
+          "number of tokens to use of all texts together, evenly spread. Default: those of "
+          "existing --statistics; else 131072 for uv without --statistics, 32768 otherwise")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command
       ->add_option("--self-generated", flags.given.self_generated,
-                   "in place of --calibration: tokens of text that the model writes itself, at "
-                   "temperature 1; 32768 are what a text would give")
+                   "number of tokens that the model writes itself, at temperature 1, in place of "
+                   "--calibration")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes("--calibration")
       ->excludes("--calibration-tokens");
-  command->add_option("--seed", flags.given.seed, "of the text that the model writes")
+  command
+      ->add_option("--seed", flags.given.seed,
+                   "seed of the text that the model writes itself (default 0)")
       ->check(whole_number());
   command->add_flag("--no-measure", flags.no_measure,
-                    "do not compare the result with the dense model on 2048 tokens of the text; "
-                    "both are in memory for it");
+                    "do not compare the result with the dense model on 2048 tokens of the text, "
+                    "which takes the memory of both models");
   command->add_option("--statistics", flags.given.statistics, kStatisticsHelp);
 }
 
 void add_rank_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("--ratio", flags.given.ratio,
-                   "share of parameters to remove from each MLP matrix, between 0 and 1")
+                   "share of parameters to remove from the MLPs, between 0 and 1")
       ->required()
       ->check(check_ratio, "", "between 0 and 1");
   command
       ->add_option("--block", flags.given.block,
-                   "sizes are the nearest multiples of this; 128, the tile of a NeuronCore, with "
-                   "--paper, else "
-                   "32, the panel of the CPU's kernels")
+                   "number of which all sizes are multiples. Default: 32, the panel of the CPU's "
+                   "kernels; 128, the tile of a NeuronCore, with --paper")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command
-      ->add_option(
-          "--allocate", flags.allocate,
-          "uniform: the same sizes for all layers; predicted: those with the least "
-          "predicted loss at the same parameters; measured: the same after running the model with "
-          "one layer at a time narrowed, if that makes the whole model better than predicted sizes "
-          "(default with a text, but for uv); measured, of uv: at the same parameters, more for "
-          "the "
-          "matrices whose truncation, measured on the calibration text, hurts more, and less for "
-          "others, down to three quarters; the most sensitive stay dense")
+      ->add_option("--allocate", flags.allocate,
+                   "sizes of the layers: uniform, the same for all (default for uv); predicted, "
+                   "the least predicted loss (default without a text); measured, corrected by "
+                   "running the model with one layer at a time narrowed (default with a text). For "
+                   "uv, measured moves rank to the matrices that the model needs most")
       ->check(CLI::IsMember({"uniform", "predicted", "measured"}));
   command->add_flag("--pad", flags.given.pad,
-                    "form neurons: all layers get neurons of zeros up to the widest, so that any "
-                    "program loads the folder; saves what the widest layer saves");
+                    "form neurons: fill all layers with neurons of zeros up to the widest, so that "
+                    "any program loads the folder");
 }
 
 }  // namespace
@@ -115,7 +113,7 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   add_rank_flags(command, flags);
   add_calibration_flags(command, flags);
   command->add_flag("--dry-run", flags.dry_run,
-                    "print all settings, ranks and sizes; write nothing");
+                    "print all settings, sizes and bytes, and write nothing");
   command->add_flag("--force", flags.given.force, "replace an existing output folder");
   command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp);
   add_json_option(command, flags.json);

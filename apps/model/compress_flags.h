@@ -1,5 +1,6 @@
 #pragma once
-// The flags of compress. What they mean together, the library says (compress/settings.h).
+// The flags of the command compress. The library decides what they mean together
+// (compress/settings.h).
 
 #include <string>
 #include <vector>
@@ -16,17 +17,19 @@ namespace neuronmm::apps {
 
 struct CompressFlags {
   compress::CompressGiven given;
-  std::string form, method, allocate;  // empty: not given
+  std::string form, method, allocate;  // empty if the flag is not given
   BitsFlags bits;
   std::string json;
   bool dry_run = false, no_measure = false, dequantize = false;
   DeviceOptions device;
 };
 
-// Flags that cannot be meant together are wrong usage when the command line is parsed.
+// Adds the flags. Flags that contradict each other are wrong usage as soon as the command line is
+// parsed.
 void add_compress_flags(CLI::App* command, CompressFlags& flags);
 
-// Throws CLI::ValidationError where the library refuses what was given.
+// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// refuses the flags.
 compress::CompressSettings compress_settings(const CompressFlags& flags);
 
 }  // namespace neuronmm::apps

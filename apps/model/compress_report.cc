@@ -28,7 +28,7 @@ void print_total(const ReportWriter& writer, int64_t parameters_before, int64_t 
 
 std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_string(size); }
 
-// Of every form but uv: what each layer's MLP has become.
+// Prints the sizes of each layer's MLP after whole MLPs were narrowed.
 void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
   const bool measured = summary.sizes && summary.sizes->taken();
   const bool pivoted =
@@ -55,7 +55,8 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
 void print_matrices(const ReportWriter& writer, const compress::CompressSummary& summary) {
   writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
                "kept", "energy lost");
-  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  // `summary.matrices` has a report for each matrix with factors, in the order of the plan.
+  auto report = summary.matrices.begin();
   for (const compress::MatrixPlan& matrix : summary.plan.matrices) {
     const bool dense = matrix.rank == 0;
     writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12}\n", matrix.layer,
@@ -65,13 +66,14 @@ void print_matrices(const ReportWriter& writer, const compress::CompressSummary&
   }
 }
 
-// Warnings go to standard error, also where the report is JSON.
+// Prints a warning to standard error, also if the report is JSON.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   print_message("warning: {}\n", fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Ranks are multiples of the block: small matrices may be far from what was asked.
+// The largest difference, as a share of parameters, that causes no warning. Ranks are multiples of
+// the block, so small matrices may miss the ratio by more.
 constexpr double kShareTolerance = 0.02;
 
 void warn_of_rank_share(const compress::CompressRequest& request, const compress::Plan& plan) {
@@ -121,7 +123,7 @@ Json matrix_json(const compress::MatrixPlan& matrix) {
   return {{"layer", matrix.layer},
           {"matrix", compress::matrix_name(matrix.matrix)},
           {"in_features", matrix.in_features},
-          {"rank", matrix.rank},  // 0: dense
+          {"rank", matrix.rank},  // 0 if the matrix stays dense
           {"out_features", matrix.out_features},
           {"kept_share", matrix.kept_share},
           {"bytes_before", matrix.bytes_before},
@@ -132,7 +134,7 @@ Json layers_json(const compress::CompressSummary& summary) {
   Json list = Json::array();
   for (const compress::LayerReport& layer : summary.layers) {
     const io::MlpShape& shape = layer.shape;
-    list.push_back({{"gate", shape.gate},  // 0: whole
+    list.push_back({{"gate", shape.gate},  // a size of 0 means that nothing is removed
                     {"up", shape.up},
                     {"input", shape.input},
                     {"neurons", shape.neurons},
@@ -148,7 +150,7 @@ Json layers_json(const compress::CompressSummary& summary) {
 
 void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
   const size_t layers = plan.matrices.size() / compress::kMlpMatrices.size();
-  writer.print("layers 0-{}, each:\n", layers - 1);  // one rule for all: they are alike
+  writer.print("layers 0-{}, each:\n", layers - 1);  // uniform ranks are the same in every layer
   writer.print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
                "bytes before", "bytes after");
   for (const compress::MlpMatrix which : compress::kMlpMatrices) {
@@ -237,22 +239,23 @@ Json summary_json(const compress::CompressRequest& request,
     json["layers"] = layers_json(summary);
     return json;
   }
-  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  // `summary.matrices` has a report for each matrix with factors, in the order of the plan.
+  auto report = summary.matrices.begin();
   for (Json& matrix : json["matrices"]) {
     matrix["energy_lost"] = matrix["rank"] == 0 ? 0.0 : report++->energy_lost;
   }
   return json;
 }
 
-// Of the other forms the share is known when their sizes have been chosen.
+// For other forms the share is known only after their sizes have been chosen.
 void warn_of_share(const compress::CompressRequest& request, const compress::Plan& plan) {
   if (plan.shapes.empty()) return warn_of_rank_share(request, plan);
   double kept = 0.0;
   for (const compress::MatrixPlan& matrix : plan.matrices) kept += matrix.kept_share;
   kept /= static_cast<double>(plan.matrices.size());
   if (std::abs(kept - (1.0 - request.rule.ratio)) <= kShareTolerance) return;
-  // More than asked: padding, or steps that are too large. Less: layers that lose nothing by it, or
-  // steps that are.
+  // The model keeps too much because of padding or of coarse sizes. It keeps too little because of
+  // layers that lose nothing by it, or of coarse sizes.
   const std::string why =
       request.pad ? "--pad gives all layers the neurons of the widest"
                   : fmt::format("sizes are multiples of --block {}{}", request.rule.block,

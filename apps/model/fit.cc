@@ -1,4 +1,5 @@
-// neuronmm fit: the best model within a budget of memory, time or loss.
+// The command neuronmm fit: finds and writes the best model within a budget of memory, time or
+// loss.
 
 #include "fit/fit.h"
 
@@ -28,7 +29,8 @@ struct FitFlags {
   DeviceOptions device;
 };
 
-// A positive number and what follows it.
+// Splits a text into a positive number at its beginning and the rest. Returns nothing if there is
+// no such number.
 std::optional<std::pair<double, std::string>> number_and_rest(const std::string& text) {
   double value = 0.0;
   const char* const last = text.data() + text.size();
@@ -37,7 +39,7 @@ std::optional<std::pair<double, std::string>> number_and_rest(const std::string&
   return std::pair(value, std::string(end, last));
 }
 
-// "80M": 80·10⁶.
+// Returns the bytes that a text like "80M" (80·10⁶) means.
 double bytes_of(const std::string& text) {
   const auto read = number_and_rest(text);
   const std::string unit = read ? read->second : "?";
@@ -53,14 +55,15 @@ double bytes_of(const std::string& text) {
   return read->first * times;
 }
 
-// "2x": twice as fast.
+// Returns the factor that a text like "2x" means.
 double times_of(const char* flag, const std::string& text) {
   const auto read = number_and_rest(text);
   if (read && (read->second == "x" || read->second.empty())) return read->first;
   throw CLI::ValidationError(flag, fmt::format("expected a factor like 1.5x, found {:?}", text));
 }
 
-// Throws CLI::ValidationError where the library refuses what was given.
+// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// refuses the flags.
 fit::FitSettings fit_settings(const FitFlags& flags) {
   fit::FitGiven given = flags.given;
   if (!flags.bytes.empty()) given.budget.bytes = bytes_of(flags.bytes);
@@ -117,16 +120,16 @@ Result<int> run_fit(const FitFlags& flags) {
 void add_budget(CLI::App* command, FitFlags& flags) {
   command->add_option(
       "--bytes", flags.bytes,
-      "weights of at most so many bytes: 80M is 80 million, G a thousand times more");
-  command->add_option("--decode", flags.decode,
-                      "tokens at least so many times as fast as MODEL_DIR, on the same device: 2x");
+      "largest number of bytes of all weights; 80M is 80 million, 1.2G is 1200 million");
+  command->add_option(
+      "--decode", flags.decode,
+      "smallest speed-up of decoding over MODEL_DIR on the same device, such as 2x");
   command->add_option("--prefill", flags.prefill,
-                      "a prompt of 512 tokens at least so many times as fast: 1.5x");
+                      "smallest speed-up of a prompt of 512 tokens over MODEL_DIR, such as 1.5x");
   command
-      ->add_option(
-          "--max-kl", flags.given.budget.divergence,
-          "KL from MODEL_DIR of at most so many nats per token; the result is then as small "
-          "as it can be, else as near as it can be")
+      ->add_option("--max-kl", flags.given.budget.divergence,
+                   "largest KL divergence from MODEL_DIR, in nats per token. With it fit finds the "
+                   "smallest model, otherwise the one with the least divergence")
       ->check(real_range(1e-9, 1e3));
 }
 
@@ -141,28 +144,27 @@ void add_fit(Program& program) {
   add_output_option(command, flags->given.out, "the new model folder");
   add_budget(command, *flags);
   command
-      ->add_option(
-          "--calibration", flags->given.calibration,
-          "text that decides what matters; - is standard input. Several are sampled evenly. "
-          "NAME.jsonl has documents")
+      ->add_option("--calibration", flags->given.calibration,
+                   "file with text on which losses are measured; - is standard input. Several "
+                   "files are sampled evenly. NAME.jsonl has documents")
       ->required()
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags->given.calibration_tokens,
-                   "tokens to use in all, as many of each text, evenly spread over it (default "
-                   "32768)")
+                   "number of tokens to use of all texts together, evenly spread (default 32768)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  command->add_option("--sensitivities", flags->given.sensitivities,
-                      "folder of what was measured of the model, which serves later budgets; by "
-                      "default OUT.fit");
+  command->add_option(
+      "--sensitivities", flags->given.sensitivities,
+      "folder for the measurements of the model, which serve later budgets (default OUT.fit)");
   command
-      ->add_option("--block", flags->given.block,
-                   "sizes are multiples of this; by default 32, for simulated devices 128")
+      ->add_option(
+          "--block", flags->given.block,
+          "number of which all sizes are multiples (default 32; 128 for simulated devices)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->add_flag("--plan", flags->given.plan_only,
-                    "say what would be chosen, and write no model");
+                    "print what would be chosen, and write no model");
   command->add_option("--html", flags->html,
-                      "also write a page with what there is to choose from, as plots");
+                      "also write this page, with plots of the models to choose from");
   add_device_options(command, flags->device, Devices::kHostAndSimulated);
   add_json_option(command, flags->json);
   command->add_flag("--force", flags->given.force, "replace an existing output folder");

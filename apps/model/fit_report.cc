@@ -26,7 +26,7 @@ std::string format_name(size_t format) {
   return format == fit::kAsIs ? "as it is" : io::format_text(fit::kCandidates[format]);
 }
 
-// "1,024 neurons, input 448", "whole".
+// Returns the sizes of an MLP as text, such as "neurons 1024, input 448" or "whole".
 std::string shape_text(const io::MlpShape& shape) {
   std::string text;
   const auto add = [&](int64_t size, const char* name) {
@@ -40,7 +40,7 @@ std::string shape_text(const io::MlpShape& shape) {
   return text.empty() ? "whole" : text;
 }
 
-// How many matrices of the model have which format.
+// Returns how many matrices of the model have each format.
 std::string formats_text(const Choice& choice) {
   std::map<size_t, int64_t> count;
   for (const auto& formats : choice.formats) {
@@ -150,7 +150,7 @@ std::string layer_rows(const Choice& choice) {
   return rows;
 }
 
-// One for each line.
+// Returns HTML with a paragraph for each line of the text.
 std::string paragraphs(const std::string& text) {
   std::string html;
   for (size_t begin = 0; begin < text.size();) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `neuronmm fit` says of a model that it has chosen: as text, JSON and a page.
+// Prints the model that `neuronmm fit` has chosen, as text, as JSON and as a page.
 
 #include <string>
 
@@ -13,8 +13,8 @@ namespace neuronmm::apps {
 void print_fit(const ReportWriter& writer, const fit::FitRequest& request,
                const fit::FitResult& result);
 nlohmann::ordered_json fit_json(const fit::FitRequest& request, const fit::FitResult& result);
-// One page of HTML that needs nothing beside it: the fronts of loss over size and over prefill time
-// with single forms and widths beside them, and what every layer gets.
+// Returns a page of HTML that needs no other file. It plots the best losses over size and over
+// prefill time, together with models of one form or one width, and lists what every layer gets.
 std::string fit_page(const fit::FitRequest& request, const fit::FitResult& result);
 
 }  // namespace neuronmm::apps

@@ -1,4 +1,4 @@
-// neuronmm quantize: a model folder with weights of 8, 6 or 4 bits.
+// The command neuronmm quantize: makes a model folder with weights of 8, 6 or 4 bits.
 
 #include "compress/quantize.h"
 
@@ -26,12 +26,13 @@ struct QuantizeFlags {
   compress::QuantizeGiven given;
   std::string json;
   BitsFlags bits;
-  std::string rounding, smoothing;  // empty: not given
+  std::string rounding, smoothing;  // empty if the flag is not given
   bool dequantize = false;
   DeviceOptions device;
 };
 
-// Throws CLI::ValidationError where the library refuses what was given.
+// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
+// refuses the flags.
 compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   compress::QuantizeGiven given = flags.given;
   given.bits = flags.bits.bits;
@@ -52,7 +53,7 @@ Status read_texts(compress::QuantizeRequest& request) {
   return {};
 }
 
-// `folder`: of the model's floats.
+// Quantizes the model in `folder`, which has float weights.
 Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
                           const ops::Backend& backend, compress::DataParallel* others) {
   compress::QuantizeRequest request = quantize_settings(flags);
@@ -92,24 +93,25 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
 void add_text_flags(CLI::App* command, QuantizeFlags& flags) {
   command
       ->add_option("--calibration", flags.given.calibration,
-                   "text that the model runs on, and that it is rounded to change least at; - is "
-                   "standard input. Several are sampled evenly. NAME.jsonl has documents")
+                   "file with text for which the rounded model changes least; - is standard input. "
+                   "Several files are sampled evenly. NAME.jsonl has documents")
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags.given.calibration_tokens,
-                   "tokens to use in all, as many of each text, evenly spread over it (default "
-                   "32768)")
+                   "number of tokens to use of all texts together, evenly spread. Default: those "
+                   "of existing --statistics, else 32768")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command->add_option("--statistics", flags.given.statistics, kStatisticsHelp);
   command
-      ->add_option("--rounding", flags.rounding,
-                   "gptq: the codes with the least change of what a layer makes of the text "
-                   "(default with a text); nearest: the code next to every weight (without one)")
+      ->add_option(
+          "--rounding", flags.rounding,
+          "rule for the codes: gptq, the least change of what the layers compute from the text "
+          "(default with a text); nearest, the code next to each weight (default without one)")
       ->check(CLI::IsMember({"gptq", "nearest"}));
   command
       ->add_option("--smoothing", flags.smoothing,
-                   "on: factors per channel, folded into norms and weights, make alike in size "
-                   "what is rounded together, activations too (default with a text)")
+                   "on: scale channels by factors folded into norms and weights, so that values "
+                   "rounded together have like sizes (default with a text); off: do not")
       ->check(CLI::IsMember({"on", "off"}));
 }
 

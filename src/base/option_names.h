@@ -1,6 +1,5 @@
 #pragma once
-// How messages about settings name the options of whoever gave them: as flags of a command line, or
-// as keywords of a Python call.
+// The names of options in messages about settings: flags for the command line, keywords for Python.
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 #pragma once
-// From what a caller of quantize gave to its complete settings: the one home of their defaults.
+// Completes what a caller gave to the full settings of quantize. Every default is defined here
+// once.
 
 #include <filesystem>
 #include <optional>
@@ -15,13 +16,13 @@
 
 namespace neuronmm::compress {
 
-// What was left out has no value.
+// The settings that a caller gives. A setting that was left out has no value.
 struct QuantizeGiven {
   std::filesystem::path model, out;
   std::optional<int> bits, group, lm_head_bits;
   std::vector<std::string> calibration;  // the names of the texts
   std::optional<int64_t> calibration_tokens;
-  std::filesystem::path statistics;  // empty: none
+  std::filesystem::path statistics;  // empty if there is none
   std::optional<Rounding> rounding;
   std::optional<bool> smooth;
   bool force = false;
@@ -30,16 +31,17 @@ struct QuantizeGiven {
 std::string_view rounding_name(Rounding rounding);  // "nearest", "gptq"
 Result<Rounding> parse_rounding(std::string_view name);
 
-// Returns complete settings, whose texts have names and no contents yet, or an error that names
-// what is missing or contradicts itself.
+// Returns complete settings, whose texts have names but no contents yet, or an error that names
+// what is missing or contradictory. The defaults are:
 //
 //   bits                8
-//   group, lm_head_bits as quantized_formats() has them
+//   group, lm_head_bits those of quantized_formats()
 //   rounding, smooth    gptq and true with a text or statistics, else nearest and false
-//   calibration_tokens  those of the statistics that are there, else 32768
+//   calibration_tokens  those of existing statistics, else 32768
 Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names);
 
-// All settings with their values. Paths are left out, of texts all but the last part.
+// Returns all settings with their values. Paths are left out, and texts are named without their
+// folder.
 nlohmann::ordered_json settings_json(const QuantizeRequest& request);
 
 }  // namespace neuronmm::compress

@@ -36,7 +36,8 @@ class RequestCheck {
                 request_.out.string());
   }
 
-  // Statistics alone say what a layer gains, not what the narrowed model makes of a text.
+  // Statistics alone give predicted losses. Measured losses need a text on which the narrowed model
+  // runs.
   Status check_text(const std::string& what, std::string_view otherwise) const {
     if (request_.calibration) return {};
     if (request_.statistics.empty()) {
@@ -59,7 +60,7 @@ class RequestCheck {
         form(), fmt::format("{} uv with {} svd needs none of them", name("form"), name("method")));
   }
 
-  // Plain SVD looks at no text, unless ranks are measured on it.
+  // Plain SVD reads no text, unless ranks are measured on it.
   Status check_single_matrices() const {
     const std::string method = fmt::format("{} {}", name("method"), method_name(request_.method));
     if (request_.method != Method::kSvd) return check_text(method, "svd needs none of them");

@@ -1,6 +1,6 @@
 #pragma once
-// What a compression is asked to do, by the names that its flags have, and which of it can be
-// meant.
+// The request of a compression in the words of its options, and the check that its parts belong
+// together. compress_settings() completes what a caller gave to such a request.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,17 +17,19 @@
 
 namespace neuronmm::compress {
 
-// whitened: the smallest error of each matrix's output on calibration text. svd: the smallest error
-// of the weight itself, as the reference system's published code does. two-sided: whitened, with
-// errors of the output worth what they do to the model's predictions (mlp_metric.h).
+// The error that a compression minimises. svd: the error of the weight itself, as in the reference
+// system's published code. whitened: the error of each matrix's output on calibration text.
+// two-sided: the same, but an error of the output counts as much as it changes the model's
+// predictions (mlp_metric.h).
 enum class Method { kWhitened, kSvd, kTwoSided };
 std::string_view method_name(Method method);  // "whitened", "svd", "two-sided"
 Result<Method> parse_method(std::string_view name);
 
-// How the parameters that `rule` leaves are shared out: the same sizes for every layer; those with
-// the least predicted loss (shape_search.h); or those with the least loss by measurements, which
-// for whole MLPs correct the predicted losses (measured_losses.h), and for two factors per matrix
-// say whose truncation hurts the model more (allocate.h).
+// The division of the parameters that `rule` leaves among layers and matrices. uniform: the same
+// sizes for every layer. predicted: the sizes with the least predicted loss (shape_search.h).
+// measured: the sizes with the least loss after measurements. For whole MLPs these correct the
+// predicted losses (measured_losses.h). For two factors per matrix they say which matrices the
+// model needs most (allocate.h).
 enum class Allocate { kUniform, kPredicted, kMeasured };
 Result<Allocate> parse_allocate(std::string_view name);
 std::string_view allocate_name(Allocate allocate);  // "uniform", "predicted", "measured"
@@ -37,28 +39,29 @@ struct CompressRequest {
   Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
-  bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
+  // Form neurons: all layers become as wide as the widest by neurons of zeros.
+  bool pad = false;
   WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
-  // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
-  // `allocate`: what the losses are taken for. Of form mixed, and of form uv where it factorizes
-  // each matrix for itself: a rank of 0 leaves that matrix dense.
+  // Sizes that a caller has chosen itself, one shape per layer. The library then makes no search by
+  // `rule` and `allocate`. Form mixed takes them, and form uv if it factorizes single matrices,
+  // where a rank of 0 leaves a matrix dense.
   std::vector<io::MlpShape> shapes;
-  // What the model runs on. Method svd needs a text only to measure what it has cost, and to
+  // The text that the model runs on. Method svd needs a text only to measure its loss and to
   // allocate by measurement.
   std::optional<CalibrationText> calibration;
-  // The folder of statistics (saved_statistics.h), in place of a calibration text or with the one
-  // that they are of: the folder is then made, or gets what it lacks. Empty: none.
+  // The folder of statistics (saved_statistics.h); empty if there is none. Without a text the
+  // folder is only read. With the text of the statistics it is made or completed.
   std::filesystem::path statistics;
-  bool force = false;  // replace an existing output folder
+  bool force = false;  // replaces an existing output folder
 };
 
-// Whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h); else
-// each matrix is factorized for itself, which only form uv can be.
+// Returns whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h).
+// Otherwise each matrix is factorized by itself, which only form uv allows.
 bool narrows_mlps(const CompressRequest& request);
 
-// Refuses every combination that would leave something unused: a file that is named and not read
-// would be taken for used. Messages name options as `names` says.
+// Returns an error if a part of the request would have no use, since the caller would believe that
+// it had been used. Messages name options as `names` says.
 Status check_request(const CompressRequest& request, OptionNames names = OptionNames::kKeywords);
 
 }  // namespace neuronmm::compress

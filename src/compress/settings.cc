@@ -12,9 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A NeuronCore's partitions, and the paper's block.
+// The block of the paper: the partitions of a NeuronCore.
 constexpr int64_t kTrainiumBlock = 128;
-// What the CPU's kernels lose nothing by: panels of 32 columns (cpu/packed_matrix.h).
+// The block for which the CPU's kernels waste nothing: their panels have 32 columns
+// (cpu/packed_matrix.h).
 constexpr int64_t kCpuBlock = 32;
 
 bool has_text(const CompressGiven& given) {
@@ -28,7 +29,7 @@ Status check_ratio(const CompressGiven& given, OptionNames names) {
   return fail("{}: expected a number between 0 and 1, found {}", name, *given.ratio);
 }
 
-// What excludes each other whatever its values are.
+// Refuses options that exclude each other whatever their values are.
 Status check_together(const CompressGiven& given, OptionNames names) {
   const auto excludes = [&](std::string_view a, std::string_view b) {
     return fail("{} and {} exclude each other", option_name(names, a), option_name(names, b));
@@ -49,12 +50,12 @@ Form form_of(const CompressGiven& given) {
 Allocate allocate_of(const CompressGiven& given, Form form) {
   if (given.allocate) return *given.allocate;
   if (form == Form::kUv) return Allocate::kUniform;
-  // Statistics alone tell what is predicted.
+  // With statistics and no text, losses can only be predicted.
   const bool text = has_text(given) || (given.text_comes_later && given.statistics.empty());
   return text ? Allocate::kMeasured : Allocate::kPredicted;
 }
 
-// Statistics that are there may have what the program would make.
+// Returns whether there is a metric, or a program that can make it.
 bool has_metric(const CompressGiven& given) {
   std::error_code ignored;
   return given.can_make_metric ||
@@ -94,7 +95,7 @@ nlohmann::ordered_json bits_json(const WeightFormats& weights) {
   return json;
 }
 
-// The number under `key`; nothing where it is null or absent.
+// Reads the number under `key`; `value` stays empty if it is null or absent.
 template <typename Number>
 Status read_number(const io::JsonFields& fields, const char* key, std::optional<Number>& value) {
   NMM_ASSIGN(const auto number, fields.integer(key));
@@ -102,7 +103,7 @@ Status read_number(const io::JsonFields& fields, const char* key, std::optional<
   return {};
 }
 
-// The name under `key`, as `parse` knows it.
+// Reads the name under `key` with the function `parse`.
 template <typename Value>
 Status read_name(const io::JsonFields& fields, const char* key,
                  Result<Value> (*parse)(std::string_view), std::optional<Value>& value) {
@@ -184,7 +185,8 @@ Result<CompressGiven> given_of(const nlohmann::json& settings, const fs::path& s
   NMM_TRY(read_number(fields, "lm_head_bits", given.lm_head_bits));
   NMM_TRY(read_number(fields, "calibration_tokens", given.calibration_tokens));
   NMM_TRY(read_number(fields, "self_generated", given.self_generated));
-  const nlohmann::json* const seed = fields.find("seed");  // larger than fields.integer() takes
+  // A seed may exceed the range of fields.integer().
+  const nlohmann::json* const seed = fields.find("seed");
   if (seed != nullptr && seed->is_number_unsigned()) given.seed = seed->get<uint64_t>();
   NMM_ASSIGN(const auto pad, fields.boolean("pad"));
   given.pad = pad.value_or(false);
@@ -203,7 +205,7 @@ bool same_settings(const nlohmann::json& settings, const CompressRequest& reques
   if (settings == nlohmann::json(settings_json(request))) return true;
   auto given = given_of(settings, request.statistics);
   if (!given.ok()) return false;
-  given->out = request.out;  // only compared with the folder of statistics
+  given->out = request.out;  // compared with the folder of statistics
   const auto complete = compress_settings(*given, OptionNames::kKeywords);
   return complete.ok() && settings_json(complete->request) == settings_json(request);
 }

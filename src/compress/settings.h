@@ -1,7 +1,7 @@
 #pragma once
-// From what a caller gave to the complete settings of a compression. The command line, the Python
-// package and the check whether unfinished work belongs to a run all come here, so that every
-// default has one home.
+// Completes what a caller gave to the full settings of a compression. The command line, the Python
+// package and the check whether unfinished work belongs to a run use these functions, so that every
+// default is defined once.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace neuronmm::compress {
 
-// What was left out has no value.
+// The settings that a caller gives. A setting that was left out has no value.
 struct CompressGiven {
   std::filesystem::path model, out;
   std::optional<double> ratio;
@@ -25,44 +25,47 @@ struct CompressGiven {
   std::optional<Method> method;
   std::optional<Allocate> allocate;
   std::optional<int64_t> block;
-  bool paper = false;  // the paper's setting: uv, whitened, uniform, blocks of 128
+  // The paper's setting: form uv, method whitened, uniform sizes, blocks of 128.
+  bool paper = false;
   bool pad = false;
   std::optional<int> bits, group, lm_head_bits;
   std::vector<std::string> calibration;  // the names of the texts
   std::optional<int64_t> calibration_tokens, self_generated;
   std::optional<uint64_t> seed;
-  std::filesystem::path statistics;  // empty: none
+  std::filesystem::path statistics;  // empty if there is none
   bool force = false;
-  // Whether the program that makes the output metric can be run (mlp_metric.h).
+  // Whether the program that computes the output metric can be run (mlp_metric.h).
   bool can_make_metric = true;
-  // A dry run: a text may be given when it becomes real.
+  // A dry run needs no text, since the real run may be given one.
   bool text_comes_later = false;
 };
 
 struct CompressSettings {
-  CompressRequest request;         // its texts have names and no contents yet
-  std::vector<std::string> notes;  // what was not done as it was asked, a sentence each
+  CompressRequest request;         // its texts have names but no contents yet
+  std::vector<std::string> notes;  // sentences that say what is not done as it was asked
 };
 
-// Returns complete settings, or an error that names what is missing or contradicts itself.
+// Returns complete settings, or an error that names what is missing or contradictory. The defaults
+// are:
 //
 //   form                auto; uv with `paper` or method svd
-//   method              two-sided, whitened for form uv; also where nobody can make the metric
-//   allocate            measured, without a text predicted, for form uv uniform
+//   method              two-sided; whitened for form uv, or if the metric cannot be made
+//   allocate            measured; predicted without a text; uniform for form uv
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, with `paper`
 //   bits                none: weights keep their dtype
-//   calibration_tokens  those of the statistics that are there; else 131072 for form uv where each
-//                       matrix is factorized for itself and no statistics are kept, else 32768
+//   calibration_tokens  those of existing statistics; else 131072 for form uv where each matrix is
+//                       factorized by itself and no statistics are kept; else 32768
 //   seed                0
 Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNames names);
 
-// All settings with their values. Paths are left out, of texts all but the last part.
+// Returns all settings with their values. Paths are left out, and texts are named without their
+// folder.
 nlohmann::ordered_json settings_json(const CompressRequest& request);
-// What settings_json() has written, as something given. `statistics` is the folder that it was, if
-// it was one. Values of another kind than expected are an error.
+// Reverses settings_json(). `statistics` is the folder to use if the settings have one. Returns an
+// error if a value has the wrong type.
 Result<CompressGiven> given_of(const nlohmann::json& settings,
                                const std::filesystem::path& statistics);
-// Whether these settings, once they are completed, are those of the request.
+// Returns whether these settings, once completed, are those of the request.
 bool same_settings(const nlohmann::json& settings, const CompressRequest& request);
 
 }  // namespace neuronmm::compress

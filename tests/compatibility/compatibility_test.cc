@@ -10,6 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run_program.h"
+#include "compress/rounding/codes_file.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+#include "model/layer_weights.h"
 #include "places.h"
 
 namespace {
@@ -67,6 +71,29 @@ TEST_F(Compatibility, StatisticsOfVersion020ServeACompression) {
                  " --method two-sided --allocate predicted --statistics " + folder("statistics")),
         0, {});
     expect_predictions(path(form), values);
+  }
+}
+
+// A run of version 0.2.0 that was killed left the codes of one weight behind. A later run would
+// read them instead of rounding the weight again.
+TEST_F(Compatibility, CodesOfVersion020AreThoseOfTheFinishedModel) {
+  const fs::path finished = kFolders / "int4";
+  const auto config = neuronmm::io::ModelConfig::load(finished / "config.json");
+  const auto checkpoint = neuronmm::io::Checkpoint::open(finished);
+  ASSERT_TRUE(config.ok() && checkpoint.ok());
+  const auto layer = neuronmm::model::layer_weights(*checkpoint, *config, 0);
+  ASSERT_TRUE(layer.ok()) << layer.error().message;
+  const neuronmm::ops::WeightView& down = layer->mlp.down.w_t;
+  const int64_t rows = down.rows(), columns = down.columns();
+  const auto codes = neuronmm::compress::read_codes(
+      kFolders / "codes", "model.layers.0.mlp.down_proj.weight", down.format, rows, columns);
+  ASSERT_TRUE(codes.ok()) << codes.error().message;
+  std::vector<double> stored(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    neuronmm::ops::to_doubles(down, i * columns, columns, stored.data());
+    for (int64_t j = 0; j < columns; ++j) {
+      EXPECT_EQ(codes->value(i, j), stored[static_cast<size_t>(j)]) << i << ", " << j;
+    }
   }
 }
 

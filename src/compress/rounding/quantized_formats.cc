@@ -74,8 +74,8 @@ std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
   return quantization_of(*weights, config, names);
 }
 
-// For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
-// bits, a byte per group.
+// A rounded matrix has its values, one bf16 scale per row and group of 128 columns and, with 4
+// bits, one byte per row and group.
 std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
                                          const std::optional<LowBitFormat>& rounding) {
   if (!rounding) return {spec};

@@ -1,6 +1,6 @@
 #pragma once
-// How many bits the linear weights of a model folder have, as `quantize`, `compress` and `finetune`
-// are asked for them, and what config.json says of that.
+// The bits that the linear weights of a model folder have. The commands quantize, compress, import
+// and finetune ask for them, and config.json records them.
 
 #include <functional>
 #include <map>
@@ -17,48 +17,50 @@
 
 namespace neuronmm::compress {
 
-// Of all linear layers, and of the LM head (with the embedding table where the two are tied).
+// The formats of all linear layers and of the LM head. A tied embedding table has the format of the
+// head.
 struct QuantizedFormats {
   LowBitFormat linear = {}, lm_head = {};
-  // Of single matrices, by names as io::Quantization has them; what `quantize` alone is asked for.
+  // The formats of single matrices, by names as io::Quantization has them. Only fit sets them.
   std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
 
   bool operator==(const QuantizedFormats&) const = default;
 };
 
-// bits 8, 6 or 4. By default groups of 16, where there are 4 bits, and a head of as many bits as
-// the rest, but 6 beside 4: it is a small part of the model, and its errors are those of the
-// logits.
+// Returns the formats for 8, 6 or 4 bits. By default 4 bits have groups of 16 weights. The head has
+// as many bits as the other weights, but 6 if they have 4, since it is a small part of the model
+// and its errors go straight into the logits.
 QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
                                    std::optional<int> lm_head_bits = {});
 
-// What becomes of all linear weights, compressed or not (model::is_linear names them); nullopt:
-// they keep their dtype.
+// The formats of all linear weights, compressed or not (model::is_linear names them). Without a
+// value they keep their dtype.
 using WeightFormats = std::optional<QuantizedFormats>;
 
-// Returns what the options of a caller mean together. Without `bits` weights keep their dtype.
-// Refused: bits other than 8, 6 and 4, groups other than 16 and 32, a group where nothing has 4
-// bits, bits of a head beside weights that are not rounded.
+// Returns the formats that a caller's options ask for. Without `bits` weights keep their dtype.
+// Returns an error for bits other than 8, 6 and 4, for groups other than 16 and 32, for a group
+// although nothing has 4 bits, and for bits of the head if weights are not rounded.
 Result<WeightFormats> weight_formats(std::optional<int> bits, std::optional<int> group = {},
                                      std::optional<int> lm_head_bits = {},
                                      OptionNames names = OptionNames::kKeywords);
-// "original", "int8", "4 bits in groups of 16, lm_head 6 bits".
+// Returns "original", "int8" or a text like "4 bits in groups of 16, lm_head 6 bits".
 std::string weights_text(const WeightFormats& weights);
-// Of models in these bits, on the hub: "int8", "4-bit".
+// Returns the tag of such a model on the Hugging Face hub: "int8" or "4-bit".
 std::string bits_tag(const LowBitFormat& format);
 
-// Maps of pivots keep 8 bits: they are few, and their errors reach all that is made of them.
+// The format of the maps of pivots, 8 bits. Maps are small, and an error in them changes everything
+// that is computed from the pivots.
 inline constexpr LowBitFormat kMapFormat = {};
 
-// Of a model with tensors of these names.
+// Returns the record for a model with tensors of these names.
 io::Quantization quantization_of(const QuantizedFormats& formats, const io::ModelConfig& config,
                                  const std::vector<std::string>& tensors);
-// Of one with the tensors that `config` says.
+// Returns the record for a model with the tensors that `config` implies.
 std::optional<io::Quantization> quantization_of(const WeightFormats& weights,
                                                 const io::ModelConfig& config);
 
-// Returns what the files of a folder hold of a tensor: itself, or its values with their scales and
-// groups.
+// Returns the tensors that the files of a folder hold for one tensor: itself, or its values with
+// their scales and groups.
 std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
                                          const std::optional<LowBitFormat>& rounding);
 
