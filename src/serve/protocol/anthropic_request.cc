@@ -7,7 +7,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"type": "enabled", "budget_tokens": ...}. A variable that the client has set stays.
+// Reads {"type": "enabled", "budget_tokens": ...}. A template variable that the client has set is
+// kept.
 void read_thinking(FieldReader& fields, text::Conversation& conversation) {
   auto reader = fields.inner("thinking");
   if (!reader) return;
@@ -18,7 +19,8 @@ void read_thinking(FieldReader& fields, text::Conversation& conversation) {
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
 }
 
-// {"effort": ..., "format": ...}. An effort alone asks for no thoughts, as "thinking" does.
+// Reads {"effort": ..., "format": ...}. In this API an effort does not turn thinking on; the field
+// "thinking" does.
 ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conversation) {
   auto config = fields.inner("output_config");
   if (!config) return {};
@@ -37,7 +39,7 @@ void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all)
   all = std::move(format);
 }
 
-// Beside "stop".
+// Adds the strings of "stop_sequences" to those of "stop".
 void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
   const Json* list = fields.array("stop_sequences");
   if (list == nullptr) return;

@@ -1,6 +1,8 @@
 #pragma once
-// The body of POST /v1/messages, Anthropic's Messages API, and of POST /v1/messages/count_tokens: a
-// chat in other words.
+// Reads the bodies of Anthropic's Messages API, POST /v1/messages and POST
+// /v1/messages/count_tokens, and translates them into a ChatRequest. prepared_generation.h and
+// tokenizer_endpoints.h use it. Errors are recorded in the reader's RequestProblem, and the client
+// is told the first one.
 
 #include <string_view>
 
@@ -8,15 +10,14 @@
 
 namespace neuronmm::serve {
 
-// The fields of both bodies.
+// Return the fields of the two bodies.
 const RequestTable& anthropic_table();
 const RequestTable& anthropic_prompt_table();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses the body of /v1/messages. An error names the first field that is wrong.
 ApiResult<ChatRequest> parse_anthropic_request(std::string_view body);
-// What is wrong is the reader's problem.
 ChatRequest read_anthropic_request(FieldReader& fields);
-// Of it what the prompt is made of: conversation, tools, and the model's name.
+// Reads only what the prompt depends on: the conversation, the tools and the model's name.
 ChatRequest read_anthropic_prompt(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -7,7 +7,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// "logprobs": true, and "top_logprobs" of them.
+// Reads "logprobs" and "top_logprobs".
 std::optional<int64_t> read_chat_logprobs(FieldReader& fields) {
   const bool wanted = fields.boolean_or_default("logprobs");
   const auto top = fields.integer("top_logprobs");

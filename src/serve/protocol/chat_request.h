@@ -1,5 +1,8 @@
 #pragma once
-// The body of POST /v1/chat/completions.
+// Reads the body of POST /v1/chat/completions. The other chat APIs translate their bodies into the
+// same ChatRequest (responses_api_request.h, anthropic_request.h) and share the functions below.
+// prepared_generation.h uses the result. Errors are recorded in the reader's RequestProblem, and
+// the client is told the first one.
 
 #include <string_view>
 
@@ -9,29 +12,30 @@
 
 namespace neuronmm::serve {
 
+// A request for the next message of a conversation, whichever API it came from.
 struct ChatRequest {
   GenerationParameters parameters;
-  text::Conversation conversation;  // with the tools, unless none may be called
+  text::Conversation conversation;  // contains the tools, unless tool_choice is "none"
   ToolFields tools;
 };
 
-// The fields of the body, and those that the prompt alone depends on.
+// Return the fields of the whole body, and of the part that the prompt depends on.
 const RequestTable& chat_completion_table();
 const RequestTable& chat_prompt_table();
-// Those that read_template_variables reads.
+// Returns the fields that read_template_variables reads.
 std::vector<RequestField> template_variable_fields();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses a body. An error names the first field that is wrong.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
-ChatRequest read_chat_request(FieldReader& fields);  // what is wrong is the reader's problem
+ChatRequest read_chat_request(FieldReader& fields);
 
-// What a chat template is given: messages, tools, documents, add_generation_prompt,
-// continue_final_message, chat_template_kwargs and reasoning_effort.
+// Reads what the chat template gets: messages, documents, add_generation_prompt,
+// continue_final_message, chat_template_kwargs and reasoning_effort. `tools` have been read before.
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools);
-// Of these the variables of the template: documents and chat_template_kwargs.
+// Reads the variables of the template: documents and chat_template_kwargs.
 void read_template_variables(FieldReader& fields, text::Conversation& conversation);
-// How much the model shall think: a variable of the template, as vLLM has it, and one that is not
-// "none" asks for thoughts. Variables that the client has set stay.
+// Reads how much the model has to think. As in vLLM, the value becomes a variable of the template,
+// and any value except "none" turns thinking on. Variables that the client has set are kept.
 void read_effort(FieldReader& fields, const char* key, text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

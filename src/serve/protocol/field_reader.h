@@ -1,6 +1,7 @@
 #pragma once
-// The fields of one JSON object of a request, read by type. The first that is wrong is what the
-// client is told; reading goes on with defaults, so that the readers have no paths for errors.
+// Reads the fields of a JSON object in a request by type. All readers of requests use it. The first
+// error is recorded for the client. Reading then goes on with defaults, so the readers need no code
+// for errors.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +16,7 @@
 
 namespace neuronmm::serve {
 
-// What is wrong with a request: the first error that was found in it.
+// The first error that was found in a request, if any.
 class RequestProblem {
  public:
   void add(ApiError error) {
@@ -28,14 +29,16 @@ class RequestProblem {
   std::optional<ApiError> error_;
 };
 
-// False where `value` is none, which is recorded: `path: expected an object with WITH, found ...`.
+// Returns whether `value` is an object. If it is not, records the error `path: expected an object
+// with WITH, found ...`.
 bool expect_object(const Json& value, const std::string& path, std::string_view with,
                    RequestProblem& problem);
 
-// A field that is absent or null reads as the table's default, or as nullopt if there is none. A
-// reader with a table knows each field's type and range from it, and NMM_CHECK reports a field that
-// the table lacks. A reader without one is for objects whose fields depend on a "type", like tools
-// and parts of messages; it knows neither integers nor numbers.
+// Reads one object. A field that is absent or null reads as the table's default, or as nullopt if
+// the table has none. A reader with a table takes each field's type and range from it. Asking for a
+// field that the table lacks fails an NMM_CHECK. A reader without a table is for objects whose
+// fields depend on a "type", such as tools and parts of messages; it cannot read integers and
+// numbers.
 class FieldReader {
  public:
   // `object`, `problem` and `table` must outlive the reader. `path` begins the names of fields in
@@ -50,7 +53,7 @@ class FieldReader {
   std::optional<double> number(const std::string& key);
   std::optional<std::string> string(const std::string& key);
   std::vector<text::TokenId> token_ids(const std::string& key);
-  // The same for fields whose default the table has.
+  // Return the value of a field for which the table has a default.
   bool boolean_or_default(const std::string& key) { return boolean(key).value(); }
   int64_t integer_or_default(const std::string& key) { return integer(key).value(); }
   double number_or_default(const std::string& key) { return number(key).value(); }
@@ -60,10 +63,10 @@ class FieldReader {
   const Json* object(const std::string& key);
   const Json* array(const std::string& key);
   // Returns a reader of the object at `key` with the table of its fields, and refuses what that
-  // table does not support. Returns nothing where object(key) is nullptr.
+  // table does not support. Returns nothing if object(key) is nullptr.
   std::optional<FieldReader> inner(const std::string& key);
 
-  // Records that the field is not supported, unless its value means the same as no field.
+  // Records that the field is not supported, unless its value has no effect: null, false, or empty.
   void refuse(const std::string& key, std::string_view reason);
   // Refuses all fields of the table that are not supported.
   void refuse_unsupported();

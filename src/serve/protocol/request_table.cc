@@ -10,7 +10,7 @@ namespace {
 
 using Type = RequestField::Type;
 
-// The words that JSON Schema has for the type alone.
+// Returns the part of a field's schema that its type determines.
 Json schema_of_type(const RequestField& field) {
   switch (field.type) {
     case Type::kBoolean:

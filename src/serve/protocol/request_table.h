@@ -1,11 +1,10 @@
 #pragma once
-// Tables of the fields that the bodies of requests may have. The reader of requests takes types,
-// ranges and defaults from such a table (field_reader.h), and GET /openapi.json describes requests
-// by the same table (openapi.h). So no field is read that is not described, and none is described
-// that is not read.
+// Tables of the fields that the bodies of requests may have. FieldReader takes types, ranges and
+// defaults from a table, and GET /openapi.json describes requests by the same table (openapi.h). So
+// a field cannot be read without being described, or described without being read.
 //
-// Each request_*.h of an API has a function that returns its table. A field that a reader asks for
-// and its table lacks is a mistake of ours, which NMM_CHECK reports.
+// The header of each request (chat_request.h and others) has a function that returns its table. If
+// a reader asks for a field that its table lacks, an NMM_CHECK fails.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,13 +24,13 @@ struct RequestField;
 class RequestTable {
  public:
   RequestTable() = default;
-  // Joins several lists of fields. A name that occurs twice is a mistake of ours (NMM_CHECK).
+  // Joins several lists of fields. A name that occurs twice fails an NMM_CHECK.
   RequestTable(std::initializer_list<std::vector<RequestField>> lists);
 
   const std::vector<RequestField>& fields() const { return fields_; }
   // Returns nullptr if no field has this name.
   const RequestField* find(std::string_view name) const;
-  // Returns the JSON Schema of the object, as OpenAPI 3.1 has it.
+  // Returns the JSON Schema of the object in the form of OpenAPI 3.1.
   Json schema() const;
 
  private:
@@ -43,16 +42,17 @@ class RequestTable {
 struct RequestField {
   enum class Type {
     kBoolean,
-    kInteger,       // from `lowest` to `highest`
-    kNumber,        // from `least` to `most`
-    kString,        // of at most `most_bytes`
+    kInteger,       // an integer from `lowest` to `highest`
+    kNumber,        // a number from `least` to `most`
+    kString,        // a string of at most `most_bytes`
     kTokenIds,      // an array of token ids
     kObject,        // an object with the fields of `inner`
-    kOther,         // what `schema` describes; a reader of its own checks it
-    kNotSupported,  // refused where it would change the answer; `meaning` says what to do
-    kIgnored,       // known, and changes nothing
+    kOther,         // a value that `schema` describes and code outside the table checks
+    kNotSupported,  // refused if it would change the answer; `meaning` says what to do instead
+    kIgnored,       // accepted without an effect
   };
 
+  // Make a field of one type. `meaning` is its description in /openapi.json.
   static RequestField boolean(std::string name, std::string meaning);
   static RequestField integer(std::string name, int64_t lowest, int64_t highest,
                               std::string meaning);
@@ -66,6 +66,8 @@ struct RequestField {
   static RequestField not_supported(std::string name, std::string reason);
   static std::vector<RequestField> ignored(std::initializer_list<const char*> names);
 
+  // Return the field with one more property, for chains like boolean("echo",
+  // "...").by_default(false).
   RequestField by_default(Json value) &&;
   RequestField required() &&;
   RequestField at_most_bytes(size_t bytes) &&;
@@ -79,13 +81,14 @@ struct RequestField {
   int64_t lowest = 0, highest = 0;
   double least = 0.0, most = 0.0;
   std::optional<size_t> most_bytes = {};
-  Json default_value = {};  // what holds without the field; null if the table does not know it
+  Json default_value = {};  // the value of an absent field; null if the table has none
   Json schema = {};
   RequestTable inner = {};
   bool is_required = false;
 };
 
-// Schemas for RequestField::other. A component is a schema of openapi_template.json.
+// Return schemas for RequestField::other: a reference to a schema of openapi_template.json, a
+// schema that also allows null, and an array with limits for its length.
 Json component_schema(std::string_view name);
 Json nullable_schema(Json schema);
 Json array_schema(Json items, std::optional<size_t> fewest, std::optional<size_t> most);

@@ -7,7 +7,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"format": ..., "verbosity": ...}
+// Reads {"format": ...}.
 void read_text(FieldReader& fields, GenerationParameters& parameters) {
   auto text = fields.inner("text");
   if (!text) return;
@@ -24,7 +24,7 @@ void read_reasoning(FieldReader& fields, text::Conversation& conversation) {
   if (reasoning) read_effort(*reasoning, "effort", conversation);
 }
 
-// "top_logprobs", or the word for them in "include".
+// Reads "top_logprobs", and the value of "include" that asks for log probabilities.
 std::optional<int64_t> read_logprobs(FieldReader& fields) {
   const auto top = fields.integer("top_logprobs");
   const Json* include = fields.array("include");
@@ -63,7 +63,8 @@ std::vector<RequestField> own_fields() {
   return fields;
 }
 
-// As OpenAI tells them where a request does not say.
+// Returns the fields that the response repeats. Fields that the request lacks have OpenAI's
+// defaults.
 Json echoed_fields(FieldReader& fields) {
   Json echoed = {{"background", false},
                  {"instructions", nullptr},

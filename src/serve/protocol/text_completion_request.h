@@ -1,5 +1,6 @@
 #pragma once
-// The body of POST /v1/completions.
+// Reads the body of POST /v1/completions. prepared_generation.h uses the result. Errors are
+// recorded in the reader's RequestProblem, and the client is told the first one.
 
 #include <string>
 #include <string_view>
@@ -12,21 +13,21 @@ namespace neuronmm::serve {
 
 using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
 
+// A request to continue one or several prompts.
 struct TextCompletionRequest {
-  GenerationParameters
-      parameters;  // max_tokens is set, to 16 where nothing is said; 0 only beside echo
-  std::vector<TextOrTokens> prompts;  // at least one
+  GenerationParameters parameters;
+  std::vector<TextOrTokens> prompts;  // has at least one prompt
 };
 
-inline constexpr size_t kMostPrompts = 1024;   // of one request
-inline constexpr int64_t kMostAnswers = 4096;  // prompts times n
+// Limits for one request: the number of prompts, and prompts times n. Assumed.
+inline constexpr size_t kMostPrompts = 1024;
+inline constexpr int64_t kMostAnswers = 4096;
 
-// The fields of the body.
+// Returns the fields of the body.
 const RequestTable& text_completion_table();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses a body. An error names the first field that is wrong.
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
-TextCompletionRequest read_text_completion_request(
-    FieldReader& fields);  // wrong: the reader's problem
+TextCompletionRequest read_text_completion_request(FieldReader& fields);
 
 }  // namespace neuronmm::serve
