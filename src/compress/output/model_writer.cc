@@ -89,7 +89,7 @@ class SourceList {
       }
       if (found == replaced_.end()) {
         add_kept(name, tensor);
-        // Both factors take the place of one tensor.
+        // The two factors take the place of one tensor.
       } else if (!name.ends_with(kFirstEnding)) {
         add_factors(found->second, tensor.dtype);
       }
@@ -134,8 +134,8 @@ class SourceList {
     });
   }
 
-  // One of the three dense weights of a replaced MLP. All tensors of the new MLP take the place of
-  // the first one.
+  // A dense weight of an MLP that is replaced as a whole. All tensors of the new MLP take the place
+  // of the first one.
   struct ReplacedMlp {
     int64_t layer = 0;
     std::string prefix;

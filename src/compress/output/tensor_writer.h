@@ -18,7 +18,7 @@
 
 namespace neuronmm::compress {
 
-// One tensor to write. `visit` is called once and passes the tensor's values on, in several pieces
+// A tensor to write. `visit` is called once and passes the tensor's values on, in several pieces
 // of rows if the tensor is not rounded. If `stored` is set, it returns the rounded tensor, and
 // `visit` is not called.
 struct TensorSource {
