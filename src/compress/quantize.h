@@ -3,9 +3,10 @@
 // dense or compressed, but its weights must be floats. The command `quantize`, the Python module
 // and `fit` call it.
 //
-// Without a calibration text, weights are rounded to nearest. The two factors of a low-rank matrix
-// are an exception: the one that is applied second is rounded first, and the other is fitted to it.
-// With a text, codes and smoothing factors follow from what the text says (calibrated_rounding.h).
+// Without a calibration text, weights are rounded to nearest, with two exceptions. Of the two
+// factors of a low-rank matrix, the one that is applied second is rounded first, and the other is
+// fitted to it. The weight next to a map of pivots is fitted to the rounded map (map_refit.h). With
+// a text, codes and smoothing factors follow from what the text says (calibrated_rounding.h).
 
 #include <filesystem>
 #include <optional>

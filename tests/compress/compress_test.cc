@@ -1,4 +1,4 @@
-// Whole compressions of tiny random models, on the reference backend.
+// Tests whole compressions of tiny random models on the reference backend.
 
 #include "compress/compress_test.h"
 
@@ -20,7 +20,7 @@ DoubleMatrix tensor_of(const io::Checkpoint& checkpoint, const std::string& name
   return to_double_matrix(checkpoint.tensors().at(name));
 }
 
-// Inputs of the MLP of every layer, one token per column.
+// The inputs of the MLP of every layer, one token per column.
 class InputCollector : public model::MlpObserver {
  public:
   void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView) override {
@@ -84,14 +84,15 @@ TEST_F(Compress, EnergyLostIsTheMeasuredOutputError) {
     const LongMatrix u(tensor_of(*compressed, mlp_name(report.layer, report.matrix, "_v_proj")));
     const auto lost = static_cast<double>(((w - v * u) * inputs).energy());
     const auto total = static_cast<double>((w * inputs).energy());
-    EXPECT_GT(report.energy_lost, 0.01);  // so that the comparison says something
-    // Activations, down's output and the stored factors are fp32: each a relative 2^-24 per
-    // element, summed over at most kInner elements, squared energies twice that.
+    EXPECT_GT(report.energy_lost, 0.01);  // otherwise the comparison would show nothing
+    // Activations, down's output and the stored factors are fp32, so each element has a relative
+    // error of 2^-24. The errors are summed over at most kInner elements, and squared energies have
+    // twice the error.
     EXPECT_NEAR(report.energy_lost, lost / total, 2 * kInner * 0x1p-24);
   }
 }
 
-TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
+TEST_F(Compress, AModelWithLowRankWeightsIsReproduced) {
   std::mt19937_64 random(8);
   for (auto& [name, tensor] : tensors_) {
     if (name.find(".mlp.") == std::string::npos) continue;
@@ -117,9 +118,9 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
     const Matrix actual = logits(path("out"), tokens);
-    // Two fp32 factors instead of one matrix: relative 2·2^-24 per product, at most kHidden +
-    // kInner products in a row per matrix, kMatrices matrices, each amplified little by residual
-    // and norm.
+    // Two fp32 factors replace one matrix, so each product has a relative error of 2·2^-24. A
+    // matrix has at most kHidden + kInner products in a row. There are kMatrices matrices, and the
+    // residual and the norm amplify each error little.
     const double bound = 2 * 0x1p-24 * (kHidden + kInner) * kMatrices * largest;
     for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
       ASSERT_NEAR(actual.data()[i], expected.data()[i], bound) << i;
@@ -179,7 +180,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-// Names without folders, whole files' hashes, and the tokens that were used of each.
+// The record has names without folders, hashes of whole files, and the tokens used of each file.
 TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const auto record = [&](const std::string& out) {
     const auto config = io::ModelConfig::load(path(out) / "config.json");
@@ -208,7 +209,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   ASSERT_EQ(record("saved").calibration.size(), 2u);
   EXPECT_EQ(record("saved").calibration[1].xxh3, io::checksum(other));
 
-  // A text that svd only measures on is none that it was calibrated on.
+  // If svd only measures on a text, the model counts as not calibrated on it.
   CompressRequest svd = request("svd", Method::kSvd);
   svd.calibration = {{{"text.txt", text_}}};
   run_well(svd);
@@ -284,7 +285,7 @@ TEST_F(Compress, RefusesTextsThatAreTooShort) {
 TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
-  // One token per letter: who a token comes from shows in its id.
+  // There is one token per letter, so its id tells which text it comes from.
   const std::string many_a(5000, 'a'), some_b(100, 'b'), many_c(3000, 'c');
   const auto mixed = calibration_sequences(
       *tokenizer, {{"a", many_a}, {"b", some_b}, {"c", many_c}}, 1100, config_);
@@ -298,7 +299,8 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
     }
   }
   ASSERT_EQ(tokens.size(), 3u);
-  // All 100 of b, and 500 each of the others, less what equal sequences leave over.
+  // All 100 tokens of b are used, and 500 of each other text, except what sequences of equal length
+  // leave over.
   const std::vector<int64_t> wanted = {500, 100, 500};
   size_t i = 0;
   for (const auto& [id, count] : tokens) {
@@ -310,7 +312,7 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   EXPECT_NE(mixed->origin.text.find(", c fnv1a:"), std::string::npos);
 }
 
-// One token per letter, and the calibration has all of the a and nothing else.
+// There is one token per letter. The calibration has all tokens of the letter a and no others.
 TEST_F(Compress, TheResultIsMeasuredOnTokensThatCalibrationHasNotSeen) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
@@ -352,7 +354,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_FALSE(seen.empty());
   ASSERT_TRUE(summary->loss.has_value());
-  EXPECT_FALSE(summary->loss->held_out);  // 1000 tokens, all of them calibrated on
+  EXPECT_FALSE(summary->loss->held_out);  // calibration uses all 1000 tokens
   const auto card = io::read_text_file(path("out") / "README.md", io::kMaxConfigBytes);
   ASSERT_TRUE(card.ok());
   for (const char* word :
@@ -365,7 +367,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
     EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
   }
   EXPECT_EQ(card->find("perfect"), std::string::npos);
-  request.method = Method::kSvd;  // which looks at no text
+  request.method = Method::kSvd;  // svd needs no text
   request.out = path("svd");
   const auto svd = compress(request, backend_, silent_, {}, measure);
   ASSERT_TRUE(svd.ok()) << svd.error().message;
@@ -404,7 +406,7 @@ TEST_F(Compress, RefusesModelsThatCannotBeFactorized) {
   values[7] = saved;
   model::TestTensors halves = tensors_;
   for (auto& [name, tensor] : halves) tensor.dtype = DType::kF16;
-  // Inputs so small need a first factor so large.
+  // With inputs this small, the first factor exceeds the range of its dtype.
   std::ranges::fill(halves.at("model.layers.1.post_attention_layernorm.weight").values, 1e-6f);
   std::ranges::fill(halves.at(mlp_name(1, MlpMatrix::kGate, "_proj")).values, 6e4f);
   write_model(input_, halves);

@@ -1,4 +1,5 @@
-// Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
+// Tests that interrupted compressions continue where they stopped and write the same bytes as an
+// uninterrupted one.
 
 #include "compress/compress_test.h"
 
@@ -61,7 +62,7 @@ TEST_F(Resume, InterruptedFactorizationResumesExactly) {
   }
 }
 
-TEST_F(Resume, OtherSettingsStartAfresh) {
+TEST_F(Resume, OtherSettingsDiscardTheWork) {
   const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
   ASSERT_FALSE(run(request("out", Method::kSvd), interrupt).ok());
   set_interrupted(false);
@@ -79,7 +80,7 @@ TEST_F(Resume, OtherSettingsStartAfresh) {
   EXPECT_EQ(bytes("changed"), bytes("expected"));
 }
 
-// Damaged work files of a killed run are made again, not believed.
+// Damaged work files of a killed run are computed again.
 TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
   run_well(request("whole", Method::kSvd));
   int64_t done = 0;
@@ -98,7 +99,7 @@ TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
-// One changed bit in any file that an interrupted run kept never changes the result.
+// A changed bit in any file that an interrupted run has kept never changes the result.
 TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     run_well(request("whole", method));
@@ -130,7 +131,7 @@ TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
   }
 }
 
-TEST_F(Resume, AnInputThatChangesMeanwhileIsNoticed) {
+TEST_F(Resume, AModelThatChangesDuringTheRunIsRefused) {
   const auto overwritten = run(request("out", Method::kSvd), [&](const MatrixReport& report) {
     if (report.layer != 0 || report.matrix != MlpMatrix::kGate) return;
     fs::last_write_time(input_.path() / "model.safetensors", fs::file_time_type::clock::now());

@@ -1,5 +1,5 @@
 #pragma once
-// What tests ask of weights.
+// Constants for the formats of weights that tests request.
 
 #include "compress/rounding/quantized_formats.h"
 
