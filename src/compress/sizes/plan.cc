@@ -10,14 +10,16 @@
 namespace neuronmm::compress {
 namespace {
 
-// What a tensor takes on disk: of few bits, with its scales and groups.
+// Returns the bytes of a tensor in the model folder, including the scales and groups of a rounded
+// one.
 int64_t stored_bytes(const io::TensorSpec& spec, const std::optional<LowBitFormat>& rounding) {
   int64_t bytes = 0;
   for (const io::TensorSpec& stored : stored_specs(spec, rounding)) bytes += io::size_bytes(stored);
   return bytes;
 }
 
-// Sizes of the model that `config` says, as it is and with such weights.
+// Returns a plan that compresses nothing, with the sizes of the model that `config` describes
+// before and after rounding its weights.
 Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   const auto quantization = quantization_of(weights, config);
   Plan plan;
@@ -34,7 +36,7 @@ Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   return plan;
 }
 
-// Bytes of a weight [out, in], and of a map of pivots. The name does not matter to its size.
+// Return the bytes of a weight [out, in] and of a map of pivots. The name does not affect the size.
 int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                      const WeightFormats& weights) {
   return stored_bytes({"", config.dtype, {out, in}},
@@ -46,7 +48,8 @@ int64_t map_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                       weights ? std::optional(kMapFormat) : std::nullopt);
 }
 
-// Down maps back from the intermediate size to the hidden one; gate and up the other way.
+// Returns the plan of a matrix that stays dense. Down maps from the intermediate size to the hidden
+// one, gate and up the other way.
 MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
                         const WeightFormats& weights) {
   MatrixPlan plan;
@@ -60,8 +63,7 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   return plan;
 }
 
-// A rank that keeps nothing, or one that saves nothing, is refused with what could be done about
-// it.
+// Refuses a rank that keeps nothing or saves nothing; the message says what to change.
 Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::string& source) {
   const std::string where =
       fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
@@ -83,7 +85,7 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
 
 }  // namespace
 
-// Three matrices per layer, in the order of MlpMatrix.
+// There are three matrices per layer, in the order of MlpMatrix.
 const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
   return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
 }
@@ -97,7 +99,7 @@ std::vector<io::MlpShape> Plan::ranks() const {
   return ranks;
 }
 
-// The sizes of the whole model with these ranks: of the dense model, less what factors replace,
+// The sizes of the model are those of the dense model, minus the matrices that factors replace,
 // plus the factors.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
                    const WeightFormats& weights) {
@@ -120,7 +122,7 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
   return plan;
 }
 
-// Whole sizes follow from the names and shapes that will be written.
+// The sizes of the model follow from the names and shapes of the tensors that will be written.
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
                     const WeightFormats& weights) {
   Plan plan = dense_plan(config, weights);
