@@ -69,9 +69,9 @@ class FieldReader {
   void refuse_unsupported();
 
   // Records `path: expected ..., found ...`.
-  void wrong(const std::string& key, std::string_view expected);
+  void add_mismatch(const std::string& key, std::string_view expected);
   // Records `path: message`.
-  void fail(const std::string& key, const std::string& message);
+  void add_error(const std::string& key, const std::string& message);
   std::string path(const std::string& key) const { return path_ + key; }
   RequestProblem& problem() { return problem_; }
 

@@ -65,8 +65,8 @@ std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& 
 // Records an error unless n is 1 or absent. `why` goes into the message.
 void expect_single_answer(FieldReader& fields, std::string_view why);
 
-// The names for a log line: few, and short. `left_out`: more of them.
+// The names for a log line: few, and short. `ignored`: more of them.
 std::vector<std::string> unknown_fields(const FieldReader& fields,
-                                        const std::vector<std::string>& left_out = {});
+                                        const std::vector<std::string>& ignored = {});
 
 }  // namespace neuronmm::serve

@@ -40,9 +40,9 @@ class ResponsesApiWriter : public ResponseWriter {
   static Json part_json(const Item& item);
   static Json item_json(const Item& item);
   void begin();
-  void tell(const std::vector<OutputDelta>& deltas);
+  void send_deltas(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
-  void leave_space(Item& call) const;
+  void split_namespace(Item& call) const;
   // Ends the last item with this status.
   void close(const char* status);
   void add_text(const std::string& text);
