@@ -7,7 +7,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"type": "enabled", "budget_tokens": ...}. A variable that the client has set stays.
+// Reads {"type": "enabled", "budget_tokens": ...} and sets the template variable enable_thinking. A
+// value that the client set in chat_template_kwargs stays.
 void read_thinking(FieldReader& fields, text::Conversation& conversation) {
   auto reader = fields.inner("thinking");
   if (!reader) return;
@@ -18,7 +19,8 @@ void read_thinking(FieldReader& fields, text::Conversation& conversation) {
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
 }
 
-// {"effort": ..., "format": ...}. An effort alone asks for no thoughts, as "thinking" does.
+// Reads {"effort": ..., "format": ...} and returns the format. An effort sets only the template
+// variable reasoning_effort. Only "thinking" turns thoughts on or off.
 ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conversation) {
   auto config = fields.inner("output_config");
   if (!config) return {};
@@ -37,7 +39,7 @@ void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all)
   all = std::move(format);
 }
 
-// Beside "stop".
+// Appends the field stop_sequences to `stops`, which has the texts of the field stop.
 void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
   const Json* list = fields.array("stop_sequences");
   if (list == nullptr) return;

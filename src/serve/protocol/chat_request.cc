@@ -7,7 +7,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// "logprobs": true, and "top_logprobs" of them.
+// Returns the number of likely tokens that are reported for each token (top_logprobs). Returns
+// nothing if the client does not set "logprobs" to true.
 std::optional<int64_t> read_chat_logprobs(FieldReader& fields) {
   const bool wanted = fields.boolean_or_default("logprobs");
   const auto top = fields.integer("top_logprobs");

@@ -20,7 +20,7 @@ std::optional<TokenId> parse_id(std::string_view text) {
   return good ? std::optional(id) : std::nullopt;
 }
 
-// {"50256": -100}
+// Reads the field logit_bias, an object such as {"50256": -100}.
 std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   std::vector<model::LogitBias> biases;
   const Json* object = fields.object("logit_bias");
@@ -54,7 +54,7 @@ std::vector<std::string> read_stop(FieldReader& fields) {
     return {};
   }
   std::vector<std::string> stops = list.get<std::vector<std::string>>();
-  std::erase(stops, "");  // stops at nothing, as in llama.cpp
+  std::erase(stops, "");  // an empty text stops nothing, as in llama.cpp
   return stops;
 }
 
@@ -69,7 +69,7 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
   parameters.temperature = fields.number("temperature");
   parameters.top_p = fields.number("top_p");
   parameters.top_k = fields.integer("top_k");
-  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM's "all"
+  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM writes -1 for all tokens
   parameters.min_p = fields.number("min_p");
   parameters.repetition_penalty = fields.number("repetition_penalty");
   parameters.presence_penalty = fields.number_or_default("presence_penalty");
@@ -146,7 +146,8 @@ std::vector<Field> output_fields() {
   };
 }
 
-// Fields that would change the answer, which must not be lost silently.
+// Returns the fields that this server refuses: they would change the answer, so ignoring them would
+// mislead the client.
 std::vector<Field> unsupported_fields() {
   std::vector<Field> fields = {Field::not_supported("n_predict", "expected max_tokens instead")};
   for (const char* name :

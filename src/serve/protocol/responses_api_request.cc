@@ -7,7 +7,7 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"format": ..., "verbosity": ...}
+// Reads the output format from the field text, {"format": ..., "verbosity": ...}.
 void read_text(FieldReader& fields, GenerationParameters& parameters) {
   auto text = fields.inner("text");
   if (!text) return;
@@ -24,7 +24,8 @@ void read_reasoning(FieldReader& fields, text::Conversation& conversation) {
   if (reasoning) read_effort(*reasoning, "effort", conversation);
 }
 
-// "top_logprobs", or the word for them in "include".
+// Returns the number of likely tokens that are reported for each token. Returns 0 if "include" asks
+// for log probabilities without "top_logprobs", and nothing if the client wants none.
 std::optional<int64_t> read_logprobs(FieldReader& fields) {
   const auto top = fields.integer("top_logprobs");
   const Json* include = fields.array("include");
@@ -63,7 +64,8 @@ std::vector<RequestField> responses_api_fields() {
   return fields;
 }
 
-// As OpenAI tells them where a request does not say.
+// Returns the request's fields that the response repeats. A field that the request lacks has the
+// value that OpenAI's servers report for it.
 Json echoed_fields(FieldReader& fields) {
   Json echoed = {{"background", false},
                  {"instructions", nullptr},

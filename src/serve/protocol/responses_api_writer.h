@@ -32,7 +32,7 @@ class ResponsesApiWriter : public ResponseWriter {
   enum class Kind { kReasoning, kMessage, kCall };
   struct Item {
     Kind kind = Kind::kMessage;
-    std::string id = {}, call_id = {}, name = {}, space = {};
+    std::string id = {}, call_id = {}, name = {}, name_space = {};
     std::string text = {};  // the arguments if the item is a call
     Json logprobs = Json::array();
     const char* status = "in_progress";

@@ -6,7 +6,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr int64_t kDefaultTokens = 16;  // OpenAI's
+constexpr int64_t kDefaultTokens = 16;  // the default of OpenAI's API
 
 std::optional<std::vector<TokenId>> token_ids(const Json& list) {
   std::vector<TokenId> ids;
@@ -26,7 +26,7 @@ std::optional<TextOrTokens> one_prompt(const Json& value) {
   return std::nullopt;
 }
 
-// A string, [string], [int] or [[int]].
+// Reads the field prompt: a string, token ids, or an array of several strings or arrays of ids.
 std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
   constexpr std::string_view kForms =
       "a string, token ids, or an array of strings or of arrays of ids";

@@ -1,5 +1,5 @@
 #pragma once
-// The helpers that the tests of the engine share: a listener that keeps everything it is recorder,
+// The helpers that the tests of the engine share: a listener that keeps everything it receives,
 // a backend that can be halted before a step, and the answers that generate() gives.
 
 #include <condition_variable>

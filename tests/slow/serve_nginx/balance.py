@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two `neuronmm serve` behind nginx with deploy/nginx.conf, asked by 16 clients all the time: one server is killed, started again
-and drained, then both are gone. See ../serve_nginx.sh.
+"""Tests two `neuronmm serve` behind nginx with deploy/nginx.conf, while 16 clients send requests all the time.
+The test kills one server, starts it again and drains it. Then it stops both servers. See ../serve_nginx.sh.
 
     balance.py [--seconds 4] [--clients 16] [--seed N]
 """
