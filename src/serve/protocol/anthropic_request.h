@@ -1,8 +1,7 @@
 #pragma once
-// Reads the bodies of Anthropic's Messages API, POST /v1/messages and POST
-// /v1/messages/count_tokens, and translates them into a ChatRequest. prepared_generation.h and
-// tokenizer_endpoints.h use it. Errors are recorded in the reader's RequestProblem, and the client
-// is told the first one.
+// Reads the bodies of Anthropic's Messages API: POST /v1/messages and POST
+// /v1/messages/count_tokens. Such a body describes a chat under other field names, so the result is
+// a ChatRequest. prepared_generation.cc and tokenizer_endpoints.cc use these functions.
 
 #include <string_view>
 
@@ -10,14 +9,17 @@
 
 namespace neuronmm::serve {
 
-// Return the fields of the two bodies.
+// Return the tables of the fields of /v1/messages and of /v1/messages/count_tokens.
 const RequestTable& anthropic_table();
 const RequestTable& anthropic_prompt_table();
 
-// Parses the body of /v1/messages. An error names the first field that is wrong.
+// Parses a body of POST /v1/messages. docs/serving_protocol.md lists the fields. An error names the
+// first wrong field.
 ApiResult<ChatRequest> parse_anthropic_request(std::string_view body);
+// Reads the same fields. Errors are recorded in fields.problem().
 ChatRequest read_anthropic_request(FieldReader& fields);
-// Reads only what the prompt depends on: the conversation, the tools and the model's name.
+// Reads only the fields that the prompt depends on: the conversation, the tools and the model's
+// name. Errors are recorded in fields.problem().
 ChatRequest read_anthropic_prompt(FieldReader& fields);
 
 }  // namespace neuronmm::serve

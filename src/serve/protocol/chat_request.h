@@ -1,8 +1,6 @@
 #pragma once
-// Reads the body of POST /v1/chat/completions. The other chat APIs translate their bodies into the
-// same ChatRequest (responses_api_request.h, anthropic_request.h) and share the functions below.
-// prepared_generation.h uses the result. Errors are recorded in the reader's RequestProblem, and
-// the client is told the first one.
+// Reads the body of POST /v1/chat/completions. The readers of the other two chat APIs
+// (anthropic_request.h, responses_api_request.h) share ChatRequest and some functions of this file.
 
 #include <string_view>
 
@@ -15,27 +13,30 @@ namespace neuronmm::serve {
 // A request for the next message of a conversation, whichever API it came from.
 struct ChatRequest {
   GenerationParameters parameters;
-  text::Conversation conversation;  // contains the tools, unless tool_choice is "none"
+  text::Conversation conversation;  // includes the tools, unless the model may call none
   ToolFields tools;
 };
 
-// Return the fields of the whole body, and of the part that the prompt depends on.
+// Return the table of all fields of the body, and the table of those that the prompt depends on.
+// /tokenize and /apply-template read only the latter.
 const RequestTable& chat_completion_table();
 const RequestTable& chat_prompt_table();
-// Returns the fields that read_template_variables reads.
+// Returns the fields that read_template_variables() reads.
 std::vector<RequestField> template_variable_fields();
 
-// Parses a body. An error names the first field that is wrong.
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
+// Reads the same fields. Errors are recorded in fields.problem(), as in the functions below.
 ChatRequest read_chat_request(FieldReader& fields);
 
-// Reads what the chat template gets: messages, documents, add_generation_prompt,
-// continue_final_message, chat_template_kwargs and reasoning_effort. `tools` have been read before.
+// Reads the input of the chat template. The fields are messages, documents, add_generation_prompt,
+// continue_final_message, chat_template_kwargs and reasoning_effort; the tools come from `tools`.
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools);
-// Reads the variables of the template: documents and chat_template_kwargs.
+// Reads the fields documents and chat_template_kwargs into `conversation`.
 void read_template_variables(FieldReader& fields, text::Conversation& conversation);
-// Reads how much the model has to think. As in vLLM, the value becomes a variable of the template,
-// and any value except "none" turns thinking on. Variables that the client has set are kept.
+// Reads from the field `key` how much the model should think. As in vLLM, the value becomes the
+// template variable reasoning_effort, and enable_thinking is set to whether it differs from "none".
+// Variables that the client has set stay.
 void read_effort(FieldReader& fields, const char* key, text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

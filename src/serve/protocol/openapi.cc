@@ -24,7 +24,7 @@ std::string describe_endpoints() {
       {"DetokenizeRequest", detokenize_table()},
       {"ApplyTemplateRequest", chat_prompt_table()},
   };
-  // The template may add rules to a table, such as fields that exclude each other.
+  // The template may add facts that a table cannot express, such as fields that exclude each other.
   for (const auto& [name, table] : requests) schemas[name].update(table.schema());
   return dump_json(description);
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Type = RequestField::Type;
 
-// Returns the part of a field's schema that its type determines.
+// Returns the JSON Schema of the field's type and range, without its default and its description.
 Json schema_of_type(const RequestField& field) {
   switch (field.type) {
     case Type::kBoolean:

@@ -1,8 +1,7 @@
 #pragma once
-// Reads the body of POST /v1/responses, OpenAI's Responses API, and translates it into a
-// ChatRequest. The server stores no responses, so fields that refer to earlier ones are refused.
-// prepared_generation.h uses the result. Errors are recorded in the reader's RequestProblem, and
-// the client is told the first one.
+// Reads the body of POST /v1/responses, OpenAI's Responses API. Such a body describes a chat under
+// other field names. The server stores no responses, so fields that refer to an earlier one are
+// errors. prepared_generation.cc uses this file.
 
 #include <string_view>
 
@@ -13,14 +12,15 @@ namespace neuronmm::serve {
 // A chat request, and the fields that its response repeats.
 struct ResponsesApiRequest {
   ChatRequest chat;
-  Json echoed;  // fields of the request as the response contains them
+  Json echoed;  // the request's fields that the response repeats
 };
 
-// Returns the fields of the body.
+// Returns the table of the fields of the body.
 const RequestTable& responses_api_table();
 
-// Parses a body. An error names the first field that is wrong.
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
 ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body);
+// Reads the fields of the chat. Errors are recorded in fields.problem().
 ChatRequest read_responses_api_request(FieldReader& fields);
 
 }  // namespace neuronmm::serve
