@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/safetensors_writer.h"
+#include "io/shards.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
