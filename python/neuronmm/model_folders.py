@@ -147,10 +147,9 @@ def compress(
     `group` and `lm_head_bits` as in quantize(). All other arguments have the meaning and the
     default of the same option of `neuronmm compress`. The paper's setting is form="uv", block=128.
 
-    None stands for the defaults of that command: form auto, method two-sided and allocate measured
-    (predicted without a text). With options that only form uv has, the defaults are uv, whitened
-    and uniform. The paper's setting is form="uv", block=128. `group` and `lm_head_bits` are for
-    rounded weights, as in quantize().
+    None stands for the defaults of that command: form auto, method two-sided, blocks of 32, and
+    allocate measured (predicted without a text). Method svd implies form uv. Form uv has the
+    defaults whitened and uniform.
 
     Method two-sided needs the program neuronmm-finetune on the PATH or at $NEURONMM_FINETUNE.
     Without it whitened is used, with a warning. An interrupted call keeps what it has finished, and

@@ -31,7 +31,7 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   NMM_TRY(model::check_head(checkpoint, config));
   if (config.quantization) {
     return fail(
-        "{}: its weights are {}; compress the original model, with weights int8, int6 or int4, or "
+        "{}: its weights are {}; compress the original model with bits 8, 6 or 4, or "
         "its floats with --dequantize",
         checkpoint.folder().string(), io::quantization_text(*config.quantization));
   }

@@ -74,8 +74,8 @@ TEST_F(Compatibility, StatisticsOfVersion020ServeACompression) {
   }
 }
 
-// A run of version 0.2.0 that was killed left the codes of one weight behind. A later run would
-// read them instead of rounding the weight again.
+// The codes of one weight are from a run of version 0.2.0 that was killed. The command fit keeps
+// such files in its folder of sensitivities, where later versions read them.
 TEST_F(Compatibility, CodesOfVersion020AreThoseOfTheFinishedModel) {
   const fs::path finished = kFolders / "int4";
   const auto config = neuronmm::io::ModelConfig::load(finished / "config.json");

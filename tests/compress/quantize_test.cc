@@ -483,7 +483,7 @@ TEST_F(Quantize, Int8ModelsAreNotCompressed) {
   request.method = Method::kSvd;
   const auto summary = compress(request, *cpu::make_backend(), silent_);
   ASSERT_FALSE(summary.ok());
-  EXPECT_NE(summary.error().message.find("weights int8, int6 or int4"), std::string::npos);
+  EXPECT_NE(summary.error().message.find("bits 8, 6 or 4"), std::string::npos);
 }
 
 }  // namespace

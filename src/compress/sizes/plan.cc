@@ -3,23 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
 namespace {
 
-// Returns the bytes of a tensor in the model folder, including the scales and groups of a rounded
-// one.
+// What a tensor takes on disk: of few bits, with its scales and groups.
 int64_t stored_bytes(const io::TensorSpec& spec, const std::optional<LowBitFormat>& rounding) {
   int64_t bytes = 0;
   for (const io::TensorSpec& stored : stored_specs(spec, rounding)) bytes += io::size_bytes(stored);
   return bytes;
 }
 
-// Returns a plan that compresses nothing, with the sizes of the model that `config` describes
-// before and after rounding its weights.
+// Sizes of the model that `config` says, as it is and with such weights.
 Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   const auto quantization = quantization_of(weights, config);
   Plan plan;
@@ -36,7 +33,7 @@ Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
   return plan;
 }
 
-// Return the bytes of a weight [out, in] and of a map of pivots. The name does not affect the size.
+// Bytes of a weight [out, in], and of a map of pivots. The name does not matter to its size.
 int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                      const WeightFormats& weights) {
   return stored_bytes({"", config.dtype, {out, in}},
@@ -48,8 +45,7 @@ int64_t map_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
                       weights ? std::optional(kMapFormat) : std::nullopt);
 }
 
-// Returns the plan of a matrix that stays dense. Down maps from the intermediate size to the hidden
-// one, gate and up the other way.
+// Down maps back from the intermediate size to the hidden one; gate and up the other way.
 MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
                         const WeightFormats& weights) {
   MatrixPlan plan;
@@ -63,7 +59,8 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   return plan;
 }
 
-// Refuses a rank that keeps nothing or saves nothing; the message says what to change.
+// A rank that keeps nothing, or one that saves nothing, is refused with what could be done about
+// it.
 Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::string& source) {
   const std::string where =
       fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
@@ -85,7 +82,7 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
 
 }  // namespace
 
-// There are three matrices per layer, in the order of MlpMatrix.
+// Three matrices per layer, in the order of MlpMatrix.
 const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
   return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
 }
@@ -99,7 +96,7 @@ std::vector<io::MlpShape> Plan::ranks() const {
   return ranks;
 }
 
-// The sizes of the model are those of the dense model, minus the matrices that factors replace,
+// The sizes of the whole model with these ranks: of the dense model, less what factors replace,
 // plus the factors.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
                    const WeightFormats& weights) {
@@ -122,7 +119,7 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
   return plan;
 }
 
-// The sizes of the model follow from the names and shapes of the tensors that will be written.
+// Whole sizes follow from the names and shapes that will be written.
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
                     const WeightFormats& weights) {
   Plan plan = dense_plan(config, weights);
