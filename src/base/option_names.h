@@ -1,12 +1,13 @@
 #pragma once
-// How messages about settings name the options of whoever gave them: as flags of a command line, or
-// as keywords of a Python call.
+// Names options in messages about settings. The libraries compress and fit check settings for the
+// command line, whose user knows flags, and for the Python package, whose user knows keywords.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm {
 
+// The names that a message uses: "--self-generated" or "self_generated".
 enum class OptionNames { kFlags, kKeywords };
 
 // Returns "--self-generated" or "self_generated" for the keyword "self_generated".
