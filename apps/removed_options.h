@@ -1,6 +1,6 @@
 #pragma once
-// Options that earlier versions had, and what does their job now. Program::explain() consults the
-// table when it reports wrong usage, and so does the Python package for its keywords.
+// Lists the options that earlier versions had, and what replaces each of them. Program (commands.h)
+// consults the list when it reports wrong usage. The Python package consults it for its keywords.
 
 #include <optional>
 #include <span>
@@ -10,17 +10,21 @@
 
 namespace neuronmm::apps {
 
+// An option, or one value of an option, that a command does not accept any more.
 struct RemovedOption {
-  std::string_view command;  // "compress"
-  std::string_view option;   // "--align"
-  // The value that was removed, as "error-aware" of --method. Empty: the whole option was.
+  std::string_view command;  // for example "compress"
+  std::string_view option;   // for example "--align"
+  // The removed value, for example "error-aware" of --method. Empty if the whole option was
+  // removed.
   std::string_view value;
   std::string_view instead;  // what to use, as the end of a sentence that begins with "use"
 };
+// Returns the whole list, for tests.
 std::span<const RemovedOption> removed_options();
 
-// The message about the first removed option among the `arguments` of a command, which may hold
-// values as "--method error-aware" or "--method=error-aware". Nothing if there is none.
+// Returns a message about the first removed option among the `arguments` of a command, or nothing
+// if there is none. A value may be an argument of its own or follow "=", as in
+// "--method=error-aware".
 std::optional<std::string> removed_option_message(std::string_view command,
                                                   const std::vector<std::string>& arguments);
 
