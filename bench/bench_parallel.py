@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Prefill and decode of a model on 1, 2, ... processes, as ratios to one process.
+"""Measures prefill and decode of a model on several processes, as ratios to one process.
 
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR [--processes 1 2 4] [--link auto|messages]
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 4 --rate 10gbit [--delay 0.05ms]
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 2 --serve 16
 
-On this host every run has the same number of cores in all: p processes of cores / p threads (or of 1, where
-there are fewer cores). With --hosts the processes have a host each, with a thread: namespaces with TCP at that
-rate between them (tools/network_hosts.sh, as root); the base is one process of one thread. A line per run; the
-first is the base. Each run of p processes also reads memory from p processes at once, which decoding cannot
-outdo: the ratio of reading is what the ratio of decoding has to be compared with. With --serve the processes are a
-server, and tools/load_completions.py on the first host asks it: as many requests at once as --serve says, four times as many in all.
+Without --hosts all processes run on this host and share its cores equally, so that every run has the
+same number of threads. If there are fewer cores than processes, every process has one thread. With
+--hosts every process runs on a host of its own with one thread. The hosts are network namespaces that
+exchange data by TCP at the given rate (tools/network_hosts.sh, as root).
+
+The program prints a line per run. The first run is the base, with one process; with --hosts it has
+one thread. Every run of p processes also measures how fast p processes read memory at the same time.
+Decoding cannot gain more than reading does, so its ratio has to be compared with that of reading.
+
+With --serve the processes are a server. tools/load_completions.py on the first host keeps that many
+requests running at the same time, and sends four times as many in all.
 """
 import argparse
 import json

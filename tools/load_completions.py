@@ -4,7 +4,7 @@
     tools/load_completions.py http://127.0.0.1:8000 --concurrency 16 --requests 64 --json report.json
 
 Prompts are lists of random token ids, so the client needs no tokenizer. `bench/bench_parallel.py --serve` and the slow tests of
-serving use this file; they trust its reader of event streams because it shares no code with the server. For figures that are
+serving use this file. Its reader of event streams is a good check because it shares no code with the server. For figures that are
 compared with another program's, use bench/bench_serve.py. The exit code is 1 if any answer is not whole.
 """
 
@@ -20,7 +20,7 @@ import sys
 import time
 import urllib.parse
 
-# One answer: its text, its usage as the server tells it, and the seconds from the request to its first text and to its end.
+# An answer. The seconds are counted from the request to the first text and to the end of the answer.
 Completion = collections.namedtuple("Completion", "text finish_reason usage first_seconds seconds")
 
 

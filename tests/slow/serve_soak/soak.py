@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Thousands of requests of mixed lengths to `neuronmm serve`, with clients as they are: some go in the middle of an answer, some
-at any byte of their request, some read slowly, some send what is no request. Every answer that comes to its end must be the
-text that `neuronmm generate` makes; at the end nothing runs, no block of keys and values is in use, and threads, open files
-and memory are what they were. See ../serve_soak.sh.
+"""Sends thousands of requests of mixed lengths to `neuronmm serve`, from clients that behave well or badly.
+
+Some clients disconnect in the middle of an answer or of their request. Some read slowly, and some send bytes that are no
+request. Every complete answer must be the text that `neuronmm generate` makes. At the end no sequence runs and no block of
+keys and values is in use. The numbers of threads and open files and the memory are what they were. See ../serve_soak.sh.
 
     soak.py [--minutes 5] [--requests 10000] [--clients 48] [--seed N]
 """
