@@ -1,8 +1,8 @@
 #pragma once
 // The keys and values of one sequence (KV cache), in blocks of memory that sequences with the same
-// beginning may share. Backends make the caches, attention fills them, and the scheduler and the
-// prompt cache pass blocks from one cache to another. Writing to a block that another cache holds
-// is a programming error (NMM_CHECK).
+// beginning may share. Backends make the caches, attention fills them, and the server's memory for
+// prefixes passes blocks from one cache to another. Writing to a block that another cache holds is
+// a programming error (NMM_CHECK).
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 // Rounds weights to the nearest values of the formats of ops/low_bit.h, without looking at
-// activations. `quantize` and `compress` use it, and the bound below is what the tests expect. A
+// activations. `quantize`, `compress` and `finetune` make rounded weights with it. A
 // group of kQuantGroup columns that holds NaN or infinity gets the scale NaN, which callers have to
 // look for.
 //

@@ -2,7 +2,7 @@
 // Chooses the scale of 6-bit codes, and the scale, multipliers and zero points of 4-bit codes
 // (together a grid; ops/low_bit.h). The search takes the values of a row that share a scale, tries
 // a few candidates around the grid that just covers the values, and keeps the one with the least
-// squared error. Rounding (ops/quantize.h and src/compress) calls it. The values must be finite.
+// squared error. Rounding to nearest (ops/quantize.h) calls it. The values must be finite.
 
 #include <array>
 #include <cstdint>
