@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing, checks the format, makes a release build with g++ and runs its tests,
 # including whole commands. Exits with an error at the first failure.
-#   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and everything that takes longer: a fuzz of each parser and the
-#                         tests with clang, ASan and UBSan; tests that wait for processes to die or
-#                         compute for a minute; a fault at every system call; the benchmark
-#                         programs; clang-tidy; a build file by file; --aarch64
-#   ./test.sh --aarch64   only 64-bit ARM: a cross build, and the kernels' tests and the program
-#                         under QEMU
+#
+#   ./test.sh --quick     Builds only the program and the unit tests, and runs these tests.
+#   ./test.sh --slow      Also runs everything that takes longer: fuzzers and all tests with clang,
+#                         ASan and UBSan, the tests labelled `long`, the scripts of tests/slow, a
+#                         fault at every system call, clang-tidy, and --aarch64. Also builds every
+#                         file by itself, with the benchmark programs.
+#   ./test.sh --aarch64   Only cross-compiles for 64-bit ARM, and runs the kernels' tests and the
+#                         program in QEMU.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -51,7 +51,7 @@ int report(const std::string& message) {
 
 }  // namespace
 
-// Each kind of exception has its own message, because each needs different advice.
+// Every kind of exception has its own message, because it needs its own advice.
 int catch_exceptions(const std::function<int()>& program) {
   try {
     return program();

@@ -150,7 +150,8 @@ std::vector<NamedForm> make_forms(const MlpShape& shape, const Options& options,
   form("dense").make_mixed(shape.hidden, shape.intermediate, shape.hidden);
   form("uv").make_uv(aligned(kept * h * i / (h + i)));
   form("pivoted").make_pivoted(aligned(root(h + i, h * i * kept)));
-  // Both forms solve 2rI + r(H - r) + rI + r(H - r) = 3 H I kept. "mixed" has fewer neurons I.
+  // The sizes of "narrow" and "mixed" solve 2rI + r(H - r) + rI + r(H - r) = 3 H I kept, where
+  // "mixed" has fewer neurons I.
   const auto narrow_size = [&](double neurons) {
     return aligned(root((3.0 * neurons + 2.0 * h) / 2.0, 3.0 * h * i * kept / 2.0));
   };

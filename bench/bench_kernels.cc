@@ -83,7 +83,7 @@ struct Weights {
   LowRank gate, up, down;
 };
 
-// One implementation of one operation.
+// An implementation of an operation, ours or a peer's.
 struct Contender {
   std::string name;
   bool ours;

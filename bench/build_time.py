@@ -31,7 +31,7 @@ def run_command(command):
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     output = command[command.index("-o") + 1] if "-o" in command else command[-1]
     line = {"output": output, "seconds": usage.ru_utime + usage.ru_stime, "megabytes": usage.ru_maxrss / 1024}
-    # One write of a short line is not mixed with those of other processes.
+    # A short line that is written at once is not mixed with the lines of other processes.
     with open(os.environ[RECORD], "ab", buffering=0) as record:
         record.write(json.dumps(line).encode() + b"\n")
     return code

@@ -16,7 +16,7 @@ int row_block(int64_t m) {
   return block;
 }
 
-// One product by libxsmm's fully connected layer. Activations have the layout [rows / b][features /
+// A product by libxsmm's fully connected layer. Activations have the layout [rows / b][features /
 // 64][b][64].
 class LibxsmmProduct final : public PeerProduct {
  public:

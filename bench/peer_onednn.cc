@@ -29,7 +29,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// One product by a matmul primitive, with the weight in the order that the primitive prefers. int8
+// A product by a matmul primitive, with the weight in the order that the primitive prefers. int8
 // weights are the fp32 ones times kInt8Scale, which is good enough for times but not for values.
 class OneDnnProduct final : public PeerProduct {
  public:

@@ -13,14 +13,14 @@ namespace neuronmm::bench {
 
 enum class PeerType { kFp32, kBf16, kInt8 };  // the type of weights and activations
 
-// One product Y = X · W for one weight and one number of rows. x and y are in the peer's layout.
+// A product Y = X · W for a fixed weight and number of rows. x and y are in the peer's layout.
 class PeerProduct {
  public:
   virtual ~PeerProduct() = default;
   virtual void apply(const void* x, void* y) const = 0;
 };
 
-// One library with one type.
+// A library that is compared with, for one type of weights.
 class Peer {
  public:
   virtual ~Peer() = default;

@@ -11,9 +11,10 @@ gathered once, in WORK/statistics. A text must not be used both for calibration 
 otherwise `neuronmm perplexity` writes a note into the row's file. Compressed models are deleted
 after they are measured, unless --keep-models is given.
 
-The first table has these columns for each text: the mean KL(dense || compressed) in nats per token
-with half of its 95 % interval (windows as samples), the perplexity, and how often both models choose
-the same token. The files of the rows also hold the accuracy over all items of six tasks (--tasks)
+The first table has three columns for each text. The first is the mean KL(dense || compressed) in
+nats per token with half of its 95 % interval, for which windows are the samples. The others are the
+perplexity, and how often both models choose the same token. The files of the rows also hold the
+accuracy over all items of six tasks (--tasks)
 and the speed of prefill and decode in tokens/s (--speed). The second table has KL alone, with one
 column for each share of the parameters that is kept.
 """

@@ -1,5 +1,6 @@
-# Toolchain file: for 64-bit ARM, with Debian's cross compiler; what is built runs under QEMU's user-mode emulation
-# ($QEMU_CPU says which CPU: `max`, `neoverse-n1`, `max,sve256=on`, ...). ../tools/aarch64_sysroot.sh makes the sysroot.
+# This toolchain file builds for 64-bit ARM with Debian's cross compiler. Programs and tests run in
+# QEMU's user-mode emulation. $QEMU_CPU says which CPU it emulates: `max`, `neoverse-n1`,
+# `max,sve256=on`, ... Run ../tools/aarch64_sysroot.sh first, which makes the sysroot.
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

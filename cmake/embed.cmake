@@ -1,5 +1,9 @@
-# cmake -D INPUT=file -D OUTPUT=file.cc -D HEADER=... -D NAMESPACE=... -D FUNCTION=... -P embed.cmake: writes a C++ file
-# whose function gives the bytes of the input as a std::string_view.
+# Writes a C++ file with a function that returns the bytes of the input file as a std::string_view.
+# The server's web page and its OpenAPI template get into the program in this way.
+#
+#   cmake -D INPUT=file -D OUTPUT=file.cc -D HEADER=... -D NAMESPACE=... -D FUNCTION=... -P embed.cmake
+#
+# HEADER is the header that declares the function.
 
 file(READ ${INPUT} bytes HEX)
 string(LENGTH "${bytes}" digits)

@@ -1,5 +1,7 @@
-# What is installed, in three components that CPack makes Debian packages of: the program; `neuronmm finetune`, which
-# needs libtorch; libraries and headers for other projects (neuronmm-config.cmake says how they are found).
+# Installs three components, and makes a Debian package of each with CPack:
+#   program      the program `neuronmm`
+#   finetune     the program that `neuronmm finetune` runs, which needs libtorch
+#   development  libraries and headers for other projects, which find them by neuronmm-config.cmake
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -8,15 +10,15 @@ install(TARGETS neuronmm RUNTIME COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         COMPONENT program)
-# What `neuronmm nki` runs kernels with; it needs python3-numpy.
+# `neuronmm nki` runs kernels with these Python packages, which need python3-numpy.
 install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
         FILES_MATCHING PATTERN "*.py")
 if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
 endif()
 
-# C++ programs load and run models with these libraries. docs/cpp_api.md promises the first list of headers; the second
-# list has the headers that they include.
+# C++ programs load and run models with these libraries. The first list has the headers that
+# docs/cpp_api.md promises. The second list has the headers that these headers include.
 set(libraries base ops cpu io jinja text model gguf)
 set(promised_headers
     base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h
@@ -53,7 +55,8 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
-# Loaded when a factorization begins (src/compress/blas.cc), which dpkg-shlibdeps cannot see.
+# The program loads these libraries when a factorization begins
+# (src/compress/linear_algebra/blas.cc). dpkg-shlibdeps cannot see that.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-numpy")
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)

@@ -1,4 +1,5 @@
-# Looks for libtorch, which only `neuronmm finetune` needs. NEURONMM_FINETUNE says whether that is built.
+# Looks for libtorch, which only `neuronmm finetune` needs. Sets NEURONMM_FINETUNE to ON if libtorch
+# is found and compiles with this compiler, which makes the build include that command.
 
 include(CheckCXXSourceCompiles)
 
@@ -11,12 +12,14 @@ if(NOT Torch_FOUND)
   return()
 endif()
 
-# What every libstdc++ does since GCC 5, but said aloud it keeps the compiler from using our precompiled headers.
+# Every libstdc++ since GCC 5 has this setting by default. As an option, it would keep the compiler
+# from using our precompiled headers.
 get_target_property(options torch INTERFACE_COMPILE_OPTIONS)
 list(REMOVE_ITEM options -D_GLIBCXX_USE_CXX11_ABI=1)
 set_target_properties(torch PROPERTIES INTERFACE_COMPILE_OPTIONS "${options}")
 
-# Not every libtorch goes with every compiler: the headers of Debian's 1.13 are no C++20 to clang.
+# Some compilers cannot read some versions of libtorch. For example, clang rejects the headers of
+# Debian's libtorch 1.13 in C++20.
 set(CMAKE_REQUIRED_LIBRARIES ${TORCH_LIBRARIES})
 check_cxx_source_compiles("
   #include <ATen/ATen.h>

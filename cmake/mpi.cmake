@@ -1,4 +1,5 @@
-# Looks for MPI, which only work on several processes needs. NEURONMM_HAS_MPI says whether it is built in.
+# Looks for MPI, which `neuronmm` only needs to work in several processes. Sets NEURONMM_HAS_MPI to
+# ON if MPI is wanted (NEURONMM_MPI) and found.
 
 set(NEURONMM_HAS_MPI OFF)
 if(NOT NEURONMM_MPI)

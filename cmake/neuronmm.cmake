@@ -1,4 +1,5 @@
-# Warnings, sanitizers and the functions that the folders use to declare a library or a test.
+# Sets warnings and sanitizers, and defines the functions with which the folders declare their
+# libraries and tests.
 
 add_library(neuronmm_flags INTERFACE)
 target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -16,9 +17,12 @@ if(NEURONMM_SANITIZE)
   target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
-# neuronmm_library(NAME SOURCES file... LINKS folder-or-library... [COLD] [PARSES]): the static library of one src/ folder.
-# COLD: its time goes to what it calls (the disk, libtorch, a person who reads), so -O1, which compiles a third faster,
-# will do. PARSES: it reads what strangers wrote, and the fuzzers are guided by which of its branches an input reaches.
+# neuronmm_library(NAME SOURCES file... LINKS folder-or-library... [COLD] [PARSES]) adds the static
+# library of one folder of src/.
+#   COLD    The library is compiled at -O1, which is a third faster. It suits code that mostly waits
+#           for what it calls, such as the disk, libtorch or a person who reads.
+#   PARSES  The library reads input from outside. In builds with fuzzers its branches are
+#           instrumented, and guide the fuzzers.
 function(neuronmm_library name)
   cmake_parse_arguments(ARG "COLD;PARSES" "" "SOURCES;LINKS" ${ARGN})
   add_library(neuronmm_${name} STATIC ${ARG_SOURCES})
@@ -34,17 +38,21 @@ function(neuronmm_library name)
     neuronmm_use_headers(neuronmm_${name} library)
   endif()
   if(ARG_COLD)
-    # At -O1 g++ 12 takes the members of a std::variant that are not the active one for uninitialised.
+    # At -O1, g++ 12 wrongly reports the inactive members of a std::variant as uninitialised.
     target_compile_options(neuronmm_${name} PRIVATE -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
 
-# Every test is labelled `unit` (one library, in seconds) or `slow` (whole commands); `unit_tests` builds the former.
+# The target unit_tests builds all tests with the label `unit`.
 add_custom_target(unit_tests)
 
-# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS] [LONG filter]): the tests of one folder; skips
-# carry their reason. ONE_PROCESS: they share work that takes long, so that one process runs them all. LONG: those that
-# GoogleTest's filter names take a quarter of a minute or more, get the label `long`, and run by `./test.sh --slow` only.
+# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS] [LONG filter]) adds the
+# tests of one folder. They have the label `unit`: they test one library and take seconds. A test
+# that is skipped prints the reason.
+#   SLOW         The tests run whole commands, and have the label `slow` instead.
+#   ONE_PROCESS  One process runs all tests, because they share work that takes long.
+#   LONG         The tests that match this filter of GoogleTest take 15 seconds or more. They have
+#                the label `long`, and only `./test.sh --slow` runs them.
 function(neuronmm_test name)
   cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "LONG" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
@@ -60,7 +68,8 @@ function(neuronmm_test name)
     set(label unit)
     add_dependencies(unit_tests test_${name})
   endif()
-  # Tests run side by side: a waiting OpenMP thread must not hold a core that another test needs.
+  # Several tests run at the same time. A waiting OpenMP thread must not keep a core busy that
+  # another test needs.
   set(properties LABELS ${label} ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
   if(ARG_ONE_PROCESS)
     add_test(NAME ${name} COMMAND test_${name})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a small model for chatting from a model of your own (a GGUF file or a Hugging Face folder),
-# and prints a table of what that costs.
+# Makes a small model for chatting from a model of your own (a GGUF file or a Hugging Face folder).
+# Then prints a table that compares the quality and speed of both models.
 #
 #   examples/real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
 #

@@ -14,7 +14,7 @@ echo "unpacking Debian packages for arm64 into $sysroot"
 mkdir -p build
 rm -rf $sysroot.part
 mmdebstrap --quiet --variant=extract --architectures=arm64 --include=$packages bookworm $sysroot.part
-# These links replace what the unpacked packages would get from update-alternatives.
+# Links replace what the unpacked packages would get from update-alternatives.
 (
   cd $sysroot.part/usr/lib/aarch64-linux-gnu
   ln -s openblas-openmp/lib*.so* .

@@ -199,7 +199,7 @@ Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& c
   return measurement.interrupted;
 }
 
-// Both models are loaded before either is timed: loading would disturb the other's runs.
+// The two models are loaded before either is timed, because loading would disturb the other's runs.
 Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));

@@ -15,7 +15,7 @@
 
 namespace neuronmm::apps {
 
-// One model of the table and everything that was measured on it.
+// A model of the table and everything that was measured on it.
 struct ComparedModel {
   std::string name;
   int64_t size_bytes = 0;

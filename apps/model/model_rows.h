@@ -14,7 +14,7 @@
 
 namespace neuronmm::apps {
 
-// One MLP matrix W[K, N]. It is dense (r = 0) or has rank r, which means two factors or r pivots.
+// An MLP matrix W[K, N]. It is dense (r = 0) or has rank r, which means two factors or r pivots.
 // The counts include the map of the matrix's own pivots.
 struct MatrixRow {
   int64_t in = 0, rank = 0, out = 0;  // K, r and N

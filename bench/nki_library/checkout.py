@@ -153,7 +153,7 @@ def _modules():
     types_of_nki.__getattr__ = dtypes.find
     nki.dtype = types_of_nki
     modules = {m.__name__: m for m in (pytest, casts, metadata, extensions, types_of_nki)}
-    # These packages are not needed, and slow to load if they are installed.
+    # Placeholders replace packages that are not needed, and that load slowly if they are installed.
     for name in ("torch", "scipy", "scipy.special", "ml_dtypes"):
         modules[name] = types.ModuleType(name)
         modules[name].__getattr__ = lambda attribute: missing.Placeholder(attribute)

@@ -31,8 +31,8 @@ FIELDS = ["id", "half", "file", "row", "cores", "launched", "counts", "class", "
           "first_launched_us", "target_us", "repaired_us", "repaired_class", "why_not"]  # fmt: skip
 MAX_INSTRUCTIONS = 400_000
 MAX_SECONDS = 60
-# These rows are quoted in the model's sources or were seen before the predictions were committed.
-# They are used for validation only.
+# The rows that are quoted in the model's sources, or were seen before the predictions were
+# committed. They are used for validation only.
 SEEN_MLP = {(4, 2, 16384, 832), (1, 5, 16384, 832), (1, 1024, 16384, 832), (1, 512, 1024, 448)}
 
 

@@ -28,7 +28,7 @@ namespace neuronmm::python {
 
 namespace nb = nanobind;
 
-// One piece of work on its own thread.
+// A piece of work on its own thread.
 class Job : public std::enable_shared_from_this<Job> {
  public:
   // Starts `work`. num_threads() is `threads` during the work, or its value at the start of the

@@ -20,7 +20,7 @@ class Logprob:
 
 @dataclass(frozen=True)
 class CompletionOutput:
-    """One text that a prompt was completed with."""
+    """A text that a prompt was completed with."""
     index: int
     text: str
     """The text without special tokens, up to the stop string."""

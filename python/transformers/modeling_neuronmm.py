@@ -98,8 +98,7 @@ class LowBitEmbedding(LowBitWeight):
 
     def __init__(self, embedding, bits, group):
         super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
-        # This buffer has the dtype that the model computes in. No other tensor of this module has
-        # it.
+        # The buffer has the dtype that the model computes in. No other tensor of this module has it.
         self.register_buffer("computes_in", torch.empty(0), persistent=False)
 
     def forward(self, ids):

@@ -50,11 +50,11 @@ struct AmxTiles {
 };
 #endif
 
-// Eight tile registers for the product of up to 32 rows with one panel. Tiles 0 to 3 are the
-// quarters of C (0 and 1 for the upper rows, 2 and 3 for the lower ones). Tiles 4 and 5 are the two
-// halves of A. Tiles 6 and 7 are the two halves of B's columns, 16 words of each column. An object
-// holds its thread's tile registers: it configures them when needed and releases them in its
-// destructor.
+// Eight tile registers for the product of up to 32 rows with one panel. The first four tiles are
+// the quarters of C: tiles 0 and 1 for the upper rows, 2 and 3 for the lower ones. Tiles 4 and 5
+// are the two halves of A. Tiles 6 and 7 are the two halves of B's columns, 16 words of each
+// column. An object holds its thread's tile registers: it configures them when needed and releases
+// them in its destructor.
 template <class Tiles>
 class PanelTiles {
  public:

@@ -28,11 +28,11 @@ using Pairs = hn::Repartition<int16_t, Words>;
 using PairVector = hn::Vec<Pairs>;
 #endif
 
-// The interface of instructions for sum += w[0] · x[0] + ... + w[3] · x[3] in every lane, with
-// unsigned w and signed x. start() gives the initial sum for a row's correction, and weights()
-// converts a word of weights. A word is used in kParts parts, each of which takes one word of each
-// row as rows() lays them out. With up to kCodeRows rows, codes of few bits are multiplied without
-// expanding them (see code_matmul-inl.h).
+// The interface of instructions that add the dot product of four bytes w and x to the sum in every
+// lane, with unsigned w and signed x. Its start() gives the initial sum for a row's correction, and
+// weights() converts a word of weights. A word is used in kParts parts, each of which takes one
+// word of each row as rows() lays them out. With up to kCodeRows rows, codes of few bits are
+// multiplied without expanding them (see code_matmul-inl.h).
 struct OfUnsigned {
   using Rows = Interleaved;
   static constexpr int kParts = 1, kCodeRows = 0;
@@ -46,14 +46,14 @@ struct OfUnsigned {
   }
 };
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-// Returns sum + a[0] · b[0] + a[1] · b[1] for pairs of 16 bits.
+// Returns sum + a · b for pairs of 16-bit numbers, where a · b is the dot product of each pair.
 HWY_INLINE WordVector add_pairs(WordVector sum, PairVector a, PairVector b) {
   WordVector unused = hn::Zero(Words());
   return in_place(hn::ReorderWidenMulAccumulate(Words(), a, b, sum, unused));
 }
 
-// The order of a quad's words [k / 4] as pairs of 16 bits: first bytes 0 and 2 of all words, then
-// bytes 1 and 3 of all words.
+// The order of a quad's words [k / 4] as pairs of 16-bit numbers. The even bytes of all words come
+// first, and then the odd bytes of all words.
 struct EvenThenOdd {
   template <int R>
   static constexpr int64_t offset(int row, int64_t i, int64_t count) {
@@ -72,7 +72,7 @@ HWY_INLINE PairVector products_of_bytes(WordVector w, WordVector x) {
 #endif
 }
 
-// Uses pmaddwd on bytes 0 and 2 of a word, widened to 16 bits, and then on bytes 1 and 3. The rows
+// Uses pmaddwd on the even bytes of a word, widened to 16 bits, and then on the odd bytes. The rows
 // are widened before the product. This costs little compared with a product with all panels of a
 // part. Measured on Zen 3 (one core, in cache): it is a seventh faster than widening between the
 // multiplications.

@@ -3,8 +3,8 @@
 // read, so that they are multiplied like weights (see packed_matrix.h). A block of positions holds,
 // for every layer and head:
 //
-//    keys    [kKeyBlock / 32][head_dim][32]   panels of 32 positions
-//    values  [padded head_dim / 32][kKeyBlock][32]   panels of 32 features
+//    keys    [kKeyBlock / kPanel][head_dim][kPanel]           Each panel has kPanel positions.
+//    values  [padded head_dim / kPanel][kKeyBlock][kPanel]    Each panel has kPanel features.
 //
 // The elements are fp32, or bf16 (rounded to nearest even) if the cache's dtype is bf16.
 

@@ -118,9 +118,10 @@ struct Int4Codes {
     halves[1] = hn::OddEven(b, high_a);
   }
 
-  // The factors of sums over the 32 rows k from line `line` on, for the columns of both halves.
-  // of[g] is the multiplier for group g's sum of q · x, twice in each word. of[kGroups] is -zero,
-  // for the sums of x over the first and the last 16 rows.
+  // The factors of sums over the 32 rows k from one line on, for the columns of both halves. The
+  // sum of q · x in group g is multiplied by of[g], which has the multiplier twice in each word.
+  // The sums of x over the first and the last 16 rows are multiplied by of[kGroups], which is
+  // -zero.
   struct Factors {
     static constexpr int kGroups = 32 / kMultiplierRows;
     HWY_INLINE Factors() {}

@@ -31,9 +31,9 @@ using Vector = hn::Vec<Floats>;
 inline constexpr int64_t kLanes = hn::MaxLanes(Floats());
 inline constexpr int64_t kPanelVectors = kPanel / kLanes;
 
-// The largest tiles that fit into the registers:
-//   AVX-512 and NEON   12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of 32
-//   older x86          6 x 2 sums + 2 weights + 1 activation fill 15 of 16
+// The largest tiles that fit into the registers. On AVX-512 and NEON, the two sums of each of 12
+// rows fill 24 registers, and words, weights and an activation fill five more. On older x86, the
+// sums of 6 rows fill 12 registers, and weights and an activation three more.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 inline constexpr int kRegisters = 32, kTileRows = 12;
 #else

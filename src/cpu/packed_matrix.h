@@ -14,15 +14,17 @@
 //         activations corrects the result.
 //   int4: Each group of kQuantGroup rows begins with the scales as above. Its multipliers and zero
 //         points (ops::GroupOf4Bits) follow: 16 pairs of bytes for every 16 or 32 rows, pair j for
-//         columns j and j + 16. Then there is a line of 16 words for every 4 rows k: byte i of word
-//         j holds the code of (k + i, j) in its low half and of (k + i, j + 16) in its high half.
+//         columns j and j + 16. Then there is a line of 16 words for every 4 rows k. Byte i of word
+//         j belongs to row k + i. The code of column j is in its low half, and the code of column
+//         j + 16 is in its high half.
 //   int6: Each group begins with the scales. Then there are, for every 8 rows k, two such lines
 //         of the codes' low 4 bits and one of their high 2 bits. Byte i of word j of the last line
-//         holds those of (k + i, j), (k + i, j + 16), (k + 4 + i, j) and (k + 4 + i, j + 16), the
-//         first in its lowest bits.
+//         holds the high bits of four codes, beginning with its lowest bits. The first two are
+//         those of row k + i, in columns j and j + 16. The other two are those of row k + 4 + i, in
+//         the same columns.
 //
 // int4 and int6 are expanded to the form of int8 (low_bit_matmul-inl.h) and take the same packed
-// activations; their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, and
+// activations. Their rows k are padded to a multiple of 8. BF16 checkpoints stay bf16, and
 // quantized ones keep their bits. Scales are rounded to bf16, which is what `quantize` writes.
 // Every other dtype becomes fp32.
 

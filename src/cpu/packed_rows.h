@@ -10,16 +10,17 @@
 //         The same with words [k / 2][rows of the quad]. A word holds 2 neighbouring columns, the
 //         lower in its low half. Zeros follow the last column up to a multiple of 32. If AMX
 //         multiplies (`Kernels::amx`), a tile lies as [k / 32][row][16 words] instead.
-//   int8, for weights of 8, 6 and 4 bits; x = scale · byte:
-//         The tiles lie one after the other. For each group of kQuantGroup columns a tile has a
-//         scale (fp32) per row, a correction (int32) per row, and four words of sums per row. Then
-//         follow quads of words [k / 4][rows of the quad]. A word holds the bytes of 4 neighbouring
-//         columns, with zeros after the last up to a multiple of 32. correction = -128 · (sum of
-//         the row's bytes in the group), see packed_matrix.h. Word i of the sums holds the sum over
-//         columns 32 i ... 32 i + 15 in its low half and over the next 16 in its high half, for
-//         codes that are multiplied directly (code_matmul-inl.h). If AMX multiplies, a tile of more
-//         than half of `Kernels::tile_rows` rows holds the bytes of all its groups, each as rows of
-//         128, and then the scales, corrections and sums of all groups.
+//   int8, for rounded weights:
+//         An activation is scale · byte. The tiles lie one after the other. For each group of
+//         kQuantGroup columns a tile has a scale (fp32) per row, a correction (int32) per row, and
+//         four words of sums per row. Then follow quads of words [k / 4][rows of the quad]. A word
+//         holds the bytes of 4 neighbouring columns, with zeros after the last up to a multiple of
+//         32. correction = -128 · (sum of the row's bytes in the group), see packed_matrix.h. Codes
+//         that are multiplied directly (code_matmul-inl.h) need the sums. Word i of them holds the
+//         sum over the first 16 of the columns from 32 i on in its low half, and over the next 16
+//         in its high half. If AMX multiplies, a tile of more than half of `Kernels::tile_rows`
+//         rows holds the bytes of all its groups, each as rows of 128, and then the scales,
+//         corrections and sums of all groups.
 
 #include <algorithm>
 #include <cstdint>
@@ -63,7 +64,7 @@ struct PackedRows {
   int64_t tiles = 0;
   int64_t unit = 1;  // heights of tiles are multiples of this, except the last tile's
 
-  // Tiles have nearly equal heights: 13 rows are 6 + 7, not 12 + 1.
+  // Tiles have nearly equal heights: 13 rows become two tiles of 6 and 7 rows.
   int64_t first_row(int64_t tile) const {
     return std::min(rows, (rows + unit - 1) / unit * tile / tiles * unit);
   }

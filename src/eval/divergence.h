@@ -21,7 +21,7 @@ struct TokenDivergence {
   double loss = 0.0;         // -log p_other(token)
   bool same_choice = false;  // both models' most likely token is the same (the first among equals)
 };
-// One entry for every token except the first.
+// The divergences of a sequence, with an entry for every token except the first.
 using SequenceDivergence = std::vector<TokenDivergence>;
 
 // Compares two rows of logits over one vocabulary that predict `target`.

@@ -27,7 +27,7 @@ struct LatencySettings {
 struct RunLatency {
   double end_to_end = 0.0;
   double context_encoding = 0.0;  // all prefills, until every sequence has its first token
-  // One decode call for each later token: new_tokens - 1 values.
+  // The times of the decode calls, one for every token after the first: new_tokens - 1 values.
   std::vector<double> token_generation;
 };
 

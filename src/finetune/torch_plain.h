@@ -17,7 +17,7 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            int64_t window);
 double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& teacher_logits,
                             const at::Tensor& targets, bool with_gradient);
-// Both functions use torch's operations on lists and wait for a single number, because a GPU takes
+// The functions use torch's operations on lists and wait for a single number, because a GPU takes
 // longer to launch work on a small tensor than to compute it.
 void plain_adam_update(const AdamTensors& tensors, const AdamStep& step);
 double plain_sum_of_squares(const std::vector<at::Tensor>& tensors);

@@ -71,7 +71,7 @@ struct TorchLinear {
   at::Tensor apply(const at::Tensor& x) const;
 };
 
-// One decoder layer.
+// The weights of a decoder layer.
 struct TorchLayer {
   at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
   TorchLinear q, k, v, o, gate, up, down;

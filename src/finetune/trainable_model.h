@@ -81,9 +81,9 @@ class TrainableModel {
   // phase.
   Status open_blocks(Batch examples);
   void begin_block();
-  // Both functions return the sum over the tokens of examples [first, first + count) of |y -
-  // target|² / |target|². accumulate_block also adds `scale` times its gradient to the gradients.
-  // The error is relative, so that a massive activation does not outweigh all others.
+  // Returns the sum over the tokens of examples [first, first + count) of |y - target|² /
+  // |target|². accumulate_block also adds `scale` times its gradient to the gradients. The error is
+  // relative, so that a massive activation does not outweigh all others.
   double block_error(int64_t first, int64_t count) const;
   double accumulate_block(int64_t first, int64_t count, double scale);
   void end_block();

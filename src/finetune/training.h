@@ -17,7 +17,7 @@
 
 namespace neuronmm::finetune {
 
-// One fine-tuning of one model, from its saved position to the end of the last phase.
+// The fine-tuning of a model, from its saved position to the end of the last phase.
 class Training {
  public:
   // `validation` may be empty. All arguments must outlive this object.

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 // Measures the losses of the shapes that a search would choose at this share of removed parameters.
 // Assumed; other shares were not tried.
 constexpr double kMeasuredRatio = 0.2;
-// Both models are timed in turns, with at least kMinRuns runs and about kComparedSeconds for the
-// dense model's prompts.
+// Limits of the comparison with the dense model. The two models are timed in turns, with at least
+// kMinRuns runs and about kComparedSeconds for the dense model's prompts.
 constexpr int64_t kMinRuns = 5, kMaxRuns = 25;
 constexpr double kComparedSeconds = 2.0;
 constexpr size_t kPoints = 16;  // points of a front
@@ -42,7 +42,7 @@ Status make_folder(const fs::path& folder) {
   return {};
 }
 
-// One run of `fit`. Its model and text are opened before anything is measured.
+// A run of `fit`. Its model and text are opened before anything is measured.
 class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,

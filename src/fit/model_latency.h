@@ -21,7 +21,7 @@ struct Speedups {
 Speedups upper_quartiles(std::span<const eval::RunLatency> dense,
                          std::span<const eval::RunLatency> model);
 
-// Both functions return a quantile over all decode calls and over the prefills of all runs.
+// Returns a quantile over all decode calls and over the prefills of all runs.
 Seconds median_seconds(std::span<const eval::RunLatency> runs);
 Seconds lower_quartile_seconds(std::span<const eval::RunLatency> runs);
 

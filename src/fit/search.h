@@ -15,7 +15,7 @@
 
 namespace neuronmm::fit {
 
-// One possible model.
+// A possible model: the shapes of its MLPs and the formats of its weights.
 struct Choice {
   bool rounded = false;                             // false: all formats are kAsIs
   std::vector<io::MlpShape> shapes;                 // per layer

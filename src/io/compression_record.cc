@@ -30,10 +30,10 @@ Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int6
   return read_rank(fields, key, largest);
 }
 
-// One entry per layer: a reader that trusts a shorter list would take layers for dense.
+// Reads the ranks of every layer. A list of another length is an error, because a reader that
+// trusts a shorter list would take layers for dense.
 Result<std::vector<MlpShape>> read_ranks(const JsonFields& fields, const ModelConfig& config) {
   const json* list = fields.find("ranks");
-  // As many layers as the model has: which rank belongs to which matrix follows from the position.
   if (list == nullptr) return fields.missing("ranks");
   if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers)
     return fields.wrong("ranks", fmt::format("a list of {} layers", config.num_hidden_layers));

@@ -16,7 +16,7 @@
 
 namespace neuronmm::model {
 
-// One model that is open on a host. It ends when the Transformer that opened it does.
+// A model that is open on a host. It ends when the Transformer that opened it does.
 class HostedModel {
  public:
   virtual ~HostedModel() = default;

@@ -5,7 +5,7 @@
 namespace neuronmm::ops {
 namespace {
 
-// The position of every row within its sequence: sequences of different lengths run in one batch.
+// Returns the position of every row of the batch within its own sequence.
 std::vector<int64_t> positions_of(Batch batch) {
   std::vector<int64_t> positions;
   for (const auto& [cache, rows] : batch) {
@@ -37,7 +37,7 @@ class ComposedAttention : public Attention {
     backend_.apply_together(projections, x, projected);
     norm_heads(q, q_norm_);
     norm_heads(k, k_norm_);
-    // Only queries and keys are rotated: positions enter through their product.
+    // Values are not rotated, because positions enter through the products of queries and keys.
     const std::vector<int64_t> positions = positions_of(batch);
     backend_.rope(q.view(), head_dim, positions, rotary);
     backend_.rope(k.view(), head_dim, positions, rotary);
@@ -47,7 +47,7 @@ class ComposedAttention : public Attention {
   }
 
  private:
-  // Every head is normalized as a row of its own.
+  // Normalizes every head of every row separately. Does nothing without gains.
   void norm_heads(Matrix& x, const std::vector<float>& gains) const {
     if (gains.empty()) return;
     const int64_t heads = x.columns() / shape_.head_dim;

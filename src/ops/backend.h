@@ -1,5 +1,5 @@
 #pragma once
-// What a device must offer to run a decoder-only transformer in one process. `model` sees only this
+// The operations that a device must offer to run a decoder-only transformer. `model` sees only this
 // interface; apps/ choose the backend. Activations are fp32 and row-major, one token per row.
 // Weights keep the checkpoint's dtype until a backend packs them. The comment at each operation
 // gives its formula, which is its contract; ops/reference.h computes exactly that, slowly. Shapes

@@ -16,7 +16,8 @@
 #ifndef NEURONMM_OPS_DIVERGENCE_SUMS
 #define NEURONMM_OPS_DIVERGENCE_SUMS
 namespace neuronmm::ops {
-// Exponentials relative to each row's largest logit, so that none overflows.
+// Sums over a pair of rows of logits. Exponentials are relative to each row's largest logit, so
+// that none overflows.
 struct DivergenceSums {
   double p = 0.0, q = 0.0;  // Σ exp
   double weighted = 0.0;    // Σ exp(p) (p - q)
@@ -30,12 +31,13 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A logit that is not finite makes `weighted` NaN or infinite.
+// Returns the sums of one pair of rows. A logit that is not finite makes `weighted` NaN or
+// infinite.
 DivergenceSums divergence_sums(std::span<const float> p, std::span<const float> q, float largest_p,
                                float largest_q) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> narrow;
-  const auto smallest = hn::Set(d, -1000.0);  // of which the exponential is 0
+  const auto smallest = hn::Set(d, -1000.0);  // its exponential is 0 in fp64
   const auto load = [&](const float* values) {
     return hn::PromoteTo(d, hn::LoadU(narrow, values));
   };

@@ -18,7 +18,7 @@ void KvCache::set_block(int64_t index, KvBlock block) {
   blocks_[static_cast<size_t>(index)] = std::move(block);
 }
 
-// Blocks are never moved or given back while a sequence grows, so that pointers to them stay.
+// Blocks are neither moved nor freed while a sequence grows, so that pointers to them stay valid.
 void KvCache::grow(int64_t positions) {
   for (int64_t i = length_ / kKvBlock; i < std::ssize(blocks_) && i * kKvBlock < positions; ++i) {
     NMM_CHECK(blocks_[static_cast<size_t>(i)].use_count() == 1);

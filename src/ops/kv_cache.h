@@ -1,6 +1,8 @@
 #pragma once
-// Keys and values of a sequence, in blocks of memory that sequences with the same beginning may
-// share.
+// The keys and values of one sequence (KV cache), in blocks of memory that sequences with the same
+// beginning may share. Backends make the caches, attention fills them, and the server's memory for
+// prefixes passes blocks from one cache to another. Writing to a block that another cache holds is
+// a programming error (NMM_CHECK).
 
 #include <cstdint>
 #include <memory>
@@ -10,24 +12,25 @@
 
 namespace neuronmm::ops {
 
-// Positions of a block.
+// The number of positions in a block.
 inline constexpr int64_t kKvBlock = 128;
 
-// The keys and values of kKvBlock positions, in every layer. What the words mean is the backend's
-// affair: blocks go from one cache to another of the same shape and backend, and nowhere else.
+// The keys and values of kKvBlock positions, in every layer. The backend alone knows the layout of
+// the words, so a block may only move between caches of the same shape and backend.
 using KvBlock = std::shared_ptr<uint32_t[]>;
 
 struct KvCacheShape {
   int64_t num_layers = 0;
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
-  int64_t capacity_tokens = 0;  // a limit: memory is taken as the sequence grows
-  // What keys and values may be rounded to: kBF16, or kF32 for not at all. The model's own dtype.
+  int64_t capacity_tokens = 0;  // the upper limit; memory is allocated as the sequence grows
+  // The dtype to which the backend may round keys and values: kBF16 if that is the dtype of the
+  // model, or kF32, which forbids rounding.
   DType dtype = DType::kF32;
 };
 
-// Keys (after RoPE) and values of the tokens seen so far, in whatever layout and dtype its backend
-// likes. One that holds no values has blocks of no words.
+// The keys (after RoPE) and values of the tokens seen so far. The backend chooses the layout and
+// the dtype. A cache that stores no values has blocks of zero words.
 class KvCache {
  public:
   explicit KvCache(const KvCacheShape& shape, int64_t block_words = 0)
@@ -37,27 +40,29 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
 
   const KvCacheShape& shape() const { return shape_; }
-  int64_t length() const { return length_; }  // tokens that are complete in every layer
-  // Advanced by the model after the last layer; set lower to forget the newest tokens.
+  int64_t length() const { return length_; }  // the number of tokens that every layer has stored
+  // Sets the length. The model advances it after the last layer. A lower length forgets the newest
+  // tokens.
   void set_length(int64_t tokens) { length_ = tokens; }
 
   int64_t block_words() const { return block_words_; }
   int64_t block_bytes() const { return block_words_ * 4; }
   int64_t size_bytes() const { return std::ssize(blocks_) * block_bytes(); }
 
-  // Those of the first positions first. A block that others hold too is read and never written: the
-  // sequence goes on behind it.
+  // Returns the blocks in the order of their positions. A block that another cache also holds is
+  // only read: new tokens are written to later blocks.
   const std::vector<KvBlock>& blocks() const { return blocks_; }
-  // Memory for one, of no cache yet.
+  // Allocates a block that does not belong to a cache yet.
   virtual KvBlock make_block() const;
-  // Puts a block in the place of another, or behind the last.
+  // Replaces the block at `index`, or appends the block if `index` is the number of blocks.
   void set_block(int64_t index, KvBlock block);
-  // Makes room for `positions`. Not while another thread uses the cache. What lies from length() on
-  // will be written, so that nobody else may hold it.
+  // Allocates blocks until the cache can hold `positions` tokens. No other thread may use the cache
+  // meanwhile. No other cache may hold a block that has positions from length() on, because those
+  // are about to be written.
   void grow(int64_t positions);
 
  protected:
-  uint32_t* const* words() const { return words_.data(); }  // of the blocks
+  uint32_t* const* words() const { return words_.data(); }  // the memory of each block
 
  private:
   const KvCacheShape shape_;

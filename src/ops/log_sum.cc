@@ -32,7 +32,7 @@ float largest_of(std::span<const float> values) {
   return result;
 }
 
-// The sum of exp(value - origin), NaN where a value is NaN.
+// Returns the sum of exp(value - origin), or NaN if a value is NaN.
 double sum_of_exponentials(std::span<const float> values, float origin) {
   const hn::ScalableTag<double> wide;
   const hn::Rebind<float, decltype(wide)> d;
@@ -41,7 +41,8 @@ double sum_of_exponentials(std::span<const float> values, float origin) {
   size_t i = 0;
   for (; i + hn::Lanes(d) <= values.size(); i += hn::Lanes(d)) {
     const auto x = hn::Sub(hn::LoadU(d, &values[i]), hn::Set(d, origin));
-    const auto is_nan = hn::IsNaN(x);  // NaN and infinity are kept from exp, NaN stays
+    // Highway's exp gets neither NaN nor infinity. NaN is put back afterwards.
+    const auto is_nan = hn::IsNaN(x);
     const auto finite = hn::Max(hn::IfThenZeroElse(is_nan, x), below_smallest);
     const auto exponential = hn::IfThenElse(is_nan, x, hn::Exp(d, finite));
     sums = hn::Add(sums, hn::PromoteTo(wide, exponential));
@@ -73,8 +74,8 @@ int64_t log_sum_block(int64_t width) {
 
 float largest_of(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(largest_of)(values); }
 
-// All bits of the exponent are set: infinity or NaN. Without a way out of the loop, which compilers
-// then make of vector instructions.
+// A value is infinite or NaN if all bits of its exponent are set. The loop has no early exit, so
+// that compilers can vectorize it.
 bool all_finite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7F800000;
   uint32_t any = 0;
@@ -84,7 +85,8 @@ bool all_finite(std::span<const float> values) {
   return any == 0;
 }
 
-// A block of impossible values alone adds nothing; one with NaN among them adds NaN.
+// A block in which every value is -infinity adds nothing to the sum. A block that also has NaN adds
+// NaN.
 std::vector<ExponentialSum> exponential_sums(std::span<const float> blocks, int64_t block) {
   std::vector<ExponentialSum> sums;
   for (size_t first = 0; first < blocks.size(); first += static_cast<size_t>(block)) {

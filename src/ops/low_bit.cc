@@ -52,7 +52,7 @@ void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, in
 }
 
 void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row) {
-  if (bits == 8) {  // signed
+  if (bits == 8) {  // stored bytes are signed, codes are not
     std::transform(q, q + columns, row, [](uint8_t code) { return code ^ uint8_t { 128 }; });
     return;
   }

@@ -1,22 +1,30 @@
 #pragma once
-// How a rounded weight [rows, columns] is stored: 8, 6 or 4 bits per value, in a way that all
-// become the same bytes when they are read. Each row has a scale in bf16 for every kQuantGroup
-// columns, and W[i, j] = scale · byte with an integer byte in [-127, 127]:
+// The storage of a rounded weight [rows, columns] with 8, 6 or 4 bits per value. This file defines
+// what the bits mean. Checkpoints, rounding (ops/quantize.h) and the kernels of src/cpu follow it.
 //
-//   8 bits: the byte itself.
-//   6 bits: byte = q - 32, q in 1 ... 63.
-//   4 bits: byte = sc · q - floor(sc · zz / 2), q in 0 ... 15; every `group` (16 or 32) columns
-//           of a row have a multiplier sc in 1 ... 16 and twice a zero point zz in 8 ... 23 (4 to
-//           11.5 in steps of a half).
+// Every format stands for bytes. Each row has a scale in bf16 for every kQuantGroup columns, and
+// W[i, j] = scale · byte, with an integer byte in [-127, 127]. A code q gives its byte as follows.
 //
-// So a kernel that multiplies bytes multiplies all of them: products, corrections and activations
-// do not know how wide a weight was in memory. Per weight 8.125, 6.125, and 4.375 (group 32) or
-// 4.625 (group 16) bits.
+//   8 bits: The code is the byte itself.
+//   6 bits: The byte is q - 32. Codes q are in 1 ... 63.
+//   4 bits: The byte is sc · q - floor(sc · zz / 2). Codes q are in 0 ... 15.
 //
-// In memory and in files a row of 8 bits is its signed bytes; one of 4 bits ceil(columns / 2)
-// bytes, the even column in the low half; one of 6 bits the low 4 bits of all codes in the same
-// way, then their high 2 bits in ceil(columns / 4) bytes, the lowest column in the lowest bits.
-// What lies beyond the last column is 0.
+// In 4 bits, every `group` columns of a row (16 or 32) share a multiplier and a zero point. The
+// multiplier sc is in 1 ... 16. The field zz, in 8 ... 23, is twice the zero point, which therefore
+// is a multiple of a half.
+//
+// A kernel that multiplies bytes thus serves all formats. Products, corrections and activations do
+// not depend on the bits that a weight has in memory. Scales add an eighth of a bit to every
+// weight. Groups of 16 columns add half a bit, and groups of 32 columns a quarter.
+//
+// The layout of a row is the same in memory and in files:
+//
+//   8 bits: The row has one signed byte per column.
+//   4 bits: The row has ceil(columns / 2) bytes, with the even column in the low half.
+//   6 bits: The low 4 bits of all codes are stored as in 4 bits. The high 2 bits of all codes
+//           follow in ceil(columns / 4) bytes, with the lowest column in the lowest bits.
+//
+// Bits beyond the last column are 0.
 
 #include <cstdint>
 #include <vector>
@@ -28,7 +36,8 @@ namespace neuronmm::ops {
 
 using neuronmm::LowBitFormat;
 
-// The multiplier and zero point of a group of 4 bits, as one byte: sc - 1 below, zz - 8 above.
+// The multiplier and zero point of a group of 4-bit codes. The stored byte has sc - 1 in its low
+// half and zz - 8 in its high half.
 struct GroupOf4Bits {
   int sc = 1;  // 1 ... 16
   int zz = 8;  // 8 ... 23
@@ -37,17 +46,18 @@ struct GroupOf4Bits {
   uint8_t stored() const { return static_cast<uint8_t>((sc - 1) | (zz - 8) << 4); }
   int byte(int q) const { return sc * q - zero(); }
   int zero() const { return sc * zz / 2; }
-  // Whether q = 0 ... 15 all give bytes within ±127.
+  // Returns whether every code q in 0 ... 15 gives a byte within ±127.
   bool fits() const { return zero() <= 127 && 15 * sc - zero() <= 127; }
 };
 
-// Eight stored fields of 4 or 2 bits, the first in the lowest bits, as eight bytes.
+// Returns eight stored fields of 4 bits as eight bytes. The first field is in the lowest bits.
 constexpr uint64_t bytes_of_nibbles(uint32_t fields) {
   uint64_t x = fields;
   x = (x | x << 16) & 0x0000FFFF0000FFFF;
   x = (x | x << 8) & 0x00FF00FF00FF00FF;
   return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
 }
+// Returns eight stored fields of 2 bits as eight bytes. The first field is in the lowest bits.
 constexpr uint64_t bytes_of_pairs(uint16_t fields) {
   uint64_t x = fields;
   x = (x | x << 24) & 0x000000FF000000FF;
@@ -55,18 +65,19 @@ constexpr uint64_t bytes_of_pairs(uint16_t fields) {
   return (x | x << 6) & 0x0303030303030303;
 }
 
-// Bytes of a stored row, without scales and groups.
+// Returns the number of bytes of a stored row, without its scales and groups.
 int64_t stored_row_bytes(const LowBitFormat& format, int64_t columns);
-// GroupOf4Bits of a row; 0 unless the format has 4 bits.
+// Returns the number of GroupOf4Bits of a row, which is 0 unless the format has 4 bits.
 int64_t groups_of_row(const LowBitFormat& format, int64_t columns);
 
-// The codes q of columns [first, first + count) of a stored row, as in Codes below; of 4 or 6 bits.
+// Writes to q the codes of columns [first, first + count) of a stored row of 4 or 6 bits. `columns`
+// is the width of the whole row. Codes have the form of Codes::q below.
 void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, int64_t count,
                 uint8_t* q);
-// A row's codes in stored order, stored_row_bytes of them.
+// Packs the codes of a row, in the form of Codes::q below, into stored_row_bytes bytes at `row`.
 void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row);
 
-// A rounded weight with one byte per value, however few bits are stored.
+// A rounded weight before it is packed: one byte per code in every format.
 struct Codes {
   LowBitFormat format;
   int64_t rows = 0, columns = 0;

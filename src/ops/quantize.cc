@@ -9,10 +9,11 @@
 namespace neuronmm::ops {
 namespace {
 
-// Symmetric: -128 is not used, so that a value and its negative have the same error.
+// The largest byte. The byte -128 is not used, so that a value and its negative have the same
+// error.
 constexpr double kLargest = 127.0;
 
-// max |value|, which NaN and infinity turn into NaN.
+// Returns max |value|, or NaN if a value is NaN or infinite.
 double largest_of(const double* values, int64_t count) {
   double largest = 0, not_finite = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -30,14 +31,14 @@ QuantizedWeight empty_weight(int64_t rows, int64_t columns, const LowBitFormat& 
   return weight;
 }
 
-// One group of 8 bits; a scale of 0 (all zeros, or so small that bf16 has no such scale) gives
-// zeros.
+// Rounds one group to 8 bits and returns its scale. The scale is 0 if all values are 0, or so small
+// that bf16 cannot hold their scale. All bytes are then 0.
 bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
   const double largest = largest_of(values, count);
-  // The scale is rounded first, and the values are divided by the rounded one: the error of
-  // rounding the scale is then part of what rounding the values makes good.
+  // The values are divided by the rounded scale, so that rounding them also makes up for the error
+  // of rounding the scale.
   const bf16 scale = bf16::from_float(static_cast<float>(largest / kLargest));
-  const auto step = static_cast<double>(scale.to_float());  // of NaN, "step > 0" is false
+  const auto step = static_cast<double>(scale.to_float());  // if NaN, "step > 0" is false
   for (int64_t i = 0; i < count; ++i) {
     const double steps = step > 0 ? std::nearbyint(values[i] / step) : 0.0;
     quantized[i] = static_cast<int8_t>(std::clamp(steps, -kLargest, kLargest));
@@ -45,7 +46,7 @@ bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
   return scale;
 }
 
-// Where a rounded row goes.
+// The memory of one rounded row.
 struct RowTarget {
   int8_t* values;
   bf16* scales;
@@ -59,7 +60,8 @@ void round_to_8bits(const double* values, int64_t columns, RowTarget to) {
   }
 }
 
-// Scale and groups of values that share the scale.
+// Chooses the scale of values that share it and, in 4 bits, the multipliers and zero points of
+// their groups.
 void choose_grid(const float* values, int64_t count, const LowBitFormat& format, bf16* scale,
                  uint8_t* multipliers) {
   if (format.bits == 6) {
@@ -82,7 +84,7 @@ void choose_codes(const float* values, int64_t count, const LowBitFormat& format
   }
 }
 
-// With `choose` false the grid is in `to` already.
+// Rounds a row to 6 or 4 bits. If `choose` is false, `to` already holds the scales and multipliers.
 void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat& format,
                        bool choose, RowTarget to) {
   const std::vector<float> floats(values, values + columns);
@@ -101,7 +103,8 @@ void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat
   store_codes(format.bits, q.data(), columns, reinterpret_cast<uint8_t*>(to.values));
 }
 
-// row(i, values) gives the row's fp64 values. With a `grid` only their codes are chosen.
+// Rounds every row of a weight. row(i, values) writes the fp64 values of row i. If there is a
+// `grid`, its scales and multipliers are kept, and only codes are chosen.
 template <typename Row>
 QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat& format,
                               const Row& row, const QuantizedWeight* grid = nullptr) {
@@ -112,7 +115,7 @@ QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat&
     weight.scales = grid->scales;
     weight.multipliers = grid->multipliers;
   }
-  // A group's scale depends on its own row alone, so that rows are shared out among the threads.
+  // No scale depends on another row, so that threads can take different rows.
   parallel_ranges(rows, [&](int64_t first_row, int64_t last_row) {
     std::vector<double> values(static_cast<size_t>(columns));
     for (int64_t i = first_row; i < last_row; ++i) {

@@ -1,11 +1,15 @@
 #pragma once
-// Rounding a weight to nearest, as ops/low_bit.h stores it; a group of kQuantGroup columns that
-// holds NaN or infinity has the scale NaN.
+// Rounds weights to the nearest values of the formats of ops/low_bit.h, without looking at
+// activations. `quantize`, `compress` and `finetune` make rounded weights with it. A
+// group of kQuantGroup columns that holds NaN or infinity gets the scale NaN, which callers have to
+// look for.
 //
-// 8 bits: the scale is max |w| / 127 of the group rounded to bf16, each value the nearest multiple
-// of it, so |W - quantized| <= scale / 2 (1.004 times that where the scale was rounded down). 6
-// and 4 bits: scales, multipliers and zero points with a small squared error (ops/scale_search.h),
-// then the nearest code for each value.
+// In 8 bits, the scale is max |w| / 127 of the group, rounded to bf16. Each value becomes the
+// nearest multiple of the scale, so that |W - quantized| <= scale / 2. The bound is 1.004 times as
+// large where the scale was rounded down.
+//
+// In 6 and 4 bits, the scales, multipliers and zero points are chosen for a small squared error
+// (ops/scale_search.h). Each value then becomes the value of the nearest code.
 
 #include <cstddef>
 #include <vector>
@@ -28,15 +32,16 @@ struct QuantizedWeight {
   WeightView view() const;
 };
 
+// Packs codes as they are stored.
 QuantizedWeight stored(const Codes& codes);
 
-// To nearest, of a weight [rows, columns] of a float dtype.
+// Rounds a weight [rows, columns] of a float dtype.
 QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format = {});
-// The same of fp64 values [rows, columns].
+// Rounds fp64 values [rows, columns].
 QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,
                          const LowBitFormat& format = {});
-// The nearest codes of 6 or 4 bits with the scales, multipliers and zero points of `grid`, which
-// has the weight's shape; its values are not read.
+// Rounds a weight of a float dtype to the scales, multipliers and zero points of `grid`, which has
+// the same shape and 6 or 4 bits. The codes of `grid` are not read.
 QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& grid);
 
 }  // namespace neuronmm::ops

@@ -9,8 +9,9 @@
 namespace neuronmm::ops {
 namespace {
 
-// Intermediate results stay in fp64; only what the interface stores is rounded to fp32. This
-// backend is what the others are compared with, so it is written for reading and not for speed.
+// A matrix of intermediate results, which stay in fp64. Only the outputs of the interface are
+// rounded to fp32. Other backends are compared with this one, so it is written to be read and not
+// to be fast.
 struct DoubleMatrix {
   DoubleMatrix(int64_t r, int64_t c)
       : rows(r), columns(c), values(static_cast<size_t>(rows * columns)) {}
@@ -40,11 +41,12 @@ double dot(const double* a, const double* b, int64_t count) {
   return sum;
 }
 
-// Below so many multiply-adds waking the threads costs more than they save: microseconds, or a time
-// slice of the scheduler's when the cores are busy with others. Assumed.
+// The number of multiply-adds below which one thread does all the work. Waking other threads costs
+// microseconds, or a time slice if other programs keep the cores busy. Assumed.
 constexpr int64_t kSerialWork = 200'000;
 
-// body(first, last) over [0, count), which is `work` multiply-adds in all.
+// Calls body(first, last) for ranges that together are [0, count). `work` is the number of
+// multiply-adds of all of them.
 template <typename Body>
 void for_ranges(int64_t count, int64_t work, const Body& body) {
   if (work < kSerialWork) {
@@ -54,12 +56,12 @@ void for_ranges(int64_t count, int64_t work, const Body& body) {
   }
 }
 
-// x[M,K] · w_t[N,K]^T.
+// Returns x[M,K] · w_t[N,K]^T.
 DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   NMM_CHECK(x.columns == w_t.columns());
   DoubleMatrix y(x.rows, w_t.rows());
   for_ranges(w_t.rows(), x.rows * w_t.size(), [&](int64_t first, int64_t last) {
-    // A column of the weights is widened once for all rows.
+    // Every column of W is widened to fp64 once for all rows of x.
     std::vector<double> weights(static_cast<size_t>(x.columns));
     for (int64_t n = first; n < last; ++n) {
       to_doubles(w_t, n * x.columns, x.columns, weights.data());
@@ -77,7 +79,7 @@ DoubleMatrix columns_of(const DoubleMatrix& x, const std::vector<int32_t>& colum
   return out;
 }
 
-// t = x[pivots] + map_t · x[others]; x itself without pivots.
+// Returns t = x[pivots] + map_t · x[others], or x if there are no pivots.
 DoubleMatrix narrow_input(const DoubleMatrix& x, const Pivots& pivots) {
   if (pivots.empty()) return x;
   DoubleMatrix t = multiply(columns_of(x, others(pivots)), pivots.map_t);
@@ -86,7 +88,7 @@ DoubleMatrix narrow_input(const DoubleMatrix& x, const Pivots& pivots) {
   return t;
 }
 
-// y[pivots] = z, y[others] = map_t · z; z itself without pivots.
+// Returns y with y[pivots] = z and y[others] = map_t · z, or z if there are no pivots.
 DoubleMatrix widen_output(const DoubleMatrix& z, const Pivots& pivots) {
   if (pivots.empty()) return z;
   const DoubleMatrix rest = multiply(z, pivots.map_t);
@@ -99,7 +101,8 @@ DoubleMatrix widen_output(const DoubleMatrix& z, const Pivots& pivots) {
   return y;
 }
 
-// A low-rank layer is two products; the first gives X·U, M x r.
+// Applies a linear layer of any form. A low-rank layer is two products, of which the first gives
+// X·U [M, r].
 DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
   DoubleMatrix y = weight.low_rank()
                        ? multiply(multiply(x, weight.u_t), weight.v_t)
@@ -115,7 +118,8 @@ DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
 
 double silu(double z) { return z / (1.0 + std::exp(-z)); }
 
-// Weights stay as the checkpoint has them and are widened at every use: slow, and exact.
+// A linear layer whose weights stay as the checkpoint has them. Every use widens them to fp64,
+// which is slow and exact.
 class ReferenceLinear final : public Linear {
  public:
   explicit ReferenceLinear(const LinearWeight& weight) : weight_(weight) {}
@@ -127,7 +131,7 @@ class ReferenceLinear final : public Linear {
   LinearWeight weight_;
 };
 
-// H = silu(X·gate) * (X·up) in fp64 and never rounded; only Y is.
+// An MLP whose inner values silu(X·gate) * (X·up) stay in fp64. Only Y is rounded.
 class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
@@ -144,8 +148,8 @@ class ReferenceMlp final : public Mlp {
   MlpWeight weight_;
 };
 
-// Keys and values as they come. A block is a matrix [kKvBlock, kv_heads * head_dim] of keys, and
-// one of values, for every layer.
+// A cache that stores keys and values in fp32 without rounding. For every layer, a block has a
+// matrix [kKvBlock, kv_heads * head_dim] of keys, followed by one of values.
 class ReferenceKvCache final : public KvCache {
  public:
   explicit ReferenceKvCache(const KvCacheShape& shape)
@@ -163,8 +167,8 @@ class ReferenceKvCache final : public KvCache {
   }
 };
 
-// softmax(q · K[first..last]^T / sqrt(D)) · V[first..last] of one query and one kv head, whose
-// first column is `offset`.
+// Computes y = softmax(q · K[first..last]^T / sqrt(head_dim)) · V[first..last] for one query and
+// one key-value head. `offset` is the first column of that head.
 void attend(const float* q, const ReferenceKvCache& cache, int64_t layer, int64_t offset,
             int64_t first, int64_t last, float* y) {
   const int64_t head_dim = cache.shape().head_dim;
@@ -176,8 +180,8 @@ void attend(const float* q, const ReferenceKvCache& cache, int64_t layer, int64_
       score += static_cast<double>(q[d]) * static_cast<double>(key[d]);
     weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
   }
-  // The largest score is taken off before the exponential, which then cannot overflow; the quotient
-  // is the same.
+  // Subtracting the largest score keeps the exponentials from overflowing, and does not change the
+  // quotient.
   const double largest = *std::max_element(weights.begin(), weights.end());
   double total = 0.0;
   for (double& weight : weights) total += weight = std::exp(weight - largest);
@@ -206,7 +210,6 @@ class ReferenceBackend final : public Backend {
     return std::make_unique<ReferenceKvCache>(shape);
   }
 
-  // y = x / sqrt(mean(x²) + eps) * weight.
   void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                 MutableMatrixView y) const override {
     NMM_CHECK(static_cast<int64_t>(weight.size()) == x.columns);
@@ -228,7 +231,7 @@ class ReferenceBackend final : public Backend {
     const int64_t half = head_dim / 2;
     NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
-    // A pair of elements is rotated by its angle; all heads of a row have the same angles.
+    // All heads of a row have the same angles, so that cosine and sine are computed once.
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
         const double angle =
@@ -263,8 +266,8 @@ class ReferenceBackend final : public Backend {
   }
 
  private:
-  // First all new keys and values are stored, then every query attends to those up to its own
-  // position: new tokens see one another, but not what follows them.
+  // Stores all new keys and values, and then lets every query attend to the positions up to its
+  // own. A new token thus sees the new tokens before it, but not those after it.
   static void attend_sequence(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                               ConstMatrixView k, ConstMatrixView v, KvCache& cache,
                               MutableMatrixView y) {
@@ -276,7 +279,7 @@ class ReferenceBackend final : public Backend {
       std::copy_n(k.row(i), k.columns, store.key(layer, first_position + i));
       std::copy_n(v.row(i), v.columns, store.value(layer, first_position + i));
     }
-    // `group` query heads share one key/value head.
+    // The number of query heads that share one key-value head.
     const int64_t group = shape.num_attention_heads / shape.num_key_value_heads;
     const int64_t work = q.rows * q.columns * 2 * (first_position + q.rows);
     for_ranges(q.rows * shape.num_attention_heads, work, [&](int64_t begin, int64_t end) {

@@ -1,6 +1,7 @@
 #pragma once
-// The oracle: every operation of ops::Backend as its formula, in plain loops with fp64 accumulation
-// and no blocking. Slow on purpose; the fast backends are tested against it.
+// The reference backend computes every operation of ops::Backend by its formula, in plain loops
+// that accumulate in fp64. Tests compare the fast backends with it, and `--device reference` runs
+// it. It is slow on purpose: use it for small models.
 
 #include <memory>
 

@@ -1,6 +1,7 @@
 #pragma once
-// What will be looked at of a row of logits. A vocabulary has a hundred thousand tokens, of which
-// choosing the next one needs a few: where rows lie in several processes, only those are sent.
+// Names the logits of a row that a caller will look at. Choosing the next token needs only a few
+// logits of a vocabulary of a hundred thousand. If several processes have the columns of a row,
+// they send only the wanted logits (tensor_parallel/excerpt.h).
 
 #include <cstdint>
 #include <limits>
@@ -8,17 +9,20 @@
 
 namespace neuronmm::ops {
 
+// The wanted logits of one row.
 struct WantedLogits {
-  bool all = true;                  // then what follows says nothing, but for log_sum
-  std::vector<int32_t> named = {};  // of these tokens, ascending and each once
-  int64_t best = 0;      // and the largest of all others; of equal ones those with smaller ids
-  bool log_sum = false;  // and what makes them probabilities (ops/log_sum.h)
+  bool all = true;                  // every logit; `named` and `best` are then not looked at
+  std::vector<int32_t> named = {};  // the ids of wanted tokens, ascending, without repetitions
+  // The number of largest logits that are wanted in addition to the named ones. Of equal logits
+  // those with smaller ids come first.
+  int64_t best = 0;
+  bool log_sum = false;  // also the row's log sum, which gives probabilities (ops/log_sum.h)
 };
 
-// What stands for a logit that was not wanted: no finite one is less likely.
+// The value of a logit that was not wanted. No finite logit is smaller.
 inline constexpr float kUnwantedLogit = std::numeric_limits<float>::lowest();
 
-// What serves both.
+// Returns the wish for all logits that a or b wants.
 WantedLogits merged(const WantedLogits& a, const WantedLogits& b);
 
 }  // namespace neuronmm::ops

@@ -9,8 +9,9 @@
 namespace neuronmm::ops {
 namespace {
 
-// A byte times a bf16 scale has at most 15 significant bits: exact in fp32, too. A scale belongs to
-// a row and a group of 128 columns, so it changes where a group begins.
+// Writes scale · byte for elements [first, first + count) of one row. The products have at most 15
+// significant bits, so that they are exact in fp32 and fp64. Each group of 128 columns has a scale
+// of its own.
 template <typename Out>
 void dequantize(const WeightView& weight, int64_t first, int64_t count, Out* out) {
   std::array<int8_t, kQuantGroup> bytes;
@@ -44,7 +45,7 @@ void to_bytes(const WeightView& weight, int64_t first, int64_t count, int8_t* ou
     std::memcpy(out, stored + column, static_cast<size_t>(count));
     return;
   }
-  auto* const q = reinterpret_cast<uint8_t*>(out);  // each code becomes its byte in place
+  auto* const q = reinterpret_cast<uint8_t*>(out);  // codes are turned into bytes in place
   read_codes(weight.format.bits, stored, columns, column, count, q);
   if (weight.format.bits == 6) {
     for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(q[i] - 32);

@@ -1,10 +1,11 @@
 #pragma once
-// The weights of a linear layer, dense or low-rank, as checkpoints store them. Nobody else needs to
-// know which it is.
+// The weights of linear layers and MLPs, as checkpoints store them: dense, low-rank or pivoted, in
+// floats or rounded. The loader fills these views, and a backend makes its layers from them. The
+// views do not own memory, so the checkpoint must outlive them.
 //
-// Letters, everywhere: M tokens, K in-features, r rank, N out-features; Y[M,N] = X[M,K] · W[K,N], W
-// ~ U[K,r] · V[r,N]. Checkpoints hold every matrix transposed ("out x in"), so the fields end in
-// _t.
+// The same letters are used everywhere: M tokens, K in-features, r rank, N out-features. A layer
+// computes Y[M,N] = X[M,K] · W[K,N], and a low-rank layer has W ~ U[K,r] · V[r,N]. Checkpoints hold
+// every matrix transposed ("out x in"), so the fields end in _t.
 
 #include <cstdint>
 #include <utility>
@@ -15,19 +16,21 @@
 
 namespace neuronmm::ops {
 
-// Columns of a row of a rounded weight that share one scale. A multiple of all vectors' lengths and
-// a divisor of all block-aligned ranks; at 128, scales of 2 bytes are 1.6 % of the weight.
+// The number of columns of a row of a rounded weight that share one scale. It is a multiple of the
+// lengths of all vectors and a divisor of all block-aligned ranks. Scales of 2 bytes add 1.6 % to
+// a weight of 8 bits.
 inline constexpr int64_t kQuantGroup = 128;
 
-// A weight [rows, columns] as a checkpoint stores it: of a float dtype, or rounded to 8, 6 or 4
-// bits (ops/low_bit.h). The shape is that of the values, however they are stored.
+// A weight [rows, columns] as a checkpoint stores it: in a float dtype, or rounded to 8, 6 or 4
+// bits (ops/low_bit.h). The shape counts values, even if several values share a byte.
 struct WeightView : TensorView {
   WeightView() = default;
-  // Floats; with scales bytes: I8, and scales [rows, ceil(columns / kQuantGroup)] of a float dtype.
+  // Makes a weight of floats or, with scales, a weight rounded to 8 bits. The values are then I8,
+  // and the scales [rows, ceil(columns / kQuantGroup)] are of a float dtype.
   WeightView(TensorView values, TensorView row_scales = {})
       : TensorView(std::move(values)), scales(std::move(row_scales)) {}
-  // 8, 6 or 4 bits: rows of stored_row_bytes(format, columns) bytes from `stored` on; only 4 bits
-  // have groups, U8 [rows, ceil(columns / format.group)].
+  // Makes a weight rounded to 8, 6 or 4 bits. Its rows of stored_row_bytes(format, columns) bytes
+  // begin at `stored`. Only 4 bits have groups, which are U8 [rows, ceil(columns / format.group)].
   WeightView(const LowBitFormat& how, const Shape& values, const std::byte* stored,
              TensorView row_scales, TensorView row_groups = {})
       : TensorView{how.bits == 8 ? DType::kI8 : DType::kU8, values, stored},
@@ -36,46 +39,55 @@ struct WeightView : TensorView {
         groups(std::move(row_groups)) {}
 
   bool quantized() const { return !scales.empty(); }
-  int64_t stored_bytes() const;  // of values, scales and groups
-  TensorView scales;
-  LowBitFormat format;  // of quantized ones
-  TensorView groups;
+  int64_t stored_bytes() const;  // of values, scales and groups together
+  TensorView scales;             // empty: the weight is not quantized
+  LowBitFormat format;           // only meaningful for quantized weights
+  TensorView groups;             // GroupOf4Bits; empty unless the weight has 4 bits
 };
 
-// The bytes of a quantized weight (ops/low_bit.h); [first, first + count) lies in one row.
+// Writes the bytes (ops/low_bit.h) of elements [first, first + count) of a quantized weight. The
+// elements lie in one row.
 void to_bytes(const WeightView& weight, int64_t first, int64_t count, int8_t* out);
 
-// TensorView's functions of these names for weights, quantized or not; [first, first + count) lies
-// in one row.
+// Writes the values of elements [first, first + count) of a weight, quantized or not, in fp32 or
+// fp64. The elements of a quantized weight lie in one row.
 void to_floats(const WeightView& weight, int64_t first, int64_t count, float* out);
 void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* out);
 
-// Some elements of a vector of n, the pivots, stand for all of them: the others are linear
-// combinations of the pivots (on the way out), or are folded into them (on the way in). It is a
-// low-rank factor of which an identity matrix needs neither memory nor multiplications: at rank r a
-// pivoted pair has r·r parameters less than U·V (PIFA, arXiv 2501.19090).
+// The r pivots of a vector of n elements, which stand for all of them. In a layer's output, the
+// other elements are linear combinations of the pivots. In a layer's input, the other elements are
+// added to the pivots. Pivots are a low-rank factor that contains an identity matrix, which needs
+// neither memory nor multiplications. At rank r a pivoted pair has r·r parameters less than U·V
+// (PIFA, arXiv 2501.19090).
 struct Pivots {
   std::vector<int32_t> index = {};  // [r], 0 < r < n, ascending
-  // On the way in [r, n - r]: t = x[index] + map_t · x[others]. On the way out [n - r, r]:
-  // y[index] = z, y[others] = map_t · z. `others` are in ascending order.
+  // An input has map_t [r, n - r], and t = x[index] + map_t · x[others]. An output has
+  // map_t [n - r, r], and y[index] = z, y[others] = map_t · z. `others` are in ascending order.
   WeightView map_t = {};
 
   bool empty() const { return index.empty(); }
   int64_t rank() const { return std::ssize(index); }
   int64_t features() const { return empty() ? 0 : rank() + map_t.size() / rank(); }  // n
 };
-// The other indices below n, ascending.
+// Returns the indices below n that are not pivots, ascending.
 std::vector<int32_t> others(const Pivots& pivots);
 
+// The weight of one linear layer in one of three forms. A dense layer has w_t, a low-rank layer has
+// u_t and v_t, and a pivoted layer has a narrower w_t and either `in` or `out`.
 struct LinearWeight {
-  WeightView w_t = {};  // [N, K]; empty when low-rank. With `in` [N, r], with `out` [r, K]
-  WeightView u_t = {};  // [r, K]; empty when dense. Applied first (`v_proj.weight` in the reference
-                        // checkpoints)
-  WeightView v_t = {};  // [N, r]; empty when dense. Applied second (`u_proj.weight` there)
+  // [N, K] if dense, [N, r] with `in`, [r, K] with `out`, and empty if low-rank.
+  WeightView w_t = {};
+  // The factor that is applied first, [r, K]; empty unless low-rank. The reference checkpoints name
+  // it `v_proj.weight`.
+  WeightView u_t = {};
+  // The factor that is applied second, [N, r]; empty unless low-rank. The reference checkpoints
+  // name it `u_proj.weight`.
+  WeightView v_t = {};
   TensorView bias = {};      // [N]; may be empty
-  Pivots in = {}, out = {};  // of a weight with w_t; at most one of them is not empty
-  // Where a backend rounds what it multiplies with quantized weights, it rounds this layer's input
-  // and then what that left of it. Only of dense weights without pivots.
+  Pivots in = {}, out = {};  // only together with w_t, and at most one of them
+  // Asks a backend that rounds activations for quantized weights to round this layer's input twice:
+  // first the input, then what the first rounding left. Only dense weights without pivots may set
+  // it.
   bool fine_input = false;
 
   bool low_rank() const { return !u_t.empty(); }
@@ -86,15 +98,16 @@ struct LinearWeight {
   int64_t out_features() const {
     return low_rank() ? v_t.rows() : out.empty() ? w_t.rows() : out.features();
   }
-  // 0: dense.
+  // Returns the rank r, or 0 if the layer is dense.
   int64_t rank() const { return low_rank() ? u_t.rows() : in.empty() ? out.rank() : in.rank(); }
   bool quantized() const { return w_t.quantized() || u_t.quantized() || v_t.quantized(); }
-  int64_t parameters() const;    // pivots are not counted: they are 32-bit numbers, one per rank
-  int64_t stored_bytes() const;  // of weights, scales and the bias
+  int64_t parameters() const;    // without the indices of pivots, one 32-bit number per rank
+  int64_t stored_bytes() const;  // of weights, scales, groups and the bias
 };
 
-// SwiGLU: Y = down(silu(gate(T)) * up(T)), T = X, or narrower with pivots that gate and up share.
-// `in` is empty when gate or up have pivots of their own.
+// The weights of a SwiGLU MLP, Y = down(silu(gate(T)) * up(T)). T is X or, if `in` is not empty,
+// the narrower input of the pivots that gate and up share. `in` is empty if gate or up have pivots
+// of their own.
 struct MlpWeight {
   LinearWeight gate, up, down;
   Pivots in = {};

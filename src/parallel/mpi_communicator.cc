@@ -59,7 +59,7 @@ class Host {
   void allocate(int64_t bytes) {
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
-    // Each process's part gets pages of its own.
+    // MPI then gives pages of its own to the part of every process.
     MPI_Info_set(info, "alloc_shared_noncontig", "true");
     void* own = nullptr;
     const int64_t all = bytes + int64_t{kCacheLine};  // room to align the first byte

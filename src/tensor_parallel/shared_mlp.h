@@ -1,6 +1,6 @@
 #pragma once
-// One process's part of an MLP, in one of the layouts of plan.h. All processes apply their parts
-// together, and each gets the complete output.
+// The part of an MLP that a process computes, in one of the layouts of plan.h. All processes apply
+// their parts together, and each gets the complete output.
 
 #include <memory>
 

@@ -10,8 +10,8 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-// One process's columns of the projection. Process 0 receives the wanted logits; the other
-// processes keep none.
+// The columns of the projection that a process computes. Process 0 receives the wanted logits; the
+// other processes keep none.
 class SharedVocabulary : public ops::Linear {
  public:
   SharedVocabulary(parallel::Communicator& communicator, int64_t width,

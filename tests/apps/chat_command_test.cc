@@ -59,7 +59,7 @@ Json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
-// Each answer equals the answer that a process with an empty cache gives to the same conversation.
+// Every answer equals the answer that a process with an empty cache gives to the same conversation.
 TEST_F(ChatCommand, CachedTurnsAnswerLikeFreshConversations) {
   const ChatResult both =
       run_chat("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");

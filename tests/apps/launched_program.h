@@ -40,7 +40,7 @@ inline bool wait_until(std::chrono::seconds time, const std::function<bool()>& c
   return true;
 }
 
-// One run of the program on several processes.
+// A run of the program on several processes.
 class LaunchedProgram {
  public:
   // Starts the run. It works in a new folder within `folder`, the folder of the test. The new

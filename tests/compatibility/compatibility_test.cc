@@ -25,7 +25,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
 
 // Another CPU adds fp32 products in another order, and may round an activation to the next 8-bit
-// code. One code of 127 in a row of 96 products changes a sum by less than 1 / (127 * sqrt(96)).
+// code. A sum of 96 products then changes by less than one part in 127 * sqrt(96).
 const double kRelativeTolerance = 1.0 / (127 * std::sqrt(96.0));
 
 const fs::path kFolders = neuronmm::source_dir() / "tests/compatibility/0.2.0";

@@ -1,6 +1,6 @@
-// This test compares products on emulated AMX tiles: int8 products with the bits of all other
-// instructions, and bf16 products with those of a CPU that has AMX. linear_test.cc and mlp_test.cc
-// run with emulated AMX, too, and check that results are right.
+// This test checks products on emulated AMX tiles. Products of int8 must have the bits that all
+// other instructions give, and products of bf16 those of a CPU that has AMX. The tests
+// linear_test.cc and mlp_test.cc also run with emulated AMX, and check that results are right.
 
 #include "cpu/amx.h"
 

@@ -17,8 +17,9 @@ namespace neuronmm::cpu {
 
 class EmulatedTiles {
  public:
-  // Reads the 64 bytes as the manual numbers them: 0 is the palette, 1 is start_row, bytes of a row
-  // of each tile begin at 16, rows begin at 48, and the others are reserved.
+  // Reads the configuration as the manual numbers its bytes. Byte 0 is the palette and byte 1 is
+  // start_row. The row lengths of the tiles, in bytes, begin at byte 16, and their numbers of rows
+  // at byte 48. The other bytes are reserved.
   static void configure(const TileConfig& config) {
     uint8_t bytes[64];
     std::memcpy(bytes, &config, sizeof(bytes));

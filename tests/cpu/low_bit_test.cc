@@ -1,6 +1,6 @@
-// This test compares weights of 6 and 4 bits with int8 weights of the same bytes: the bits must be
-// equal for every instruction set, number of rows and shape. linear_test.cc and mlp_test.cc check
-// that the int8 results are right.
+// This test compares products with weights of 6 and 4 bits and with int8 weights of the same bytes.
+// The results must have the same bits for every instruction set, number of rows and shape. The
+// tests linear_test.cc and mlp_test.cc check that the int8 results are right.
 
 #include "ops/low_bit.h"
 

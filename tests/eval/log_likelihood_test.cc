@@ -75,7 +75,7 @@ TEST_F(LogLikelihood, AgreesWithWholeSequencesInFp64) {
   // Choices that share nothing.
   items.push_back({{{{1, 2, 3}, {3, 5}, true}, {{2, 3, 6}, {5}, true}}});
   items.push_back(
-      // One choice's input is the start of the other's.
+      // The input of the second choice is the start of the first one's.
       {{{{1, 2, 3}, {3, 4}, false}, {{1, 2}, {4, 4}, false}}});
   expect_naive(items, 2);
 }

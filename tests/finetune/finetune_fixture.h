@@ -78,7 +78,7 @@ class Finetune : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
-  // Both functions return the mean loss on the validation text of `request`.
+  // Returns the mean loss of a folder or a model on the validation text of `request`.
   double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
     return loss_of(load_or_throw({folder, request.teacher}), request);
   }

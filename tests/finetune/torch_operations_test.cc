@@ -214,7 +214,7 @@ TEST_P(Fused, AdamWAgreesWithTorch) {
     squares += (gradient * gradient).sum().item<double>();
   const auto count = static_cast<double>(91 * 100 + 7);
   EXPECT_NEAR(sum_of_squares(ours.gradients), squares, count * error_after(0, 32));
-  // Each of these sums of fp64 numbers rounds once.
+  // Every sum of two fp64 numbers rounds once.
   EXPECT_NEAR(plain_sum_of_squares(theirs.gradients), squares, squares * count * 0x1p-52);
 }
 

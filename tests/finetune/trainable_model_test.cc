@@ -271,7 +271,7 @@ TEST_F(Gradients, EachPartTrainsItsMatricesOfEveryForm) {
             (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
 }
 
-// Each matrix of a layer must be trained once, including attention and matrices that compression
+// Every matrix of a layer must be trained once, including attention and matrices that compression
 // left dense.
 TEST_F(Gradients, AllTrainsEveryMatrixOfALayerOnce) {
   options_.all_matrices = true;

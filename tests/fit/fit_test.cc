@@ -123,7 +123,7 @@ TEST_F(Fit, KeepsToABudgetOfBytes) {
 TEST_F(Fit, MeasuresWhatItHasWritten) {
   const FitResult result = run_or_throw(request("out", at_most(0.2 * dense_bytes())));
   const double expected = divergence_of(path("out"));
-  // This backend does not round activations, and logits in fp32 have an error of about 1e-6 of
+  // The backend does not round activations, and logits in fp32 have an error of about 1e-6 of
   // their size.
   EXPECT_NEAR(result.measured->divergence.value, expected, 1e-4 * expected);
 }

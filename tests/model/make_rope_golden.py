@@ -48,7 +48,7 @@ def yarn(factor, original=None, **more):
     return scaling if original is None else {**scaling, "original_max_position_embeddings": original}
 
 
-# Factors like those of Phi-3-mini-128k: 48 of them, from 1 to 2 (short) and from 1 to 64 (long).
+# The 48 factors are like those of Phi-3-mini-128k. The short ones end at 2, the long ones at 64.
 SHORT = [round(1 + j / 47, 3) for j in range(48)]
 LONG = [round(64 ** (j / 47), 3) for j in range(48)]
 LONGROPE = {"rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG}

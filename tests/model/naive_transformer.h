@@ -14,10 +14,13 @@ std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
                                               const TestTensors& tensors,
                                               const std::vector<TokenId>& tokens);
 
-// The values around one layer's MLP, one row per position. `input`, `gate` (before silu) and `up`
-// are the MLP's; `hidden` is the hidden state after the layer. `attention` is the attention's
-// input. `mixed` is the same rows mixed by the attention weights of one head: head number position
-// modulo the number of heads. `heads` are the heads' outputs.
+// The values inside one layer, one row per position:
+// - input, gate (before silu), up: the MLP's input and the outputs of its first two matrices.
+// - hidden: The hidden state after the layer.
+// - attention: The attention's input.
+// - mixed: The attention's input, mixed by the attention weights of one head. The head is the
+//   position modulo the number of heads.
+// - heads: The outputs of the attention heads.
 struct NaiveMlpRows {
   std::vector<std::vector<double>> input, gate, up, hidden, attention, mixed, heads;
 };

@@ -167,7 +167,7 @@ TEST(Sampler, TopKKeepsTheSmallestIdsOfTies) {
 }
 
 TEST(Sampler, TopPKeepsTheTokenThatReachesTheMass) {
-  // The probabilities are 1/2, 1/4 and 1/4.
+  // The first token has the probability 1/2, the others have 1/4.
   const std::vector<float> logits = {std::log(2.0f), 0.0f, 0.0f};
   const auto largest_drawn = [&](double top_p) {
     Sampler sampler({.temperature = 1.0, .top_p = top_p});

@@ -23,7 +23,8 @@ TEST(TokenLogprobs, TheMostLikelyComeFirst) {
   EXPECT_EQ(top_ids({1, 2}, 1000), (Ids{1, 0}));
 }
 
-// The probabilities are 1/2, 1/4 and 1/4. The second logits have exponentials that overflow.
+// The first token has the probability 1/2, the others have 1/4. The exponentials of the second
+// logits overflow.
 TEST(TokenLogprobs, AreLogarithmsOfProbabilities) {
   const std::vector<float> logits = {std::log(2.0f), 0.0f, 0.0f};
   EXPECT_NEAR(token_logprobs(logits, 0, 0).chosen.logprob, std::log(0.5), 1e-7);

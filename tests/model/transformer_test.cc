@@ -20,8 +20,8 @@
 namespace neuronmm::model {
 namespace {
 
-// The longest sums of a tiny model have 24 terms, and two layers chain about ten of them. fp32
-// rounding (2^-24 per term, relative to terms below 10) leaves an error of about 24·10·10·2^-24.
+// The longest sums of a tiny model have 24 terms of less than 10 each, and two layers chain about
+// ten such sums. Rounding in fp32 adds an error of 2^-24 of the size of each term.
 constexpr double kFp32Tolerance = 24 * 10 * 10 * 0x1p-24;
 
 class TransformerTest : public OnBackend {};

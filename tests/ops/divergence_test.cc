@@ -1,3 +1,5 @@
+// Tests of the KL divergence of logits, for every instruction set of this machine.
+
 #include "ops/divergence.h"
 
 #include <cmath>
@@ -12,7 +14,7 @@
 namespace neuronmm::ops {
 namespace {
 
-// Once per instruction set that this machine has.
+// Runs a test once for every instruction set of this machine.
 class KlDivergence : public testing::TestWithParam<int64_t> {
  protected:
   std::vector<float> random_logits(size_t count, float scale) {
@@ -30,9 +32,10 @@ INSTANTIATE_TEST_SUITE_P(Target, KlDivergence,
                          testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& target) { return hwy::TargetName(target.param); });
 
-// The definition, in extended precision.
+// The divergence by its definition, in extended precision, and the sum of the magnitudes of all
+// terms, to which rounding errors are proportional.
 struct Expected {
-  long double divergence = 0, size = 0;  // size: of what is added up
+  long double divergence = 0, size = 0;
 };
 Expected expected(const std::vector<float>& p, const std::vector<float>& q) {
   long double sum_p = 0, sum_q = 0;
@@ -50,8 +53,8 @@ Expected expected(const std::vector<float>& p, const std::vector<float>& q) {
   return result;
 }
 
-// Each exponential is off by a unit in the last place, two roundings are those of a term and its
-// sum, which grows over all terms of a lane.
+// The tolerance assumes that an exponential is off by a unit in the last place. Every term and
+// every partial sum adds one more rounding.
 TEST_P(KlDivergence, AgreesWithTheDefinition) {
   const auto check = [&](const std::vector<float>& p, const std::vector<float>& q) {
     const Expected wanted = expected(p, q);
@@ -67,19 +70,19 @@ TEST_P(KlDivergence, AgreesWithTheDefinition) {
       for (size_t i = 0; i < count; ++i) q[i] += p[i];
       check(p, q);
       check(p, random_logits(count, scale));
-      EXPECT_EQ(kl_divergence(p, p), 0.0);  // all that is added up is 0, or cancels
+      EXPECT_EQ(kl_divergence(p, p), 0.0);  // every term is 0, and the log sums cancel
     }
   }
   check(random_logits(49152, 3.0f), random_logits(49152, 3.0f));
 }
 
-// Logits of which no other one has a probability that fp64 can hold.
-TEST_P(KlDivergence, LogitsFarApart) {
+// The largest logit is so large that fp64 cannot hold the probability of any other token.
+TEST_P(KlDivergence, IsExactWhereOneTokenHasAllTheProbability) {
   std::vector<float> p(40, -2000.0f), q(40, -3.0e4f);
   p[3] = q[3] = 5000.0f;
   EXPECT_EQ(kl_divergence(p, q), 0.0);
   q[3] = q[17] = 100.0f;
-  // The result is what is left of numbers as large as 5000, each rounded once or twice.
+  // The result is a difference of numbers of about 5000, each rounded once or twice.
   EXPECT_NEAR(kl_divergence(p, q), std::log(2.0), 8 * std::ldexp(5000.0, -53));
 }
 

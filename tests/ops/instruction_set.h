@@ -1,5 +1,6 @@
 #pragma once
-// Highway's choice of an instruction set, for as long as this lives.
+// Forces an instruction set for tests of code that Highway compiles once per instruction set. The
+// choice is global, so that tests that use it must not run in parallel threads.
 
 #include <cstdint>
 
@@ -7,6 +8,7 @@
 
 namespace neuronmm::ops {
 
+// Makes Highway dispatch to `target`, one of hwy::SupportedAndGeneratedTargets(), while it lives.
 class InstructionSet {
  public:
   explicit InstructionSet(int64_t target) { choose(target); }

@@ -1,3 +1,5 @@
+// Tests of the log sum of a row of logits, for every instruction set of this machine.
+
 #include "ops/log_sum.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@
 namespace neuronmm::ops {
 namespace {
 
-// Once per instruction set that this machine has.
+// Runs a test once for every instruction set of this machine.
 class LogSums : public testing::TestWithParam<int64_t> {
   InstructionSet set_ = InstructionSet(GetParam());
 };
@@ -32,7 +34,7 @@ double log_probability(const std::vector<float>& logits, size_t target) {
   return log_sum(logits).log_probability(logits[target]);
 }
 
-// The definition, in extended precision.
+// Returns the log-probability of `target` by its definition, in extended precision.
 double expected(const std::vector<float>& logits, size_t target) {
   const long double largest = *std::max_element(logits.begin(), logits.end());
   long double sum = 0.0L;
@@ -40,8 +42,9 @@ double expected(const std::vector<float>& logits, size_t target) {
   return static_cast<double>(logits[target] - largest - std::log(sum));
 }
 
-// Each exponential has two roundings (difference and exp), of 2^-24 and 2^-23; the difference of
-// size d moves its exponential by d 2^-24, and exp(-d) d is at most 1/e.
+// The tolerance counts two roundings for every exponential. Rounding exp() is off by 2^-23.
+// Rounding a difference d changes its exponential by at most d · exp(-d) · 2^-24, and d · exp(-d)
+// is at most 1/e.
 TEST_P(LogSums, AgreesWithTheDefinition) {
   for (size_t count = 1; count <= 70; ++count) {
     for (const float scale : {0.1f, 3.0f, 60.0f}) {
@@ -57,7 +60,7 @@ TEST_P(LogSums, AgreesWithTheDefinition) {
   EXPECT_NEAR(log_probability(large, 5), expected(large, 5), std::ldexp(1.0, -22));
 }
 
-TEST_P(LogSums, ImpossibleTokensAndNaN) {
+TEST_P(LogSums, MinusInfinityHasProbabilityZeroAndNaNOrInfinitySpoilsTheRow) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (size_t at = 0; at < 67; ++at) {
     auto logits = random_logits(67, 1.0f, at);
@@ -72,8 +75,8 @@ TEST_P(LogSums, ImpossibleTokensAndNaN) {
   }
 }
 
-// Whoever computes which blocks.
-TEST_P(LogSums, PartsOfARowGiveTheSameBits) {
+// The blocks of a row may be computed in several processes.
+TEST_P(LogSums, SumsOfBlocksGiveTheSameBitsAsTheWholeRow) {
   for (const size_t count : {1, 31, 211, 4097, 49152, 128256}) {
     const auto logits = random_logits(count, 5.0f, count);
     const auto block = static_cast<size_t>(log_sum_block(static_cast<int64_t>(count)));

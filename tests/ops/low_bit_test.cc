@@ -1,5 +1,5 @@
-// Weights of 8, 6 and 4 bits: what is stored is what was rounded, and rounding to 6 and 4 bits is
-// close to the best that there is.
+// Tests of rounded weights. Stored codes are read back as they were, and rounding to 6 and 4 bits
+// is close to the best possible rounding.
 
 #include "ops/low_bit.h"
 
@@ -19,7 +19,7 @@ const LowBitFormat kFormats[] = {{8, 128}, {6, 128}, {4, 32}, {4, 16}};
 
 int64_t ceil_of(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
 
-// Any codes that the format allows.
+// Returns random codes, scales and groups that the format allows.
 Codes random_codes(const LowBitFormat& format, int64_t rows, int64_t columns,
                    std::mt19937_64& random) {
   Codes codes = {format, rows, columns, {}, {}, {}};
@@ -38,7 +38,7 @@ Codes random_codes(const LowBitFormat& format, int64_t rows, int64_t columns,
   return codes;
 }
 
-// The definition of ops/low_bit.h, written out.
+// Returns the value of a code by the definition in ops/low_bit.h.
 double value_of(const Codes& codes, int64_t i, int64_t j) {
   const int q = codes.q[static_cast<size_t>(i * codes.columns + j)];
   int byte = q - (codes.format.bits == 8 ? 128 : 32);
@@ -54,7 +54,7 @@ double value_of(const Codes& codes, int64_t i, int64_t j) {
   return static_cast<double>(scale.to_float()) * byte;
 }
 
-TEST(LowBit, WhatIsStoredIsReadForEveryFormatAndWidth) {
+TEST(LowBit, StoredCodesAreReadBackInEveryFormatAndWidth) {
   std::mt19937_64 random(kLowBitSeed);
   for (const LowBitFormat& format : kFormats) {
     for (const int64_t columns : {1, 2, 3, 4, 5, 15, 31, 33, 127, 128, 129, 130, 300}) {
@@ -72,7 +72,7 @@ TEST(LowBit, WhatIsStoredIsReadForEveryFormatAndWidth) {
           ASSERT_EQ(codes.value(i, j), expected);
           ASSERT_LE(std::abs(codes.byte(i, j)), 127);
           float one = 0;
-          to_floats(view, i * columns + j, 1, &one);  // from any column on
+          to_floats(view, i * columns + j, 1, &one);  // reading may begin at any column
           ASSERT_EQ(double{one}, expected);
         }
       }
@@ -80,7 +80,7 @@ TEST(LowBit, WhatIsStoredIsReadForEveryFormatAndWidth) {
   }
 }
 
-TEST(LowBit, BytesPerWeightAreWhatTheFormatSays) {
+TEST(LowBit, BitsPerWeightAreThoseOfTheFormat) {
   std::mt19937_64 random(kLowBitSeed);
   const int64_t rows = 4, columns = 1024;
   const double expected[] = {8.125, 6.125, 4.375, 4.625};
@@ -104,7 +104,7 @@ double squared_error(const QuantizedWeight& weight, const std::vector<double>& v
   return sum;
 }
 
-// The least squared error of a group on the grids of one scale: every multiplier and zero point.
+// Returns the least squared error of a group with one scale, over all multipliers and zero points.
 double least_of_group(const double* values, int64_t count, double scale) {
   double least = INFINITY;
   for (int byte = 0; byte < 256; ++byte) {
@@ -123,7 +123,8 @@ double least_of_group(const double* values, int64_t count, double scale) {
   return least;
 }
 
-// Of one row: of all scales that bf16 has within two octaves of what covers the values.
+// Returns the least squared error of a row, over all bf16 scales from 1/200 to 1/40 of its largest
+// magnitude.
 double least_error(const std::vector<double>& values, int64_t group) {
   double largest = 0, least = INFINITY;
   for (const double value : values) largest = std::max(largest, std::abs(value));
@@ -139,7 +140,7 @@ double least_error(const std::vector<double>& values, int64_t group) {
   return least;
 }
 
-// Normal values, one-sided ones, and ones with an outlier.
+// Returns a row of normal values, two one-sided rows and a row with an outlier.
 std::vector<std::vector<double>> rows_of_values(int64_t columns, std::mt19937_64& random) {
   std::vector<std::vector<double>> rows;
   for (int kind = 0; kind < 4; ++kind) {
@@ -154,7 +155,7 @@ std::vector<std::vector<double>> rows_of_values(int64_t columns, std::mt19937_64
   return rows;
 }
 
-TEST(LowBit, FourBitsAreNearTheBestOfAllGrids) {
+TEST(LowBit, FourBitsHaveNearlyTheLeastErrorOfAllGrids) {
   std::mt19937_64 random(kLowBitSeed);
   for (const int64_t group : {16, 32}) {
     double sum = 0, least = 0;
@@ -171,7 +172,7 @@ TEST(LowBit, FourBitsAreNearTheBestOfAllGrids) {
   }
 }
 
-TEST(LowBit, SixBitsAreNearTheBestOfAllScales) {
+TEST(LowBit, SixBitsHaveNearlyTheLeastErrorOfAllScales) {
   std::mt19937_64 random(kLowBitSeed);
   for (const std::vector<double>& row : rows_of_values(100, random)) {
     const double error = squared_error(quantize(row.data(), 1, 100, {6, 128}), row);
@@ -191,9 +192,9 @@ TEST(LowBit, SixBitsAreNearTheBestOfAllScales) {
   }
 }
 
-// On a grid that is given no code is nearer, also where values lie beyond it; scales that are NaN
-// show that a value was.
-TEST(LowBit, OntoAGridEveryCodeIsTheNearest) {
+// Some values lie beyond the given grid and get its outermost codes. A group with a NaN gets the
+// scale NaN.
+TEST(LowBit, QuantizeOntoAGridChoosesTheNearestCodes) {
   std::mt19937_64 random(kLowBitSeed);
   const int64_t rows = 4, columns = 150;
   for (const LowBitFormat& format : kFormats) {

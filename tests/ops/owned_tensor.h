@@ -1,5 +1,5 @@
 #pragma once
-// A TensorView together with the bytes it looks at, for tests that need weights without a file.
+// Tensors and random values in memory, for tests that need weights without a file.
 
 #include <random>
 #include <vector>
@@ -8,6 +8,8 @@
 
 namespace neuronmm {
 
+// A tensor that owns its bytes. The values are given in fp32 and rounded to the dtype. A view is
+// valid while the tensor lives.
 class OwnedTensor {
  public:
   OwnedTensor(DType dtype, Shape shape, const std::vector<float>& values)
@@ -22,6 +24,7 @@ class OwnedTensor {
   std::vector<std::byte> bytes_;
 };
 
+// Returns normally distributed values with mean 0 and the given standard deviation.
 inline std::vector<float> random_values(int64_t count, std::mt19937_64& random,
                                         float deviation = 1.0f) {
   std::normal_distribution<float> normal(0.0f, deviation);

@@ -1,4 +1,4 @@
-// Rounding to int8 against the definition, written out in fp64.
+// Tests of rounding to 8 bits against the definition, computed in fp64.
 
 #include "ops/quantize.h"
 
@@ -20,7 +20,7 @@ double scale_of(const QuantizedWeight& weight, int64_t i, int64_t group) {
       weight.scales[static_cast<size_t>(i * weight.groups() + group)].to_float());
 }
 
-// The nearest value with eight significant bits; ties to even.
+// Returns the nearest value with eight significant bits. Ties go to the even one.
 double nearest_bf16(double value) {
   if (value == 0) return 0;
   const double unit = std::ldexp(1.0, std::ilogb(value) - 7);
@@ -36,13 +36,13 @@ void expect_defined(const QuantizedWeight& weight, const std::vector<float>& val
         largest = std::max(largest, std::abs(double{values[i * weight.columns + j]}));
       }
       const double scale = scale_of(weight, i, first / kQuantGroup);
-      // Through fp32: the largest value itself is one.
+      // The quotient is rounded to fp32 before bf16, as in quantize().
       ASSERT_EQ(scale, nearest_bf16(static_cast<float>(largest / 127)));
       for (int64_t j = first; j < last; ++j) {
         const double value = values[i * weight.columns + j];
         const int stored = weight.values[static_cast<size_t>(i * weight.columns + j)];
         ASSERT_LE(std::abs(stored), 127);
-        // Half a step; the largest may lie 127 · 2^-9 steps beyond 127.
+        // The bound is half a step, and a little more if the scale was rounded down (quantize.h).
         ASSERT_LE(std::abs(value - scale * stored), scale * 0.5 * 1.004) << i << ", " << j;
       }
     }
@@ -65,8 +65,8 @@ TEST(Quantize, IsTheNearestMultipleOfTheScaleForEveryShape) {
   }
 }
 
-// What is written as fp32 and rounded again must not change.
-TEST(Quantize, TwiceIsOnce) {
+// A quantized model that was written as fp32 must not change when it is rounded again.
+TEST(Quantize, RoundingRoundedValuesAgainChangesNothing) {
   std::mt19937_64 random(kSeed);
   const int64_t rows = 200, columns = 300;
   const OwnedTensor tensor(DType::kF32, {rows, columns}, random_values(rows * columns, random));

@@ -1,4 +1,5 @@
-// The oracle against values worked out by hand and against properties of the operations.
+// Tests of the reference backend against values computed by hand, against plain formulas in long
+// double, and against properties of the operations.
 
 #include "ops/reference.h"
 
@@ -15,7 +16,8 @@
 namespace neuronmm::ops {
 namespace {
 
-// The reference computes in fp64 and rounds once to fp32: half a unit in the last place.
+// Expects a value that was computed in fp64 and rounded once to fp32, by half a unit in the last
+// place.
 void expect_rounded(float found, long double expected) {
   const long double half_ulp = 0x1p-24L * std::abs(expected);
   EXPECT_NEAR(static_cast<double>(found), static_cast<double>(expected),
@@ -41,7 +43,7 @@ TEST_F(Reference, LinearMultipliesByTheTransposedWeightAndAddsTheBias) {
 }
 
 TEST_F(Reference, LowRankAppliesUFirst) {
-  // X·U = 1*2 + 1*3 = 5, times V = (7, 11): (35, 55). U and V of different dtypes.
+  // X·U is 5, so that Y is five times V. U and V have different dtypes.
   const OwnedTensor u_t(DType::kF16, {1, 2}, {2, 3}), v_t(DType::kF64, {2, 1}, {7, 11});
   Matrix x(1, 2), y(1, 2);
   x.row(0)[0] = x.row(0)[1] = 1.0f;
@@ -72,8 +74,9 @@ TEST_F(Reference, MlpIsSwiGlu) {
   expect_rounded(y.row(0)[0], silu(0.5L) * 1.5L + 10.0L * silu(-1.0L) * 2.5L);
 }
 
-// The whole matrix [N, K] that pivots and their map stand for, in long double: of the input W =
-// A·[I D], of the output W = [I; C]·A, with columns or rows put where they belong.
+// Returns the whole matrix [N, K] that a pivoted weight A with map D or C stands for. Pivots of the
+// input give A·[I D] with its columns in order, and pivots of the output [I; C]·A with its rows in
+// order.
 std::vector<long double> expanded(const LinearWeight& weight) {
   const Pivots& pivots = weight.in.empty() ? weight.out : weight.in;
   const bool of_input = !weight.in.empty();
@@ -82,13 +85,14 @@ std::vector<long double> expanded(const LinearWeight& weight) {
   std::vector<double> map(static_cast<size_t>(pivots.map_t.size()));
   to_doubles(weight.w_t, 0, weight.w_t.size(), a.data());
   to_doubles(pivots.map_t, 0, pivots.map_t.size(), map.data());
-  // How much of pivot p is in element `e` of the wide side.
+  // other_of[e] is the place of element e among those that are not pivots, or -1 for a pivot.
   std::vector<int64_t> other_of(static_cast<size_t>(pivots.features()), -1);
   int64_t others = 0;
   for (int32_t e = 0; e < pivots.features(); ++e) {
     if (std::ranges::find(pivots.index, e) == pivots.index.end())
       other_of[static_cast<size_t>(e)] = others++;
   }
+  // Returns the factor between pivot p and element e of the wide side.
   const auto share = [&](int64_t e, int64_t p) -> long double {
     const int64_t other = other_of[static_cast<size_t>(e)];
     if (other < 0) return pivots.index[static_cast<size_t>(p)] == e ? 1.0L : 0.0L;
@@ -107,8 +111,9 @@ std::vector<long double> expanded(const LinearWeight& weight) {
   return w;
 }
 
-TEST_F(Reference, PivotsOfTheInputTakeInTheOthers) {
-  // t = (x1 + 2·x0 + 3·x2, x3 + 4·x0 + 5·x2), y = t0 + 10·t1.
+TEST_F(Reference, InputPivotsAbsorbTheOtherInputs) {
+  // The pivots are x1 and x3. The map adds the other inputs to them, t = (x1, x3) + map · (x0, x2),
+  // and w_t makes y = t0 + 10·t1.
   const OwnedTensor w_t(DType::kF32, {1, 2}, {1, 10}), map(DType::kBF16, {2, 2}, {2, 3, 4, 5});
   const LinearWeight weight = {.w_t = w_t.view(), .in = {{1, 3}, map.view()}};
   Matrix x(1, 4), y(1, 1);
@@ -123,7 +128,7 @@ TEST_F(Reference, PivotsOfTheInputTakeInTheOthers) {
   EXPECT_EQ(weight.stored_bytes(), 2 * 4 + 4 * 2);
 }
 
-TEST_F(Reference, PivotsOfTheOutputMakeTheOthers) {
+TEST_F(Reference, OutputPivotsProduceTheOtherOutputs) {
   // z = (x0, 2·x0), y1 = z0, y2 = z1, y0 = 3·z0 + 4·z1.
   const OwnedTensor w_t(DType::kF32, {2, 1}, {1, 2}), map(DType::kF64, {1, 2}, {3, 4});
   const LinearWeight weight = {.w_t = w_t.view(), .out = {{1, 2}, map.view()}};
@@ -137,7 +142,7 @@ TEST_F(Reference, PivotsOfTheOutputMakeTheOthers) {
   EXPECT_EQ(weight.out_features(), 3);
 }
 
-TEST_F(Reference, PivotsEqualTheMatrixThatTheyStandFor) {
+TEST_F(Reference, PivotedLayersEqualTheirWholeMatrix) {
   for (const bool of_input : {true, false}) {
     for (const int64_t rank : {1, 4, 8}) {
       const int64_t wide = 9, narrow = 6, m = 3;
@@ -167,7 +172,7 @@ TEST_F(Reference, PivotsEqualTheMatrixThatTheyStandFor) {
             sum += term;
             absolute += std::abs(term);
           }
-          // One rounding to fp32, and fp64 sums of which terms may cancel.
+          // The tolerance is one rounding to fp32 plus those of fp64 sums whose terms may cancel.
           EXPECT_NEAR(y.row(i)[j], static_cast<double>(sum),
                       static_cast<double>(0x1p-24L * std::abs(sum) + 0x1p-46L * absolute) + 1e-12)
               << "of input " << of_input << ", rank " << rank;
@@ -177,8 +182,8 @@ TEST_F(Reference, PivotsEqualTheMatrixThatTheyStandFor) {
   }
 }
 
-TEST_F(Reference, GateAndUpShareAnInput) {
-  // t = x1 + 2·x0; gate = t, up = 3·t; down makes y0 and y1 = 5·y0.
+TEST_F(Reference, GateAndUpMayShareInputPivots) {
+  // t = x1 + 2·x0, gate = t and up = 3·t. Down makes y0, and its map makes y1 = 5·y0.
   const OwnedTensor one(DType::kF32, {1, 1}, {1}), three(DType::kF32, {1, 1}, {3});
   const OwnedTensor two(DType::kF32, {1, 1}, {2}), five(DType::kF32, {1, 1}, {5});
   const MlpWeight weight = {.gate = {.w_t = one.view()},
@@ -196,7 +201,7 @@ TEST_F(Reference, GateAndUpShareAnInput) {
   expect_rounded(y.row(0)[1], 5.0L * inner);
 }
 
-TEST_F(Reference, RmsNormAlsoInPlace) {
+TEST_F(Reference, RmsNormFollowsItsFormulaAndWorksInPlace) {
   Matrix x(2, 2);
   x.row(0)[0] = 3.0f;
   x.row(0)[1] = 4.0f;
@@ -209,7 +214,7 @@ TEST_F(Reference, RmsNormAlsoInPlace) {
 }
 
 TEST_F(Reference, RopeRotatesHalfSplitPairsByPosition) {
-  // Two heads of 4: pairs (0, 2) and (1, 3) of each head.
+  // In each of the two heads, elements 0 and 2 are a pair, and so are elements 1 and 3.
   Matrix x(1, 8);
   std::iota(x.data(), x.data() + 8, 1.0f);
   backend->rope(x.view(), 4, std::vector<int64_t>{3}, {{0.5f, 0.25f}, 1.5f});
@@ -239,7 +244,7 @@ struct AttentionCase {
   int64_t tokens;
 };
 
-// softmax(Q K^T / sqrt(D) + mask) V as whole matrices in long double.
+// Returns element (i, head, d) of softmax(Q K^T / sqrt(head_dim) + mask) V in long double.
 long double naive_attention(const AttentionCase& c, const Matrix& q, const Matrix& k,
                             const Matrix& v, int64_t i, int64_t head, int64_t d) {
   const int64_t dim = c.shape.head_dim;
@@ -303,7 +308,7 @@ TEST_F(Reference, AttentionSurvivesScoresBeyondTheRangeOfExp) {
   const auto cache = backend->make_kv_cache({1, 1, 2, 2});
   Matrix q(2, 2), k(2, 2), v(2, 2), y(2, 2);
   q.row(1)[0] = 1e4f;
-  k.row(1)[0] = 1e4f;  // score 7e7: token 1 sees only itself
+  k.row(1)[0] = 1e4f;  // the score 7e7 makes token 1 attend to itself alone
   v.row(0)[0] = 3.0f;
   v.row(1)[0] = 5.0f;
   const SequenceRows batch[] = {{cache.get(), 2}};

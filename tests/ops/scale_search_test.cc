@@ -1,3 +1,5 @@
+// Tests that the search for scales gives the same result on every machine and at every magnitude.
+
 #include "ops/scale_search.h"
 
 #include <algorithm>
@@ -13,7 +15,8 @@
 namespace neuronmm::ops {
 namespace {
 
-// Normal values, one-sided ones, a few that are much larger than the others, and tiny ones.
+// Returns rows of every length up to kQuantGroup: normal and one-sided values of ordinary, huge and
+// tiny size. Every third row has an outlier.
 std::vector<std::vector<float>> random_rows(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -31,7 +34,7 @@ std::vector<std::vector<float>> random_rows(uint64_t seed) {
   return rows;
 }
 
-// What is stored of a row: scale, groups, codes.
+// Returns everything that is stored of a row in 4 and in 6 bits: scales, groups and codes.
 std::vector<uint32_t> stored(const std::vector<float>& row, int64_t group) {
   const auto count = static_cast<int64_t>(row.size());
   const GridOf4Bits grid = grid_of_4bits(row.data(), count, group);
@@ -50,8 +53,8 @@ std::vector<uint32_t> stored(const std::vector<float>& row, int64_t group) {
   return all;
 }
 
-// A model that was rounded on one machine is, byte for byte, what another would have made of it.
-TEST(ScaleSearch, EveryInstructionSetFindsTheSame) {
+// Two machines must make the same bytes of the same model.
+TEST(ScaleSearch, EveryInstructionSetFindsTheSameGridAndCodes) {
   const auto rows = random_rows(7);
   for (const int64_t group : {16, 32}) {
     std::vector<std::vector<uint32_t>> best;
@@ -66,8 +69,8 @@ TEST(ScaleSearch, EveryInstructionSetFindsTheSame) {
   }
 }
 
-// Everything but the scale is a matter of ratios, up to the largest and smallest numbers.
-TEST(ScaleSearch, PowersOfTwoChangeTheScaleAlone) {
+// Groups depend on ratios of values alone, even near the largest and smallest numbers of fp32.
+TEST(ScaleSearch, MultiplyingByAPowerOfTwoChangesOnlyTheScale) {
   std::mt19937_64 random(11);
   std::normal_distribution<float> normal;
   for (int turn = 0; turn < 50; ++turn) {

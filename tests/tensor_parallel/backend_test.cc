@@ -1,4 +1,5 @@
-// How a shared model behaves when a pass fails, in a single process.
+// Tests in a single process that a tensor-parallel model behaves well if a forward pass fails or is
+// stopped.
 
 #include "tensor_parallel/backend.h"
 
@@ -17,6 +18,7 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
+// A CPU backend whose attention runs out of memory while `fails` is true.
 class FailingBackend : public ops::ForwardingBackend {
  public:
   explicit FailingBackend(const bool& fails)
@@ -32,8 +34,9 @@ class FailingBackend : public ops::ForwardingBackend {
   const bool& fails_;
 };
 
-// The other processes would wait for the rest of a pass that is stopped or fails in the middle.
-TEST(SharedBackend, APassThatHasBegunIsFinishedOrTheWorkersAreLost) {
+// A pass that ended in the middle would leave the other processes waiting for the rest of it. The
+// backend therefore ignores a stop, and reports the workers as lost if the pass fails.
+TEST(SharedBackend, APassIsFinishedDespiteAStopAndAFailureLosesTheWorkers) {
   const io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
   const model::ModelFolder folder;
   folder.write_text("config.json", model::config_json(config));

@@ -1,5 +1,6 @@
-// What processes send of their columns of a row of logits, against the row: an answer goes on in
-// the same way, and what it reports has the same bits.
+// Tests of the excerpts that processes send of their columns of a row of logits. With them, an
+// answer must continue exactly as it does with the whole row, and report the same
+// log-probabilities.
 
 #include "tensor_parallel/excerpt.h"
 
@@ -21,12 +22,14 @@ namespace {
 using model::GenerateOptions;
 using model::TokenId;
 
+// A row as process 0 knows it after reading the excerpts of all processes.
 struct Received {
   std::vector<float> row;
   std::optional<ops::LogSum> log_sum;
   int64_t bytes = 0;
 };
 
+// Divides a row among processes, and makes and reads the excerpt of every process.
 Received sent_by(int processes, std::span<const float> row, const ops::WantedLogits& wanted) {
   const auto width = static_cast<int64_t>(row.size());
   const int64_t block = ops::log_sum_block(width);
@@ -44,7 +47,7 @@ Received sent_by(int processes, std::span<const float> row, const ops::WantedLog
   return received;
 }
 
-// Rounded, so that many are equal; few of the tokens of a text are likely.
+// Returns logits that are rounded, so that many of them are equal.
 std::vector<float> random_row(std::mt19937_64& random, size_t width) {
   std::normal_distribution<float> normal(0.0f, 4.0f);
   const float step = random() % 2 == 0 ? 0.5f : 1e-3f;
@@ -95,7 +98,7 @@ std::string told(const Result<model::Step>& step) {
   return text;
 }
 
-TEST(Excerpt, AnswersGoOnAsWithTheWholeRow) {
+TEST(Excerpt, AnswersContinueAsWithTheWholeRow) {
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
   int with_few = 0;
@@ -125,7 +128,7 @@ TEST(Excerpt, AnswersGoOnAsWithTheWholeRow) {
   EXPECT_GT(with_few, 500);
 }
 
-TEST(Excerpt, HasTheBytesOfItsFormula) {
+TEST(Excerpt, SizeFollowsTheFormula) {
   std::mt19937_64 random(1);
   const std::vector<float> row = random_row(random, 128256);
   const ops::WantedLogits wanted = {.all = false, .named = {3, 70000}, .best = 20, .log_sum = true};
@@ -137,7 +140,7 @@ TEST(Excerpt, HasTheBytesOfItsFormula) {
   }
 }
 
-TEST(Excerpt, MoreProcessesThanBlocksHaveNone) {
+TEST(Excerpt, ProcessesWithoutABlockSendNoLogits) {
   const std::vector<float> row = {1, 5, 2, 5, 4};
   const Received received = sent_by(3, row, {.all = false, .named = {4}, .best = 1});
   const float none = ops::kUnwantedLogit;

@@ -1,6 +1,7 @@
-// One of several processes that a test starts. First all of them compare their shared MLPs with the
-// whole one, in every layout; then process 0 compares the logits of models of every form and dtype
-// with those that it computes alone, and the others follow. Prints what is wrong; exit code 1.
+// The program that tensor_parallel_test.cc starts in several processes. First, all processes
+// compare their shared MLPs with the whole MLPs, in every layout. Then process 0 compares the
+// logits of models of every form and dtype with those that it computes alone, while the other
+// processes follow. The program prints what is wrong and then exits with 1.
 //
 //   model_worker shared|messages fp32|bf16
 
@@ -49,7 +50,8 @@ struct Case {
   DType dtype = DType::kF32;
 };
 
-// Nine heads, three kv heads, which neither two nor four processes divide.
+// Makes a model of nine heads and three key-value heads, which two or four processes cannot divide
+// equally.
 io::ModelConfig float_config(io::Architecture architecture) {
   io::ModelConfig config = model::tiny_config(architecture);
   config.hidden_size = 96;
@@ -61,7 +63,7 @@ io::ModelConfig float_config(io::Architecture architecture) {
   return config;
 }
 
-// Two heads of 64 are a group of 128.
+// Two heads of 64 columns fill a group of 128 columns that share a scale.
 io::ModelConfig rounded_config(const LowBitFormat& format) {
   io::ModelConfig config = float_config(io::Architecture::kLlama);
   config.hidden_size = 256;
@@ -108,7 +110,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Weights of deviation 0.3 would make the activations of these widths grow.
+// Returns random tensors. The weights are scaled by their width, because the standard deviation 0.3
+// of random_tensors() would make activations grow from layer to layer.
 TestTensors tensors_of(const Case& c, uint64_t seed) {
   TestTensors tensors = model::random_tensors(c.config, seed);
   for (auto& [name, tensor] : tensors) {
@@ -141,10 +144,11 @@ double difference(const Matrix& a, const Matrix& b) {
   return largest(d.view());
 }
 
-// Sums of K terms in another order differ by K u of their size at most, through each of the
-// matrices of `layers` layers. Rounded weights meet activations in 8 bits: one that lies between
-// two codes becomes the other, by 1/127 of its group's largest; bf16 on the wire rounds by 2^-8,
-// twice.
+// Returns how far results of magnitude `size` may differ. Sums of K terms in another order differ
+// by at most K · 2^-24 of their size, in each of the matrices of `layers` layers. Backends round
+// activations to 8 bits for rounded weights. An activation between two codes may get either of
+// them, and they differ by 1/127 of the group's largest value. Communication in bf16 rounds values
+// by 2^-8 two times.
 double tolerance(const io::ModelConfig& config, Wire wire, int64_t layers, double size) {
   const auto terms = static_cast<double>(config.hidden_size + config.intermediate_size);
   double relative = 4.0 * static_cast<double>(layers) * terms * std::ldexp(1.0, -24);
@@ -161,8 +165,9 @@ Matrix random_rows(int64_t rows, int64_t columns, uint64_t seed) {
   return x;
 }
 
-// What everybody sends to everybody: all values of a sum between two; else the others' shares and
-// the own share's sum to all others. Of a gather the own columns to all others.
+// Returns the number of values that this process sends to sum `values` values over all processes.
+// With two processes it sends all of its values to the other one. With more, it sends each process
+// its share, and the sum of its own share to all others.
 int64_t sent_in_sum(const Communicator& all, int64_t values) {
   const int64_t own = all.share(values).count;
   return all.processes() == 2 ? values : values - own + (all.processes() - 1) * own;
@@ -171,7 +176,7 @@ int64_t sent_in_sum(const Communicator& all, int64_t values) {
 void check_layout(Communicator& all, const ops::Backend& own, const Case& c,
                   const ops::MlpWeight& weight, const tensor_parallel::LayoutCost& cost,
                   Wire wire) {
-  constexpr int64_t kRows = 12;  // that 2, 3 and 4 divide
+  constexpr int64_t kRows = 12;  // 2, 3 and 4 processes divide them equally
   const std::string what = fmt::format("{}, {}", c.name, tensor_parallel::layout_name(cost.layout));
   const auto whole = own.make_mlp(weight);
   const auto shared = tensor_parallel::make_shared_mlp(own, all, wire, weight, cost.layout);
@@ -213,7 +218,7 @@ void check_layout(Communicator& all, const ops::Backend& own, const Case& c,
          fmt::format("{}: all sent {} bytes, expected {}", what, total, formula));
 }
 
-// Every process opens the folder of process 0.
+// Compares the MLPs of all layers and layouts. Every process opens the folder of process 0.
 void check_mlps(Communicator& all, const ops::Backend& own, const Case& c,
                 const std::string& folder, Wire wire) {
   const auto checkpoint = io::Checkpoint::open(folder);
@@ -238,8 +243,9 @@ std::vector<text::TokenId> tokens_of(size_t count, int64_t vocabulary, uint64_t 
   return tokens;
 }
 
-// A prompt in two pieces beside another sequence, then three decoded tokens of both; then the first
-// forgets some of them and goes on, and a third sequence begins where the others' memory was.
+// Returns the logits of several passes. Sequence a gets a prompt in two pieces, the second one in a
+// batch with the prompt of b. Three passes then decode a token of both. At last a forgets two
+// tokens and goes on, and a new sequence c begins after b's memory has been freed.
 std::vector<Matrix> logits_of(const model::Transformer& transformer) {
   using model::Logits;
   const int64_t vocabulary = transformer.config().vocab_size;
@@ -289,8 +295,8 @@ void check_model(const Communicator& all, const ops::Backend& own, const ops::Ba
   check_predictions(all, *together, c.name);
 }
 
-// What is wanted of some rows has the bits of the whole rows, and takes the bytes of excerpt.h.
-// Sent with it: the length of what a process sends, and by process 0 the order.
+// Compares the wanted logits and log sums of a pass with those of the whole rows. The bits must be
+// the same, and each process may contribute only as many values as were wanted.
 void check_predictions(const Communicator& all, const model::Transformer& transformer,
                        const std::string& name) {
   using model::Logits;
@@ -334,7 +340,8 @@ void check_predictions(const Communicator& all, const model::Transformer& transf
   }
 }
 
-// The LM head alone, by all processes: what each sends of rows that are wanted in part.
+// Compares the bytes that each process sends for rows that are wanted in part with the formula of
+// excerpt.h. All processes apply the LM head together.
 void check_excerpt_bytes(Communicator& all, const ops::Backend& own) {
   constexpr int64_t kRows = 6, kHidden = 32, kVocabulary = 4100;
   const Matrix weight = random_rows(kVocabulary, kHidden, 5), x = random_rows(kRows, kHidden, 6);
@@ -384,7 +391,7 @@ int run(Communicator& all, Wire wire) {
     check_mlps(all, *own, cases[i], folder, wire);
   }
   check_excerpt_bytes(all, *own);
-  // Such a link that every layout of two factors is the best once.
+  // Every layout for two factors is the fastest with one of these two links.
   for (const double latency_s : {0.0, 1.0}) {
     const tensor_parallel::Settings settings = {wire, {latency_s, 1e12, 1e9, 1e9}};
     const auto shared = tensor_parallel::make_backend(all, cpu::make_backend(), settings);

@@ -1,4 +1,5 @@
-// Shares, slices, heads and the choice of layouts, in one process.
+// Tests of how weights and heads are divided among processes and which layout an MLP gets. All run
+// in one process.
 
 #include "tensor_parallel/plan.h"
 
@@ -14,7 +15,7 @@
 namespace neuronmm::tensor_parallel {
 namespace {
 
-TEST(Slices, ColumnsAndRowsHaveTheValuesOfTheWhole) {
+TEST(Slices, ColumnsAndRowsHaveTheValuesOfTheWholeWeight) {
   constexpr int64_t kRows = 6, kColumns = 700;
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
@@ -44,8 +45,8 @@ TEST(Slices, ColumnsAndRowsHaveTheValuesOfTheWhole) {
   }
 }
 
-// Of the mapping from heads to kv heads nothing changes, whoever computes them.
-TEST(Heads, EveryHeadIsSomewhereOnceWithItsKvHead) {
+// Dividing the heads must not change which key-value head a query head reads.
+TEST(Heads, EveryHeadBelongsToOneProcessWhichAlsoHasItsKvHead) {
   for (const auto& [heads, kv] : {std::pair{9, 3}, {8, 8}, {32, 8}, {6, 2}, {14, 2}, {4, 1}}) {
     const ops::AttentionShape whole = {heads, kv, 64, 0};
     for (const bool quantized : {false, true}) {
@@ -76,7 +77,7 @@ TEST(Heads, EveryHeadIsSomewhereOnceWithItsKvHead) {
   }
 }
 
-TEST(Heads, TooManyProcessesAreRefusedWithWhatWouldDo) {
+TEST(Heads, TooManyProcessesAreRefusedWithThePossibleNumber) {
   const Status floats = check_heads({9, 3, 64, 0}, false, 10);
   ASSERT_FALSE(floats.ok());
   EXPECT_NE(floats.error().message.find("at most 9"), std::string::npos) << floats.error().message;
@@ -86,7 +87,7 @@ TEST(Heads, TooManyProcessesAreRefusedWithWhatWouldDo) {
       << rounded.error().message;
 }
 
-// Llama-3.2-1B at ratio 0.2, in bf16: the table of the published system's layouts.
+// An MLP with the shapes of Llama-3.2-1B, compressed to factors with ratio 0.2, in bf16.
 class Plan : public testing::Test {
  protected:
   static constexpr int64_t kH = 2048, kI = 8192, kR = 1280;
@@ -117,7 +118,7 @@ TEST_F(Plan, BytesAndWeightsAreThoseOfTheFormulas) {
   }
 }
 
-// The same with pivots in the place of factors: a map of r columns for what are not pivots.
+// MLPs of the same width with pivots instead of factors. Their weights are views without values.
 class PivotedPlan : public testing::Test {
  protected:
   static constexpr int64_t kH = 2048, kI = 8192, kR = 1536, kShared = 1024;
@@ -154,7 +155,7 @@ TEST_F(PivotedPlan, BytesAndWeightsAreThoseOfTheFormulas) {
   }
 }
 
-TEST_F(PivotedPlan, PivotsThatGateAndUpShareCountOnce) {
+TEST_F(PivotedPlan, SharedInputPivotsCountOnce) {
   const ops::LinearWeight reader = {.w_t = view(kI, kShared)};
   const ops::MlpWeight weight = {reader, reader, down(), in(kShared)};
   for (const int p : {2, 4, 8}) {
@@ -169,7 +170,7 @@ TEST_F(PivotedPlan, PivotsThatGateAndUpShareCountOnce) {
   }
 }
 
-TEST_F(Plan, ASlowLinkHasOneSmallCollectiveAndAFastOneTheLeastWeights) {
+TEST_F(Plan, ASlowLinkGetsOneSmallCollectiveAndAFastLinkTheFewestWeights) {
   const auto costs = layout_costs(weight_, 0, 4);
   const Machine ethernet = {5e-4, 1.2e8, 3e10, 1e11}, memory = {2e-6, 1e10, 3e10, 1e11};
   EXPECT_EQ(choose_layout(costs, ethernet, 4, parallel::Wire::kFp32).layout, MlpLayout::kSumStrip);

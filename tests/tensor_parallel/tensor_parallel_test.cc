@@ -1,5 +1,5 @@
-// Models on several processes against the same models on one. Each case runs model_worker under
-// mpirun.
+// Tests that models on several processes compute what they compute on one. Every case runs
+// model_worker under mpirun.
 
 #include <string>
 #include <tuple>

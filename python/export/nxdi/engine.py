@@ -63,7 +63,7 @@ def dense_class(model_type):
 
 
 class Engine:
-    """One model in NxD Inference.
+    """A model in NxD Inference.
 
     Mode "compile" ends after the compilation. The compiled model is kept in a folder next to
     run.py, whose name depends on the model's path. `logits` is needed by other engines only.

@@ -42,7 +42,7 @@ def kernel_environment(on):
 
 
 class Engine:
-    """One model in vLLM.
+    """A model in vLLM.
 
     Mode "compile" ends after the compilation, which happens while the model is loaded. With
     `logits` the engine can return log probabilities. The plugin then samples on the host, because
@@ -56,7 +56,7 @@ class Engine:
 
         self.sampling = SamplingParams
         prompt = export["prompt_tokens"]
-        # One bucket of each kind, so that a prefill has the rows that the kernels were emitted for.
+        # There is one bucket of each kind, so that a prefill has the rows that the kernels expect.
         neuron = {"num_batched_tokens_buckets": [prompt], "num_seqs_buckets": [1]}
         on_host = {"async_scheduling": False} if logits else {}
         if logits:

@@ -1,7 +1,7 @@
 """Block dimensions, which are the dimensions before `par_dim`.
 
-Each block is a separate tile that exists from its first use. The allocator therefore sees the
-lifetime of each block, as the compiler does.
+Every block is a separate tile that exists from its first use. The allocator therefore sees the
+lifetime of every block, as the compiler does.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def promoted(a: DType, b: DType) -> DType:
     if a is b or a.packed or b.packed:
         return a
     if a.float and b.float:
-        # Neither type has the range and the precision of the other.
+        # The types need a wider one, because one has more range and the other more precision.
         if a.itemsize == b.itemsize and a.itemsize < 4:
             return bfloat16 if a.itemsize == 1 else float32
         return max(a, b, key=lambda d: (d.itemsize, d.mantissa))

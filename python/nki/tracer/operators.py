@@ -16,7 +16,7 @@ from . import errors
 
 
 class Operator:
-    """One operator. `evaluate` takes one array (`inputs` = 1) or two.
+    """An operator. `evaluate` takes one array (`inputs` = 1) or two.
 
     `bitwise` operators work on the bits of integers. A reduction starts from `identity`. If that is
     None, the operator cannot reduce.

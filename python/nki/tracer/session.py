@@ -1,4 +1,4 @@
-"""One run of one kernel: the device, the trace, whether values are computed, and the limits.
+"""Holds the run of a kernel: the device, the trace, whether values are computed, and the limits.
 
 `session.current` is the run in progress. The instructions of both dialects use it: `allocate` makes
 tensors, `emit` records an instruction, and `layout` interns layouts. `read` and `write` move values

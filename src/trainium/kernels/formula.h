@@ -10,7 +10,7 @@
 
 namespace neuronmm::kernels {
 
-// An expression. It owns the expressions that it is computed from.
+// An expression, which owns the expressions that it is computed from.
 struct Formula {
   // kFirstColumns and kOtherColumns are the first columns of a matrix, and the columns after them.
   // kAppended is a matrix followed by its product with a weight.

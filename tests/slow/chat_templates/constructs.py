@@ -104,7 +104,7 @@ CONSTRUCTS = r"""
 {% raw %} not ended
 """.strip("\n").split("\n")
 
-# These templates have several lines, because trim_blocks and lstrip_blocks act on line ends.
+# The following templates have several lines, because trim_blocks and lstrip_blocks act on line ends.
 CONSTRUCTS += [
     "{% if true %}\n  a\n  {% if true %}\n    b\n  {% endif %}\n{% endif %}\n",
     "  {% for x in xs %}  \n{{ x }}\n  {%- endfor %}  \n\n\nend\n\n",

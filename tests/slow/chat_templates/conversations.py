@@ -1,7 +1,7 @@
 """Holds the conversations that chat templates are tested with.
 
-They cover what differs between models (system messages, tools, thoughts, documents) and what can go
-wrong (unknown roles, missing contents).
+The conversations cover what differs between models (system messages, tools, thoughts, documents) and
+what can go wrong (unknown roles, missing contents).
 """
 
 WEATHER = {

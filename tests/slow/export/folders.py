@@ -44,7 +44,7 @@ TEXT = ["--method", "whitened", "--block", "8", "--ratio", "0.3", "--no-measure"
         "--calibration-tokens", "1024", "--form"]  # fmt: skip
 FORMS = {
     "uv": [*SVD, "--ratio", "0.3"],
-    # One matrix is made dense again later, so that ranks differ within an MLP.
+    # A matrix of this folder is made dense again later, so that ranks differ within an MLP.
     "part": [*SVD, "--ratio", "0.2"],
     "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
     "narrow": [*TEXT, "narrow", "--allocate", "uniform"],

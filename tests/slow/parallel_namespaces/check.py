@@ -203,7 +203,7 @@ def check_stalls(count):
 
 
 def check_failures():
-    # This text takes about 15 seconds on a fast CPU.
+    # Computing the perplexity of this text takes about 15 seconds on a fast CPU.
     (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 40)
     for count in (2, 4):
         hosts.up(count, RATES[1])

@@ -86,7 +86,7 @@ class Functions(unittest.TestCase):
         a, row = random(100, 1100), random(1, 1100, seed=2)
         found, instructions = run(nl.multiply, a, row)
         close(self, found, a * row)
-        # One product per bank of 512 columns.
+        # There is a product for every bank of 512 columns.
         self.assertEqual([n for n, _ in instructions].count("nc_matmul"), 3)
         found, _ = run(lambda a, row: row.broadcast_to((100, 1100)), a, row)
         np.testing.assert_array_equal(found, np.broadcast_to(row, a.shape))

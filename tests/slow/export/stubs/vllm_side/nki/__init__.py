@@ -1,6 +1,6 @@
 """A stub of NKI, sufficient to import and simulate the kernel `mlp`.
 
-It computes the formula of the kernel in fp32 and rounds to bf16 where the kernel rounds.
+The stub computes the formula of the kernel in fp32 and rounds to bf16 where the kernel rounds.
 tests/trainium/nki checks that the kernel computes this formula.
 """
 

@@ -1,7 +1,7 @@
 """A stub of the call of an NKI kernel from torch, wrap_nki(kernel)[grid](tensors).
 
-It computes the formula of the kernel `mlp` in the dtype of the tensors. If STUB_KERNEL_NOTE names a
-file, each call appends a line with the shape of x to it.
+The stub computes the formula of the kernel `mlp` in the dtype of the tensors. If STUB_KERNEL_NOTE
+names a file, each call appends a line with the shape of x to it.
 """
 
 import os
