@@ -1,7 +1,8 @@
 #pragma once
-// How a subcommand joins the program. Each subcommand has a .cc file of its own, which defines one
-// of the add_ functions declared here; main.cc calls all of them. The file also declares the
-// options that select a device, which most commands share.
+// Declares the program and its subcommands. Each subcommand has a .cc file of its own, which
+// defines one of the add_ functions declared here; main.cc calls all of them. The file also
+// declares the options that select a device, which most commands share, and the functions that make
+// a backend from them (device_options.cc).
 
 #include <functional>
 #include <memory>
@@ -62,6 +63,7 @@ class Program {
   // Adds a subcommand and returns it. The caller adds the flags to the returned CLI::App and passes
   // the work to set_run().
   CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
+  // Sets the work of a subcommand that add() has returned. Every subcommand needs it.
   void set_run(CLI::App* command, Run run, ProcessMode mode = ProcessMode::kOneProcess);
   // Parses the arguments and runs the subcommand that they name. Returns the exit code, which is 2
   // for wrong usage.
@@ -95,13 +97,14 @@ struct DeviceOptions {
 };
 // The devices that --device accepts: the CPU, or also the simulated NeuronCores.
 enum class Devices { kHost, kHostAndSimulated };
+// Adds the three flags. `options` receives their values and must outlive the command.
 void add_device_options(CLI::App* command, DeviceOptions& options,
                         Devices devices = Devices::kHost);
-// Makes the backend that the options ask for. Under a launcher the backend computes on all
-// processes.
+// Makes the backend that the options ask for, and sets the number of threads. Under a launcher the
+// backend computes on all processes, and a device other than "cpu" is an error.
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options);
-// Makes a backend for measuring latencies. A simulated device then predicts times but computes no
-// values.
+// Makes a backend for measuring latencies, as make_backend() does. A simulated device then predicts
+// times but computes no values.
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options);
 
 void add_bench(Program& program);

@@ -1,7 +1,7 @@
 #pragma once
-// Messages that a command prints on standard error: notes, errors and progress that are not part of
-// its report. A message that cannot be written is dropped, because that is no reason to end the
-// work.
+// Messages that a command prints on standard error: notes, warnings and errors, which are not part
+// of its report (report_writer.h). Most commands use it. A message that cannot be written is
+// dropped, because that is no reason to end the work.
 
 #include <cstdio>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace neuronmm::apps {
 
-// Formats a message and writes it to standard error. The caller ends it with a newline.
+// Formats a message and writes it to standard error. The caller ends it with a newline. The text is
+// not escaped; printable() (base/printable.h) makes text from files safe.
 template <typename... Args>
 void print_message(fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);

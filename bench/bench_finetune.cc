@@ -5,7 +5,7 @@
 //
 //   bench_finetune MODEL_DIR TEACHER_DIR [--sequences 4] [--length 256] [--repeats 3]
 //
-// Run it as `neuronmm finetune` runs its trainer (apps/model/trainer.h has the two environment
+// Run it as `neuronmm finetune` runs its trainer (apps/training/trainer.h has the two environment
 // variables). Processor seconds are the sum over all threads. On a machine with other work they are
 // more reliable than the time on the clock.
 

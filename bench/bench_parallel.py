@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Prefill and decode of a model on 1, 2, ... processes, as ratios to one process.
+"""Measures prefill and decode of a model on 1, 2, ... processes, and prints ratios to one process.
 
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR [--processes 1 2 4] [--link auto|messages]
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 4 --rate 10gbit [--delay 0.05ms]
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 2 --serve 16
 
-On this host every run has the same number of cores in all: p processes of cores / p threads (or of 1, where
-there are fewer cores). With --hosts the processes have a host each, with a thread: namespaces with TCP at that
-rate between them (tools/network_hosts.sh, as root); the base is one process of one thread. A line per run; the
-first is the base. Each run of p processes also reads memory from p processes at once, which decoding cannot
-outdo: the ratio of reading is what the ratio of decoding has to be compared with. With --serve the processes are a
-server, and tools/load_completions.py on the first host asks it: as many requests at once as --serve says, four times as many in all.
+On one host, all runs use the same number of cores: p processes have cores / p threads each, but at least one.
+With --hosts, every process has one thread and a host of its own. The hosts are network namespaces that are
+connected by TCP at the given rate (tools/network_hosts.sh, as root). The program prints one line per run, and the
+ratios compare with the first run. After each run, as many processes as the run had threads read memory at the
+same time. Decoding cannot be faster than reading, so compare the ratio of decoding with the ratio of reading.
+With --serve, the processes form a server. tools/load_completions.py on the first host sends it the given number of
+requests at once, and four times as many requests in total.
 """
 import argparse
 import json
@@ -26,21 +27,21 @@ TOOLS = pathlib.Path(__file__).resolve().parents[1] / "tools"
 NETWORK = str(TOOLS / "network_hosts.sh")
 READ_BYTES = 256 << 20
 READ_SECONDS = 0.5
-PORT = 18417  # of the server, on a host that is otherwise empty
+PORT = 18417  # of the server, on a host that runs nothing else
 
 
 def read_memory(gate, speeds):
-    memory = b"\2" * READ_BYTES  # never written pages would all be one page of zeros
+    memory = b"\2" * READ_BYTES  # pages that were never written would all be one page of zeros
     gate.wait()
     start, rounds = time.perf_counter(), 0
     while time.perf_counter() - start < READ_SECONDS:
-        memory.find(b"\1")  # the C library's memchr: nothing but reading
+        memory.find(b"\1")  # calls the C library's memchr, which only reads
         rounds += 1
     speeds.put(rounds * READ_BYTES / (time.perf_counter() - start))
 
 
 def reading(processes):
-    """Bytes per second that so many processes read together."""
+    """Returns the bytes per second that this number of processes reads in total."""
     gate, speeds = multiprocessing.Barrier(processes), multiprocessing.Queue()
     readers = [multiprocessing.Process(target=read_memory, args=(gate, speeds)) for _ in range(processes)]
     for reader in readers:
@@ -66,14 +67,14 @@ def threads_of_each(processes, arguments):
 
 
 def command_of(processes, arguments, command, *flags):
-    """`neuronmm COMMAND MODEL_DIR` on so many processes."""
+    """Returns the command line of `neuronmm COMMAND MODEL_DIR` on this number of processes."""
     link = ["--link", arguments.link, "--link-values", arguments.link_values] if processes > 1 else []
     return [*launcher(processes, arguments), arguments.program, command, arguments.model, "--threads",
             str(threads_of_each(processes, arguments)), *flags, *link]
 
 
 def bench(processes, arguments):
-    """Tokens per second of prefill and decode, bytes per second of reading."""
+    """Returns the tokens per second of prefill and of decode, and the bytes per second of reading."""
     threads = threads_of_each(processes, arguments)
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = command_of(processes, arguments, "bench", "--runs", str(arguments.runs), "--prompt-tokens",
@@ -88,7 +89,7 @@ def bench(processes, arguments):
 
 
 def served(processes, arguments):
-    """Tokens per second of answers, the mean time to first token."""
+    """Returns the tokens per second of all answers, and the mean time to the first token in ms."""
     command = command_of(processes, arguments, "serve", "--port", str(PORT), "--kv-cache-memory", "2G")
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         load = [*launcher(1, arguments), str(TOOLS / "load_completions.py"), f"http://127.0.0.1:{PORT}", "--concurrency",
@@ -100,7 +101,7 @@ def served(processes, arguments):
             while subprocess.run(load, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
                 if server.poll() is not None:
                     raise SystemExit(f"the server ended: {' '.join(command)}")
-                time.sleep(1)  # it loads
+                time.sleep(1)  # the server is still loading the model
         finally:
             server.terminate()
             server.wait()
@@ -108,7 +109,7 @@ def served(processes, arguments):
     return result["output_throughput"], result["mean_ttft_ms"]
 
 
-# The figures of a run: name, unit, and by what a figure is divided to be in that unit.
+# The figures of a run: name, unit, and the number by which the figure is divided to get that unit.
 MEASURED = {
     bench: [("prefill", "tokens/s", 1), ("decode", "tokens/s", 1), ("reading", "GB/s", 1e9)],
     served: [("answers", "tokens/s", 1), ("time to first token", "ms", 1)],

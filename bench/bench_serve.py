@@ -4,10 +4,10 @@
     bench/bench_serve.py --tokenizer MODEL_DIR http://127.0.0.1:8000
     bench/bench_serve.py --tokenizer MODEL_DIR http://127.0.0.1:8000 http://127.0.0.1:8080    ours, then a peer's
 
-The caller starts the servers. With two URLs each round loads one server after the other, so that the noise of a shared
-machine hits both. The table has the medians over the rounds and the ratio of the first server to the second.
-Every request has a random prompt of --input tokens, and every answer has --output tokens ("ignore_eos"). Both servers
-need enough key-value memory for all requests at once: `neuronmm serve --kv-cache-memory 2G`, `llama-server -np 16 -c 4608`.
+The caller starts the servers. With two URLs, each round loads one server after the other, so that noise on a shared
+machine affects both. The table has the medians over the rounds and the ratio of the first server to the second.
+Every request has a random prompt of --input tokens, and every answer has --output tokens ("ignore_eos"). Each server
+needs enough key-value memory for all requests at once: `neuronmm serve --kv-cache-memory 2G`, `llama-server -np 16 -c 4608`.
 
 The tools come from PyPI. Each needs a virtual environment of its own, whose program --program names:
 
@@ -24,7 +24,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The table's rows. TPOT is the mean time of one answer's tokens after the first; only vLLM's tool tells ITL, the time between two chunks.
+# The rows of the table. TPOT is the mean time per token of an answer after the first token. Only
+# vLLM's tool reports ITL, the time between two chunks.
 FIGURES = ["output tokens/s", "mean TTFT ms", "p99 TTFT ms", "mean TPOT ms", "p99 TPOT ms", "p99 ITL ms", "p99 E2EL ms"]
 
 

@@ -21,8 +21,9 @@ void check_no_dead_end(const Grammar& grammar) {
   StateId state = automaton.start();
   NMM_CHECK(state != Automaton::kDead);
   const auto step = [&](char byte) {
-    const auto marked = [&](size_t) { return automaton.is_marked(state); };
-    const bool repeats = grammar.has_marks() && strings.repeats({&byte, 1}, marked);
+    const auto is_marked_unique = [&](size_t) { return automaton.is_marked_unique(state); };
+    const bool repeats =
+        grammar.has_unique_marks() && strings.would_repeat({&byte, 1}, is_marked_unique);
     return repeats ? Automaton::kDead : automaton.step(state, static_cast<uint8_t>(byte));
   };
   for (int i = 0; i < 300 && !automaton.is_complete(state); ++i) {

@@ -4,8 +4,8 @@
     tools/load_completions.py http://127.0.0.1:8000 --concurrency 16 --requests 64 --json report.json
 
 Prompts are lists of random token ids, so the client needs no tokenizer. `bench/bench_parallel.py --serve` and the slow tests of
-serving use this file; they trust its reader of event streams because it shares no code with the server. For figures that are
-compared with another program's, use bench/bench_serve.py. The exit code is 1 if any answer is not whole.
+serving use this file. Its reader of event streams shares no code with the server, so the two cannot have the same fault. To
+compare figures with another program's, use bench/bench_serve.py. The exit code is 1 if any answer is not whole.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 #pragma once
-// Writes a kernel as NKI source, including the comments of the file. `neuronmm emit` uses it.
+// Writes a kernel as NKI source, including the comments of the file. `neuronmm emit` and the export
+// of fused kernels (model/export_kernels.h) use it.
 
 #include <optional>
 #include <string>
@@ -11,8 +12,9 @@
 
 namespace neuronmm::apps {
 
-// Returns the source. `settings` must be those of all cores. With a driver, the file has a main
-// function that runs the kernel.
+// Returns the source. `settings` must be those of all cores (settings_of_all_cores()). With a
+// driver, the file has a main function that runs the kernel. Fails if the dialect cannot express
+// the kernel's program.
 Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
                                    std::optional<nki::Driver> driver);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Writes the results of `neuronmm nki` as text and as JSON.
+// Writes the results of `neuronmm nki` as text and as JSON. nki.cc fills the report, and the HTML
+// page (nki_page.h) shows the same facts with the functions declared here. Nothing here can fail.
 
 #include <optional>
 #include <string>
@@ -17,20 +18,20 @@ namespace neuronmm::apps {
 
 // A kernel that was simulated.
 struct KernelRun {
-  std::string name;  // As the user gave it: "FILE.py:KERNEL".
+  std::string name;  // As the user gave it: "FILE.py:KERNEL" or the path of a stored trace.
   trace::Header header;
   trace::TraceTiming timing;
-  std::vector<TracedResult> results;  // Results of a kernel that was run here.
+  // The kernel's results and their errors. Empty for a stored trace, since its kernel was not run.
+  std::vector<TracedResult> results;
 
   double latency_ms() const { return timing.timing.summary.milliseconds(); }
 };
 
-// The latency of the same kernel with a change (what_if.h). latency_ms is empty if the kernel does
-// not fit with it.
+// The latency of the same kernel with a change (what_if.h).
 struct WhatIfResult {
-  std::string text;
-  std::optional<double> latency_ms;
-  std::string refusal;
+  std::string text;                  // The change, as the user gave it.
+  std::optional<double> latency_ms;  // Empty if the changed kernel cannot be simulated.
+  std::string refusal;               // The reason in that case: usually, it does not fit.
 };
 
 struct NkiReport {
@@ -46,15 +47,17 @@ struct NamedBound {
 };
 std::vector<NamedBound> bounds_of(const KernelRun& run);  // Returns the largest first.
 
-// Says how far predictions of kernels like this one were off when they were made blind, or that
-// there was no such prediction.
+// Returns a text about how far off earlier predictions of similar kernels were. It counts only
+// blind predictions, which were made before the measured time was known (trace/error_band.h). If
+// there are none for such kernels, the text says so.
 std::string band_text(const KernelRun& run, const simulator::DeviceSpec& device);
 
-// Returns for example "data 62 %, issue 38 %": the causes of at least a twentieth of a line's
-// stalls.
+// Returns the causes of a line's stalls, largest first, for example "data 62 %, issue 38 %". Causes
+// of less than a twentieth of the stalls are left out.
 std::string causes_text(const trace::LineReport& line);
 
-// Returns the report. `lines` is the number of source lines that it lists.
+// Return the report. The text lists the first `lines` source lines, and the JSON all of them.
+// `device` is the one that was simulated.
 std::string to_text(const NkiReport& report, const simulator::DeviceSpec& device, size_t lines);
 nlohmann::ordered_json to_json(const NkiReport& report, const simulator::DeviceSpec& device);
 

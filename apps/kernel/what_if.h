@@ -11,10 +11,11 @@
 
 namespace neuronmm::apps {
 
+// A change, in the form that the simulation takes (trace/simulate.h).
 struct WhatIf {
-  std::string text;  // The text of the flag.
-  simulator::DeviceSpec device;
-  trace::Rotation rotation;
+  std::string text;              // The text of the flag.
+  simulator::DeviceSpec device;  // The changed device.
+  trace::Rotation rotation;      // The limits of `buffers`; without that change, no limits.
 };
 
 // Parses one change. Fails on any other text and lists the possible changes.

@@ -12,17 +12,18 @@
 
 namespace neuronmm::apps {
 
-// The model of a chat and how it answers.
+// The model of a chat and how it answers. The objects that it refers to must outlive the session.
 struct ChatModel {
   const text::Tokenizer& tokenizer;
   const model::Transformer& transformer;
   model::GenerateOptions options;
-  std::vector<std::string> stop;
-  const DeviceOptions& device;
-  bool timings = false;  // whether a line with timings follows each answer
+  std::vector<std::string> stop;  // an answer ends before the first of these texts
+  const DeviceOptions& device;    // the device that the timings name
+  bool timings = false;           // whether a line with timings follows each answer
 };
 
-// The messages of one conversation and the cache that belongs to them.
+// The messages of one conversation and the cache that belongs to them. The messages may be changed
+// freely: an answer reuses as much of the cache as the new prompt still shares with the old one.
 class ChatSession {
  public:
   ChatSession(ChatModel model, text::Conversation conversation)
@@ -33,10 +34,13 @@ class ChatSession {
   // Adds a message of the user, and writes the answer to standard output while it is made. If the
   // last message has no answer, the new message replaces it. After an error the conversation is as
   // before the call; errors are a template that refuses the message and a context that is full. An
-  // interrupt ends the answer, and the part that was written stays in the conversation.
+  // interrupt (base/interrupt.h) ends the answer and is no error: the part that was written stays
+  // in the conversation, and without such a part the message stays unanswered. Throws
+  // std::system_error if standard output cannot be written.
   Status send(const std::string& message);
-  // Answers the last message of the user again and drops the earlier answer. Error: the user has
-  // not said anything.
+  // Drops the messages after the user's last one and answers that message again, with another seed.
+  // Fails if there is no message of the user, and where send() fails; the conversation is then as
+  // before.
   Status regenerate();
   // Returns whether the last message is the user's. This is so in a conversation that was loaded,
   // or after an interrupt that came before the first token.
@@ -46,6 +50,7 @@ class ChatSession {
   void set_system(const std::string& text);
   // Forgets all messages except the system message.
   void clear();
+  // Goes on with another conversation, which was loaded from a file.
   void replace(text::Conversation conversation) { conversation_ = std::move(conversation); }
   const text::Conversation& conversation() const { return conversation_; }
 
@@ -55,7 +60,7 @@ class ChatSession {
   ChatModel model_;
   text::Conversation conversation_;
   model::PromptCache cache_;
-  uint64_t answer_count_ = 0;
+  uint64_t answer_count_ = 0;  // is added to the seed, so that each answer has another one
 };
 
 }  // namespace neuronmm::apps

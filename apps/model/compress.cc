@@ -15,9 +15,9 @@
 #include "model/compress_report.h"
 #include "model/data_processes.h"
 #include "model/float_folder.h"
-#include "model/metric_program.h"
 #include "processes.h"
 #include "report_writer.h"
+#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {

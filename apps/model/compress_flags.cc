@@ -6,8 +6,8 @@
 
 #include "flags.h"
 #include "model/float_folder.h"
-#include "model/metric_program.h"
 #include "report_writer.h"
+#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {

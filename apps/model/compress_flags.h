@@ -1,6 +1,6 @@
 #pragma once
-// The flags of the command compress. The library decides what they mean together
-// (compress/settings.h).
+// The flags of `neuronmm compress`. The library decides what they mean together
+// (compress/settings.h). compress.cc is the only caller.
 
 #include <string>
 #include <vector>
@@ -15,21 +15,21 @@
 
 namespace neuronmm::apps {
 
+// The values of the flags.
 struct CompressFlags {
   compress::CompressGiven given;
-  std::string form, method, allocate;  // empty if the flag is not given
+  std::string form, method, allocate;  // each is empty if it was not given
   BitsFlags bits;
   std::string json;
   bool dry_run = false, no_measure = false, dequantize = false;
   DeviceOptions device;
 };
 
-// Adds the flags. Flags that contradict each other are wrong usage as soon as the command line is
-// parsed.
+// Adds the flags to `command`. `flags` receives their values and must outlive the command. Flags
+// that exclude each other are refused as wrong usage when the command line is parsed.
 void add_compress_flags(CLI::App* command, CompressFlags& flags);
 
-// Returns the complete settings. Throws CLI::ValidationError with the library's message if it
-// refuses the flags.
+// Returns the complete settings. Throws CLI::ValidationError if the library refuses the flags.
 compress::CompressSettings compress_settings(const CompressFlags& flags);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,7 @@
 #pragma once
-// The fused kernels of `neuronmm export`: NKI source for the MLPs that one kernel can compute.
+// Writes the fused kernels of `neuronmm export`, as NKI source. A fused kernel computes a whole
+// MLP. It can do so for a layer whose three matrices are two factors each, all of one rank
+// (exports/check_exportable.h). The other layers run as plain torch products.
 
 #include <vector>
 
@@ -8,9 +10,13 @@
 
 namespace neuronmm::apps {
 
-// Returns one kernel for every rank in `use`, for prefills of `rows` tokens, and a small kernel for
-// nki.simulate. A kernel that does not fit into SBUF is left out, and a note in `use` says so. If
-// all are left out, the result is empty.
+// Returns one kernel for every rank in use.fused, for prefills of exactly `rows` tokens, and a
+// small kernel for nki.simulate. `use` comes from exports::kernel_use(), and `device` is "trn2" or
+// another name of simulator::find_device(). A kernel that does not fit into SBUF is left out, and a
+// note is added to use.notes. If all are left out, or use.fused is empty, the result is empty.
+//
+// Errors: an unknown device, a shape that the kernel "mlp" does not take or that has too many
+// instructions to simulate, and a program that breaks a rule of the device.
 Result<std::vector<exports::ExportedKernel>> export_kernels(const io::ModelConfig& config,
                                                             const std::string& device, int64_t rows,
                                                             exports::KernelUse& use);

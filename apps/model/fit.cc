@@ -14,10 +14,10 @@
 #include "message.h"
 #include "model/data_processes.h"
 #include "model/fit_report.h"
-#include "model/metric_program.h"
 #include "output_file.h"
 #include "processes.h"
 #include "report_writer.h"
+#include "training/metric_program.h"
 
 namespace neuronmm::apps {
 namespace {

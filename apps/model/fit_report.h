@@ -1,5 +1,6 @@
 #pragma once
-// Prints the model that `neuronmm fit` has chosen, as text, as JSON and as a page.
+// Writes what `neuronmm fit` reports about the model that it has chosen, as text, JSON and a page.
+// fit.cc is the only caller. Nothing here can fail.
 
 #include <string>
 
@@ -10,11 +11,15 @@
 
 namespace neuronmm::apps {
 
+// Prints the chosen model, its predicted and measured quality, size and speed, and the files
+// written.
 void print_fit(const ReportWriter& writer, const fit::FitRequest& request,
                const fit::FitResult& result);
+// Returns the same facts as JSON, with the sizes and formats of every layer.
 nlohmann::ordered_json fit_json(const fit::FitRequest& request, const fit::FitResult& result);
-// Returns a page of HTML that needs no other file. It plots the best losses over size and over
-// prefill time, together with models of one form or one width, and lists what every layer gets.
+// Returns a page of HTML that needs no other file. Two charts show the least predicted loss at each
+// size and at each prefill time, compared with models that have one form or one number of bits
+// throughout. A table shows the sizes and formats of every layer.
 std::string fit_page(const fit::FitRequest& request, const fit::FitResult& result);
 
 }  // namespace neuronmm::apps

@@ -1,6 +1,6 @@
 #pragma once
-// Describes a model folder matrix by matrix: shapes, ranks, parameters and bytes. `inspect` prints
-// these rows, and `serve` reports sizes with them.
+// Describes the MLPs of a model folder matrix by matrix: shapes, ranks, parameters and bytes.
+// `inspect` prints these rows, and `serve` reports sizes with them. Only read_layers() can fail.
 
 #include <array>
 #include <cstdint>
@@ -47,18 +47,22 @@ struct LayerRows {
 Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
                                            const io::ModelConfig& config);
 
-// Returns the share of the parameters that compression kept, relative to `matrices` dense matrices
-// of the config. The ratio that a user asks for only approximates it.
+// Returns the share of the parameters that compression kept: row.parameters divided by those of
+// `matrices` dense matrices [hidden_size, intermediate_size]. Pass 3 for the total of a layer. The
+// share may differ from 1 - ratio, because sizes are rounded to blocks and layers may get different
+// sizes.
 double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1);
 // Returns the bits per parameter, or 0 if there are no parameters.
 double bits_per_weight(int64_t bytes, int64_t parameters);
-// Returns the bytes that the folder would have with dense MLPs of the shape in the config. A dense
-// weight counts the bytes per weight of the folder's MLPs, or 2 (bf16) if those are quantized.
+// Returns the bytes that the folder would have with dense MLPs of the shape in the config. A weight
+// of the dense MLPs takes as many bytes as a weight of the folder's MLPs does on average. If the
+// folder is quantized, a weight takes 2 bytes. Assumed: a quantized model was made from bf16.
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers);
-// Returns the dtypes of the tensors, such as "BF16" or "BF16, F32".
+// Returns the dtypes of the tensors, each once, such as "BF16" or "BF16, F32".
 std::string dtypes_of(const io::Checkpoint& checkpoint);
-// Returns the description as JSON. The fields of the config have the same names as in config.json.
+// Returns the description of the whole model as JSON. The fields of the config have the same names
+// as in config.json. `layers` are those of read_layers().
 nlohmann::ordered_json model_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                                   const std::vector<LayerRows>& layers);
 

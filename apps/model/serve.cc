@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
 // Interval at which loops look for a signal or for the end of the answers.
-constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
 // Raises the soft limit of file descriptors to the hard limit. Every connection needs a descriptor,
 // and shells often set the soft limit to 1024.
@@ -142,7 +142,7 @@ Result<int> drain(serve::Server& server, double timeout_s, const OrderlyShutdown
       return fail("answers that still ran after {} s were broken off (--shutdown-timeout)",
                   timeout_s);
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return 0;
 }
@@ -164,7 +164,8 @@ Result<int> run_serve(const ServeFlags& flags) {
   ending.emplace();
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
-  while (!interrupted() && all_processes().lost().empty()) std::this_thread::sleep_for(kLook);
+  while (!interrupted() && all_processes().lost().empty())
+    std::this_thread::sleep_for(kPollInterval);
   Result<int> code = drain(*server, flags.shutdown_timeout_s, *ending);
   // The launcher may send its signal before this process knows which other process was lost.
   if (const std::string lost = all_processes().lost(); !lost.empty()) return fail("{}", lost);

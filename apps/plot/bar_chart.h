@@ -1,6 +1,6 @@
 #pragma once
-// This file draws grouped bar charts as SVG, for the commands that write figures and pages. Every
-// series must have one value per group.
+// This file draws grouped bar charts as SVG, for the figures of `paper` and the HTML pages of
+// `compare` and `nki`. Every series must have one value per group; nothing checks this.
 
 #include <string>
 #include <vector>
@@ -26,9 +26,9 @@ struct BarChart {
   bool logarithmic = false;    // True for a logarithmic axis, which needs positive values.
 };
 
-// Returns a file with the charts below one another.
+// Returns the content of an SVG file with the charts below one another.
 std::string to_svg(const std::vector<BarChart>& charts);
-// Returns a chart as a part of a page.
+// Returns a chart as an SVG element of an HTML page.
 std::string bar_figure(const BarChart& chart);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,7 @@
 #pragma once
-// This file draws how busy several workers are over time, with one strip per worker, as SVG.
+// This file draws how busy several workers are over time, with one strip per worker, as SVG. The
+// page of `neuronmm nki` (kernel/nki_page.h) shows the engines of a NeuronCore with it. Nothing
+// here can fail.
 
 #include <string>
 #include <vector>
@@ -9,7 +11,9 @@ namespace neuronmm::apps {
 // The strip of one worker.
 struct Lane {
   std::string name, colour;  // The colour is text such as "#4878a8".
-  // The busy share of each of equal steps of time: 0 is idle, 1 is busy.
+  // The busy share of each step of time, from time 0 on: 0 is idle, 1 is busy. Smaller and larger
+  // shares are drawn as 0 and 1. Steps after the end of the axis are cut off, and missing steps are
+  // idle.
   std::vector<double> shares;
 };
 
@@ -17,11 +21,11 @@ struct Lane {
 struct LaneChart {
   std::string title, unit;  // The unit of time, such as "us".
   double step = 1.0;        // The length of one step, in that unit.
-  double end = 1.0;         // The end of the time axis.
+  double end = 1.0;         // The end of the time axis, in that unit; it must be positive.
   std::vector<Lane> lanes = {};
 };
 
-// Returns the chart as a part of a page.
+// Returns the chart as an SVG element of an HTML page.
 std::string lanes_figure(const LaneChart& chart);
 
 }  // namespace neuronmm::apps

@@ -1,14 +1,15 @@
 #pragma once
-// This file writes the beginning of HTML pages with charts. Such a page needs no other file: it has
-// no script, font or link. It is light or dark, as the reader's browser asks for.
+// This file writes the beginning of the HTML pages of `compare`, `fit` and `nki`. Such a page needs
+// no other file: it has no script, font or link. The page is light or dark, as the reader's browser
+// asks for.
 
 #include <string>
 
 namespace neuronmm::apps {
 
-// Returns the page up to and including the heading, which is the title. The caller adds the rest.
-// The style has two classes: `plots` is a grid of figures, and `wide` is content that scrolls
-// within itself on a narrow page.
+// Returns the page up to and including the heading, which is the title. `title` is escaped. The
+// caller adds the rest, including the end tags of body and html. The style has two classes: `plots`
+// is a grid of figures, and `wide` is content that scrolls within itself on a narrow page.
 std::string page_head(const std::string& title);
 
 }  // namespace neuronmm::apps

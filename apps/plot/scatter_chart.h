@@ -1,6 +1,6 @@
 #pragma once
 // This file draws scatter charts as SVG, with one point per model and a bar for the interval of
-// each point.
+// each point. The HTML pages of `compare`, `fit` and `nki` use it. Nothing here can fail.
 
 #include <limits>
 #include <string>
@@ -26,8 +26,8 @@ struct ScatterChart {
   bool logarithmic_x = false;  // True for a logarithmic x axis, which needs positive x.
 };
 
-// Returns the chart as a part of a page. The vertical axis is logarithmic if all values are
-// positive and the largest is more than ten times the smallest.
+// Returns the chart as an SVG element of an HTML page. The vertical axis is logarithmic if all
+// values are positive and the largest is more than ten times the smallest.
 std::string scatter_figure(const ScatterChart& chart);
 
 }  // namespace neuronmm::apps

@@ -24,7 +24,7 @@
 #include "gguf/import.h"
 #include "job.h"
 #include "language_model.h"
-#include "model/metric_program.h"
+#include "training/metric_program.h"
 #include "removed_options.h"
 
 namespace neuronmm::python {

@@ -1,7 +1,9 @@
 #pragma once
-// The two 16-bit float formats of checkpoints, bf16 and IEEE binary16, as bit patterns. Widening to
-// fp32 is exact; narrowing rounds to nearest even. Weights, scales and messages between processes
-// use them.
+// The two 16-bit float formats of checkpoints, bf16 and IEEE binary16 (f16), as bit patterns.
+// Widening to fp32 is exact, also for subnormals, infinities and NaN. Narrowing rounds to nearest
+// even. A value beyond the largest finite one becomes an infinity, and NaN stays NaN. Nothing can
+// fail. Both formats occur in model files. Scales, caches of keys and values, and messages between
+// processes use bf16.
 
 #include <bit>
 #include <cmath>
@@ -9,6 +11,7 @@
 
 namespace neuronmm {
 
+// A bf16 number: the upper half of an fp32 number, with the same range.
 struct bf16 {
   uint16_t bits;
 
@@ -22,6 +25,8 @@ struct bf16 {
   float to_float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
+// An IEEE binary16 number. Its largest finite value is 65504; values from 65520 on round to
+// infinity.
 struct f16 {
   uint16_t bits;
 

@@ -1,11 +1,13 @@
 #pragma once
-// The names of options in messages about settings: flags for the command line, keywords for Python.
+// Names options in messages about settings. The libraries compress and fit check settings for the
+// command line, whose user knows flags, and for the Python package, whose user knows keywords.
 
 #include <string>
 #include <string_view>
 
 namespace neuronmm {
 
+// The names that a message uses: "--self-generated" or "self_generated".
 enum class OptionNames { kFlags, kKeywords };
 
 // Returns "--self-generated" or "self_generated" for the keyword "self_generated".

@@ -1,6 +1,7 @@
 #pragma once
 // Shows the progress of long work: a bar on a terminal, a line every few seconds in a pipe, and
-// nothing if it is silent. Libraries get a Progress from the program that calls them.
+// nothing if it is silent. Libraries get a Progress from the program that calls them. An object
+// serves one thread at a time. Output that cannot be written is dropped.
 
 #include <chrono>
 #include <cstdint>

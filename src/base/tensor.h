@@ -1,7 +1,8 @@
 #pragma once
 // Tensors for all other code: TensorView for what a checkpoint holds (any dtype, read-only, mapped
-// memory), Matrix and MatrixView for fp32 activations. All are dense and row-major; the last
-// dimension is contiguous. Views do not keep their memory alive.
+// memory), Matrix and MatrixView for fp32 activations. All are row-major with a contiguous last
+// dimension. Only a MatrixView may have gaps between its rows. Views do not keep their memory
+// alive. Indices of rows and elements are not checked. Only parse_dtype() can fail.
 
 #include <cstddef>
 #include <cstdint>

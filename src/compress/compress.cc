@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// A folder whose config hides that it is compressed: the tensors tell.
+// Refuses a model that is compressed or quantized already. The tensors are checked too, because a
+// config.json may not say that a model is compressed.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   NMM_TRY(model::check_head(checkpoint, config));
   if (config.quantization) {
@@ -47,14 +48,18 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   return {};
 }
 
+// Returns whether the model itself writes the calibration text.
 bool writes_text(const CompressRequest& request) {
   return request.calibration && request.calibration->self_generated > 0;
 }
 
+// Returns the request for that text.
 GeneratedText generated_text(const CompressRequest& request) {
   return {request.model, request.calibration->self_generated, request.calibration->seed};
 }
 
+// Refuses method two-sided if the saved statistics have no output metric and there is no text to
+// compute it on.
 Status check_metric(const CompressRequest& request, const CalibrationInput& calibration) {
   const auto& statistics = calibration.statistics;
   if (request.method != Method::kTwoSided || request.calibration || !statistics ||
@@ -67,7 +72,8 @@ Status check_metric(const CompressRequest& request, const CalibrationInput& cali
       statistics->folder().string());
 }
 
-// Whether the truncation of single matrices is measured (sensitivity.h) to choose their ranks.
+// Returns whether the ranks of single matrices are chosen by measuring their truncation
+// (sensitivity.h).
 bool measures_matrices(const CompressRequest& request) {
   return !narrows_mlps(request) && request.allocate == Allocate::kMeasured;
 }
@@ -80,8 +86,8 @@ ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
   return list;
 }
 
-// All that the factors depend on. Statistics without their text are told apart by their files,
-// those of a text by the text.
+// Returns everything on which the factors depend. Statistics without their text are identified by
+// their files, and those with a text by the text.
 ordered_json work_settings(const CompressRequest& request, const CalibrationInput& calibration,
                            const ordered_json& model) {
   ordered_json settings = {{"settings", settings_json(request)},
@@ -97,8 +103,8 @@ ordered_json work_settings(const CompressRequest& request, const CalibrationInpu
   return settings;
 }
 
-// Work that was kept under other settings is thrown away. What an older program did not know of has
-// its default.
+// Opens the work folder. Work that was kept under other settings is deleted. A setting that an
+// older program did not record has its default.
 Status open_work(const fs::path& work, const CompressRequest& request,
                  const ordered_json& settings) {
   const auto same = [&](const std::string& before) {
@@ -112,7 +118,8 @@ Status open_work(const fs::path& work, const CompressRequest& request,
   return open_work_folder(work, settings.dump(2, ' ', false, kReplace) + "\n", same);
 }
 
-// The ranks of single matrices, as they were given or as the rule makes them.
+// Returns the plan of a compression that factorizes single matrices. The ranks are given by the
+// request or follow from its rule.
 Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& config) {
   if (request.shapes.empty()) {
     return make_plan(config, request.rule, request.weights, request.model.string());
@@ -126,6 +133,7 @@ Result<Plan> matrix_plan(const CompressRequest& request, const io::ModelConfig& 
   return plan_of_ranks(config, ranks, request.weights);
 }
 
+// Returns the part of the request that concerns the sizes of whole MLPs.
 ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files) {
   return {.form = request.form,
           .rule = request.rule,
@@ -137,13 +145,14 @@ ShapeRequest shape_request(const CompressRequest& request, StatisticsFiles files
           .files = std::move(files)};
 }
 
-// What a request asks of this model, refused before any file is written.
+// Returns the plan of this request for this model, as far as it is known before any work. Refuses
+// what the model cannot have, before any file is written.
 Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig& config) {
   NMM_TRY(check_uncompressed(config, request.model.string()));
   if (narrows_mlps(request)) {
     const Status sizes = check_sizes(config, shape_request(request, {}));
     if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
-    return Plan();  // made when the sizes are chosen
+    return Plan();  // made after the sizes are chosen
   }
   NMM_ASSIGN(Plan plan, matrix_plan(request, config));
   if (measures_matrices(request)) {
@@ -152,20 +161,21 @@ Result<Plan> checked_plan(const CompressRequest& request, const io::ModelConfig&
   return plan;
 }
 
-// The shapes that a folder records: padded layers have the neurons of the widest.
+// Returns the shapes that the folder will record. Padded layers have as many neurons as the widest
+// one.
 std::vector<io::MlpShape> recorded_shapes(const ShapedModel& model, const io::ModelConfig& config) {
   if (model.padded == 0) return model.shapes();
   const io::MlpShape padded{.neurons = model.padded == config.intermediate_size ? 0 : model.padded};
   return std::vector<io::MlpShape>(model.layers.size(), padded);
 }
 
-// What the text says of the model, as far as the method asks for it.
+// Results of the calibration text, as far as the method needs them.
 struct KnownOfText {
-  GramSource grams;       // where matrices are whitened one by one; null: svd
-  StatisticsFiles files;  // where whole MLPs are narrowed
+  GramSource grams;       // for matrices that are whitened one by one; null: method svd
+  StatisticsFiles files;  // for whole MLPs that are narrowed
 };
 
-// One compression with its inputs opened and checked.
+// A compression whose inputs are opened and checked. run() performs the steps of compress.h.
 class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
@@ -194,7 +204,8 @@ class Compression {
     NMM_TRY(choose_sizes(known, work));
     NMM_TRY(narrow(known, work, on_matrix));
     NMM_TRY(write(output, measure));
-    // A model that another program has changed meanwhile would give factors of two models.
+    // If another program has changed the model meanwhile, the factors belong to two different
+    // models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
     NMM_TRY(output.commit());
     return std::move(summary_);
@@ -210,7 +221,8 @@ class Compression {
             .others = others_};
   }
 
-  // Saved statistics are of a text whose hash is known only now.
+  // Lets the model write the calibration text. Saved statistics can only be checked now, because
+  // the hash of their text was not known before.
   Status write_text(const fs::path& work) {
     const GeneratedText wanted = generated_text(request_);
     NMM_ASSIGN(calibration_.text, generated_sequences(wanted, config_, backend_, work, progress_));
@@ -291,7 +303,7 @@ class Compression {
     NMM_TRY(write_compressed_model(model, output, progress_));
     NMM_TRY(measure_loss(output.staging(), measure));
     NMM_TRY(write_compressed_card(model, summary_.loss, output));
-    // Sizes are counted in what was written, not in what was planned.
+    // Sizes are those of the files that were written, not those of the plan.
     NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
     const CalibrationOrigin* const origin = calibration_.origin();
     summary_.calibration_tokens = origin != nullptr ? origin->tokens : 0;
@@ -309,19 +321,19 @@ class Compression {
     return {};
   }
 
-  // Plain SVD looks at no text, unless ranks were measured on it: then the text only says what the
-  // result costs.
+  // Returns whether a text has influenced the result. Plain SVD uses a text only if ranks are
+  // measured on it; otherwise the text only shows what the compression costs.
   bool calibrated() const { return request_.method != Method::kSvd || measures_matrices(request_); }
 
   const CompressRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
   DataParallel* others_;
-  ordered_json model_identity_;  // before anything of it was read
+  ordered_json model_identity_;  // taken before any of its files was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   CalibrationInput calibration_;
-  ShapedModel shaped_;  // where whole MLPs are narrowed
+  ShapedModel shaped_;  // set if whole MLPs are narrowed
   CompressSummary summary_;
 };
 

@@ -1,15 +1,17 @@
 #pragma once
-// Compresses a model folder. The steps are the same for every form of an MLP:
+// Compresses the MLPs of a model folder into a new folder. The command `compress`, the Python
+// module and `fit` call it. The steps are the same for every form of an MLP:
 //
-//   open      the model, the calibration text and its statistics; everything that can be refused
-//   gather    what the text says of the model
-//   choose    the sizes of every layer
-//   narrow    each layer, into the work folder beside the output
-//   write     the new model folder, which gets its name at the end
+//   open      opens and checks the model, the calibration text and its statistics
+//   gather    computes the statistics of the text that are missing
+//   choose    chooses the sizes of every layer
+//   narrow    makes each compressed layer and keeps it in the work folder next to the output
+//   write     writes the new model folder, which gets its final name at the end
 //
-// Form uv of one rank per matrix, or of measured ranks, factorizes matrix by matrix
-// (factorize_model.h). All else chooses sizes for whole MLPs (shape_choice.h) and narrows them
-// (narrow_layers.h).
+// Form uv factorizes single matrices (factorize_model.h) if the method is svd or whitened and ranks
+// are uniform or measured. Every other compression chooses sizes for whole MLPs (shape_choice.h)
+// and narrows these (narrow_layers.h). An error or interrupt leaves no output folder; an
+// interrupted run can be continued.
 
 #include <filesystem>
 #include <functional>
@@ -29,27 +31,32 @@
 
 namespace neuronmm::compress {
 
-// What the result costs, asked of the caller before it gets its name: `compressed` is the folder as
-// it stands, `sequences` are tokens to compare the two models on. An error ends the compression.
+// Measures what the compression costs, before the folder gets its final name. `compressed` is the
+// folder in its present place, and `sequences` are tokens on which the two models are compared. An
+// error ends the compression.
 using Measure =
     std::function<Result<MeasuredLoss>(const std::filesystem::path& compressed,
                                        const std::vector<std::vector<text::TokenId>>& sequences)>;
 
+// The result of a compression, for the caller's report.
 struct CompressSummary {
   Plan plan;
-  std::vector<MatrixReport> matrices;                   // where each matrix was factorized alone
-  std::vector<LayerReport> layers;                      // where whole MLPs were narrowed
-  int64_t calibration_tokens = 0;                       // 0: none were needed
-  std::optional<FormChoice> form;                       // of form auto
-  std::optional<SizeChoice> sizes;                      // where they were measured
-  std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
+  std::vector<MatrixReport> matrices;                   // if single matrices were factorized
+  std::vector<LayerReport> layers;                      // if whole MLPs were narrowed
+  int64_t calibration_tokens = 0;                       // 0: no text was needed
+  std::optional<FormChoice> form;                       // if the request was for form auto
+  std::optional<SizeChoice> sizes;                      // if sizes were measured
+  std::optional<MeasuredLoss> loss;                     // empty without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
 };
 
-// `backend` runs the calibration text. An interrupted run keeps what it finished beside the output
-// (out + ".partial") and the same request goes on from there. Prints nothing but through
-// `progress`. `others`: processes that share the work; this is process 0.
+// Compresses a model. `backend` runs the calibration text. `progress` gets all output. on_matrix is
+// called for every matrix that is factorized alone. `make_metric` computes the output metric of
+// method two-sided. `others` are processes that share the work; this process is then process 0. An
+// interrupted run keeps what is finished in out + ".partial", and the same request continues it.
+// Fails on requests that check_request() refuses, models that are compressed already, texts and
+// statistics that do not fit the model, and outputs that io::FolderWriter refuses.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
                                  const Measure& measure = {}, const MakeMetric& make_metric = {},

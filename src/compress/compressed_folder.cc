@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns the record of the compression for config.json.
 io::CompressionRecord record_of(const CompressedModel& model) {
   const CompressRequest& request = model.request;
   io::CompressionRecord record = {.method = std::string(method_name(request.method)),
@@ -32,20 +33,22 @@ io::CompressionRecord record_of(const CompressedModel& model) {
   return record;
 }
 
-// A narrower dense model has nothing that other programs do not know: only its config says so.
+// Returns whether the result is an ordinary dense model with fewer neurons. Other programs can load
+// it unchanged, and only its config.json records the compression.
 bool is_plain_dense(const CompressedModel& model) {
   return model.plan.form == Form::kNeurons &&
          (model.request.pad || model.request.allocate == Allocate::kUniform);
 }
 
-// config_text was parsed before; other keys and their order stay.
+// Returns config_text with this intermediate_size. Other keys and their order stay. The text must
+// be valid JSON.
 std::string with_intermediate_size(const std::string& config_text, int64_t size) {
   auto config = nlohmann::ordered_json::parse(config_text);
   config["intermediate_size"] = size;
   return config.dump(2) + "\n";
 }
 
-// Without what it says of rounding.
+// Returns the config.json of the compressed model, still without its quantization.
 Result<std::string> config_text(const CompressedModel& model, const fs::path& original) {
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
   io::CompressionRecord made = record_of(model);

@@ -1,6 +1,7 @@
 #pragma once
-// The files of a compressed model's folder: its weights, config.json with the record of how it was
-// made, what transformers needs to open it, and its model card.
+// Writes the files of a compressed model's folder: its weights, config.json with a record of the
+// compression, the files that transformers needs, and the model card. compress.cc calls it at the
+// end of a compression. The folder is incomplete until both functions have run.
 
 #include <optional>
 
@@ -17,20 +18,21 @@
 
 namespace neuronmm::compress {
 
-// What became of a model, and how. All that it refers to must outlive it.
+// A compressed model and how it was made. References must outlive it.
 struct CompressedModel {
   const CompressRequest& request;
-  const io::Checkpoint& checkpoint;  // before
-  const io::ModelConfig& config;     // before
+  const io::Checkpoint& checkpoint;  // the original model
+  const io::ModelConfig& config;     // the original config
   const Plan& plan;
   std::optional<FormChoice> form;
   std::optional<SizeChoice> sizes;
-  const CalibrationOrigin* calibration = nullptr;  // null: no text decided anything
+  const CalibrationOrigin* calibration = nullptr;  // null: no text has influenced the result
 };
 
-// Writes all but the model card, from the factors or MLPs that lie in output.resume_folder().
+// Writes everything except the model card. The factors or MLPs come from output.resume_folder().
 Status write_compressed_model(const CompressedModel& model, const io::FolderWriter& output,
                               Progress& progress);
+// Writes the model card, which includes the measured loss if there is one.
 Status write_compressed_card(const CompressedModel& model, const std::optional<MeasuredLoss>& loss,
                              const io::FolderWriter& output);
 

@@ -27,10 +27,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPieceElements = int64_t{1} << 22;  // made at once: 16 MiB
+constexpr int64_t kPieceElements = int64_t{1} << 22;  // floats in memory at once, 16 MiB
 
-// The values of all rounded tensors of `config`, [rows, columns], by their names in `checkpoint`:
-// of few bits the stored shape does not tell them.
+// Returns the shapes [rows, columns] of the values of all rounded tensors of `config`, by their
+// names in `checkpoint`. The stored shape does not tell the number of columns if values have few
+// bits.
 std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
                                             const io::ModelConfig& config) {
   const std::string written = "model.", prefix = model::tensor_prefix(checkpoint);
@@ -43,6 +44,7 @@ std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
   return shapes;
 }
 
+// Returns whether `name` holds the scales or groups of a rounded tensor.
 bool belongs_to_rounded(const std::string& name, const std::map<std::string, Shape>& rounded) {
   return std::ranges::any_of(std::vector<std::string>{io::kScaleEnding, io::kGroupEnding},
                              [&](const std::string& ending) {
@@ -51,6 +53,7 @@ bool belongs_to_rounded(const std::string& name, const std::map<std::string, Sha
                              });
 }
 
+// Passes the values of a rounded weight to `use`, some rows at a time, in fp32.
 Status visit_floats(const io::Checkpoint& checkpoint, const ops::WeightView& weight,
                     const TensorSource::Use& use) {
   const int64_t columns = weight.columns();
@@ -68,13 +71,15 @@ Status visit_floats(const io::Checkpoint& checkpoint, const ops::WeightView& wei
   return {};
 }
 
-// A norm, a bias, an embedding table of its own.
+// Passes a tensor that is not rounded to `use`, in fp32. Such tensors are norms, biases, and an
+// embedding table that is not tied to the LM head.
 Status visit_kept(const TensorView& tensor, const TensorSource::Use& use) {
   std::vector<float> values(static_cast<size_t>(tensor.size()));
   to_floats(tensor, 0, tensor.size(), values.data());
   return use({DType::kF32, tensor.shape, reinterpret_cast<const std::byte*>(values.data())});
 }
 
+// Lists the tensors of the new model.
 Result<std::vector<TensorSource>> float_sources(const io::Checkpoint& checkpoint,
                                                 const io::ModelConfig& config) {
   const auto rounded = rounded_shapes(checkpoint, config);
@@ -89,7 +94,8 @@ Result<std::vector<TensorSource>> float_sources(const io::Checkpoint& checkpoint
       source.visit = [&checkpoint, weight](const TensorSource::Use& use) {
         return visit_floats(checkpoint, weight, use);
       };
-    } else if (!is_float(tensor.dtype)) {  // numbers of pivots, and what is none of the model's
+      // Indices of pivots, and tensors that do not belong to the model.
+    } else if (!is_float(tensor.dtype)) {
       source.spec.dtype = tensor.dtype;
       source.visit = [view = tensor](const TensorSource::Use& use) { return use(view); };
     } else {

@@ -1,7 +1,8 @@
 #pragma once
-// A model folder in fp32 from one with weights of 8, 6 or 4 bits: what `compress` and `quantize`
-// need, who want floats. Every weight is what its scale and byte stand for (docs/low_bit.md), which
-// fp32 holds exactly.
+// Converts a model folder with weights of 8, 6 or 4 bits into one in fp32, because `compress` and
+// `quantize` need float weights. Every weight becomes the exact value that its scale and byte stand
+// for (docs/low_bit.md), which fp32 represents exactly. What rounding has lost stays lost. The
+// option --dequantize of both commands uses this.
 
 #include <filesystem>
 
@@ -10,8 +11,9 @@
 
 namespace neuronmm::compress {
 
-// Writes `out`, and replaces what this function wrote there before. Refused: a `model` of floats,
-// what model::require_weight refuses, an `out` that io::FolderWriter refuses. Memory: some rows.
+// Writes `out`. Replaces a model folder that is already there. Fails if the weights of `model` are
+// floats, if model::require_weight refuses a tensor, or if io::FolderWriter refuses `out`. Memory
+// holds some rows of one rounded weight, or one other tensor, in fp32.
 Status dequantize(const std::filesystem::path& model, const std::filesystem::path& out,
                   Progress& progress);
 

@@ -15,11 +15,13 @@
 namespace neuronmm::compress {
 namespace {
 
-// A layer at work needs about six fp64 copies of one weight (0.5 GB for Llama-3.2-1B, 2 GB for
-// Llama-3.1-8B): machines with more than eight cores have that, but not necessarily 64 times that.
+// The number of layers that are factorized at once, at most. A layer needs memory for about six
+// fp64 copies of one weight, which is 2 GB for Llama-3.1-8B. Machines with more than eight cores
+// have memory for eight layers, but not always for 64.
 constexpr int64_t kMaxLayersAtOnce = 8;
 
-// Threads take the next layer when they are done with one. The first error stops them all.
+// Factorizes the layers of a model. Each thread takes the next layer when it has finished one. The
+// first error stops all threads.
 class ModelFactorization {
  public:
   ModelFactorization(const CompressionInputs& inputs, const Plan& plan,
@@ -48,7 +50,7 @@ class ModelFactorization {
     }
     progress_.finish();
     if (error_) return *std::move(error_);
-    // Finished in any order, reported in the plan's.
+    // Layers finish in any order; the reports are in the plan's order.
     std::sort(reports_.begin(), reports_.end(), [](const MatrixReport& a, const MatrixReport& b) {
       return std::pair(a.layer, a.matrix) < std::pair(b.layer, b.matrix);
     });
@@ -56,7 +58,8 @@ class ModelFactorization {
   }
 
  private:
-  // Layers run side by side, each in one thread: BLAS must not start threads of its own.
+  // Factorizes layers until none is left. Each layer uses one thread, so BLAS must not start
+  // threads of its own.
   void work() {
     for (int64_t layer; (layer = next_layer_.fetch_add(1)) < config_.num_hidden_layers;) {
       const Status status = factorize_layer(layer);
@@ -67,7 +70,8 @@ class ModelFactorization {
     }
   }
 
-  // Rounds of `at_once` layers per process: what a round has made is kept before the next begins.
+  // Deals layers out to all processes in rounds of `at_once` layers per process. The results of a
+  // round are saved before the next one begins.
   Status work_with_others(int64_t at_once) {
     std::vector<LayerJob> jobs;
     for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
@@ -86,6 +90,7 @@ class ModelFactorization {
     return {};
   }
 
+  // Saves the factors that a process has computed for one layer.
   Status take(int64_t layer, MessageReader& in) {
     NMM_ASSIGN(const auto matrices, unfinished(layer, /*reported=*/true));
     const std::vector<Factors> factors = read_factors_result(in);
@@ -98,7 +103,9 @@ class ModelFactorization {
     return {};
   }
 
-  // What an interrupted run has left is reported, once, and not computed again.
+  // Returns the matrices of a layer whose factors are not in the work folder. Matrices that an
+  // interrupted run has finished are reported, unless `reported` is true, and are not computed
+  // again.
   Result<std::vector<MatrixToFactorize>> unfinished(int64_t layer, bool reported = false) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
     std::vector<MatrixToFactorize> to_do;
@@ -116,6 +123,7 @@ class ModelFactorization {
     return to_do;
   }
 
+  // Returns the Gram matrices of a layer, or nothing for plain SVD.
   Result<std::optional<LayerGrams>> layer_grams(int64_t layer) const {
     std::optional<LayerGrams> grams;
     if (grams_) {
@@ -132,7 +140,7 @@ class ModelFactorization {
     NMM_ASSIGN(auto grams, layer_grams(layer));
     LayerFactorization factorization(std::move(grams));
     for (const MatrixToFactorize& matrix : to_do) {
-      // Between matrices, because an SVD cannot be interrupted.
+      // An interrupt is noticed only between matrices, because an SVD cannot be interrupted.
       if (stopping()) return stop();
       NMM_ASSIGN(const Factors factors,
                  factorization.factors(weights.mlp, layer, matrix.matrix, matrix.rank,
@@ -155,7 +163,8 @@ class ModelFactorization {
 
   bool stopping() const { return stopping_ || interrupted(); }
 
-  // Of the errors only the first is returned, which is the reason that another thread stops too.
+  // Returns the error of an interrupt. run() returns only the first error, which is the reason why
+  // the other threads stop.
   Error stop() {
     const std::lock_guard lock(mutex_);
     return interrupted_error(
@@ -175,7 +184,7 @@ class ModelFactorization {
   int64_t total_ = 0;
   std::atomic<int64_t> next_layer_{0};
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // of what follows, and of progress_ and on_matrix_
+  std::mutex mutex_;  // guards all members below, progress_ and on_matrix_
   std::vector<MatrixReport> reports_;
   std::optional<Error> error_;
 };

@@ -1,10 +1,11 @@
 #pragma once
-// Factorizes all planned matrices of a model, several layers at once.
+// Factorizes all planned matrices of a model, several layers at once. compress.cc uses it for form
+// uv with ranks per matrix.
 //
-// Each layer is one thread's work with single-threaded BLAS: the LAPACK routines in question are
-// full of short parallel sections and gain little from threads (and lose 20-fold when other
-// processes want the cores), while layers are independent. It also makes the results the same
-// with any number of threads.
+// Each layer uses one thread with single-threaded BLAS. The LAPACK routines have many short
+// parallel sections and gain little from threads; they become up to 20 times slower if other
+// processes need the cores. Layers are independent of each other. The results are also the same for
+// any number of threads.
 
 #include "base/result.h"
 #include "compress/linear_algebra/gram.h"
@@ -14,10 +15,12 @@
 
 namespace neuronmm::compress {
 
-// Leaves the factors that `plan` asks for in the folder `work`, to be stored as `weights` says, and
-// skips those that are there. Without `grams` (null): plain SVD. on_matrix is called for every
-// matrix as it is finished, from one thread at a time. Asks interrupted() between matrices. The
-// reports are in the plan's order.
+// Computes the factors that `plan` asks for and writes them to the folder `work` (factors_file.h),
+// in the form that `weights` says. Matrices whose factors are there are skipped. If `grams` is
+// null, the method is plain SVD. on_matrix is called for every matrix when it is finished, by one
+// thread at a time. The reports are in the plan's order. interrupted() is asked between matrices,
+// and an interrupt returns an error that says what is kept. Fails if a weight is not finite or a
+// factor exceeds the range of its dtype.
 Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs, const Plan& plan,
                                                   const WeightFormats& weights,
                                                   const GramSource& grams,

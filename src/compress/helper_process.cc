@@ -17,6 +17,7 @@
 namespace neuronmm::compress {
 namespace {
 
+// Runs a job of any kind.
 Result<Bytes> run_job(const JobContext& context, const LayerJob& job) {
   switch (job.kind) {
     case JobKind::kLosses:
@@ -29,7 +30,7 @@ Result<Bytes> run_job(const JobContext& context, const LayerJob& job) {
   return fail("no such job");
 }
 
-// This process's share of a pass.
+// The sequences and hidden states of this process in one pass over the calibration text.
 class HelperPass {
  public:
   HelperPass(MessageReader& in, const parallel::Communicator& communicator,
@@ -55,13 +56,14 @@ class HelperPass {
         {1, config.num_key_value_heads, config.head_dim, std::max<int64_t>(longest, 1)});
   }
 
-  // `table` [vocabulary, H].
+  // Sets the hidden states to the embeddings of the tokens. `table` is [vocab_size, H].
   void embed(const TensorView& table) {
     for (size_t i = 0; i < own_.size(); ++i) {
       model::embed(table, sequences_[own_[i]], hidden_[i].view());
     }
   }
 
+  // Receives the hidden states that process 0 sends for all sequences, and keeps those of its own.
   void receive_hidden(parallel::Communicator& communicator) {
     size_t i = 0;
     for (size_t s = 0; s < sequences_.size(); ++s) {
@@ -74,6 +76,7 @@ class HelperPass {
     }
   }
 
+  // Sends the hidden states of its own sequences to process 0.
   void send_hidden(parallel::Communicator& communicator) const {
     std::vector<size_t> counts(processes_);
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -85,9 +88,10 @@ class HelperPass {
     }
   }
 
-  // Round by round until process 0 has enough.
+  // Visits its own groups round by round and sends the sums of each round. Ends when process 0 says
+  // so or all groups are visited.
   void visit_all(SequenceVisit& visit, parallel::Communicator& communicator) {
-    size_t next = 0;  // of own_
+    size_t next = 0;  // index in own_
     for (size_t first = 0; first < groups_.size(); first += processes_) {
       Bytes go_on;
       communicator.broadcast(go_on);
@@ -133,14 +137,15 @@ class HelperPass {
   int process_;
   size_t processes_;
   std::vector<Shape> sum_shapes_;
-  std::vector<std::vector<text::TokenId>> sequences_;  // of all
+  std::vector<std::vector<text::TokenId>> sequences_;  // of all processes
   std::vector<SequenceGroup> groups_;
-  std::vector<size_t> own_;         // sequences
-  std::vector<Matrix> hidden_;      // of these sequences
+  std::vector<size_t> own_;         // the sequences of this process
+  std::vector<Matrix> hidden_;      // the hidden states of own_
   std::vector<DoubleMatrix> sums_;  // of one group
   std::unique_ptr<ops::KvCache> cache_;
 };
 
+// Serves the requests of process 0.
 class HelperProcess {
  public:
   HelperProcess(parallel::Communicator& communicator, const io::Checkpoint& checkpoint,
@@ -190,7 +195,7 @@ class HelperProcess {
     return {};
   }
 
-  // What this process could not do ends the visit everywhere.
+  // Visits a layer. If this process cannot prepare the visit, the visit ends on all processes.
   void visit_layer(MessageReader& in) {
     LayerVisit layer_visit;
     layer_visit.kind = in.value<VisitKind>();
@@ -203,6 +208,7 @@ class HelperProcess {
     pass_->visit_all(**visit, communicator_);
   }
 
+  // Runs its own share of some jobs and sends the answers.
   void run_jobs(MessageReader& in) {
     const auto count = in.value<int64_t>(), at_once = in.value<int64_t>();
     const int64_t processes = communicator_.processes(), process = communicator_.process();

@@ -1,5 +1,7 @@
 #pragma once
-// What all processes but the first do during a compression, a rounding or a fit (data_parallel.h).
+// Implements the helper processes of a parallel compression, rounding or fit: all processes except
+// process 0 (data_parallel.h). The commands call it on those processes
+// (apps/model/data_processes.cc).
 
 #include <filesystem>
 
@@ -9,7 +11,8 @@
 
 namespace neuronmm::compress {
 
-// Does what process 0 asks for until it is done. Errors: those of DataParallel::start().
+// Serves process 0 until it is done. Fails for the same reasons as DataParallel::start(), or if the
+// embedding table cannot be read.
 Status help_first_process(parallel::Communicator& communicator, const std::filesystem::path& model,
                           const ops::Backend& backend);
 

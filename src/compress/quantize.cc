@@ -32,16 +32,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A low-rank matrix of the model.
 struct LowRankMatrix {
   MatrixPlan plan;
-  std::string u_name, v_name;  // of its tensors
+  std::string u_name, v_name;  // the names of its tensors
 };
 
 std::string name_of(const LowRankMatrix& matrix) {
   return fmt::format("layer {} {}", matrix.plan.layer, matrix_name(matrix.plan.matrix));
 }
 
-// Checks names and shapes of all layers on the way.
+// Returns the low-rank MLP matrices of the model. Fails if names or shapes of a layer are wrong.
 Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& checkpoint,
                                                      const io::ModelConfig& config) {
   std::vector<LowRankMatrix> matrices;
@@ -69,6 +70,7 @@ std::vector<std::string> tensor_names(const io::Checkpoint& checkpoint) {
   return names;
 }
 
+// Refuses a request that needs a text but has none, or that uses one folder for two purposes.
 Status check_request(const QuantizeRequest& request) {
   std::error_code ignored;
   if (!request.statistics.empty() && fs::weakly_canonical(request.statistics, ignored) ==
@@ -89,7 +91,8 @@ nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
   return exceptions;
 }
 
-// Statistics without their text are told apart by their files; those of a text by the text.
+// Returns all settings on which the results depend, as a text. Statistics without a text are
+// identified by their files, and those with a text by the text.
 std::string settings_of(const QuantizeRequest& request, const CalibrationInput& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
@@ -106,6 +109,7 @@ std::string settings_of(const QuantizeRequest& request, const CalibrationInput& 
   return settings.dump(2, ' ', false, kReplace) + "\n";
 }
 
+// Returns the factors of a matrix, fitted to each other's rounding (factor_rounding.h).
 Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint,
                              const TensorScales& scales, const LowBitFormat& format) {
   DoubleMatrix second = scaled_matrix(scales, matrix.v_name, checkpoint);
@@ -118,8 +122,8 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
   return Factors{std::move(fitted.v_t), std::move(fitted.u_t), {}};
 }
 
-// Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
-// there are threads.
+// Fits the factors of all matrices and writes them to `work`. Matrices whose factors are there are
+// skipped.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
                  const TensorScales& scales, const LowBitFormat& format, const fs::path& work,
                  Progress& progress, const OnMatrix& on_matrix) {
@@ -130,8 +134,8 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
           fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
                       matrices.size(), work.parent_path().string()));
     }
-    // As many matrices at once as there are threads; what is finished is saved before an interrupt
-    // is looked at.
+    // As many matrices are fitted at once as there are threads. Finished matrices are saved before
+    // an interrupt is noticed.
     const int64_t count = std::min(std::ssize(matrices) - done, int64_t{num_threads()});
     const std::span group =
         std::span(matrices).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
@@ -186,7 +190,7 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   return write_transformers_files(output.staging(), config, original.string());
 }
 
-// One run with its inputs opened and checked.
+// A run whose inputs are opened and checked.
 class Quantizing {
  public:
   Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
@@ -205,14 +209,16 @@ class Quantizing {
 
   const io::Quantization& quantization() const { return quantization_; }
 
-  // The folder, but for what is copied.
+  // Writes the new folder, except the files that are copied.
   Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
                const fs::path& work, const OnMatrix& on_matrix) {
     RoundedByText rounded;
     if (text_.origin() != nullptr) {
       NMM_ASSIGN(rounded, by_text(work));
     }
-    std::vector<MatrixPlan> fitted;  // to each other, without a text; else all have their codes
+    // Matrices whose factors are in `work`. The list is empty if the codes of all tensors are
+    // there.
+    std::vector<MatrixPlan> fitted;
     if (rounded.codes.empty()) {
       NMM_TRY(round_all(matrices, checkpoint_, rounded.scales, quantization_.format, work,
                         progress_, on_matrix));
@@ -259,7 +265,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                                  DataParallel* others) {
   const fs::path& model = request.model;
   NMM_TRY(check_request(request));
-  // BLAS first: without it nothing can be done, and that is known at once.
+  // BLAS is loaded first, so that a missing library is reported at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));

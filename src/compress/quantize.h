@@ -1,8 +1,12 @@
 #pragma once
-// A model folder with weights of 8, 6 or 4 bits (docs/low_bit.md) from one with float weights,
-// dense or compressed. Of a low-rank matrix the factor that is applied second is rounded first and
-// the other fitted to it; everything else is rounded to nearest. With a calibration text all are
-// rounded as that says (calibrated_rounding.h).
+// Rounds the linear weights of a model folder to 8, 6 or 4 bits (docs/low_bit.md). The model may be
+// dense or compressed, but its weights must be floats. The command `quantize`, the Python module
+// and `fit` call it.
+//
+// Without a calibration text, weights are rounded to nearest, with two exceptions. Of the two
+// factors of a low-rank matrix, the one that is applied second is rounded first, and the other is
+// fitted to it. The weight next to a map of pivots is fitted to the rounded map (map_refit.h). With
+// a text, codes and smoothing factors follow from what the text says (calibrated_rounding.h).
 
 #include <filesystem>
 #include <optional>
@@ -17,30 +21,34 @@
 
 namespace neuronmm::compress {
 
+// How codes are chosen: the nearest ones, or by Gram matrices (round_model.h).
 enum class Rounding { kNearest, kGptq };
 
+// A request to round a model. The names of its fields are those of the command's options.
 struct QuantizeRequest {
   std::filesystem::path model, out;
   QuantizedFormats formats = {};
   Rounding rounding = Rounding::kNearest;
-  bool smooth = false;  // fold factors per channel into the weights
-  // What both need beyond nearest rounding: a text, the folder of its statistics
-  // (saved_statistics.h), or both: the folder is then made, or gets what it lacks.
+  bool smooth = false;  // multiply smoothing factors per channel into the weights (smoothing.h)
+  // A text, the folder of its statistics (saved_statistics.h), or both. Rounding by GPTQ and
+  // smoothing need one of the two. With both, the folder is made or completed.
   std::optional<CalibrationText> calibration = {};
   std::filesystem::path statistics = {};
   bool force = false;  // replace an existing output folder
 };
 
+// The result of a run, for the caller's report.
 struct QuantizeSummary {
   int64_t parameters = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
   int64_t calibration_tokens = 0;
 };
 
-// `backend` runs the text. on_matrix is called for every low-rank matrix as it is finished.
-// Refused: a model that is quantized already, an output that io::FolderWriter refuses. An
-// interrupted run keeps what it finished beside the output (out +
-// ".partial") and the same request goes on from there.
+// Rounds a model. `backend` runs the text. on_matrix is called for every low-rank matrix whose two
+// factors are fitted to each other; rounding by GPTQ does not call it. `others` are processes that
+// share the work. Fails if the model is quantized already, if a weight is not finite, if text or
+// statistics do not fit the model, or if io::FolderWriter refuses the output. An interrupted run
+// keeps what is finished in out + ".partial", and the same request continues it.
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
                                  DataParallel* others = nullptr);

@@ -7,11 +7,11 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "compress/quantize.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/codes_file.h"
 #include "compress/sizes/dense_reference.h"
 #include "compress/statistics/mlp_statistics.h"
-#include "compress/quantize.h"
 #include "eval/folder_divergence.h"
 #include "fit/losses_json.h"
 #include "io/json_file.h"

@@ -28,7 +28,8 @@ struct SequenceTokens {
   std::vector<ops::WantedLogits> wanted = {};
 };
 
-// The result of predict(): logits [rows, vocab_size]. Only values that nobody wanted may be missing (ops::kUnwantedLogit).
+// The result of predict(): logits [rows, vocab_size]. Only values that nobody wanted may be missing
+// (ops::kUnwantedLogit).
 struct Predictions {
   Matrix logits;
   std::vector<std::optional<ops::LogSum>> log_sums;  // as ops::Linear::apply_wanted returns them

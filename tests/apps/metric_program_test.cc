@@ -1,7 +1,7 @@
 // The tests in this file compute the output metric as `compress` and `fit` do, by starting another
 // program.
 
-#include "model/metric_program.h"
+#include "training/metric_program.h"
 
 #include <chrono>
 #include <thread>

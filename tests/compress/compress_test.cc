@@ -1,4 +1,4 @@
-// Whole compressions of tiny random models, on the reference backend.
+// This file tests whole compressions of tiny random models on the reference backend.
 
 #include "compress/compress_test.h"
 
@@ -20,7 +20,7 @@ DoubleMatrix tensor_of(const io::Checkpoint& checkpoint, const std::string& name
   return to_double_matrix(checkpoint.tensors().at(name));
 }
 
-// Inputs of the MLP of every layer, one token per column.
+// Collects the inputs of every layer's MLP, one token per column.
 class InputCollector : public model::MlpObserver {
  public:
   void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView) override {
@@ -38,7 +38,7 @@ class InputCollector : public model::MlpObserver {
   std::map<int64_t, std::vector<float>> inputs;
 };
 
-// silu(gate) * up in fp64.
+// Returns silu(gate) * up in fp64.
 DoubleMatrix mlp_inner(const io::Checkpoint& checkpoint, int64_t layer, const DoubleMatrix& x) {
   DoubleMatrix gate = multiply(tensor_of(checkpoint, mlp_name(layer, MlpMatrix::kGate, "_proj")),
                                Transpose::kNo, x, Transpose::kNo);
@@ -84,9 +84,11 @@ TEST_F(Compress, EnergyLostIsTheMeasuredOutputError) {
     const LongMatrix u(tensor_of(*compressed, mlp_name(report.layer, report.matrix, "_v_proj")));
     const auto lost = static_cast<double>(((w - v * u) * inputs).energy());
     const auto total = static_cast<double>((w * inputs).energy());
-    EXPECT_GT(report.energy_lost, 0.01);  // so that the comparison says something
-    // Activations, down's output and the stored factors are fp32: each a relative 2^-24 per
-    // element, summed over at most kInner elements, squared energies twice that.
+    // The loss must be large enough for the comparison to mean something.
+    EXPECT_GT(report.energy_lost, 0.01);
+    // Activations, the output of down and the stored factors are fp32, with a relative error of
+    // 2^-24 per element. At most kInner elements are summed, and squared energies have twice the
+    // error.
     EXPECT_NEAR(report.energy_lost, lost / total, 2 * kInner * 0x1p-24);
   }
 }
@@ -117,9 +119,9 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
     const Matrix actual = logits(path("out"), tokens);
-    // Two fp32 factors instead of one matrix: relative 2·2^-24 per product, at most kHidden +
-    // kInner products in a row per matrix, kMatrices matrices, each amplified little by residual
-    // and norm.
+    // Two fp32 factors replace one matrix, which makes a relative error of 2·2^-24 per product. A
+    // matrix sums at most kHidden + kInner products in a row, and there are kMatrices matrices.
+    // Residuals and norms amplify the error of each only a little.
     const double bound = 2 * 0x1p-24 * (kHidden + kInner) * kMatrices * largest;
     for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
       ASSERT_NEAR(actual.data()[i], expected.data()[i], bound) << i;
@@ -129,7 +131,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
 }
 
 TEST_F(Compress, TheOutputIsACompleteFolder) {
-  // Factors take the dtype of the matrix that they replace.
+  // The factors get the dtype of the matrix that they replace.
   tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).dtype = DType::kBF16;
   write_model(input_, tensors_);
   CompressRequest some = request("out");
@@ -179,7 +181,8 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-// Names without folders, whole files' hashes, and the tokens that were used of each.
+// The record has names without folders, hashes of whole files, and the number of tokens used of
+// each text.
 TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   const auto record = [&](const std::string& out) {
     const auto config = io::ModelConfig::load(path(out) / "config.json");
@@ -208,7 +211,7 @@ TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
   ASSERT_EQ(record("saved").calibration.size(), 2u);
   EXPECT_EQ(record("saved").calibration[1].xxh3, io::checksum(other));
 
-  // A text that svd only measures on is none that it was calibrated on.
+  // Method svd only measures on a text, so the text does not count as calibration.
   CompressRequest svd = request("svd", Method::kSvd);
   svd.calibration = {{{"text.txt", text_}}};
   run_well(svd);
@@ -284,7 +287,7 @@ TEST_F(Compress, RefusesTextsThatAreTooShort) {
 TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
-  // One token per letter: who a token comes from shows in its id.
+  // Every letter is one token, so the id of a token shows which text it comes from.
   const std::string many_a(5000, 'a'), some_b(100, 'b'), many_c(3000, 'c');
   const auto mixed = calibration_sequences(
       *tokenizer, {{"a", many_a}, {"b", some_b}, {"c", many_c}}, 1100, config_);
@@ -298,7 +301,8 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
     }
   }
   ASSERT_EQ(tokens.size(), 3u);
-  // All 100 of b, and 500 each of the others, less what equal sequences leave over.
+  // The short text gives all of its 100 tokens and the others 500 each, except for tokens that
+  // sequences of equal length leave over.
   const std::vector<int64_t> wanted = {500, 100, 500};
   size_t i = 0;
   for (const auto& [id, count] : tokens) {
@@ -310,7 +314,7 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   EXPECT_NE(mixed->origin.text.find(", c fnv1a:"), std::string::npos);
 }
 
-// One token per letter, and the calibration has all of the a and nothing else.
+// Every letter is one token, and the calibration uses exactly the letters 'a'.
 TEST_F(Compress, TheResultIsMeasuredOnTokensThatCalibrationHasNotSeen) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
@@ -352,7 +356,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_FALSE(seen.empty());
   ASSERT_TRUE(summary->loss.has_value());
-  EXPECT_FALSE(summary->loss->held_out);  // 1000 tokens, all of them calibrated on
+  EXPECT_FALSE(summary->loss->held_out);  // all 1000 tokens are in the calibration
   const auto card = io::read_text_file(path("out") / "README.md", io::kMaxConfigBytes);
   ASSERT_TRUE(card.ok());
   for (const char* word :
@@ -365,7 +369,8 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
     EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
   }
   EXPECT_EQ(card->find("perfect"), std::string::npos);
-  request.method = Method::kSvd;  // which looks at no text
+  // Method svd uses no calibration text.
+  request.method = Method::kSvd;
   request.out = path("svd");
   const auto svd = compress(request, backend_, silent_, {}, measure);
   ASSERT_TRUE(svd.ok()) << svd.error().message;
@@ -404,7 +409,7 @@ TEST_F(Compress, RefusesModelsThatCannotBeFactorized) {
   values[7] = saved;
   model::TestTensors halves = tensors_;
   for (auto& [name, tensor] : halves) tensor.dtype = DType::kF16;
-  // Inputs so small need a first factor so large.
+  // The inputs are so small that the first factor must be too large for fp16.
   std::ranges::fill(halves.at("model.layers.1.post_attention_layernorm.weight").values, 1e-6f);
   std::ranges::fill(halves.at(mlp_name(1, MlpMatrix::kGate, "_proj")).values, 6e4f);
   write_model(input_, halves);

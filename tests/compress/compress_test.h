@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of whole compressions share: tiny random models, compressed on the reference
-// backend.
+// The fixture of tests of whole compressions: tiny random models, which are compressed on the
+// reference backend.
 
 #include <fstream>
 #include <random>
@@ -45,7 +45,9 @@ inline std::string random_text(int64_t length, uint64_t seed) {
 class CompressTest : public testing::Test {
  protected:
   void SetUp() override {
-    set_num_threads(1);  // quick on a busy machine; one test is about more
+    // A single thread is quick on a busy machine. Tests of several threads set the number
+    // themselves.
+    set_num_threads(1);
     write_model(input_, tensors_);
   }
   void TearDown() override {
@@ -60,7 +62,7 @@ class CompressTest : public testing::Test {
     folder.write_text("generation_config.json", "{\"eos_token_id\": 1}");
   }
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
-  // K·N/(K + N)·0.75 = 16 for both shapes of this model.
+  // Returns a request with rank kRank, because K·N/(K + N)·0.75 = 16 for both shapes of this model.
   CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
     CompressRequest request;
     request.model = input_.path();
@@ -78,7 +80,7 @@ class CompressTest : public testing::Test {
     if (!summary.ok()) throw std::runtime_error(summary.error().message);
     return std::move(summary).value();
   }
-  // The same command on one thread and on three writes the same bytes.
+  // Expects the same command to write the same bytes on one thread and on three.
   void expect_threads_change_nothing(CompressRequest request) {
     for (const int threads : {1, 3}) {
       set_num_threads(threads);

@@ -1,5 +1,6 @@
-// Folders of 8, 6 and 4 bits made floats again, against the bytes in the folder read as
-// docs/low_bit.md says, one value at a time.
+// This file tests that models of 8, 6 and 4 bits become floats again. The test reads the bytes of
+// the rounded folder as docs/low_bit.md describes them, one value at a time, and compares the
+// values.
 
 #include "compress/dequantize.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 8 or more bits of one kind: two whole groups of columns and a part of one, an odd number.
+// Returns a config with odd sizes: two whole groups of columns and a part of a third one.
 io::ModelConfig odd_config(bool tied) {
   io::ModelConfig config = model::tiny_config(io::Architecture::kQwen3);
   config.hidden_size = 150;
@@ -39,7 +40,7 @@ const uint8_t* bytes(const io::Checkpoint& checkpoint, const std::string& name) 
   return reinterpret_cast<const uint8_t*>(checkpoint.tensors().at(name).data);
 }
 
-// The integer that W[i, j] is `scale` times.
+// Returns the integer that is multiplied by `scale` to give W[i, j].
 int code_byte(const io::Checkpoint& folder, const std::string& name, const LowBitFormat& format,
               int64_t i, int64_t j, int64_t columns) {
   const int64_t halves = (columns + 1) / 2, quarters = (columns + 3) / 4;
@@ -86,7 +87,7 @@ class Dequantize : public testing::Test {
     ASSERT_TRUE(summary.ok()) << summary.error().message;
   }
 
-  // Every tensor of "floats" beside that of "rounded".
+  // Compares every tensor of the folder "floats" with that of the folder "rounded".
   void expect_floats() {
     const auto rounded = open(path("rounded")), floats = open(path("floats"));
     const auto config = io::ModelConfig::load(path("rounded") / "config.json");
@@ -128,7 +129,7 @@ class Dequantize : public testing::Test {
   std::unique_ptr<ops::Backend> backend_ = cpu::make_backend();
 };
 
-TEST_F(Dequantize, EveryFormat) {
+TEST_F(Dequantize, EveryFormatGivesTheValuesOfItsBytes) {
   for (const bool tied : {false, true}) {
     write(odd_config(tied));
     for (const QuantizedFormats& formats : {quantized_formats(8), quantized_formats(6),
@@ -148,8 +149,8 @@ TEST_F(Dequantize, EveryFormat) {
   }
 }
 
-// Numbers of pivots stay, and so does the record of the form.
-TEST_F(Dequantize, ACompressedModel) {
+// The indices of pivots and the record of the form stay the same.
+TEST_F(Dequantize, ACompressedModelKeepsItsForm) {
   io::ModelConfig config = odd_config(false);
   config.compression = model::tiny_record("mixed", {{0, 0, 70, 100, 200}, {40, 130, 70}});
   write(config);
@@ -163,7 +164,7 @@ TEST_F(Dequantize, ACompressedModel) {
   EXPECT_EQ(written->compression->ranks, config.compression->ranks);
 }
 
-// Any program loads what is dense and of floats: nothing of ours is left in it.
+// A dense model of floats loads in any program, because its folder mentions nothing of neuronmm.
 TEST_F(Dequantize, ADenseModelIsOfThePublishedClass) {
   quantize_to("rounded", quantized_formats(8));
   ASSERT_TRUE(dequantize(path("rounded"), path("floats"), silent_).ok());
@@ -179,7 +180,7 @@ TEST_F(Dequantize, ADenseModelIsOfThePublishedClass) {
   }
 }
 
-TEST_F(Dequantize, TensorsOfOthersStayAsTheyAre) {
+TEST_F(Dequantize, UnknownTensorsStayUnchanged) {
   auto tensors = model::random_tensors(config_, 20261124);
   tensors["model.of_others"] = {DType::kU8, {3}, {1, 2, 255}};
   input_.write_tensors(tensors);
@@ -191,7 +192,7 @@ TEST_F(Dequantize, TensorsOfOthersStayAsTheyAre) {
   EXPECT_EQ(bytes(floats, "model.of_others")[2], 255);
 }
 
-TEST_F(Dequantize, RefusesFloatsAndDamage) {
+TEST_F(Dequantize, RefusesFloatModelsAndDamagedFiles) {
   const auto expect_error = [&](const fs::path& model, std::initializer_list<const char*> words) {
     const Status made = dequantize(model, path("floats"), silent_);
     ASSERT_FALSE(made.ok());

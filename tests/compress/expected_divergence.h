@@ -1,5 +1,6 @@
 #pragma once
-// KL(softmax a || softmax b) as it is defined, in long double: what the fast one is held to.
+// Computes KL(softmax a || softmax b) by its definition, in long double. Tests compare the fast
+// function with it.
 
 #include <cmath>
 #include <cstdint>

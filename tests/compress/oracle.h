@@ -1,7 +1,7 @@
 #pragma once
-// Independent oracles: products in long double, and singular values by one-sided Jacobi rotations,
-// an algorithm that shares nothing with dgesdd's and finds small singular values of matrices with
-// graded columns to high relative accuracy (Demmel and Veselic 1992).
+// Independent oracles for the tests of factorizations: products in long double, and singular values
+// by one-sided Jacobi rotations. That algorithm shares nothing with dgesdd. It finds small singular
+// values of matrices with graded columns to high relative accuracy (Demmel and Veselic 1992).
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 
 namespace neuronmm::compress {
 
+// A matrix in long double.
 struct LongMatrix {
   int64_t rows = 0, columns = 0;
   std::vector<long double> values;  // column-major
@@ -49,7 +50,7 @@ inline LongMatrix operator-(LongMatrix a, const LongMatrix& b) {
   return a;
 }
 
-// One rotation that makes columns p and q orthogonal; whether they were not.
+// Makes columns p and q orthogonal by one rotation. Returns false if they were orthogonal already.
 inline bool rotate(DoubleMatrix& a, int64_t p, int64_t q) {
   double *x = a.column(p), *y = a.column(q);
   double pp = 0, qq = 0, pq = 0;
@@ -58,7 +59,8 @@ inline bool rotate(DoubleMatrix& a, int64_t p, int64_t q) {
     qq += y[i] * y[i];
     pq += x[i] * y[i];
   }
-  // What is left changes a singular value by this squared, relatively.
+  // An inner product below this bound changes a singular value by a relative amount of at most the
+  // bound's square.
   if (std::abs(pq) <= 1e-11 * std::sqrt(pp * qq)) return false;
   const double zeta = (qq - pp) / (2 * pq);
   const double t = (zeta < 0 ? -1 : 1) / (std::abs(zeta) + std::sqrt(1 + zeta * zeta));
@@ -71,7 +73,8 @@ inline bool rotate(DoubleMatrix& a, int64_t p, int64_t q) {
   return true;
 }
 
-// Descending. Rotates the columns of the taller of a and its transpose.
+// Returns the singular values in descending order. The columns of `given` are rotated, or those of
+// its transpose if that is taller.
 inline std::vector<double> jacobi_singular_values(const LongMatrix& given) {
   const bool tall = given.rows >= given.columns;
   DoubleMatrix a(tall ? given.rows : given.columns, tall ? given.columns : given.rows);
@@ -112,7 +115,7 @@ inline DoubleMatrix random_matrix(int64_t rows, int64_t columns, std::mt19937_64
   return out;
 }
 
-// Orthonormal columns by Gram-Schmidt, twice.
+// Returns random orthonormal columns, made by applying Gram-Schmidt twice.
 inline LongMatrix random_orthonormal(int64_t rows, int64_t columns, std::mt19937_64& random) {
   LongMatrix q(random_matrix(rows, columns, random));
   for (int64_t j = 0; j < columns; ++j) {

@@ -1,4 +1,5 @@
-// Whole models rounded to int8: dense, compressed before, and compressed in the same run.
+// This file tests the rounding of whole models: dense ones, ones that were compressed before, and
+// ones that are compressed in the same run.
 
 #include "compress/quantize.h"
 
@@ -28,7 +29,7 @@ constexpr int64_t kQuantizedLayers = 2, kQuantizedMatrices = 3 * kQuantizedLayer
 
 io::ModelConfig small_config(bool tied) {
   io::ModelConfig config = model::tiny_config(io::Architecture::kQwen2);
-  config.hidden_size = 144;  // a whole group of columns and a part of one
+  config.hidden_size = 144;  // a whole group of columns and a part of another
   config.intermediate_size = 288;
   config.num_hidden_layers = kQuantizedLayers;
   config.tie_word_embeddings = tied;
@@ -123,7 +124,7 @@ TEST_F(Quantize, AnUntiedModelWithoutAHeadIsRefusedBeforeAnyWork) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-TEST_F(Quantize, ADenseModel) {
+TEST_F(Quantize, ADenseModelIsRoundedToInt8) {
   for (const bool tied : {false, true}) {
     SCOPED_TRACE(testing::Message() << "tied " << tied);
     write(small_config(tied));
@@ -156,7 +157,7 @@ TEST_F(Quantize, ADenseModel) {
   }
 }
 
-TEST_F(Quantize, ADenseModelTo4And6Bits) {
+TEST_F(Quantize, ADenseModelIsRoundedTo4And6Bits) {
   const QuantizedFormats formats = {.linear = {4, 16}, .lm_head = {6}};
   for (const bool tied : {false, true}) {
     SCOPED_TRACE(testing::Message() << "tied " << tied);
@@ -188,8 +189,8 @@ TEST_F(Quantize, ADenseModelTo4And6Bits) {
   }
 }
 
-// Fitted to fewer bits as to 8.
-TEST_F(Quantize, ACompressedModelTo4Bits) {
+// Fitted factors of 4 bits are nearer to the product than factors that are rounded one by one.
+TEST_F(Quantize, FactorsOf4BitsAreFittedToEachOther) {
   const LowBitFormat format = {4, 16};
   compress_to("small", kOriginal);
   quantize_well(path("small"), "out", {format, format});
@@ -230,15 +231,16 @@ TEST_F(Quantize, ACompressedModelTo4Bits) {
   expect_loads("out");
 }
 
-// The fitted factors are nearer to the product than the factors rounded one by one.
-TEST_F(Quantize, ACompressedModel) {
+// Fitted factors of 8 bits are nearer to the product than factors that are rounded one by one.
+TEST_F(Quantize, FactorsOfInt8AreFittedToEachOther) {
   compress_to("small", kOriginal);
   const QuantizeSummary summary = quantize_well(path("small"), "out");
   const auto before = open(path("small")), after = open(path("out"));
   EXPECT_EQ(summary.parameters, after.parameters());
   const auto config = io::ModelConfig::load(path("out") / "config.json");
   ASSERT_TRUE(config.ok() && config->compression.has_value());
-  for (const int64_t layer : {kQuantizedLayers - 1}) {  // products in long double take their time
+  // Products in long double are slow, so only one layer is compared.
+  for (const int64_t layer : {kQuantizedLayers - 1}) {
     const auto floats = model::layer_weights(before, config_, layer);
     const auto int8 = model::layer_weights(after, *config, layer);
     ASSERT_TRUE(floats.ok() && int8.ok());
@@ -259,7 +261,7 @@ TEST_F(Quantize, ACompressedModel) {
   expect_loads("out");
 }
 
-// Whether the weight of an MLP has a map of pivots beside it.
+// Returns whether the weight of an MLP belongs to a map of pivots.
 bool has_map(const io::Checkpoint& checkpoint, const std::string& name) {
   const size_t matrix = name.rfind('.', name.rfind(".weight") - 1);
   const std::string mlp = name.substr(0, matrix + 1), which = name.substr(matrix + 1);
@@ -271,8 +273,9 @@ bool has_map(const io::Checkpoint& checkpoint, const std::string& name) {
          (!which.starts_with("down") && checkpoint.has(mlp + "input_pivot_proj.weight"));
 }
 
-// Every form: maps are rounded as any linear weight, numbers of pivots stay, and the record, too.
-TEST_F(Quantize, ModelsWithPivots) {
+// In every form, maps are rounded as any linear weight is. The indices of pivots and the record
+// stay the same.
+TEST_F(Quantize, ModelsWithPivotsKeepTheirForm) {
   const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
       {"pivoted", {{40, 130, 70}, {1, 143, 0}}},
       {"narrow", {{0, 0, 70, 100}, {0, 0, 8, 8}}},
@@ -291,7 +294,8 @@ TEST_F(Quantize, ModelsWithPivots) {
       const TensorView& stored = after.tensors().at(name);
       const bool linear = model::is_linear(name, config_);
       EXPECT_EQ(stored.dtype, linear ? DType::kI8 : tensor.dtype) << name;
-      if (linear && has_map(before, name)) continue;  // fitted to it: see below
+      // Weights with a map are fitted to it (WeightsAreFittedToTheirRoundedMaps).
+      if (linear && has_map(before, name)) continue;
       EXPECT_EQ(bytes_of(stored),
                 linear ? bytes_of(ops::quantize(tensor).view()) : bytes_of(tensor))
           << name;
@@ -311,7 +315,7 @@ TEST_F(Quantize, ModelsWithPivots) {
   }
 }
 
-// [I; map], map [others, r].
+// Returns [I; map] for a map [others, r].
 DoubleMatrix with_identity(const DoubleMatrix& map) {
   const int64_t rank = map.columns();
   DoubleMatrix all(rank + map.rows(), rank);
@@ -322,8 +326,8 @@ DoubleMatrix with_identity(const DoubleMatrix& map) {
   return all;
 }
 
-// The weight beside a rounded map is as near to the product of the two as the one that Householder
-// reflections find, and nearer than the weight that was there.
+// The weight that belongs to a rounded map brings their product as near to the old product as the
+// solution by Householder reflections does. The old weight, rounded by itself, is worse.
 TEST_F(Quantize, WeightsAreFittedToTheirRoundedMaps) {
   io::ModelConfig config = small_config(false);
   config.compression = model::tiny_record("pivoted", {{40, 130, 70}, {70, 20, 100}});
@@ -363,7 +367,7 @@ TEST_F(Quantize, WeightsAreFittedToTheirRoundedMaps) {
   }
 }
 
-TEST_F(Quantize, CompressingAndRoundingAtOnce) {
+TEST_F(Quantize, CompressionCanRoundInTheSameRun) {
   for (const WeightFormats& weights : {kInt8, kInt6, kInt4}) {
     for (const bool tied : {false, true}) {
       SCOPED_TRACE(fmt::format("{} tied {}", weights_text(weights), tied));
@@ -372,11 +376,12 @@ TEST_F(Quantize, CompressingAndRoundingAtOnce) {
       const auto config = io::ModelConfig::load(path("out") / "config.json");
       ASSERT_TRUE(config.ok()) << config.error().message;
       ASSERT_TRUE(config->quantization && config->compression.has_value());
-      // As `quantize` says it of such a model.
+      // `quantize` records the same formats for the dense model.
       quantize_well(input_.path(), "dense", *weights);
       const auto dense = io::ModelConfig::load(path("dense") / "config.json");
       EXPECT_EQ(config->quantization, dense->quantization);
-      // What is not compressed is rounded to nearest; of what is, see factorize_test.
+      // Weights outside of MLPs are rounded to nearest. factorize_test.cc tests the factors of
+      // MLPs.
       const auto nearest = open(path("dense")), after = open(path("out"));
       for (const auto& [name, tensor] : nearest.tensors()) {
         if (name.find(".mlp.") != std::string::npos) continue;
@@ -393,9 +398,9 @@ TEST_F(Quantize, CompressingAndRoundingAtOnce) {
   }
 }
 
-// The folder holds what the factors were fitted to: u_t is the nearest to the best one for the v_t
-// that lies there.
-TEST_F(Quantize, WhatIsWrittenIsWhatFactorsWereFittedTo) {
+// The folder holds the factors that were fitted to each other: u_t is the rounded optimum for the
+// v_t that is stored.
+TEST_F(Quantize, StoredFactorsAreThoseThatWereFitted) {
   compress_to("floats", kOriginal);
   for (const WeightFormats& weights : {kInt8, kInt6, kInt4}) {
     SCOPED_TRACE(weights_text(weights));
@@ -431,7 +436,7 @@ TEST_F(Quantize, WhatIsWrittenIsWhatFactorsWereFittedTo) {
   }
 }
 
-TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
+TEST_F(Quantize, AnInterruptedRunContinuesWhereItStopped) {
   compress_to("small", kOriginal);
   quantize_well(path("small"), "whole");
   for (const int64_t stop : {int64_t{1}, kQuantizedMatrices}) {
@@ -444,9 +449,10 @@ TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     EXPECT_FALSE(fs::exists(path("parts")));
     const auto kept = fs::directory_iterator(path("parts.partial") / "work");
-    const auto files = std::distance(fs::begin(kept), fs::end(kept));  // and the settings
+    // the settings are a file, too
+    const auto files = std::distance(fs::begin(kept), fs::end(kept));
     EXPECT_GE(files, stop + 1);
-    EXPECT_LE(files, stop + num_threads());  // as many at once
+    EXPECT_LE(files, stop + num_threads());  // each thread may have finished one more
     set_interrupted(false);
     quantize_well(path("small"), "parts");
     EXPECT_EQ(bytes_of(open(path("parts")).tensors().begin()->second),
@@ -456,7 +462,7 @@ TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
   }
 }
 
-TEST_F(Quantize, RefusesWhatCannotBeRounded) {
+TEST_F(Quantize, RefusesModelsThatCannotBeRounded) {
   quantize_well(input_.path(), "int8");
   expect_refused(path("int8"), {"int8", "already", "original"});
   expect_refused(path("nowhere"), {"nowhere"});

@@ -1,4 +1,5 @@
-// Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
+// This file tests that interrupted compressions continue where they stopped and give the bytes of
+// an uninterrupted one.
 
 #include "compress/compress_test.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 class Resume : public CompressTest {};
 
-TEST_F(Resume, InterruptedCalibrationResumesExactly) {
+TEST_F(Resume, InterruptedCalibrationResumesToTheSameBytes) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(request("whole"));
@@ -33,7 +34,7 @@ TEST_F(Resume, InterruptedCalibrationResumesExactly) {
   }
 }
 
-TEST_F(Resume, InterruptedFactorizationResumesExactly) {
+TEST_F(Resume, InterruptedFactorizationResumesToTheSameBytes) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     run_well(request("whole", method));
     for (int64_t stop = 1; stop <= kMatrices; stop += 2) {
@@ -79,8 +80,8 @@ TEST_F(Resume, OtherSettingsStartAfresh) {
   EXPECT_EQ(bytes("changed"), bytes("expected"));
 }
 
-// Damaged work files of a killed run are made again, not believed.
-TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
+// A later run detects damaged work files and writes them again.
+TEST_F(Resume, DamagedWorkFilesAreRewritten) {
   run_well(request("whole", Method::kSvd));
   int64_t done = 0;
   ASSERT_FALSE(run(request("parts", Method::kSvd), [&](const MatrixReport&) {
@@ -98,7 +99,7 @@ TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
-// One changed bit in any file that an interrupted run kept never changes the result.
+// A changed bit in any file that an interrupted run has kept never changes the result.
 TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     run_well(request("whole", method));

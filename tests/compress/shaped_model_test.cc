@@ -1,4 +1,5 @@
-// Whole compressions into every form but uv: tiny random models, on the reference backend.
+// This file tests whole compressions into every form, mostly forms other than uv, of tiny random
+// models on the reference backend.
 
 #include <cmath>
 #include <limits>
@@ -26,19 +27,21 @@ class Shaped : public CompressTest {
     if (!config.ok()) throw std::runtime_error(config.error().message);
     return std::move(config).value();
   }
-  // Parameters of the MLPs in the folder itself: numbers of pivots, scales and groups are none.
+  // Counts the parameters of the MLPs in the folder itself. Indices of pivots, scales and groups
+  // are not parameters.
   int64_t counted(const std::string& out) const {
     const auto checkpoint = io::Checkpoint::open(path(out));
     if (!checkpoint.ok()) throw std::runtime_error(checkpoint.error().message);
     int64_t count = 0;
     for (const auto& [name, tensor] : checkpoint->tensors()) {
       const bool weight = name.ends_with(".weight") && name.find(".mlp.") != std::string::npos;
-      const int64_t in_a_byte = tensor.dtype == DType::kU8 ? 2 : 1;  // of 4 bits
+      // A byte of a 4-bit weight holds two values.
+      const int64_t in_a_byte = tensor.dtype == DType::kU8 ? 2 : 1;
       if (weight) count += in_a_byte * tensor.size();
     }
     return count;
   }
-  // Maps of pivots have 8 bits beside whatever the other weights have.
+  // Expects maps of pivots to have 8 bits and the other weights to have the formats `asked`.
   void expect_formats(const std::string& out, const io::ModelConfig& config,
                       const QuantizedFormats& asked) const {
     const auto checkpoint = io::Checkpoint::open(path(out));
@@ -51,7 +54,7 @@ class Shaped : public CompressTest {
       EXPECT_EQ(tensor.dtype, expected.bits == 8 ? DType::kI8 : DType::kU8) << name;
     }
   }
-  // Mean over positions of KL(dense || compressed), nats.
+  // Returns the mean over positions of KL(dense || compressed), in nats.
   double divergence(const fs::path& folder) {
     const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 77);
     const Matrix dense = logits(input_.path(), tokens), other = logits(folder, tokens);
@@ -86,7 +89,7 @@ class Shaped : public CompressTest {
 constexpr Form kShapedForms[] = {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed,
                                  Form::kAuto};
 
-TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
+TEST_F(Shaped, EveryFormAndDtypeKeepsTheRequestedShareAndRuns) {
   store_as_bf16();
   for (const Form form : kShapedForms) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
@@ -144,8 +147,8 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
   }
 }
 
-// Nothing is lost in a form that can hold the model: its weights need only half of the inputs and
-// outputs, and half of the neurons are copies.
+// A form that can hold the model loses nothing. The weights of this model need only half of the
+// inputs and outputs.
 TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
   std::mt19937_64 random(20261125);
   std::normal_distribution<float> normal(0.0f, 0.08f);
@@ -180,7 +183,7 @@ TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
   write_model(input_, tensors_);
   CompressRequest narrow = shaped("narrow", Form::kNarrow);
   narrow.allocate = Allocate::kUniform;
-  // r = 16 of narrow keeps (2·16·(32 - 16) + 3·16·64) / (3·32·64) = 0.5833 of an MLP.
+  // Form narrow with r = 16 keeps (2·16·(32 - 16) + 3·16·64) / (3·32·64) = 0.5833 of an MLP.
   narrow.rule = {0.41, 16};
   const CompressSummary summary = run_well(narrow);
   for (const LayerReport& layer : summary.layers) {
@@ -191,14 +194,16 @@ TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
 
   CompressRequest pivoted = shaped("pivoted", Form::kPivoted);
   pivoted.allocate = Allocate::kUniform;
-  pivoted.rule = {0.2, 16};  // 16·(32 + 64 - 16) / (32·64) = 0.625
+  // Form pivoted with r = 16 keeps this share of an MLP: 16·(32 + 64 - 16) / (32·64) = 0.625.
+  pivoted.rule = {0.2, 16};
   run_well(pivoted);
   EXPECT_EQ(config_of("pivoted").compression->ranks[0], (io::MlpShape{16, 16, 16, 0, 0}));
   EXPECT_LE(divergence(path("pivoted")), 1e-7);
 }
 
-// Form uv with sizes by predicted loss: two factors per matrix that any reader of U·V takes.
-TEST_F(Shaped, PredictedSizesOfTwoFactors) {
+// Form uv with sizes by predicted loss makes two factors per matrix, which any reader of U·V can
+// load.
+TEST_F(Shaped, PredictedSizesOfFormUvAreRecorded) {
   const CompressSummary summary = run_well(shaped("uv", Form::kUv));
   const MlpSizes sizes = {kHidden, kInner, true};
   int64_t parameters = 0;
@@ -231,8 +236,9 @@ TEST_F(Shaped, NeuronsThatDownDoesNotReadCostNothing) {
   }
 }
 
-// One size for all layers and fewer neurons: a dense model that any program reads.
-TEST_F(Shaped, UniformNeuronsAreAPlainModel) {
+// With fewer neurons and one size for all layers, the result is a dense model that any program can
+// load.
+TEST_F(Shaped, UniformNeuronsGiveAPlainDenseModel) {
   CompressRequest neurons = shaped("out", Form::kNeurons, 0.5);
   neurons.allocate = Allocate::kUniform;
   run_well(neurons);
@@ -246,9 +252,9 @@ TEST_F(Shaped, UniformNeuronsAreAPlainModel) {
             (Shape{kHidden, kInner / 2}));
 }
 
-// x·U·V is the same with the identity of pivots in a factor; of few bits U is fitted to what
-// rounding makes of V.
-TEST_F(Shaped, PivotsBecomeFactors) {
+// The factors multiply out to the pivoted matrix, with the identity of the pivots in one of them.
+// If the factors have few bits, the first is fitted to the rounded second.
+TEST_F(Shaped, PivotedMatricesBecomeFactors) {
   std::mt19937_64 random(20261123);
   std::normal_distribution<double> normal;
   const auto random_matrix = [&](int64_t rows, int64_t columns) {
@@ -301,8 +307,8 @@ TEST_F(Shaped, PivotsBecomeFactors) {
   }
 }
 
-// Neurons of zeros change nothing but the sizes that the folder has.
-TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
+// Neurons of zeros change only the sizes that the folder has.
+TEST_F(Shaped, PaddedNeuronsGiveAPlainDenseModel) {
   for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
     SCOPED_TRACE(weights_text(weights));
     CompressRequest neurons = shaped("own", Form::kNeurons, 0.5);
@@ -329,7 +335,7 @@ TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
       EXPECT_NEAR(summary.layers[layer].kept_share, static_cast<double>(widest) / kInner, 1e-12);
     }
     const double expected = divergence(path("own"));
-    // Groups of rounded weights end elsewhere.
+    // The groups of rounded weights end at other columns.
     const double slack = weights == kOriginal ? 1e-5 : weights == kInt8 ? 0.05 : 0.3;
     EXPECT_NEAR(divergence(path("padded")), expected, slack * expected);
     fs::remove_all(path("own"));
@@ -351,14 +357,14 @@ TEST_F(Shaped, ALargerBudgetIsPredictedToLoseLess) {
   }
 }
 
-TEST_F(Shaped, ThreadsChangeNothing) {
+TEST_F(Shaped, TheModelDoesNotDependOnTheNumberOfThreads) {
   for (const Form form : {Form::kPivoted, Form::kMixed}) {
     SCOPED_TRACE(form_name(form));
     expect_threads_change_nothing(shaped("out", form));
   }
 }
 
-TEST_F(Shaped, RefusesWhatOnlyUvHas) {
+TEST_F(Shaped, RefusesOptionsThatTheFormDoesNotHave) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
   expect_refused(request, {"form mixed needs calibration, self_generated or statistics"});
@@ -368,11 +374,13 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   request = shaped("out", Form::kMixed);
   request.pad = true;
   expect_refused(request, {"pad is for form neurons", "found form mixed"});
-  request = shaped("out", Form::kUv);  // with predicted allocation
+  // shaped() asks for predicted allocation.
+  request = shaped("out", Form::kUv);
   request.method = Method::kSvd;
   expect_refused(request, {"form uv with predicted sizes", "svd"});
   request = shaped("out", Form::kMixed);
-  request.method = Method::kTwoSided;  // and nobody makes the metric
+  // No function that makes the metric is given.
+  request.method = Method::kTwoSided;
   expect_refused(request, {"two-sided", "metric"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
@@ -385,7 +393,7 @@ TEST_F(Shaped, TooLittleTextIsRefused) {
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
-TEST_F(Shaped, SizesThatCannotBeAreRefused) {
+TEST_F(Shaped, ImpossibleSizesAreRefused) {
   CompressRequest request = shaped("out", Form::kMixed, 0.9);
   request.rule.block = 32;
   expect_refused(request, {"form mixed with block 32 keeps at least"});
@@ -396,7 +404,7 @@ TEST_F(Shaped, SizesThatCannotBeAreRefused) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-// Of two equal neurons one stays, with both columns of down.
+// If two neurons are equal, one of them stays and gets the sum of both columns of down.
 TEST_F(Shaped, ValuesBeyondTheRangeOfTheirDtypeAreRefused) {
   model::TestTensors twins = tensors_;
   for (auto& [name, tensor] : twins) tensor.dtype = DType::kF16;
@@ -415,7 +423,7 @@ TEST_F(Shaped, ValuesBeyondTheRangeOfTheirDtypeAreRefused) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-TEST_F(Shaped, AWeightThatIsNotANumberIsNamed) {
+TEST_F(Shaped, ErrorsNameTheLayerOfAWeightThatIsNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     model::TestTensors spoilt = tensors_;

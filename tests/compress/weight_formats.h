@@ -1,5 +1,5 @@
 #pragma once
-// What tests ask of weights.
+// The weight formats that tests use.
 
 #include "compress/rounding/quantized_formats.h"
 

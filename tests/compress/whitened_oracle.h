@@ -1,6 +1,7 @@
 #pragma once
-// What the best factors of a weight lose, from its definition: random problems whose Gram matrices
-// are given by a root, and singular values of the whitened weights (oracle.h).
+// Oracles for the loss of the best factors of a weight, computed from its definition. The tests
+// make random problems whose Gram matrices are given by a root, and compute singular values of the
+// whitened weights (oracle.h).
 
 #include <cmath>
 #include <random>
@@ -26,8 +27,8 @@ inline LongMatrix flipped(const LongMatrix& a) {
   return out;
 }
 
-// A root whose square Q·diag(s²)·Qᵀ has the condition number `kappa`; the last `null` directions
-// are never visited.
+// Returns a random root. Its square Q·diag(s²)·Qᵀ has the condition number `kappa`, apart from the
+// last `null` directions, which have s = 0: the text never visits them.
 inline LongMatrix graded_root(int64_t n, double kappa, int64_t null, std::mt19937_64& random) {
   LongMatrix root = random_orthonormal(n, n, random);
   for (int64_t j = 0; j < n; ++j) {
@@ -50,7 +51,7 @@ inline std::vector<double> random_weights(int64_t count, std::mt19937_64& random
   return out;
 }
 
-// Rows scaled by the roots of their weights, one matrix below the other.
+// Returns the matrices below each other, each row multiplied by the square root of its weight.
 inline LongMatrix stacked(const std::vector<LongMatrix>& matrices,
                           const std::vector<std::vector<double>>& row_weights) {
   int64_t rows = 0;
@@ -68,7 +69,7 @@ inline LongMatrix stacked(const std::vector<LongMatrix>& matrices,
   return out;
 }
 
-// Half the energy behind the first r singular values, for every r.
+// Returns, for every r, half of the energy of the singular values after the first r.
 inline std::vector<double> losses_of_ranks(const LongMatrix& whitened) {
   const std::vector<double> values = jacobi_singular_values(whitened);
   std::vector<double> loss;
@@ -78,7 +79,7 @@ inline std::vector<double> losses_of_ranks(const LongMatrix& whitened) {
   return loss;
 }
 
-// X with a·X = b by Gauss with the largest pivot of each column.
+// Returns the X with a·X = b, by Gaussian elimination with partial pivoting.
 inline LongMatrix solved(LongMatrix a, LongMatrix b) {
   for (int64_t k = 0; k < a.columns; ++k) {
     int64_t pivot = k;

@@ -1,5 +1,7 @@
 #pragma once
-// Calibration texts as token sequences.
+// Turns the calibration texts of `compress`, `quantize` and `fit` into token sequences, and sets
+// tokens aside on which the result can be measured. Texts that have fewer tokens than the hidden
+// size are refused; texts that have less than ten times as many cause a warning.
 
 #include <filesystem>
 #include <string>
@@ -13,89 +15,107 @@
 
 namespace neuronmm::compress {
 
-// As SVD-LLM and GPTQ sample: 64 sequences of 2048 tokens are 64 times the hidden size of
-// Llama-3.2-1B, beyond which the held-out loss improves by less than 2 %.
+// The length of a sequence and the default number of calibration tokens, as SVD-LLM and GPTQ
+// sample. The default is 64 tokens per hidden dimension of Llama-3.2-1B. More tokens would improve
+// the held-out loss on synthetic activations by less than 2 %.
 inline constexpr int64_t kSequenceTokens = 2048;
 inline constexpr int64_t kDefaultCalibrationTokens = 64 * kSequenceTokens;
-// Of forms that narrow whole MLPs. Assumed, so that their two passes take about as long as the one
-// of two factors; how much more text would gain is not measured.
+// The default number of calibration tokens of `quantize`, `fit` and the forms of `compress` that
+// narrow whole MLPs. Assumed: their two passes then take about as long as the one pass of form uv.
+// More tokens lose less (docs/quality.md, "More calibration text").
 inline constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
 
-// Few enough to cost little beside the calibration, many enough to tell a model that still works
-// from one that does not.
+// The number of tokens that a compressed model is measured on. Assumed: measuring costs little
+// compared with the calibration, and the result tells a model that still works from one that does
+// not.
 inline constexpr int64_t kMeasuredTokens = 2048;
 
 struct NamedText {
-  std::string name, text;  // name: what messages call it
-  bool documents = false;  // the text is JSON lines (text/documents.h)
+  // `name` is what messages call the text.
+  std::string name, text;
+  // Whether the text is JSON lines with one document each (text/documents.h).
+  bool documents = false;
 
-  // A file: NAME.jsonl has documents.
+  // Returns the text of a file. A file named NAME.jsonl holds documents.
   static NamedText of_file(std::string name, std::string text);
 };
 
-// What is asked for.
+// The calibration text that a user asks for.
 struct CalibrationText {
-  std::vector<NamedText> texts;  // sampled evenly
+  // The texts, which all give the same number of tokens if they are long enough.
+  std::vector<NamedText> texts;
   int64_t max_tokens = kDefaultCalibrationTokens;
-  // In place of texts: so many tokens that the dense model writes (generated_text.h).
+  // The number of tokens that the dense model writes itself (generated_text.h). If it is not 0,
+  // `texts` is empty.
   int64_t self_generated = 0;
   uint64_t seed = 0;
 };
 
-std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt"
+// Returns the names as a list for messages, such as "a.txt, b.txt".
+std::string joined_names(const std::vector<NamedText>& texts);
 
-// Which texts statistics are of.
+// The texts that some statistics come from.
 struct CalibrationOrigin {
-  int64_t tokens = 0;                               // that were used of all texts
-  int64_t asked = 0;                                // that were to be used at most; 0: unknown
-  std::string text;                                 // names and hashes of the texts
-  std::vector<io::CalibrationSource> sources = {};  // one per text, for the record of a model
+  // The number of tokens that were used, of all texts together.
+  int64_t tokens = 0;
+  // The largest number of tokens that was asked for; 0 if it is unknown.
+  int64_t asked = 0;
+  // The names and hashes of the texts.
+  std::string text;
+  // The identity of each text, for the record in the model folder.
+  std::vector<io::CalibrationSource> sources = {};
 };
 
-// Every sequence is a fresh context.
+// Calibration tokens as sequences. The model reads each sequence with an empty context.
 struct CalibrationSequences {
   std::vector<std::vector<text::TokenId>> sequences;
-  // What the compressed model can be measured on: kMeasuredTokens tokens that no sequence has, in
-  // pieces that are spread over the texts, or, where those have fewer to spare, pieces of the
-  // sequences themselves.
+  // kMeasuredTokens tokens on which the compressed model can be measured. They are in no sequence,
+  // and their pieces are spread over the texts. If the texts have too few tokens to spare, the
+  // pieces are taken from the sequences, and measured_held_out is false.
   std::vector<std::vector<text::TokenId>> measured;
   bool measured_held_out = false;
-  // What decisions are taken on: kMeasuredTokens tokens that neither the sequences nor `measured`
-  // have, or, where the texts have fewer to spare, pieces of the sequences.
+  // kMeasuredTokens tokens on which `compress` decides between forms and sizes. They are in no
+  // sequence and not in `measured`. If the texts have too few tokens to spare, the pieces are taken
+  // from the sequences, and has_held_out is false.
   std::vector<std::vector<text::TokenId>> held_out;
-  bool has_held_out = false;  // false: they are pieces of the sequences
+  bool has_held_out = false;
   CalibrationOrigin origin;
-  bool few = false;  // fewer than ten tokens per dimension of the Gram matrix
+  // Whether there are fewer than ten tokens per dimension of the Gram matrix.
+  bool few = false;
 
   int64_t longest() const;
 };
 
 // Encodes every text once and takes at most `max_tokens` tokens from all of them together. Every
-// text gives the same number of tokens; one that is too short for its share gives all it has, and
-// the others make up for it. What is taken of a text is cut into sequences of one length, as few as
-// there can be if none is longer than min(2048, max_position_embeddings), and they are spread
-// evenly over the text. Documents are packed into sequences of at most that length
-// (document_sequences.h), of which so many are taken.
+// text gives the same number of tokens. A text that is too short for its share gives all it has,
+// and the others make up for it.
 //
-// Refused: fewer tokens than hidden_size in all, since the Gram matrix of so little text cannot
-// have full rank.
+// The tokens of a plain text are cut into as few sequences of equal length as possible, spread
+// evenly over the text. No sequence is longer than min(2048, max_position_embeddings). Documents
+// are packed into sequences of at most that length (document_sequences.h), and sequences that are
+// spread evenly over the file are taken until they have the text's share.
+//
+// Fails if the texts have fewer tokens than hidden_size in all, because the Gram matrix of so
+// little text cannot have full rank.
 Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokenizer,
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,
                                                    const io::ModelConfig& config);
 
-// The same with the tokenizer of a model's folder; says how much it is, and whether that is little.
+// Does the same with the tokenizer in the folder `model`. Prints the number of tokens, and a
+// warning if they are few.
 Result<CalibrationSequences> encoded_calibration(const CalibrationText& text,
                                                  const std::filesystem::path& model,
                                                  const io::ModelConfig& config, Progress& progress);
+// Prints a warning if the text has few tokens for this model.
 void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
                  Progress& progress);
 
-// Below so many tokens the calibration is `few`.
+// Returns the number of tokens below which a calibration counts as `few`.
 int64_t enough_tokens(const io::ModelConfig& config);
 
-// Fills in what the result can be measured on, in pieces of at most `longest` tokens, from `spare`
-// or, where that has too little, from the sequences.
+// Fills in `measured` and `held_out` of `result`, in pieces of at most `longest` tokens. The pieces
+// come from `spare`, or from the sequences if `spare` has too few tokens.
 void choose_measured(const std::vector<std::vector<text::TokenId>>& spare, int64_t longest,
                      CalibrationSequences& result);
 

@@ -38,7 +38,8 @@ std::vector<DocumentTokens> packed_documents(const std::vector<DocumentTokens>& 
   return sequences;
 }
 
-// A sequence is taken when less than its part of the share has been taken up to its end.
+// A sequence is taken if the tokens taken so far are fewer than the part of `share` that belongs to
+// all tokens up to the sequence's end.
 void take_evenly(std::vector<DocumentTokens> all, int64_t share, std::vector<DocumentTokens>& taken,
                  std::vector<DocumentTokens>& spare) {
   int64_t total = 0, seen = 0, count = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// Documents as the sequences of a calibration.
+// Packs the documents of a calibration text into token sequences and chooses the sequences to use.
+// The caller is calibration_sequences() (calibration_text.h).
 
 #include <cstdint>
 #include <vector>
@@ -8,14 +9,17 @@
 
 namespace neuronmm::compress {
 
-// No sequence has parts of two documents of which one is cut: whole documents stand one behind the
-// other as long as together they have at most `longest` tokens, and one that is longer alone is cut
-// into equal pieces, each a sequence.
+// Packs documents into sequences of at most `longest` tokens. Whole documents follow each other in
+// a sequence as long as they fit. A document that is longer than `longest` is cut into equal
+// pieces, and each piece is a sequence of its own. So no sequence joins a cut document with another
+// one.
 std::vector<std::vector<text::TokenId>> packed_documents(
     const std::vector<std::vector<text::TokenId>>& documents, int64_t longest);
 
-// Sequences that are spread evenly over `all` and have `share` tokens, at most what there is; the
-// last may be cut for it, and a rest of one token is left out. What is not taken joins `spare`.
+// Moves sequences with `share` tokens in all from `all` to the end of `taken`, spread evenly over
+// `all`, and the other sequences to the end of `spare`. The last sequence taken may be cut to reach
+// `share` exactly, and the part cut off joins `spare`. No sequence is cut to a single token. If
+// `all` has fewer tokens than `share`, the function takes all of them.
 void take_evenly(std::vector<std::vector<text::TokenId>> all, int64_t share,
                  std::vector<std::vector<text::TokenId>>& taken,
                  std::vector<std::vector<text::TokenId>>& spare);

@@ -8,12 +8,14 @@
 namespace neuronmm::compress {
 namespace {
 
-// Assumed: what a model writes drifts away with its length, and many beginnings are more diverse.
+// The length of a generated sequence, in tokens. Assumed: text that a model writes drifts away as
+// it gets longer, and many beginnings give more diverse text.
 constexpr int64_t kGeneratedLength = 512;
 
 using Sequences = std::vector<std::vector<text::TokenId>>;
 
-// The last one goes, or gives back what is too much.
+// Shortens the last sequence, or removes it, so that at most `tokens` tokens remain. Every other
+// sequence has `length` tokens. A last sequence of one token is removed.
 void cut_to(int64_t tokens, int64_t length, Sequences& sequences) {
   const int64_t rest = tokens - (std::ssize(sequences) - 1) * length;
   if (rest < 2) {

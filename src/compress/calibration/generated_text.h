@@ -1,5 +1,6 @@
 #pragma once
-// A calibration text that the dense model writes itself, for want of a better one.
+// Calibration text that the dense model writes itself (`--self-generated`), for users who have no
+// better text. Too few tokens are refused before anything is generated.
 
 #include <filesystem>
 
@@ -10,18 +11,21 @@
 
 namespace neuronmm::compress {
 
+// A request for `tokens` tokens of text, written by the model in the folder `model`.
 struct GeneratedText {
   std::filesystem::path model;
   int64_t tokens = 0;
   uint64_t seed = 0;
 };
 
-// Refuses too few tokens, as calibration_sequences() does.
+// Fails unless `wanted` asks for more tokens than the model's hidden_size. calibration_sequences()
+// refuses too few tokens in the same way.
 Status check_generated(const GeneratedText& wanted, const io::ModelConfig& config);
 
-// Sampled at temperature 1, in sequences of at most 512 tokens that each begin with a begin-of-text
-// token (model/self_generated.h). The sequences are kept in `work`, so that an interrupted run goes
-// on. The same model, tokens and seed give the same text on the same kind of CPU.
+// Lets the model write text, sampled at temperature 1, in sequences of at most 512 tokens. Each
+// sequence begins with a begin-of-text token (model/self_generated.h). The folder `work` keeps the
+// sequences, so that an interrupted run can continue. The same model, number of tokens and seed
+// give the same text on the same kind of CPU.
 Result<CalibrationSequences> generated_sequences(const GeneratedText& wanted,
                                                  const io::ModelConfig& config,
                                                  const ops::Backend& backend,

@@ -1,5 +1,6 @@
 #pragma once
-// The dense weights of an MLP in fp64. H hidden_size, I intermediate_size.
+// The dense weights of an MLP as fp64 matrices, from which the functions of this folder make
+// smaller ones. H hidden_size, I intermediate_size.
 
 #include "base/result.h"
 #include "compress/linear_algebra/linear_algebra.h"
@@ -7,12 +8,13 @@
 
 namespace neuronmm::compress {
 
-// The matrices as checkpoints hold them.
+// The matrices, transposed as checkpoints hold them.
 struct DenseMlp {
   DoubleMatrix gate_t, up_t;  // [I, H]
   DoubleMatrix down_t;        // [H, I]
 
-  static Result<DenseMlp> read(const ops::MlpWeight& mlp);  // refuses NaN and infinity
+  // Converts the weights. Fails if a weight is NaN or infinite.
+  static Result<DenseMlp> read(const ops::MlpWeight& mlp);
 };
 
 }  // namespace neuronmm::compress

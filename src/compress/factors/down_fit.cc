@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr const char* kDownFit = "shapes";
 
 // λ of the fit of down, as a share of the median diagonal element of ĥ's Gram matrix. Assumed. The
-// median is taken because one massive activation can be 99 % of the trace.
+// median is used because one massive activation can make up 99 % of the trace.
 constexpr double kDownRidge = 1e-3;
 
 double median(std::vector<double> values) {
@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ.
+// Returns W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ, where W₀ is `start`.
 Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gram,
                               const DoubleMatrix& cross) {
   const double middle = median(diagonal(gram));
@@ -56,7 +56,8 @@ class DownFitRun {
   }
 
  private:
-  // The saved state counts only if all layers behind it are still there.
+  // Opens the pass. A saved state is used only if the files of all layers before it are still
+  // there; otherwise it is deleted and the pass begins again.
   Result<LayerwisePass> open() {
     const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
     const LayerwisePass::Settings settings = {
@@ -104,7 +105,7 @@ class DownFitRun {
       return fail("{}: layer {} makes NaN or infinity of the calibration text",
                   inputs_.checkpoint.folder().string(), pass.layer());
     }
-    // With the dense model's inputs as they were, W₀ is the optimum already.
+    // If gate and up read all of their input, W₀ is the optimum already.
     DoubleMatrix down_t = kept.mlp.down_t;
     if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
       NMM_ASSIGN(down_t, fit_down(kept.mlp.down_t, gram, cross));

@@ -1,12 +1,14 @@
 #pragma once
-// Fits the down matrix of narrow MLPs to the neurons that the narrowed gate and up really make. The
-// calibration text runs through the dense model once more, layer by layer:
+// Fits the down matrix of narrow MLPs to the neurons that the narrowed gate and up compute.
+// narrow_layers_on_text() (narrow_layers.h) calls fit_downs(). The calibration text runs through
+// the dense model once more, layer by layer, and each layer gets
 //
-//   down = argmin Σ ‖t - W·ĥ‖² + λ ‖W - W₀‖²,  W₀ from the dense model's statistics
+//   down = argmin Σ ‖t - W·ĥ‖² + λ ‖W - W₀‖²
 //
-// ĥ [k] are the neurons that the narrowed gate and up make of the dense model's hidden states, and
-// t [H] is the output of the dense MLP. The Gram matrices [k, k] are fp64, and the optimum is taken
-// over all matrices W, not only over those made of rows of the dense down.
+// ĥ [k] are the neurons that the narrowed gate and up compute from the dense model's hidden states.
+// t [H] is the output of the dense MLP. W₀ is the down matrix that follows from the dense model's
+// statistics. The Gram matrices [k, k] are fp64. The minimum is over all matrices W, not only over
+// combinations of the dense down's rows. The fit fails if a layer produces NaN or infinity.
 
 #include <filesystem>
 #include <functional>
@@ -18,20 +20,25 @@
 
 namespace neuronmm::compress {
 
+// The sizes and formats of a fit, and functions that read and save the data of a layer.
 struct DownFit {
-  std::vector<io::MlpShape> shapes;  // per layer
-  WeightFormats weights;             // as the model will store them
-  bool as_factors = false;           // with_factors() makes of each MLP what is stored
+  // The sizes of each layer.
+  std::vector<io::MlpShape> shapes;
+  // The formats in which the model will store its weights.
+  WeightFormats weights;
+  // Whether the stored MLPs are those that with_factors() makes.
+  bool as_factors = false;
+  // Reads the weights, the statistics and the metric of a layer (know_mlp()).
   std::function<Result<KnownMlp>(int64_t layer)> know;
-  // The order in which the neurons of a layer stay (predicted_loss.h).
+  // Returns the neurons of a layer in the order in which they are kept (neuron_order.h).
   std::function<Result<std::vector<int32_t>>(int64_t layer)> order;
-  // Called with the finished MLP of each layer, in the order of the layers.
+  // Saves the finished MLP of a layer. The layers come in order.
   std::function<Status(int64_t layer, const NarrowMlp& mlp)> save;
-  // Whether an earlier run has saved this layer.
+  // Returns whether an earlier run has saved this layer.
   std::function<bool(int64_t layer)> is_saved;
 };
 
-// Goes on from the state in `work` that an interrupted run left.
+// Fits the downs of all layers. Continues from the state in `work` that an interrupted run left.
 Status fit_downs(const CompressionInputs& inputs, const DownFit& settings,
                  const std::filesystem::path& work);
 

@@ -6,8 +6,8 @@
 namespace neuronmm::compress {
 namespace {
 
-// The SVD of a tall matrix through its QR: only an [n, n] matrix meets the expensive step, and only
-// the left vectors that are kept are carried back to m rows.
+// Computes the SVD of a tall matrix through its QR. The expensive step then works on an [n, n]
+// matrix, and only the left vectors that are kept are expanded to m rows.
 Result<Svd> truncated_tall_svd(const DoubleMatrix& a, int64_t rank) {
   NMM_ASSIGN(const TallQr qr, TallQr::factor(a));
   NMM_ASSIGN(Svd small, svd(qr.r()));
@@ -15,16 +15,17 @@ Result<Svd> truncated_tall_svd(const DoubleMatrix& a, int64_t rank) {
   return Svd{std::move(left), std::move(small.values), small.right_t.first_rows(rank)};
 }
 
-// A wide matrix through its transpose: the SVD of aᵀ has the factors of a in each other's place.
+// Computes the SVD of a wide matrix from that of its transpose, which has the left and right
+// vectors swapped.
 Result<Svd> truncated_svd(const DoubleMatrix& a, int64_t rank) {
   if (a.rows() >= a.columns()) return truncated_tall_svd(a, rank);
   NMM_ASSIGN(Svd swapped, truncated_tall_svd(transposed(a), rank));
   return Svd{transposed(swapped.right_t), std::move(swapped.values), transposed(swapped.left)};
 }
 
-// Fits the first factor to what rounding leaves of the orthonormal basis P.
-// With a rounded basis P̂ the best first factor is the least-squares solution, not P̂ᵀ w_t: it
-// makes up for what rounding has done to P.
+// Rounds the orthonormal basis P, which becomes the second factor, and fits the first factor to the
+// rounded basis P̂. The best first factor is then the least-squares solution and not P̂ᵀ w_t,
+// because it makes up for the rounding of P.
 Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
                         std::vector<double> singular_values, const StoredFormat& stored) {
   round_to(staged_dtype(stored), basis);
@@ -39,7 +40,7 @@ Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
 
 double energy_lost(const std::vector<double>& singular_values, int64_t rank) {
   double kept = 0.0, lost = 0.0;
-  for (size_t i = singular_values.size(); i-- > 0;) {  // smallest first
+  for (size_t i = singular_values.size(); i-- > 0;) {  // smallest first, for accuracy
     const double energy = singular_values[i] * singular_values[i];
     (static_cast<int64_t>(i) < rank ? kept : lost) += energy;
   }
@@ -67,21 +68,22 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
   const auto whiten = [&](const DoubleMatrix& a) {
     return multiply(a, Transpose::kNo, root, Transpose::kNo);
   };
-  // N < K: the SVD of w_t·S directly; nothing is gained by a QR of the wide matrix.
+  // N < K: the SVD of w_t·S is computed directly, because a QR of the wide matrix gains nothing.
   if (w_t.rows() < w_t.columns()) {
     NMM_ASSIGN(Svd wide, svd(whiten(w_t)));
     return project(w_t, wide.left.first_columns(rank), std::move(wide.values), stored);
   }
-  // With w_t = Q·R the singular vectors of w_t·S are Q times those of the small R·S.
+  // With w_t = Q·R, the singular vectors of w_t·S are Q times those of the small matrix R·S.
   NMM_ASSIGN(TallQr qr, TallQr::factor(w_t));
   NMM_ASSIGN(Svd small, svd(whiten(qr.r())));
   NMM_ASSIGN(DoubleMatrix basis, qr.apply_q(small.left.first_columns(rank)));
-  qr = TallQr();  // as large as w_t
+  // Frees the reflectors, which are as large as w_t.
+  qr = TallQr();
   return project(w_t, std::move(basis), std::move(small.values), stored);
 }
 
-// For y = w_t·x, the left singular vectors of w_t·S are the eigenvectors of C = w_t G w_tᵀ, and the
-// eigenvalues are the squares of the singular values.
+// For y = w_t·x, C = w_t G w_tᵀ. The eigenvectors of C are the left singular vectors of w_t·S, and
+// its eigenvalues are the squares of the singular values.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
                                     const StoredFormat& stored) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));

@@ -5,10 +5,10 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of the mean diagonal of the neurons' Gram matrix: enough for a Cholesky factor in fp64 where
-// neurons are silent or alike. Measured on SmolLM2, a fifth of the neurons gone, four windows: KL
-// .358 on WikiText-2 and .395 on C4; a thousand times as much, of the median, .354 and .395. The
-// mean is at most 5 times the median but in layers 11, 28 and 29 (145, 9 and 19 times).
+// The ridge as a share of the mean diagonal of the neurons' Gram matrix. It is enough for a
+// Cholesky factor in fp64 if neurons are silent or alike. Measured on SmolLM2 with a fifth of the
+// neurons removed: a ridge of a thousand times this share, of the median, changes the KL divergence
+// by 1 %. The mean is at most 5 times the median, except in three layers of 30.
 constexpr double kNeuronRidge = 1e-6;
 
 std::vector<int32_t> others_than(const std::vector<int32_t>& kept, int64_t count) {
@@ -30,8 +30,8 @@ double neuron_ridge(const DoubleMatrix& gram) {
   return mean > 0.0 ? kNeuronRidge * mean : 1.0;
 }
 
-// With C in blocks of kept and other neurons the answer is W_k + W_o·C_ok·C_kk⁻¹: what is kept
-// stays as it is, and only what the others did is solved for.
+// With C in blocks of kept (k) and other (o) neurons, the result is W_k + W_o·C_ok·C_kk⁻¹. The
+// columns of kept neurons stay as they are, and only the contribution of the others is solved for.
 Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
                                            const std::vector<int32_t>& kept) {
   const std::vector<int32_t> others = others_than(kept, down_t.columns());

@@ -1,5 +1,7 @@
 #pragma once
-// What is left of an MLP of which some neurons go. H hidden_size, I intermediate_size.
+// Computes the down matrix of an MLP that loses some of its neurons. keep_neurons() (narrow_mlp.h)
+// and the predicted losses (sizes/predicted_loss.h) use these functions. H hidden_size, I
+// intermediate_size.
 
 #include <cstdint>
 #include <vector>
@@ -9,13 +11,14 @@
 
 namespace neuronmm::compress {
 
-// Returns what must be added to the diagonal of the neurons' Gram matrix [I, I] for it to have a
-// Cholesky factor in fp64.
+// Returns the value to add to the diagonal of the neurons' Gram matrix [I, I], so that the matrix
+// has a Cholesky factor in fp64.
 double neuron_ridge(const DoubleMatrix& gram);
 
-// Returns the down_t [H, k] for the k neurons `kept`, in which they make up for the others as well
-// as they can (Nyström; MoDeGPT, arXiv 2408.09632, section 3.2): W·C[:, k]·C[k, k]⁻¹, with C =
-// `neurons` [I, I], the Gram matrix of all neurons.
+// Returns down_t [H, k] for the k neurons `kept`, which makes up for the other neurons as well as a
+// linear map can. It is W·C[:, k]·C[k, k]⁻¹, where C is `neurons` [I, I], the Gram matrix of all
+// neurons (Nyström; MoDeGPT, arXiv 2408.09632, section 3.2). A ridge (neuron_ridge()) keeps C[k, k]
+// invertible.
 Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
                                            const std::vector<int32_t>& kept);
 

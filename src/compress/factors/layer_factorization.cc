@@ -1,7 +1,7 @@
 #include "compress/factors/layer_factorization.h"
 
 namespace neuronmm::compress {
-// LAPACK would go on for long, or not at all, with a NaN.
+// Weights are checked first, because a NaN can keep LAPACK busy for a long time or for ever.
 Result<Factors> LayerFactorization::factors(const ops::MlpWeight& mlp, int64_t layer,
                                             MlpMatrix matrix, int64_t rank,
                                             const StoredFormat& stored, const std::string& model) {

@@ -1,5 +1,6 @@
 #pragma once
-// The factors of the matrices of one layer.
+// Factorizes the matrices of one layer's MLP (factorize.h). `compress` uses it for form uv, in its
+// own process and in jobs (factor_jobs.h).
 
 #include <optional>
 #include <string>
@@ -12,12 +13,15 @@
 
 namespace neuronmm::compress {
 
-// The factors of a layer's matrices: whitened, or without Gram matrices plain. Gate and up read the
-// same input and share its whitening root; down is whitened by its output.
+// The factorization of a layer's matrices, whitened by Gram matrices or, without them, plain. Gate
+// and up read the same input and share the root of its Gram matrix. down is whitened by the Gram
+// matrix of its output.
 class LayerFactorization {
  public:
   explicit LayerFactorization(std::optional<LayerGrams> grams) : grams_(std::move(grams)) {}
-  // Errors name `model`, the layer and the matrix: a weight that is not finite, LAPACK's.
+  // Factorizes one matrix. down can be factorized only once, because its Gram matrix is used up.
+  // Fails if a weight is not finite or if LAPACK fails. Errors name `model`, the layer and the
+  // matrix.
   Result<Factors> factors(const ops::MlpWeight& mlp, int64_t layer, MlpMatrix matrix, int64_t rank,
                           const StoredFormat& stored, const std::string& model);
 
@@ -25,7 +29,8 @@ class LayerFactorization {
   Result<Factors> factorize(MlpMatrix matrix, const DoubleMatrix& w_t, int64_t rank,
                             const StoredFormat& stored);
   std::optional<LayerGrams> grams_;
-  DoubleMatrix root_;  // of the input; empty: not needed yet
+  // The root of the input's Gram matrix. Empty until it is needed.
+  DoubleMatrix root_;
 };
 
 }  // namespace neuronmm::compress

@@ -14,11 +14,12 @@ namespace {
 // Memory that layers processed in parallel may use together, in bytes. Assumed.
 constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
 
-// Side by side, each on one thread, where most threads get a layer that way: small matrices gain
-// little from several threads. Else one after the other, each on all threads.
+// Returns how many layers to process at the same time. If memory allows a layer for more than half
+// of the threads, each layer runs on one thread, because small matrices gain little from several
+// threads. Otherwise layers run one after the other, each on all threads.
 int64_t layers_at_once(const io::ModelConfig& config) {
-  // fp64: some matrices as large as the neurons' Gram matrix (neuron_order.h), and the weights with
-  // as much again of products.
+  // The memory of a layer in fp64: some matrices as large as the neurons' Gram matrix
+  // (neuron_order.h), and the weights with products of the same size.
   const int64_t inner = config.intermediate_size, squares = inner > kMostOneByOne ? 3 : 6;
   const int64_t bytes = 8 * (squares * inner * inner + 6 * inner * config.hidden_size);
   const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes, 1);

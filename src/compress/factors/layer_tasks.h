@@ -1,5 +1,6 @@
 #pragma once
-// One task for every layer of a model, several layers at once, by threads or by processes.
+// Runs one task for every layer of a model, on several threads or processes. Narrowing by
+// statistics (narrow_layers.h) and the predicted losses (sizes/predicted_curves.h) use it.
 
 #include <atomic>
 #include <filesystem>
@@ -14,19 +15,20 @@
 
 namespace neuronmm::compress {
 
-// The first error ends all tasks, and so does an interrupt between two layers, whose message names
-// the folder that keeps `work`. Errors name the model and the layer. An object runs one task.
+// Runs a task for all layers. The first error ends all tasks. An interrupt ends them between two
+// layers, with an error that names the folder of the kept work. Other errors name the model and the
+// layer. An object runs one task only.
 class LayerTasks {
  public:
   LayerTasks(const CompressionInputs& inputs, const std::filesystem::path& work)
       : inputs_(inputs), work_(work) {}
 
-  // Calls task(layer) for all layers. `label` names the progress bar.
+  // Calls task(layer) for all layers. `label` is the label of the progress bar.
   Status run(const std::string& label, const std::function<Status(int64_t)>& task);
 
-  // Does the same on all processes. `job` returns what is to be done for a layer, or nothing if its
-  // result is there already; `run` does a job; `take` keeps its result. Layers come in rounds: the
-  // results of a round are kept before the next one begins.
+  // Does the same on all processes. `job` returns the job for a layer, or nothing if the result of
+  // the layer exists already. `run` runs a job, and `take` saves its result. The layers are
+  // processed in rounds, and the results of a round are saved before the next round begins.
   Status run_with_others(const std::string& label,
                          const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
                          const RunJob& run,

@@ -1,5 +1,5 @@
 #pragma once
-// The three matrices of an MLP by name.
+// Names for the three matrices of an MLP, which factorizations and plans of ranks use.
 
 #include <array>
 #include <cstdint>
@@ -13,10 +13,11 @@ namespace neuronmm::compress {
 
 enum class MlpMatrix { kGate, kUp, kDown };
 inline constexpr std::array kMlpMatrices = {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown};
-std::string_view matrix_name(MlpMatrix matrix);  // "gate", "up", "down"
+// Returns "gate", "up" or "down".
+std::string_view matrix_name(MlpMatrix matrix);
 const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix);
 
-// Hands the MLP of a layer to `use`, which may read it until it returns.
+// A function that passes the MLP of a layer to `use`. The MLP may be read until `use` returns.
 using WithMlp =
     std::function<Status(int64_t layer, const std::function<void(const ops::MlpWeight&)>& use)>;
 

@@ -1,5 +1,6 @@
 #pragma once
-// A checked file with the tensors of a narrow MLP, in the work folder of a compression.
+// Reads and writes the file of a narrow MLP in the work folder of a compression (narrow_layers.h).
+// A checksum protects each file, so that an interrupted run never continues from a damaged one.
 
 #include <filesystem>
 #include <optional>
@@ -9,9 +10,9 @@
 
 namespace neuronmm::compress {
 
-// Weights in `dtype`.
+// Writes the MLP, with its weights in `dtype`.
 Status write_narrow_mlp(const std::filesystem::path& path, const NarrowMlp& mlp, DType dtype);
-// Nothing unless a whole file lies there.
+// Reads the MLP. Returns nothing if the file is missing or damaged.
 std::optional<NarrowMlp> read_narrow_mlp(const std::filesystem::path& path);
 
 }  // namespace neuronmm::compress

@@ -34,7 +34,8 @@ Status save_layer(const CompressionInputs& inputs, const NarrowRequest& request,
   return write_narrow_mlp(narrowed_path(out, layer), saved, dtype);
 }
 
-// All layers by the statistics alone, with what is known of each handed to a job or to a thread.
+// Narrows all layers by their statistics. The data of each layer goes to a thread, or as a job to a
+// process.
 class NarrowingByStatistics {
  public:
   NarrowingByStatistics(const CompressionInputs& inputs, const NarrowRequest& request,

@@ -1,6 +1,7 @@
 #pragma once
-// Narrows every MLP of a model, each by the statistics of its layer alone. A narrowed layer waits
-// in a checked file until the model is written, so that an interrupted run goes on.
+// Narrows every MLP of a model. `compress` calls narrow_layers() for narrowing by statistics alone,
+// or narrow_layers_on_text() if down is also fitted on the text. Every narrowed layer is saved in a
+// checked file until the model is written, so that an interrupted run can continue.
 
 #include <cstdint>
 #include <filesystem>
@@ -15,29 +16,35 @@
 
 namespace neuronmm::compress {
 
-// What of one layer is known before it is narrowed.
+// The data of one layer that narrowing needs.
 struct KnownMlp {
   DenseMlp mlp;
   MlpStatistics statistics;
   MlpMetric metric;
 };
-// Without a metric in `files` the local one is taken (mlp_metric.h).
+// Reads the data of a layer. If `files` has no metric, the local one is computed (mlp_metric.h).
 Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const StatisticsFiles& files,
                           int64_t layer);
 
+// The sizes and formats of the narrowed MLPs.
 struct NarrowRequest {
   StatisticsFiles files;
-  std::vector<io::MlpShape> shapes;  // per layer
-  WeightFormats weights;             // as the model will store them
-  bool as_factors = false;           // with_factors() makes of each MLP what is stored
-  int64_t padded = 0;  // the neurons that every layer gets, zeros included; 0: its own
-  // The order in which the neurons of a layer stay (predicted_loss.h).
+  // The sizes of each layer.
+  std::vector<io::MlpShape> shapes;
+  // The formats in which the model will store its weights.
+  WeightFormats weights;
+  // Whether the stored MLPs are those that with_factors() makes.
+  bool as_factors = false;
+  // If not 0, neurons of zeros fill up every layer to this number of neurons.
+  int64_t padded = 0;
+  // Returns the neurons of a layer in the order in which they are kept (neuron_order.h).
   std::function<Result<std::vector<int32_t>>(int64_t layer)> order;
 };
 
-// Leaves narrowed_path(out, layer) for every layer, with the tensors of its MLP by their names in
-// model/mlp_reader.h, and skips the files that are there. Several layers run at once. Returns the
-// largest entry of a layer's maps between pivots and others, per layer.
+// Writes narrowed_path(out, layer) for every layer and skips files that exist already. The files
+// hold the tensors of the MLPs under their names in model/mlp_reader.h. Several layers run at the
+// same time. Returns the largest entry of the maps between pivots and other elements for each
+// layer.
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
                                           const NarrowRequest& request,
                                           const std::filesystem::path& work,
@@ -47,8 +54,10 @@ Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& input
                                                   const NarrowRequest& request,
                                                   const std::filesystem::path& out);
 
+// Returns the file of a narrowed layer.
 std::filesystem::path narrowed_path(const std::filesystem::path& folder, int64_t layer);
-// The MLPs in these files, as the model will store them.
+// Returns a function that reads the MLPs from these files, with their values as the model will
+// store them.
 WithMlp narrowed_mlps(const CompressionInputs& inputs, const WeightFormats& weights,
                       const std::filesystem::path& folder);
 

@@ -31,7 +31,8 @@ void add_pivots(const std::string& which, std::vector<int32_t> index, DoubleMatr
   out.tensors.push_back({which + "_pivot_proj.weight", std::move(map), {}});
 }
 
-// Gate and up that share pivots, or one of them with its own.
+// Narrows the input of gate and up with shared pivots, or the input of one of them with pivots of
+// its own.
 Status narrow_together(const std::string& which, const std::vector<NamedWeight>& weights,
                        const DoubleMatrix& gram, const DoubleMatrix& root, int64_t rank,
                        const StoredFormat& stored, NarrowMlp& out) {
@@ -88,7 +89,8 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
     add_weight("down", std::move(down_t), out);
     return {};
   }
-  // An eigendecomposition runs on one thread, and the product does not need it.
+  // The eigendecomposition runs on one thread, and the product does not depend on it, so they run
+  // at the same time.
   DoubleMatrix gram_out;
   Result<DoubleMatrix> metric_root = DoubleMatrix();
   run_on_threads(2, [&](int64_t task) {

@@ -1,5 +1,7 @@
 #pragma once
-// One dense MLP in the sizes that were chosen for it, as the tensors that a checkpoint holds.
+// Narrows one dense MLP to given sizes: fewer neurons, a narrower input of gate and up, a narrower
+// output of down. The result is the tensors that a checkpoint holds. narrow_layers.h narrows all
+// layers of a model. The functions fail only if a LAPACK routine does.
 
 #include <string>
 #include <vector>
@@ -13,51 +15,55 @@
 
 namespace neuronmm::compress {
 
-// Of the names in model/mlp_reader.h, without the layer's prefix.
+// A tensor under its name in model/mlp_reader.h, without the layer's prefix. It has either `values`
+// or, for the indices of pivots, `numbers`.
 struct MlpTensor {
   std::string name;
-  DoubleMatrix values;           // or
-  std::vector<int32_t> numbers;  // of pivots
+  DoubleMatrix values;
+  std::vector<int32_t> numbers;
 };
+// A narrowed MLP as the tensors of a checkpoint.
 struct NarrowMlp {
   std::vector<MlpTensor> tensors;
-  double largest_map = 0.0;  // the largest entry of a map between pivots and others
+  // The largest entry of a map between pivots and other elements.
+  double largest_map = 0.0;
 };
 
-// Gate, up and down of the neurons that stay, with what is known of them.
+// Gate, up and down of the neurons that are kept, with their metric and Gram matrix.
 struct KeptNeurons {
   DenseMlp mlp;
   std::vector<double> gate_metric, up_metric;
   DoubleMatrix gram;  // [k, k], mean of h·hᵀ
 };
-// The first `shape.neurons` (0: all) of `order`, in ascending order; down makes up for the others.
-// `neurons` [I, I], the mean of h·hᵀ over all of them, is large: a caller that needs it no more
-// moves it.
+// Keeps the first `shape.neurons` neurons of `order` (0: all), sorted in ascending order. down
+// makes up for the others. `neurons` [I, I] is the mean of h·hᵀ over all neurons. It is a large
+// matrix, so callers should move it in if they can.
 Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMetric& metric,
                                  const std::vector<int32_t>& order, const io::MlpShape& shape);
 
 // Adds the tensors of gate and up, for inputs with the Gram matrix `gram` [H, H]. Maps are rounded
-// (map_format(stored)) before the weights beside them are fitted; the weights, which will be
-// `stored`, are for the caller to round.
+// (map_format(stored)) before the weights that belong to them are fitted. The weights are not
+// rounded yet; the caller rounds them to `stored`.
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
                      const StoredFormat& stored, NarrowMlp& out);
 // Adds the tensors of down_t [H, k], for neurons with the Gram matrix `gram` [k, k].
 Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetric& metric,
                    const io::MlpShape& shape, const StoredFormat& stored, NarrowMlp& out);
 
-// All of it from the dense model's statistics: neurons first, then the input of those that are
-// left, then the output.
+// Narrows an MLP by the dense model's statistics: first the number of neurons, then the input of
+// the neurons that are left, then the output.
 Result<NarrowMlp> narrow_mlp(DenseMlp mlp, MlpStatistics statistics, const MlpMetric& metric,
                              const std::vector<int32_t>& order, const io::MlpShape& shape,
                              const StoredFormat& stored);
 
-// The same MLP with neurons behind its own whose weights are 0, `count` in all; `mlp` has no
-// pivots.
+// Returns the MLP with neurons of zeros added behind its own, `count` neurons in all. `mlp` must
+// have no pivots.
 NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count);
 
-// The same product as two factors per matrix, of those that are there: pivots of its own become the
-// identity in the factor that reads or makes the hidden state. Of few bits the first factor is
-// fitted to what rounding makes of the second.
+// Returns the same MLP with each pivoted matrix as a product of two factors. The pivots of gate, up
+// or down become rows of the identity in the factor next to the hidden state. Dense matrices stay
+// as they are, and missing ones stay missing. If the factors will have few bits, the first one is
+// fitted to the rounded second one.
 NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored);
 
 }  // namespace neuronmm::compress

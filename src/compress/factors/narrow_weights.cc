@@ -29,7 +29,8 @@ ops::Pivots NarrowWeights::pivots(const std::string& which) const {
 
 ops::LinearWeight NarrowWeights::linear(const std::string& which) const {
   ops::LinearWeight weight;
-  if (held_.contains(which + "_v_proj.weight")) {  // applied first, as checkpoints name it
+  // Checkpoints call the factor that is applied first "v".
+  if (held_.contains(which + "_v_proj.weight")) {
     weight.u_t = view(which + "_v_proj.weight");
     weight.v_t = view(which + "_u_proj.weight");
     return weight;

@@ -1,5 +1,6 @@
 #pragma once
-// Tensors of a narrow MLP as weights that a backend can run before any file is written.
+// Makes the tensors of a narrow MLP available as weights that a backend can run, before a model
+// folder is written. The fit of down and the measured losses run such weights.
 
 #include <cstddef>
 #include <map>
@@ -11,16 +12,19 @@
 
 namespace neuronmm::compress {
 
+// The weights of a narrow MLP.
 class NarrowWeights {
  public:
-  // Every weight as it will be stored, few bits in fp32.
+  // Rounds every weight as it will be stored. Weights of few bits are held as fp32.
   NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored);
   NarrowWeights(const NarrowWeights&) = delete;
   NarrowWeights& operator=(const NarrowWeights&) = delete;
 
-  // Gate, up or down; input pivots that gate and up share are each one's own.
+  // Returns the weight of "gate", "up" or "down". Input pivots that gate and up share become pivots
+  // of the returned matrix. The weight points into this object.
   ops::LinearWeight linear(const std::string& which) const;
-  ops::MlpWeight mlp() const;  // all three must have been narrowed
+  // Returns the whole MLP. Gate, up and down must all have tensors.
+  ops::MlpWeight mlp() const;
 
  private:
   TensorView view(const std::string& name) const;

@@ -7,8 +7,9 @@
 namespace neuronmm::compress {
 namespace {
 
-// Neurons that go before P and G are brought up to date as products of matrices; until then their
-// diagonals are, and the columns of those that go. Assumed: wide enough for fast products.
+// The number of neurons that are removed before P and G are updated by matrix products. Until then
+// only their diagonals and the columns of removed neurons are kept up to date. Assumed: the
+// products are wide enough to be fast.
 constexpr int64_t kNeuronBlock = 64;
 
 using Values = std::vector<double>;
@@ -17,11 +18,12 @@ void add_multiple(double factor, const double* x, Values& to) {
   for (size_t j = 0; j < to.size(); ++j) to[j] += factor * x[j];
 }
 
-// The neurons that go one after the other, with P and G as they were before the first of them.
+// Removes a block of neurons one after the other. P and G stay as they were before the first
+// removal.
 class NeuronBlock {
  public:
-  // `floor`: no neuron is harder to guess than from nothing, so that P's diagonal is never below
-  // the inverse of C's but by rounding.
+  // `floor` has the inverses of C's diagonal. The other neurons can only reduce what is unknown of
+  // a neuron, so P_ii is never less than 1 / C_ii except for rounding errors.
   NeuronBlock(const DoubleMatrix& inverse, const DoubleMatrix& squares, const Values& floor)
       : inverse_(inverse),
         squares_(squares),
@@ -56,8 +58,9 @@ class NeuronBlock {
     return out;
   }
 
-  // What is left of P or G. All steps together are 1 on what is left and -S on what has gone:
-  // X_LL - S·X_GL - X_LG·Sᵀ + S·X_GG·Sᵀ = X_LL - S·Yᵀ - Y·Sᵀ with Y = X_LG - S·X_GG / 2.
+  // Returns P or G for the neurons that are left. The product of all steps is the identity on
+  // neurons that are left (L) and -S on removed ones (G). The result is therefore X_LL - S·X_GL -
+  // X_LG·Sᵀ + S·X_GG·Sᵀ = X_LL - S·Yᵀ - Y·Sᵀ with Y = X_LG - S·X_GG / 2.
   DoubleMatrix reduced(const DoubleMatrix& x) const {
     const std::vector<int32_t> left = this->left();
     const DoubleMatrix s = all_steps().rows_at(left), of_gone = x.columns_at(gone_);
@@ -83,8 +86,8 @@ class NeuronBlock {
     return best;
   }
 
-  // Column i of X as it is now: E·X·Eᵀe_i with E the product of all steps; Eᵀe_i is e_i and a
-  // multiple of each that has gone.
+  // Returns column i of X after the removals so far, E·X·Eᵀe_i, where E is the product of all
+  // steps. Eᵀe_i is e_i plus a multiple of e_g for each removed neuron g.
   Values column(const DoubleMatrix& x, int32_t i) const {
     Values out(x.column(i), x.column(i) + x.rows()), multiples(gone_.size());
     for (size_t t = gone_.size(); t-- > 0;) {
@@ -104,7 +107,8 @@ class NeuronBlock {
     }
   }
 
-  // Column t: what becomes of the t-th that has gone, times -1.
+  // Returns a matrix whose column t is -E·e_g for the t-th removed neuron g, in the rows of neurons
+  // that are left. E is the product of all steps.
   DoubleMatrix all_steps() const {
     DoubleMatrix out(inverse_.rows(), std::ssize(gone_));
     for (size_t t = 0; t < steps_.size(); ++t) {
@@ -117,10 +121,12 @@ class NeuronBlock {
 
   const DoubleMatrix &inverse_, &squares_;
   const Values& floor_;
-  Values p_, g_;  // diagonals of P and G as they are now
+  // The diagonals of P and G after the removals so far.
+  Values p_, g_;
   std::vector<bool> is_left_;
   std::vector<int32_t> gone_;
-  std::vector<Values> steps_;  // c of each that has gone
+  // The vector c of each removed neuron.
+  std::vector<Values> steps_;
 };
 
 template <typename T>
@@ -130,7 +136,7 @@ std::vector<T> elements_at(const std::vector<T>& values, const std::vector<int32
   return out;
 }
 
-// Each beside all others, from the inverse's diagonal alone.
+// Scores each neuron compared with all others, which needs only the diagonal of the inverse.
 Result<std::vector<int32_t>> order_of_each_alone(const DoubleMatrix& weighted, DoubleMatrix gram) {
   NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
   Values loss = inverse_diagonal(factor);

@@ -7,16 +7,17 @@
 namespace neuronmm::compress {
 namespace {
 
-// Swaps go on until no entry of the map is above this. Assumed: near the 1 that no entry of the
-// best pivots exceeds, and reached with few swaps.
+// The largest entry of a map at which swaps stop. Assumed: it is close to 1, which no entry of the
+// best pivots exceeds, and few swaps reach it.
 constexpr double kLargestEntry = 1.05;
-// A swap multiplies the volume of the pivots by more than kLargestEntry, so few are needed; the
-// limit is only there for matrices that are not finite.
+// The largest number of swaps per pivot. Every swap multiplies the volume of the pivots by more
+// than kLargestEntry, so few are needed. The limit matters only for matrices that are not finite.
 constexpr int64_t kSwapsPerPivot = 8;
 
-// Of the median of a diagonal: what keeps a least-squares fit defined in directions that the text
-// did not visit. Assumed, small beside fp64's share of what bf16 rounds. Of the median, because one
-// massive activation can be 99 % of the trace.
+// The ridge of least-squares fits, as a share of the median of a diagonal. It keeps a fit defined
+// in directions that the text did not visit. Assumed: the share is far above the rounding of fp64
+// and far below the square of bf16's rounding. The median is used because one massive activation
+// can make up 99 % of the trace.
 constexpr double kFitRidge = 1e-8;
 
 struct Entry {
@@ -34,7 +35,8 @@ Entry largest_entry(const DoubleMatrix& map) {
   return largest;
 }
 
-// Pivot `at.row` and other `at.column` change places: a Gauss-Jordan step on map [r, n - r].
+// Swaps pivot `at.row` with the other element `at.column`, by a Gauss-Jordan step on map [r, n -
+// r].
 void swap_pivot(DoubleMatrix& map, const Entry& at) {
   const double inverse = 1.0 / map(at.row, at.column);
   std::vector<double> column(map.column(at.column), map.column(at.column) + map.rows());
@@ -51,7 +53,7 @@ void swap_pivot(DoubleMatrix& map, const Entry& at) {
   to[at.row] = inverse;
 }
 
-// The order in which the numbers ascend.
+// Returns the order in which the numbers are ascending.
 std::vector<int32_t> ascending(const std::vector<int32_t>& numbers) {
   std::vector<int32_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -76,9 +78,10 @@ DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
   return multiply(a, Transpose::kNo, b, Transpose::kNo);
 }
 
-// How weights w_t ~ a·eᵀ are fitted, e [K, r] with the identity in the rows `index`: first as w_t
-// itself is nearest, which is all that is known of what the text does not determine, then for
-// inputs with a Gram matrix. Both are products, made once for all weights that share the input.
+// The matrices that fit weights w_t ~ a·eᵀ, where e [K, r] has the identity in the rows `index`.
+// The first fit makes a·eᵀ as close as possible to w_t itself, which decides about directions that
+// the text does not determine. The second fit corrects a for inputs with the Gram matrix `gram`.
+// All weights that share the input use the same matrices.
 struct InputFit {
   DoubleMatrix plain_t;       // [r, K], (eᵀ·e)⁻¹·eᵀ
   DoubleMatrix correction_t;  // [r, K], (eᵀ·gram·e)⁻¹·eᵀ·gram
@@ -94,7 +97,7 @@ Result<InputFit> input_fit(const DoubleMatrix& e, const DoubleMatrix& gram) {
   return fit;
 }
 
-// w_t - a·eᵀ, of which the columns `index` are a itself and the others a·d.
+// Returns w_t - a·eᵀ. The columns `index` of a·eᵀ are a, and the other columns are a·d.
 DoubleMatrix left_over(DoubleMatrix w_t, const DoubleMatrix& a, const NarrowInput& input) {
   const DoubleMatrix others = times(a, input.d);
   size_t pivot = 0;
@@ -122,10 +125,12 @@ Result<SymmetricEigen> output_eigen(const DoubleMatrix& gram_out, const DoubleMa
       multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
 }
 
-// The same span, orthonormal. Householder's Q has orthonormal columns even where `a` has not full
-// rank: a matrix of zeros gets some basis, and any is right for it.
+// Returns an orthonormal basis of the span of a's columns. Q of Householder's QR is orthonormal
+// even if `a` does not have full rank. A matrix of zeros gets an arbitrary basis, and any basis is
+// right for it.
 Result<DoubleMatrix> orthonormal(DoubleMatrix a) {
-  // Columns of very different lengths would be of one size only in exact arithmetic.
+  // The lengths of the columns do not change the span in exact arithmetic. In fp64 very different
+  // lengths could make the basis less accurate.
   for (int64_t j = 0; j < a.columns(); ++j) {
     double squares = 0.0;
     for (int64_t i = 0; i < a.rows(); ++i) squares += a(i, j) * a(i, j);
@@ -198,8 +203,8 @@ Result<std::vector<double>> input_losses(const DoubleMatrix& square, const Doubl
   return losses_of_ranks(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
 }
 
-// The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square and R the eigenvectors of
-// Sᵀ·B·S. After the rounding of d the weights are fitted to what it has become.
+// The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square, S is `root` and R holds
+// the eigenvectors of Sᵀ·B·S. After d has been rounded, the weights are fitted to the rounded d.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,
                                  const StoredFormat& stored) {
@@ -218,8 +223,9 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
   return out;
 }
 
-// The best column space is that of C·R·L_r, where L are the eigenvectors of Rᵀ·C·R. With the
-// rounded map in e the rows for the pivots are (eᵀ·metric·e)⁻¹·eᵀ·metric·w_t.
+// The best column space is that of C·R·L_r, where C is `gram_out`, R is `metric_root` and L holds
+// the eigenvectors of Rᵀ·C·R. With the rounded map in e, the rows for the pivots are
+// (eᵀ·metric·e)⁻¹·eᵀ·metric·w_t.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
                                    int64_t rank, const StoredFormat& stored) {

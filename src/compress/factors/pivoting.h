@@ -1,12 +1,16 @@
 #pragma once
-// Which elements of a vector stand for the others, and how the weights change.
+// Chooses pivots, the elements of a vector from which the others follow, and fits weights that use
+// them. narrow_mlp.h builds narrow inputs and outputs with these functions. sizes/predicted_loss.h
+// predicts losses with input_losses() and losses_of_ranks().
 //
-// A subspace of rank r in n dimensions, with a basis b [n, r], has r pivots: rows b_P that can be
-// inverted. The other rows are then map · b_P, and an identity matrix takes the place of b_P (PIFA,
-// arXiv 2501.19090). Pivots by QR with column pivoting and swaps until no entry of `map` is much
-// above 1 leave rounding errors as they are without pivots.
+// A subspace of rank r in n dimensions, with a basis b [n, r], has r pivots: rows b_P that form an
+// invertible matrix. The other rows are then map · b_P, so an identity matrix can take the place of
+// b_P (PIFA, arXiv 2501.19090). Pivots come from QR with column pivoting, followed by swaps until
+// no entry of `map` is much above 1. With such pivots rounding errors are as small as without
+// pivots.
 //
-// Letters of ops/weights.h, transposed as checkpoints hold them: weights w_t [N, K].
+// Letters are those of ops/weights.h, and weights w_t [N, K] are transposed as checkpoints hold
+// them. The functions fail only if a LAPACK routine does.
 
 #include <cstdint>
 #include <vector>
@@ -16,56 +20,64 @@
 
 namespace neuronmm::compress {
 
+// The pivots of a subspace.
 struct PivotChoice {
   std::vector<int32_t> index;   // [r], ascending
   std::vector<int32_t> others;  // [n - r], ascending
-  DoubleMatrix map;             // [n - r, r]
+  DoubleMatrix map;             // [n - r, r], the other rows as combinations of the pivots
 
-  double largest() const;  // |map|
+  // Returns the largest absolute entry of the map.
+  double largest() const;
 };
-// `basis` [n, r], r < n, with orthonormal columns.
+// Chooses the pivots of a basis [n, r], r < n, with orthonormal columns.
 Result<PivotChoice> choose_pivots(const DoubleMatrix& basis);
 
-// The identity in the rows `index`, `map` [n - r, r] in the others: [n, r].
+// Returns the matrix [n, r] with the identity in the rows `index` and `map` [n - r, r] in the other
+// rows.
 DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map);
 
-// Below, `stored` is how the weights will lie in the checkpoint. Their maps are rounded as
-// map_format(stored) says, and the weights fitted to that; they are for the caller to round.
+// In the functions below, `stored` is how the weights will be stored in the checkpoint. Maps are
+// rounded to map_format(stored), and the weights are fitted to the rounded maps. The returned
+// weights are not rounded yet; the caller rounds them.
 
-// One or more weights that read the same x through t = x[index] + d·x[others].
+// A group of weights that read the same x through t = x[index] + d·x[others].
 struct NarrowInput {
   std::vector<int32_t> index;           // [r]
   DoubleMatrix d;                       // [r, K - r], rounded
-  std::vector<DoubleMatrix> weights_t;  // [N, r] each, to be rounded
-  double largest = 0.0;                 // |d|
+  std::vector<DoubleMatrix> weights_t;  // [N, r] each, not rounded yet
+  double largest = 0.0;                 // the largest |entry| of d before rounding
 };
-// What a weight's row counts: errors of its output are worth Σ row_weights[i] · error[i]².
+// A weight and the importance of its rows: an error of its output costs Σ row_weights[i] ·
+// error[i]².
 struct InputWeight {
   const DoubleMatrix* w_t = nullptr;  // [N, K]
   std::vector<double> row_weights;    // [N]
 };
-// Σ over the weights of w_tᵀ·diag(row_weights)·w_t, [K, K].
+// Returns Σ w_tᵀ·diag(row_weights)·w_t [K, K] over the weights.
 DoubleMatrix weighted_square(const std::vector<InputWeight>& weights);
-// Half the sum of the discarded squared singular values at every rank: loss[r], r = 0 ... K, of the
-// weights whose weighted_square() is `square`. `root` [K, K], S·Sᵀ = G, the mean over tokens of
-// x·xᵀ.
+// Returns the loss of every rank r = 0 ... K of the weights whose weighted_square() is `square`.
+// loss[r] is half the sum of the squared singular values that rank r discards. `root` [K, K] is a
+// matrix S with S·Sᵀ = G, where G is the mean over tokens of x·xᵀ.
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root);
+// Narrows the input of the weights to `rank` pivots. `gram` is G, and `root` is its root S.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
                                  const DoubleMatrix& root, int64_t rank,
                                  const StoredFormat& stored);
 
-// A weight whose y has y[index] = w_t·x and y[others] = c·(w_t·x).
+// A weight whose output has y[index] = w_t·x and y[others] = c·(w_t·x).
 struct NarrowOutput {
   std::vector<int32_t> index;  // [r]
   DoubleMatrix c;              // [N - r, r], rounded
-  DoubleMatrix w_t;            // [r, K], to be rounded
-  double largest = 0.0;        // |c|
+  DoubleMatrix w_t;            // [r, K], not rounded yet
+  double largest = 0.0;        // the largest |entry| of c before rounding
 };
-// loss[r] = half the sum of the eigenvalues behind the r largest, of metric_rootᵀ·gram_out·
-// metric_root or what else an error is measured by; reads the lower triangle.
+// Returns loss[r], half the sum of all eigenvalues after the r largest. `energies` is
+// metric_rootᵀ·gram_out·metric_root or another matrix that measures errors. Only its lower triangle
+// is read.
 Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies);
-// Errors e of y cost eᵀ·metric·e / 2. `metric_root` [N, N], R·Rᵀ = metric; `gram_out` is the mean
-// over tokens of y·yᵀ.
+// Narrows the output of a weight to `rank` pivots. An error e of y costs eᵀ·metric·e / 2.
+// `metric_root` [N, N] is a matrix R with R·Rᵀ = metric. `gram_out` is the mean over tokens of
+// y·yᵀ.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
                                    int64_t rank, const StoredFormat& stored);

@@ -10,9 +10,10 @@
 namespace neuronmm::compress {
 namespace {
 
-// With too little address space OpenBLAS retries its reservation for ever instead of failing.
-// Measured with OpenBLAS 0.3.21 and one thread under `ulimit -v`: 300 MB are too little, 400 MB are
-// enough to load both libraries.
+// The address space that must be left before OpenBLAS is loaded. With too little address space
+// OpenBLAS retries its reservation for ever and does not fail. Measured with OpenBLAS 0.3.21 and
+// one thread under `ulimit -v`: 400 MB are enough to load both libraries. With 300 MB they cannot
+// be loaded.
 constexpr uint64_t kAddressSpaceBytes = uint64_t{512} << 20;
 
 constexpr const char* kBlasName = "libopenblas.so.0";
@@ -22,10 +23,12 @@ using SetNumThreads = void (*)(int);
 
 struct Libraries {
   Blas routines;
-  SetNumThreads set_num_threads = nullptr;  // of OpenMP, per calling thread; null: without OpenMP
+  // omp_set_num_threads(), which acts on the calling thread. Null if OpenBLAS was built without
+  // OpenMP.
+  SetNumThreads set_num_threads = nullptr;
 };
 
-// How much the process may still map, if that is limited.
+// Returns how many bytes the process may still map, or UINT64_MAX if there is no limit.
 uint64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
@@ -54,7 +57,8 @@ Result<Libraries> load() {
     return fail("too little address space for OpenBLAS: expected {} MB more, found {} (ulimit -v)",
                 kAddressSpaceBytes >> 20, address_space_left() >> 20);
   }
-  setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);  // else it starts one per core
+  // Without this variable OpenBLAS starts a thread for each core.
+  setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);
   NMM_ASSIGN(void* const openblas, open_library(kBlasName));
   NMM_ASSIGN(void* const lapacke, open_library(kLapackName));
   Libraries found;
@@ -89,7 +93,8 @@ Status load_blas() {
 const Blas& blas() {
   const Result<Libraries>& loaded = libraries();
   NMM_CHECK(loaded.ok());
-  // OpenBLAS asks OpenMP's count, which every thread has for itself.
+  // OpenBLAS asks OpenMP for the number of threads, and OpenMP keeps that number per calling
+  // thread.
   thread_local bool limited = false;
   if (!limited && loaded.value().set_num_threads != nullptr) loaded.value().set_num_threads(1);
   limited = true;

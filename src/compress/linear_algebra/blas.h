@@ -1,7 +1,8 @@
 #pragma once
-// The routines of OpenBLAS and LAPACK that a factorization uses, from libraries that are loaded
-// when the first factorization begins: their start-up reserves memory and starts threads, which
-// every other command does without.
+// The routines of OpenBLAS and LAPACK that the compression uses. The libraries are loaded when the
+// first factorization begins and not at program start. Loading them reserves memory and starts
+// threads, which other commands do not need. Loading fails if the libraries are not installed or
+// the address space is too small.
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -10,8 +11,8 @@
 
 namespace neuronmm::compress {
 
-// Each runs on the calling thread alone: what works on several matrices at once brings its own
-// threads, and a result does not depend on how many there are.
+// The loaded routines. Each routine runs on the calling thread only. Code that works on several
+// matrices at once starts its own threads, and results do not depend on how many threads there are.
 struct Blas {
   decltype(&cblas_dgemm) dgemm = nullptr;
   decltype(&cblas_sgemm) sgemm = nullptr;
@@ -27,11 +28,12 @@ struct Blas {
   decltype(&cblas_dtrsm) dtrsm = nullptr;
 };
 
-// Loads the libraries unless they are. Errors: not installed; an address space limit (ulimit -v)
-// that leaves them too little.
+// Loads the libraries unless they are loaded already. Fails if they are not installed, or if a
+// limit of the address space (ulimit -v) leaves them too little.
 Status load_blas();
 
-// The routines. Loads the libraries if nobody did; that it cannot is then an error of ours.
+// Returns the routines, and loads the libraries first if necessary. Aborts if they cannot be
+// loaded, so a command calls load_blas() before.
 const Blas& blas();
 
 }  // namespace neuronmm::compress

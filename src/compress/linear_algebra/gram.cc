@@ -8,11 +8,13 @@
 namespace neuronmm::compress {
 namespace {
 
-// Tokens per rank-k update: deep enough for dgemm to reach its speed, and [256, H] fp64 is small.
+// Tokens per matrix product. Assumed: enough for dgemm to reach its speed, while a block [256, H]
+// in fp64 stays small.
 constexpr int64_t kTokenBlock = 256;
-// Columns of the Gram matrix per parallel task.
+// Columns of the Gram matrix per parallel task. Assumed.
 constexpr int64_t kColumnBlock = 256;
-// One token per column: dgemm then reads both factors along their columns.
+// Copies tokens into the columns of `block`, because dgemm then reads both factors along their
+// columns.
 void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatrix& block) {
   parallel_for(count,
                [&](int64_t t) { std::copy_n(rows.row(first + t), rows.columns, block.column(t)); });
@@ -20,9 +22,10 @@ void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatri
 
 enum class Part { kAll, kLowerTriangle };
 
-// sum += A Bᵀ, of which the columns are the tokens: one matrix product per block of them, whose own
-// columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
-// half of the work: of each range of columns first the square on the diagonal, then what is below.
+// Computes sum += AᵀB for matrices whose rows are tokens, with one matrix product per block of
+// tokens. The threads share the columns of each product. For a symmetric sum, only the elements on
+// and below the diagonal are computed, which is half of the work. Each range of columns then
+// consists of a square on the diagonal (dsyrk) and the rows below it (dgemm).
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
   const int64_t rows = a.columns, size = b.columns;
   NMM_CHECK(rows <= sum.rows() && size <= sum.columns() && a.rows == b.rows);

@@ -1,7 +1,9 @@
 #pragma once
-// The few fp64 operations that a factorization needs, on OpenBLAS and LAPACK. Matrices are
-// column-major, as LAPACK stores them. Products, Cholesky factors and what is solved with them run
-// on all threads, in blocks that do not depend on how many there are.
+// The fp64 matrix operations that the compression needs, on top of OpenBLAS and LAPACK (blas.h).
+// Matrices are column-major, as LAPACK stores them. Products, Cholesky factors and solutions that
+// use them run on all threads. They are computed in blocks that do not depend on the number of
+// threads, so the results do not depend on it either. Operations that return a Result fail when
+// LAPACK does.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +14,8 @@
 
 namespace neuronmm::compress {
 
-// An owned fp64 matrix [rows, columns], zero-initialised; column j starts at column(j).
+// An fp64 matrix [rows, columns] that owns its values, initialised with zeros. The elements of
+// column j are contiguous and begin at column(j).
 class DoubleMatrix {
  public:
   DoubleMatrix() = default;
@@ -31,14 +34,14 @@ class DoubleMatrix {
 
   DoubleMatrix first_columns(int64_t count) const;
   DoubleMatrix first_rows(int64_t count) const;
-  DoubleMatrix first_block(int64_t count) const;  // [count, count]
+  DoubleMatrix first_block(int64_t count) const;
   void scale_column(int64_t j, double factor);
   void scale_row(int64_t i, double factor);
   bool all_finite() const;
-  // These rows, or columns, in this order.
+  // Return the rows, or the columns, with the given indices, in that order.
   DoubleMatrix rows_at(const std::vector<int32_t>& index) const;
   DoubleMatrix columns_at(const std::vector<int32_t>& index) const;
-  // The elements of these rows and columns.
+  // Returns the elements in the given rows and columns.
   DoubleMatrix at(const std::vector<int32_t>& rows, const std::vector<int32_t>& columns) const;
 
  private:
@@ -46,24 +49,26 @@ class DoubleMatrix {
   std::vector<double> values_;
 };
 
-// A checkpoint's matrix and back. Checkpoints are row-major.
+// Convert a checkpoint's tensor to a matrix, and a matrix to the bytes of a tensor. Checkpoints are
+// row-major.
 DoubleMatrix to_double_matrix(const TensorView& tensor);
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
-// The values that `dtype` would store.
+// Rounds every value to what `dtype` would store.
 void round_to(DType dtype, DoubleMatrix& matrix);
-// Those that ops::quantize rounds to.
+// Rounds every value to what ops::quantize() makes of it.
 void round_to(const LowBitFormat& format, DoubleMatrix& matrix);
 
 enum class Transpose { kNo, kYes };
-// op(a) · op(b).
+// Returns op(a) · op(b).
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);
-// sum += factor · op(a) · op(b).
+// Computes sum += factor · op(a) · op(b).
 void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                  Transpose op_b, DoubleMatrix& sum);
 
-// a · lower, which has zeros above the diagonal.
+// Returns a · lower for a lower triangular matrix, which has zeros above the diagonal.
 DoubleMatrix multiply_lower(const DoubleMatrix& a, const DoubleMatrix& lower);
-// a · bᵀ where that is known to be symmetric: only its lower triangle is computed.
+// Returns a · bᵀ for a product that is known to be symmetric. Only the lower triangle is computed,
+// and then mirrored.
 DoubleMatrix product_with_transposed(const DoubleMatrix& a, const DoubleMatrix& b);
 
 DoubleMatrix transposed(const DoubleMatrix& a);
@@ -71,17 +76,19 @@ DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
 void add(const DoubleMatrix& a, DoubleMatrix& sum);
 std::vector<double> diagonal(const DoubleMatrix& a);
 void add_to_diagonal(double value, DoubleMatrix& a);
-// Copies what is below the diagonal above it.
+// Copies the elements below the diagonal to above it.
 void mirror_lower_triangle(DoubleMatrix& a);
 
 struct SymmetricEigen {
   std::vector<double> values;  // descending
-  DoubleMatrix vectors;        // [n, n], one per column
+  DoubleMatrix vectors;        // [n, n], one eigenvector per column
 };
-// Reads the lower triangle.
+// Returns the eigenvalues and eigenvectors of a symmetric matrix. Only the lower triangle is read.
 Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a);
-Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a);  // descending
-// S [n, n] with S·Sᵀ = gram: eigenvectors times √eigenvalue, negative eigenvalues taken as 0.
+// Returns the eigenvalues only, in descending order. Only the lower triangle is read.
+Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a);
+// Returns a matrix S [n, n] with S·Sᵀ = gram. The columns of S are the eigenvectors times the
+// square roots of their eigenvalues. Negative eigenvalues count as 0.
 Result<DoubleMatrix> whitening_root(DoubleMatrix gram);
 
 struct Svd {
@@ -91,35 +98,41 @@ struct Svd {
 };
 Result<Svd> svd(DoubleMatrix a);
 
-// Householder QR of a tall matrix [m, n], m >= n: a = q · r with q [m, n], kept as reflectors.
+// The Householder QR of a tall matrix [m, n], m >= n: a = q · r with q [m, n]. q is kept as
+// reflectors.
 class TallQr {
  public:
   static Result<TallQr> factor(DoubleMatrix a);
-  DoubleMatrix r() const;                                     // [n, n], upper triangular
-  Result<DoubleMatrix> apply_q(const DoubleMatrix& x) const;  // q · x, x [n, c]
+  // Returns the upper triangular factor [n, n].
+  DoubleMatrix r() const;
+  // Returns q · x [m, c] for x [n, c].
+  Result<DoubleMatrix> apply_q(const DoubleMatrix& x) const;
 
  private:
   DoubleMatrix reflectors_, block_t_;
 };
 
-// The f [r, K] that minimises ‖w - p·f‖ for every norm that is a sum over columns, p [N, r] of full
-// column rank, w [N, K]: (pᵀp)⁻¹ pᵀw.
+// Returns the f [r, K] that minimises ‖w - p·f‖, where p [N, r] has full column rank and w is [N,
+// K]. The solution (pᵀp)⁻¹ pᵀw is optimal for every column of w by itself, so it also minimises ‖(w
+// - p·f)·S‖ for every S.
 Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w);
 
-// The lower triangular L with L·Lᵀ = a, zeros above the diagonal; a positive definite, of which the
-// lower triangle is read.
+// Returns the lower triangular L with L·Lᵀ = a, with zeros above the diagonal. Only the lower
+// triangle of a is read. Fails if a is not positive definite.
 Result<DoubleMatrix> cholesky(DoubleMatrix a);
-// Of a positive definite matrix, of which the lower triangle is read.
+// Returns the inverse of a positive definite matrix. Only the lower triangle of a is read.
 Result<DoubleMatrix> inverse_positive(DoubleMatrix a);
-// The diagonal of (L·Lᵀ)⁻¹.
+// Returns the diagonal of (L·Lᵀ)⁻¹.
 std::vector<double> inverse_diagonal(const DoubleMatrix& cholesky_factor);
-// X with a·X = b, a positive definite [n, n], of which the lower triangle is read; b [n, m].
+// Returns the X [n, m] with a·X = b for a positive definite a [n, n]. Only the lower triangle of a
+// is read.
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b);
-// QR with column pivoting of a wide matrix [m, n], m <= n: R₁⁻¹·[R₁ R₂], that is, the columns of
-// `a` as combinations of its first m pivots, in the order that `order` [n] gives. a has rank m.
+// The QR with column pivoting of a wide matrix a [m, n], m <= n, of rank m. With the columns in the
+// order `order`, a = Q·[R₁ R₂]. The first m columns are the pivots, and every other column is a
+// combination of the pivots.
 struct PivotedQr {
   std::vector<int32_t> order;  // [n]; the first m are the pivots
-  DoubleMatrix map;            // [m, n - m]: of the others
+  DoubleMatrix map;  // [m, n - m], R₁⁻¹·R₂: the other columns as combinations of the pivots
 };
 Result<PivotedQr> pivoted_qr(DoubleMatrix a);
 

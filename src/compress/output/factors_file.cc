@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSingularValues = "singular_values";
 
+// Returns the singular values that the file holds.
 std::vector<double> singular_values(const io::SafetensorsFile& factors) {
   const TensorView& tensor = factors.tensors().at(kSingularValues);
   std::vector<double> values(static_cast<size_t>(tensor.size()));
@@ -23,7 +24,8 @@ fs::path factors_path(const fs::path& work, int64_t layer, MlpMatrix matrix) {
   return work / fmt::format("layer-{:05}.{}.safetensors", layer, matrix_name(matrix));
 }
 
-// Singular values are kept so that a run that goes on reports the same energies.
+// Writes the file of one matrix. The singular values are included so that a continued run reports
+// the same energies.
 Status write_factors(const fs::path& work, const MatrixPlan& plan, DType dtype,
                      const Factors& factors) {
   const std::vector<double>& values = factors.singular_values;
@@ -45,7 +47,7 @@ MatrixReport report_of(const MatrixPlan& plan, const std::vector<double>& singul
 
 }  // namespace
 
-// The file holds what this run would have written: its ranks, shapes and dtype.
+// The file counts only if it has the rank, the shapes and the dtype that this run would write.
 std::optional<MatrixReport> finished_factors(const fs::path& work, const MatrixPlan& plan,
                                              DType dtype) {
   std::error_code ignored;

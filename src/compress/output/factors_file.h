@@ -1,6 +1,7 @@
 #pragma once
-// The factors of one matrix in a checked file of the work folder, where they wait until the model
-// is written: an interrupted run that goes on need not compute them again.
+// Stores the factors of one matrix in a file with a checksum in the work folder, where they wait
+// until the model is written. An interrupted run that continues need not compute them again.
+// factorize_model.h and quantize.cc write the files; model_writer.h reads them.
 
 #include <filesystem>
 #include <functional>
@@ -14,12 +15,13 @@
 
 namespace neuronmm::compress {
 
+// The report about one factorized matrix.
 struct MatrixReport {
   int64_t layer = 0;
   MlpMatrix matrix = MlpMatrix::kGate;
   int64_t rank = 0;
   double kept_share = 1.0;
-  double energy_lost = 0.0;
+  double energy_lost = 0.0;  // the share of energy that the truncation loses (factorize.h)
 };
 using OnMatrix = std::function<void(const MatrixReport&)>;
 

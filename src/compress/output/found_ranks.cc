@@ -12,7 +12,8 @@ int64_t rank_or_dense(const ops::LinearWeight& weight) {
   return weight.low_rank() ? weight.rank() : 0;
 }
 
-// Of the matrices that are low-rank; 0: there are none.
+// Returns the mean share of parameters that the factors save, over the low-rank matrices. Returns 0
+// if there are none.
 double removed_share(const std::vector<io::MlpShape>& ranks, const io::ModelConfig& config) {
   double removed = 0.0, matrices = 0.0;
   for (const io::MlpShape& layer : ranks) {

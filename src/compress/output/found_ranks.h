@@ -1,5 +1,7 @@
 #pragma once
-// The ranks of a folder that has factors and does not say so: the reference system writes such.
+// Records the ranks of a model folder that has factors but no compression record, such as the
+// folders that the reference system writes. `quantize`, `dequantize` and `finetune` call it before
+// they write a new folder.
 
 #include <string>
 #include <string_view>
@@ -10,9 +12,11 @@
 
 namespace neuronmm::compress {
 
-// The config.json text of `checkpoint` with a record of its ranks, which transformers needs before
-// it sees a tensor. Unchanged where there is a record already, or nothing to record. What the
-// tensors do not tell is written as method "unknown", and the ratio is the share that is gone.
+// Returns the config.json text of `checkpoint` with a record of its ranks, which transformers needs
+// before it reads a tensor. The text is unchanged if it has a record already or if no matrix is
+// low-rank. The method is recorded as "unknown", because the tensors do not tell it; the ratio is
+// the mean share of parameters that the factors save. Fails if the weights of a layer cannot be
+// read.
 Result<std::string> with_found_ranks(std::string config_text, const io::Checkpoint& checkpoint,
                                      const io::ModelConfig& config);
 

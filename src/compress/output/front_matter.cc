@@ -10,7 +10,7 @@ constexpr std::string_view kFence = "---";
 constexpr std::array<std::string_view, 3> kLicenseKeys = {
     "license:", "license_name:", "license_link:"};
 
-// The text up to the end of the line, which is taken off `rest`.
+// Returns the first line of `rest` without trailing spaces, and removes it from `rest`.
 std::string_view take_line(std::string_view& rest) {
   const size_t end = rest.find('\n');
   std::string_view line = rest.substr(0, end);
@@ -19,6 +19,8 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
+// Returns whether `value` is a space and then at most 199 characters that are safe in YAML without
+// quotes.
 bool is_plain_value(std::string_view value) {
   if (!value.starts_with(' ') || value.size() < 2 || value.size() > 200) return false;
   return std::ranges::all_of(value.substr(1), [](char c) {
@@ -40,7 +42,7 @@ std::string license_lines(std::string_view readme) {
         found += std::string(line) + "\n";
     }
   }
-  return {};  // without an end it is not front matter
+  return {};  // a block without an end is not front matter
 }
 
 }  // namespace neuronmm::compress

@@ -11,7 +11,8 @@
 namespace neuronmm::compress {
 namespace {
 
-// A hub name is two words of these letters with a slash between them: safe in YAML and Markdown.
+// Returns whether `word` can be one of the two parts of a name on the hub. Such words are safe in
+// YAML and Markdown.
 bool is_hub_word(std::string_view word) {
   return !word.empty() && word.front() != '.' &&
          word.find_first_not_of(
@@ -19,7 +20,8 @@ bool is_hub_word(std::string_view word) {
              "-_.") == std::string_view::npos;
 }
 
-// Names of files and folders may hold anything; a table's cell may not.
+// Returns `text` made safe for a cell of a Markdown table. Names of files and folders may hold any
+// character.
 std::string in_cell(const std::string& text) {
   std::string cell;
   for (const char c : text) {
@@ -29,7 +31,8 @@ std::string in_cell(const std::string& text) {
   return cell;
 }
 
-// Of the parameters of all MLP matrices, those of the dense ones included.
+// Returns the share of the parameters of all MLP matrices that is kept. Dense matrices count as
+// kept.
 double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
   const MlpSizes sizes = {config.hidden_size, config.intermediate_size};
   double kept = 0.0;
@@ -46,7 +49,7 @@ double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& con
   return kept / static_cast<double>(sizes.dense_parameters() * std::ssize(record.ranks));
 }
 
-// "_name_or_path" of a config.json if that is a name of the hub, else nothing.
+// Returns "_name_or_path" of a config.json if it is a name on the hub, otherwise nothing.
 std::string hub_name(const std::string& config_json_text) {
   const auto json = nlohmann::json::parse(config_json_text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("_name_or_path")) return {};
@@ -59,7 +62,8 @@ std::string hub_name(const std::string& config_json_text) {
   return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
 }
 
-// "192", or the smallest and the largest; `zero` for 0.
+// Returns a size such as "192", or the smallest and the largest as "128 to 192". Size 0 is written
+// as `zero`.
 std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpShape::*size,
                        const std::string& zero = "dense") {
   const auto [least, most] = std::ranges::minmax(shapes, {}, size);
@@ -67,7 +71,8 @@ std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpS
   return least.*size == most.*size ? text : fmt::format("{} to {}", text, most.*size);
 }
 
-// What a rank is depends on the form, and neurons are in no rank.
+// Returns the sizes of a model in words. The words depend on the form, and `ranks` does not include
+// the neurons.
 std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfig& config) {
   if (!record.pivoted()) return ranks_text(record.ranks);
   std::vector<io::MlpShape> shapes = record.ranks;
@@ -122,7 +127,8 @@ std::vector<std::pair<std::string, std::string>> compression_facts(
       {"method", record.method},
       {"ratio asked to be removed from each compressed MLP weight",
        fmt::format("{}", record.ratio)}};
-  // Of a plain narrower model the config has forgotten what it was made of.
+  // config.json of a plain narrower model does not say how many neurons the original had, so its
+  // share cannot be computed.
   const double share = mlp_share(record, config);
   if (!record.pivoted() || share < 1.0) {
     facts.emplace_back("share of the MLP parameters that is kept", fmt::format("{:.4f}", share));
@@ -147,7 +153,7 @@ std::string loss_text(const std::optional<MeasuredLoss>& loss) {
       loss->held_out ? " that calibration has not seen" : " of the calibration text");
 }
 
-// What cannot be read is not there: a card without a licence is better than no model.
+// Files that cannot be read are ignored, because a card without a license is better than no model.
 ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
                      std::string_view what) {
   ModelCard card;

@@ -1,6 +1,8 @@
 #pragma once
-// README.md of a folder that this program wrote: what was done to which model, what it costs, how
-// to load it. The dense model's own page would tell things that are no longer true.
+// Writes the README.md of a model folder: what was done to which model, what it costs, and how to
+// load it. The README of the original model is not copied, because its facts need not hold for the
+// new model. `compress`, `quantize` and `finetune` call this. The text may hold names from other
+// files, which are escaped.
 
 #include <filesystem>
 #include <optional>
@@ -14,8 +16,8 @@
 
 namespace neuronmm::compress {
 
-// The compressed model beside the dense one on tokens that neither has been fitted to, unless
-// `held_out` is false: then calibration has seen them.
+// The compressed model compared with the dense one on some tokens. If `held_out` is true, neither
+// model was fitted to these tokens; otherwise calibration has seen them.
 struct MeasuredLoss {
   int64_t tokens = 0;
   double divergence = 0.0;  // mean KL(dense || compressed), nats per token
@@ -23,40 +25,44 @@ struct MeasuredLoss {
   bool held_out = true;
 };
 
+// The contents of a model card.
 struct ModelCard {
-  std::string title;                        // "out: demo, compressed"
-  std::string folder;                       // its name, for the commands that load it
-  std::string base_model;                   // "organization/name" on the hub; empty: unknown
-  std::string_view relation = "quantized";  // to base_model, in the hub's words; or "finetune"
-  std::string license;                      // license_lines() of the base model's page
-  std::vector<std::string> tags;            // beyond "neuronmm"
-  std::vector<std::pair<std::string, std::string>> facts;  // rows of its table
-  bool plain = false;  // a model that other programs know, without code of ours
+  std::string title;       // "out: demo, compressed"
+  std::string folder;      // the folder's name, for the commands that load it
+  std::string base_model;  // "organization/name" on the hub; empty if unknown
+  // The relation to base_model in the hub's words, "quantized" or "finetune".
+  std::string_view relation = "quantized";
+  std::string license;            // license_lines() of the original model's README
+  std::vector<std::string> tags;  // in addition to "neuronmm"
+  std::vector<std::pair<std::string, std::string>> facts;  // rows of the table
+  bool plain = false;  // other programs can load the model without our code
 };
 
-// The card of `out`, made of `model`: title, names and licence. "OUT: MODEL" and `what` are the
-// title.
+// Returns a card for `out`, made from the folder `model`, with title, names and license. The title
+// is "OUT: MODEL" followed by `what`.
 ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
                      std::string_view what);
 
-// What a compression record says, as facts.
+// Returns the facts of a compression record. `weights` says in words how the weights are stored.
 std::vector<std::pair<std::string, std::string>> compression_facts(
     const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights);
-// "KL 0.0213 nats per token, perplexity ...", or "not measured".
+// Returns "KL 0.0213 nats per token, perplexity ...", or "not measured".
 std::string loss_text(const std::optional<MeasuredLoss>& loss);
 
-// Markdown with YAML front matter.
+// Returns the card as Markdown with YAML front matter.
 std::string model_card_text(const ModelCard& card);
 
-// The last part of a folder's path.
+// Returns the last part of a folder's path.
 std::string folder_name(const std::filesystem::path& folder);
 
-// "gate 192, up 192, down 192", or the smallest and the largest where layers differ; "dense" for 0.
+// Returns "gate 192, up 192, down 192", or the smallest and the largest rank where layers differ.
+// Rank 0 is "dense".
 std::string ranks_text(const std::vector<io::MlpShape>& ranks);
 
-// What a model of this form (io::CompressionRecord) has: "low-rank MLP weights", "narrow MLPs".
+// Returns what a model of this form (io::CompressionRecord::form) has: "low-rank MLP weights",
+// "narrow MLPs".
 std::string_view form_text(std::string_view form);
-// Its tag on the hub.
+// Returns the tag of such a model on the hub.
 std::string_view form_tag(std::string_view form);
 
 }  // namespace neuronmm::compress

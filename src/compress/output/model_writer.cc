@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Endings of tensor names.
 constexpr std::string_view kDenseEnding = "_proj.weight";
 constexpr std::string_view kFirstEnding = "_v_proj.weight";   // u_t
 constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
@@ -21,8 +22,8 @@ constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
 constexpr std::string_view kMapEnding = "_pivot_proj.weight";
 constexpr std::string_view kMlpPart = ".mlp.";
 
-// The name of the map that a weight of an MLP is multiplied with; empty: none. Its own, or that of
-// the input which gate and up share.
+// Returns the name of the map of pivots that belongs to a weight of an MLP, or nothing if there is
+// none. The map is the weight's own, or the one of the input that gate and up share.
 std::string map_beside(const io::Checkpoint& checkpoint, std::string_view name) {
   const size_t part = name.find(kMlpPart);
   if (part == std::string_view::npos || !name.ends_with(kDenseEnding)) return {};
@@ -35,8 +36,8 @@ std::string map_beside(const io::Checkpoint& checkpoint, std::string_view name) 
   return !stem.ends_with("down") && checkpoint.has(shared) ? shared : std::string();
 }
 
-// What is written in place of `exact` beside the map `before` once that is rounded. NaN and
-// infinity are left for the rounding to refuse by name.
+// Passes on the weight that replaces `exact` when its map `before` is rounded. NaN and infinity are
+// passed on, so that the rounding can name the tensor in its error.
 Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat& format,
                     bool of_output, const TensorSource::Use& use) {
   const Shape shape = {exact.rows(), exact.columns()};
@@ -46,7 +47,7 @@ Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat&
   };
   if (!exact.all_finite() || !before.all_finite()) return visit(exact);
   DoubleMatrix after = before;
-  round_to(format, after);  // its groups are along rows: before it is transposed
+  round_to(format, after);  // its groups run along rows, so round before transposing
   if (!of_output) {
     exact = transposed(exact);
     before = transposed(before);
@@ -56,11 +57,12 @@ Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat&
   return visit(of_output ? fitted : transposed(fitted));
 }
 
-// The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
+// Lists the tensors of the new model in the order of the old one. Each is copied, rounded, or
+// replaced by factors or by a narrowed MLP.
 class SourceList {
  public:
-  // All three names that a replaced matrix may have: quantize refits the factors of a model that
-  // has been compressed, where compress finds one dense weight.
+  // A replaced matrix may have any of three tensor names. compress finds one dense weight; quantize
+  // finds the two factors of a compressed model and refits them.
   SourceList(const ModelSource& model, const std::optional<io::Quantization>& quantization)
       : model_(model), quantization_(quantization) {
     const std::string prefix = model::tensor_prefix(model.checkpoint);
@@ -87,7 +89,8 @@ class SourceList {
       }
       if (found == replaced_.end()) {
         add_kept(name, tensor);
-      } else if (!name.ends_with(kFirstEnding)) {  // both factors in the place of one tensor
+        // The two factors take the place of one tensor.
+      } else if (!name.ends_with(kFirstEnding)) {
         add_factors(found->second, tensor.dtype);
       }
     }
@@ -100,8 +103,8 @@ class SourceList {
     const MatrixPlan* matrix = nullptr;
   };
 
-  // A tensor of the checkpoint, in the model as it is or rounded. They are visited one at a time
-  // and their pages given back.
+  // Adds a tensor that stays in the model as it is or rounded. Tensors are visited one at a time,
+  // and their pages are released.
   void add_kept(const std::string& name, const TensorView& tensor) {
     const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
     if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
@@ -126,13 +129,13 @@ class SourceList {
     }
     add(spec, [&model = model_, name, view = tensor](const TensorSource::Use& use) {
       Status used = visit_scaled(model.scales, name, view, use);
-      model.checkpoint.release_pages();  // else all that was read counts as memory in use
+      model.checkpoint.release_pages();  // otherwise all pages read so far count as memory in use
       return used;
     });
   }
 
-  // One of the three dense weights of an MLP; all tensors of the new one take the place of the
-  // first.
+  // A dense weight of an MLP that is replaced as a whole. All tensors of the new MLP take the place
+  // of the first one.
   struct ReplacedMlp {
     int64_t layer = 0;
     std::string prefix;
@@ -164,8 +167,8 @@ class SourceList {
     return name.ends_with(fmt::format("down{}", kDenseEnding));
   }
 
-  // Factors come from the work folder, where the pass over the layers has left them, and are mapped
-  // one at a time.
+  // Adds both factors of a matrix. They come from files of the work folder, which are mapped one at
+  // a time.
   void add_factors(const Replaced& replaced, DType dtype) {
     const MatrixPlan& matrix = *replaced.matrix;
     const auto add_factor = [&](std::string_view ending, Shape shape, const char* factor) {
@@ -179,8 +182,7 @@ class SourceList {
     add_factor(kFirstEnding, {matrix.rank, matrix.in_features}, "u_t");
   }
 
-  // Linear weights of a quantized model are rounded while they are written, whatever they come
-  // from.
+  // Adds a tensor. Linear weights of a quantized model are rounded while they are written.
   void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
     std::optional<LowBitFormat> rounding;
     if (quantization_ && model::is_linear(spec.name, model_.config)) {

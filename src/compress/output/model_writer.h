@@ -1,8 +1,10 @@
 #pragma once
-// The weight files of a model whose MLP matrices have new factors: every other tensor byte for byte
-// or, when all linear weights are rounded, rounded. Factors have the reference system's names,
-// which are crossed: X_v_proj.weight [r, K] is applied first (our u_t), X_u_proj.weight [N, r]
-// second (our v_t).
+// Writes the weight files of a compressed or quantized model. MLP matrices may have new factors, or
+// whole MLPs may be new. All other tensors are copied byte for byte, or rounded if all linear
+// weights are. compressed_folder.h and quantize.h call it.
+//
+// Factors have the names of the reference system, which are crossed: X_v_proj.weight [r, K] is
+// applied first (our u_t), and X_u_proj.weight [N, r] second (our v_t).
 
 #include <filesystem>
 #include <optional>
@@ -17,21 +19,27 @@
 
 namespace neuronmm::compress {
 
-// Matrices with a rank have their factors in `work`; in the checkpoint they are dense, or factors
-// of the same rank. Or all MLPs lie there whole (narrow_layers.h) and replace dense ones.
+// The sources of the tensors. References must outlive it.
+//
+// If whole_mlps is false, the factors of matrices with a rank are in `work` (factors_file.h). In
+// the checkpoint such a matrix is dense or has factors of the same rank. If whole_mlps is true, all
+// new MLPs are in `work` (narrow_layers.h), and those of the checkpoint are dense.
 struct ModelSource {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
   const std::vector<MatrixPlan>& matrices;
   const std::filesystem::path& work;
   bool whole_mlps = false;
-  TensorScales scales = {};  // of tensors that are not in `work`
-  // The folder of the codes of all linear tensors (codes_file.h), for a quantized model; empty:
-  // they are rounded to nearest.
+  TensorScales scales = {};  // for tensors that are not in `work`
+  // The folder with the codes of all linear tensors (codes_file.h), for a quantized model. If it is
+  // empty, they are rounded to nearest.
   std::filesystem::path codes = {};
 };
 
-// model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
+// Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.
+// `quantization` says how linear weights are rounded; nullopt: they are not. Fails with the
+// tensor's name if a value to be rounded is NaN or infinite, and if files of `work` or `codes` are
+// missing or damaged.
 Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const std::filesystem::path& folder, Progress& progress,
                    int64_t max_shard_bytes = io::kMaxShardBytes);

@@ -16,8 +16,9 @@
 namespace neuronmm::compress {
 namespace {
 
-// Many rows at once keep all threads busy; more would only take more memory.
-constexpr int64_t kPieceElements = int64_t{1} << 22;  // rounded at once: 8-16 MB of input
+// The number of elements that are rounded together, 8 to 16 MB of input. That is enough rows to
+// keep all threads busy; more would only need more memory.
+constexpr int64_t kPieceElements = int64_t{1} << 22;
 
 int64_t total_bytes(const io::Shard& shard) {
   int64_t total = 0;
@@ -25,15 +26,14 @@ int64_t total_bytes(const io::Shard& shard) {
   return total;
 }
 
-// The bytes of all tensors, in the order of the shards' specs, one file after the other.
+// Writes the bytes of all tensors in the order of the shards' specs, one file after the other.
 class ShardWriter {
  public:
   ShardWriter(std::vector<io::Shard> shards, const std::filesystem::path& folder)
       : shards_(std::move(shards)), folder_(folder) {}
 
-  // A tensor may come in several pieces. A file is finished as soon as its last byte has come, and
-  // the next one is begun with the next byte.
-  // Bytes of one tensor.
+  // Appends bytes of a tensor, which may come in several pieces. A file is finished after its last
+  // byte, and the next file begins with the next byte.
   Status append(std::span<const std::byte> bytes) {
     if (bytes.empty()) return {};
     if (!writer_) {
@@ -57,24 +57,25 @@ class ShardWriter {
  private:
   std::vector<io::Shard> shards_;
   const std::filesystem::path& folder_;
-  size_t shard_ = 0;     // the next to begin
-  int64_t missing_ = 0;  // bytes of the one that is being written
+  size_t shard_ = 0;     // the next shard to begin
+  int64_t missing_ = 0;  // bytes that the open shard still lacks
   std::optional<io::SafetensorsWriter> writer_;
 };
 
-// A view of some rows of a row-major matrix: no values are copied.
+// Returns a view of some rows of a row-major matrix. No values are copied.
 TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
   const int64_t row_bytes = matrix.columns() * dtype_size_bytes(matrix.dtype);
   return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
 }
 
-// A group that holds NaN or infinity has a scale that is not finite.
+// Returns whether all scales are finite. A scale is not finite if its columns hold NaN or infinity.
 bool all_finite(const std::vector<bf16>& scales) {
   return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
 }
 
-// All values of a matrix come before its scales in the file, and those before its groups, so that
-// scales and groups are kept until the last rows are rounded.
+// Rounds a weight piece by piece and appends it. In the file all values of a matrix come before its
+// scales, and the scales before its groups. Scales and groups are therefore kept until the last
+// rows are rounded.
 Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const std::string& name,
                          const TensorView& weight) {
   const int64_t rows = weight.rows();
@@ -96,6 +97,7 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
   return writer.append(std::as_bytes(std::span(groups)));
 }
 
+// Appends a weight that is rounded already.
 Status append_stored(ShardWriter& writer, const ops::QuantizedWeight& stored) {
   NMM_TRY(writer.append(std::as_bytes(std::span(stored.values))));
   NMM_TRY(writer.append(std::as_bytes(std::span(stored.scales))));
@@ -127,7 +129,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
     }
   }
   ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
-  // Sizes are known before the first byte is written, as a safetensors header needs them.
+  // A safetensors header needs all sizes before the first byte of data.
   progress.start("writing", std::ssize(sources));
   int64_t done = 0;
   for (const TensorSource& source : sources) {

@@ -1,6 +1,6 @@
 #pragma once
-// Writes a model folder's weight files, linear weights as they are or rounded to 8, 6 or 4 bits, in
-// bounded memory.
+// Writes the weight files of a model folder in bounded memory. Linear weights are written as they
+// are, or rounded to 8, 6 or 4 bits. model_writer.h and dequantize.h list the tensors and call it.
 
 #include <filesystem>
 #include <functional>
@@ -18,19 +18,21 @@
 
 namespace neuronmm::compress {
 
-// One tensor to write. `visit` finds or makes it and passes it on; it is called once. Where it is
-// known how a rounded one is stored, `stored` takes its place.
+// A tensor to write. `visit` is called once and passes the tensor's values on, in several pieces
+// of rows if the tensor is not rounded. If `stored` is set, it returns the rounded tensor, and
+// `visit` is not called.
 struct TensorSource {
   using Use = std::function<Status(const TensorView&)>;
 
-  io::TensorSpec spec;                        // before it is rounded
+  io::TensorSpec spec;                        // as it is before rounding
   std::optional<LowBitFormat> rounding = {};  // nullopt: written as it is
   std::function<Status(const Use&)> visit = {};
   std::function<Result<ops::QuantizedWeight>()> stored = {};
 };
 
-// model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
-// `if_interrupted` says what an interrupt leaves. Refused: NaN and infinity in what is rounded.
+// Writes model.safetensors to `folder`, or shards of at most max_shard_bytes with an index.
+// `if_interrupted` is the message of the error after an interrupt; it says what is kept. Fails with
+// the tensor's name if a value to be rounded is NaN or infinite.
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
                      const std::string& if_interrupted, Progress& progress,
                      int64_t max_shard_bytes = io::kMaxShardBytes);

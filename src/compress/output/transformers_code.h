@@ -1,6 +1,7 @@
 #pragma once
-// The files that make a folder which this program wrote a model of Hugging Face transformers: code
-// that knows factors and int8 weights, and a config.json that names it (docs/transformers.md).
+// Writes the files with which Hugging Face transformers can load a folder of this program
+// (docs/transformers.md): Python code that knows factors and rounded weights, and a config.json
+// that names this code.
 
 #include <filesystem>
 #include <string>
@@ -10,14 +11,15 @@
 
 namespace neuronmm::compress {
 
-// The text of python/transformers/NAME.py, which the program carries along.
+// Return the text of a file of python/transformers, which is compiled into the program.
 std::string_view configuration_code();
 std::string_view modeling_code();
 std::string_view mlp_code();
 
-// Writes config.json, configuration_neuronmm.py, modeling_neuronmm.py and neuronmm_mlp.py.
-// `config_text` is that of the model, ranks and int8 weights included; `source` is what errors call
-// it.
+// Writes config.json, configuration_neuronmm.py, modeling_neuronmm.py and neuronmm_mlp.py to
+// `folder`. `config_text` is the config.json of the model, including ranks and quantization.
+// `source` is what errors call it. Fails if `config_text` cannot be parsed or a file cannot be
+// written.
 Status write_transformers_files(const std::filesystem::path& folder, std::string_view config_text,
                                 const std::string& source);
 

@@ -13,17 +13,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of smoothing. 4 bits: chosen on SmolLM2 moved off its grid (docs/low_bit.md).
+// Returns the exponent of the smoothing factors (smoothing.h) for tensors of this format. The
+// exponent of 4-bit weights was chosen on SmolLM2 with weights moved off their 4-bit grid
+// (measured, docs/low_bit.md).
 double exponent_of(const LowBitFormat& format) { return format.bits == 4 ? 0.25 : 0.5; }
 
-// Root mean squares of channels, whose mean products these are.
+// Returns the root mean square of each channel, whose mean square is on the diagonal of `gram`.
 std::vector<double> sizes_of(const DoubleMatrix& gram) {
   std::vector<double> sizes = diagonal(gram);
   for (double& size : sizes) size = std::sqrt(size);
   return sizes;
 }
 
-// `neurons`: those that the layer has.
+// `neurons` is the number of neurons that the layer has; it may be smaller than intermediate_size.
 Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
                                  const io::ModelConfig& config, int64_t neurons) {
   NMM_ASSIGN(const auto attention, read_attention_statistics(statistics, layer, config));

@@ -1,7 +1,11 @@
 #pragma once
-// What a text does for the rounding of a model: factors per channel that make what is rounded
-// together alike in size (smoothing.h), and codes that change least what the layers make of the
-// text (round_model.h).
+// Rounds a model to 8, 6 or 4 bits by what a calibration text says of it. A text helps in two ways:
+//
+//   smoothing   factors per channel make the values that share a scale similar in size
+//   (smoothing.h) GPTQ        codes are chosen so that the layers' outputs on the text change least
+//               (round_model.h)
+//
+// quantize.cc is the caller. It hands the result to model_writer.h.
 
 #include <filesystem>
 #include <optional>
@@ -14,21 +18,26 @@
 
 namespace neuronmm::compress {
 
+// Settings of a rounding by a text.
 struct CalibratedRounding {
-  bool smooth = true;  // fold factors into the weights
-  bool gptq = true;    // else they are rounded to nearest
-  // As StatisticsRequest has them.
+  bool smooth = true;  // multiply the weights by factors per channel
+  bool gptq = true;    // false: codes are the nearest ones
+  // The folder of statistics and its opened contents, as in StatisticsRequest
+  // (gathered_statistics.h).
   std::filesystem::path statistics = {};
   const SavedStatistics* saved = nullptr;
 };
 
-// As model_writer.h takes them.
+// The result of rounding by a text, in the form that ModelSource (model_writer.h) takes.
 struct RoundedByText {
   TensorScales scales;
-  std::filesystem::path codes;  // empty: to nearest
+  std::filesystem::path codes;  // the folder of the codes; empty: round to nearest
 };
 
-// Interrupted, it goes on from what is in `work`.
+// Gathers the statistics that `inputs` and `rounding` lack, and rounds by them. `work` keeps what
+// is finished, so that the next call after an interrupt continues there. Fails if the statistics
+// are those of another model or text, if a tensor holds NaN or infinity, or if a file cannot be
+// written.
 Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
                                     const CalibratedRounding& rounding,
                                     const io::Quantization& quantization,

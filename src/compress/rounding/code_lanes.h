@@ -1,27 +1,29 @@
 #pragma once
-// Rows of a weight that are rounded side by side, a row per lane of the processor's vectors: what
-// is done to a column is the same for all of them. A column of a tile is kLanes floats.
+// Types for rounding kLanes rows of a weight together, one row per vector lane. All rows go through
+// the same operations, so a column of a tile is an array of kLanes floats. The rounding kernels
+// (group_fit-inl.h, row_rounding-inl.h) use them.
 
 #include <cstdint>
 
 namespace neuronmm::compress {
 
-// Rows at a time: deep enough for matrix products, and the arrays of a group stay in the first
-// cache.
+// The number of rows that are rounded together. It is large enough for efficient matrix products,
+// and small enough that the arrays of one group stay in the first-level cache.
 constexpr int64_t kLanes = 128;
 
+// The smallest and the largest code of a format.
 struct CodeRange {
   float lowest = 0, highest = 15;
 };
 
-// 1.5 · 2^23: a small number added to it is rounded to an integer, on every processor with the same
-// few instructions.
+// 1.5 · 2^23. Adding it to a small number and subtracting it again rounds to an integer, with the
+// same few instructions on every processor.
 constexpr float kRoundingBias = 12582912.0F;
 
-// value = step · code - zero, a grid per lane.
+// The grid of each lane: value = step · code - zero.
 struct LaneGrid {
   alignas(64) float step[kLanes] = {};
-  alignas(64) float inverse[kLanes] = {};  // of the step; 0 for a step of 0
+  alignas(64) float inverse[kLanes] = {};  // 1 / step; 0 if the step is 0
   alignas(64) float zero[kLanes] = {};
 
   void set(int64_t lane, float new_step, float new_zero) {

@@ -1,6 +1,12 @@
 #pragma once
-// A rounded weight in the work folder of an unfinished run: a checked safetensors file per tensor
-// with "q" U8 [rows, columns], for 4 bits "groups" U8, and "scales" BF16, as ops::Codes has them.
+// Stores a rounded weight in the work folder of an unfinished run, so that an interrupted run need
+// not round it again. Each tensor has a safetensors file of its own with a checksum:
+//
+//   q        U8 [rows, columns]
+//   groups   U8 [rows, ceil(columns / group)], for 4 bits only
+//   scales   BF16 [rows, ceil(columns / kQuantGroup)]
+//
+// The values are those of ops::Codes. round_model.h writes the files and model_writer.h reads them.
 
 #include <filesystem>
 #include <optional>
@@ -11,10 +17,13 @@
 
 namespace neuronmm::compress {
 
+// Returns the path of the file of `tensor` in `work`.
 std::filesystem::path codes_path(const std::filesystem::path& work, const std::string& tensor);
+// Writes the file of `tensor`.
 Status write_codes(const std::filesystem::path& work, const std::string& tensor,
                    const ops::Codes& codes);
-// Errors: no file, a damaged one, one that is not of this format and size.
+// Reads the file of `tensor`. Fails if the file is missing or damaged, or if it has another format
+// or size.
 Result<ops::Codes> read_codes(const std::filesystem::path& work, const std::string& tensor,
                               ops::LowBitFormat format, int64_t rows, int64_t columns);
 

@@ -17,9 +17,10 @@ void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
 FactorPair fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
   balance(v_t, u_t);
   DoubleMatrix rounded = v_t;
-  round_to(DType::kF32, rounded);  // as the work folder holds it
+  round_to(DType::kF32, rounded);  // the work folder holds it in fp32
   round_to(format, rounded);
-  // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t, without the [N, K] product.
+  // v_t·u_t is approximated by rounded · (rounded⁺·v_t) · u_t. That order avoids the [N, K]
+  // product.
   const Result<DoubleMatrix> change = least_squares(rounded, v_t);
   if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
   return {std::move(v_t), std::move(u_t)};

@@ -1,6 +1,6 @@
-// Scales, multipliers and zero points of a weight that is about to be rounded (ops/low_bit.h), by
-// the weighted squared error of its values, each rounded to nearest: the grid that codes are then
-// chosen on. For one instruction set; Highway includes this file once per target.
+// Chooses the scales, multipliers and zero points (ops/low_bit.h) of a weight before its codes are
+// chosen. The criterion is the weighted squared error of the values when each is rounded to
+// nearest. This file is for one instruction set; Highway includes it once per target.
 
 #if defined(NEURONMM_COMPRESS_GROUP_FIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_COMPRESS_GROUP_FIT_INL_H_
@@ -26,21 +26,27 @@ using ops::kQuantGroup;
 using Lanes = std::array<float, kLanes>;
 using LaneGroups = std::array<GroupOf4Bits, kLanes>;
 
+// Larger than any squared error.
 constexpr float kNever = 1e30F;
-constexpr float kHalfSteps = 30;  // codes 0 ... 15 in the steps of zz
+constexpr float kHalfSteps = 30;  // codes 0 ... 15 in units of half a step, as zz counts
+// The range of zz and the largest sc of a 4-bit group (documented in ops/low_bit.h).
 constexpr int kFewestHalves = 8, kMostHalves = 23, kLargestMultiplier = 16;
-// Of the step that covers all values of a group: with fewer outliers covered the others are finer.
+// Fractions of the step that covers all values of a group. A smaller step clips outliers and
+// represents the other values more finely.
 constexpr float kShrunk[] = {1.0F, 0.94F, 0.88F, 0.82F, 0.76F, 0.7F};
-// The multiplier of a block's coarsest group; the range of bytes leaves little above 13. The first
-// fits with every zero point.
+// Multipliers to try for the group with the largest step of a block. Above 13 few zero points keep
+// the bytes within ±127. The first multiplier is valid with every zero point.
 constexpr int kTopMultipliers[] = {10, 8, 9, 11, 12, 13, 14, 15, 16};
 
+// Some columns of kLanes rows, and the weight of each column's squared errors.
 struct Tile {
   const float* weight;      // [columns, kLanes]
   const float* importance;  // [columns]
   int64_t columns;
 };
 
+// Sets `sum` to each lane's weighted squared error when all values are rounded to nearest on
+// `grid`.
 inline void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange range, Lanes& sum) {
   sum.fill(0);
   for (int64_t c = 0; c < tile.columns; ++c) {
@@ -52,7 +58,7 @@ inline void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange ran
   }
 }
 
-// The smallest and the largest value of each lane, and 0.
+// The smallest and the largest value of each lane. 0 is always within the range.
 struct Extent {
   Lanes low{}, high{};
 };
@@ -69,17 +75,19 @@ inline Extent extent_of(const Tile& tile) {
   return extent;
 }
 
-// A group's best step and zero point while steps are free.
+// The best step and zero point of a group if steps could be any number.
 struct FreeGroup {
   Lanes step{};
   std::array<int, kLanes> halves{};
 };
 
+// Returns the zero point, in half steps, of the grid that covers [low, high].
 inline int zero_halves(float low, float high) {
   const float halves = high > low ? std::rint(kHalfSteps * -low / (high - low)) : 15.0F;
   return std::clamp(static_cast<int>(halves), kFewestHalves, kMostHalves);
 }
 
+// Tries several zero points and steps for each lane and returns the best ones.
 inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
   const Extent extent = extent_of(tile);
   FreeGroup best;
@@ -109,8 +117,8 @@ inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
   return best;
 }
 
-// The multiplier and zero point near the free ones that suit a scale best; adds the errors to
-// `total`.
+// Finds the multiplier and zero point that fit `scale` best among those near the free ones, and
+// adds their errors to `total`.
 inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const Lanes& scale,
                       LaneGroups& best, Lanes& total) {
   Lanes least, sum;
@@ -137,7 +145,8 @@ inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, 
   for (size_t r = 0; r < kLanes; ++r) total[r] += least[r];
 }
 
-// Every scale that gives the coarsest group one of the multipliers is tried with the best groups.
+// Chooses the scale of a block of 4-bit groups. Every scale that gives the coarsest group one of
+// kTopMultipliers is tried, each with the best multipliers and zero points of all groups.
 inline void fit_block_of_groups(const float* weight, const float* importance, int64_t block,
                                 RowGrids& grids) {
   const int64_t first = grids.first_group(block), count = grids.first_group(block + 1) - first;
@@ -173,7 +182,8 @@ inline void fit_block_of_groups(const float* weight, const float* importance, in
   }
 }
 
-// The scale of a symmetric block: the one that covers all values, or a finer one.
+// Chooses the scale of a block of 8-bit or 6-bit codes: the one that covers all values, or a
+// smaller one.
 inline void fit_symmetric_block(const float* weight, const float* importance, int64_t block,
                                 RowGrids& grids) {
   const int64_t begin = block * kQuantGroup;
@@ -199,8 +209,8 @@ inline void fit_symmetric_block(const float* weight, const float* importance, in
   }
 }
 
-// Sets scales and groups for `weight` [columns, kLanes]; importance [columns] > 0 weighs a column's
-// squared errors.
+// Sets the scales and groups of `grids` for `weight` [columns, kLanes]. importance [columns]
+// weights the squared errors of each column; all entries must be positive.
 inline void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
   for (int64_t b = 0; b < grids.blocks(); ++b) {
     if (grids.format.bits == 4) {

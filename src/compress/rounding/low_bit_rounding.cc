@@ -9,13 +9,16 @@
 namespace neuronmm::compress {
 namespace {
 
-// A power of two near the largest |value|, so that fp32 holds all squares.
+// Returns a power of two near the largest |value|. Weights are divided by it, so that fp32 can hold
+// all their squares.
 double magnitude_of(const DoubleMatrix& w_t) {
   double largest = 0;
   for (int64_t i = 0; i < w_t.size(); ++i) largest = std::max(largest, std::abs(w_t.data()[i]));
   return largest > 0 ? std::exp2(std::ilogb(largest)) : 1.0;
 }
 
+// Returns rows [first, first + count) of w_t / unit as a tile [columns, kLanes]. Missing rows are
+// 0.
 std::vector<float> lanes_of(const DoubleMatrix& w_t, double unit, int64_t first, int64_t count) {
   std::vector<float> lanes(static_cast<size_t>(w_t.columns() * kLanes));
   for (int64_t c = 0; c < w_t.columns(); ++c) {

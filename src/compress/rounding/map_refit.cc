@@ -3,7 +3,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// I + aᵀ·b.
+// Returns I + aᵀ·b.
 DoubleMatrix identity_plus(const DoubleMatrix& a, const DoubleMatrix& b) {
   DoubleMatrix sum = multiply(a, Transpose::kYes, b, Transpose::kNo);
   for (int64_t i = 0; i < sum.rows(); ++i) sum(i, i) += 1.0;
@@ -12,7 +12,8 @@ DoubleMatrix identity_plus(const DoubleMatrix& a, const DoubleMatrix& b) {
 
 }  // namespace
 
-// (I + R'R) X = (I + R'M) W, the normal equations.
+// Solves the normal equations (I + RᵀR) X = (I + RᵀM) W, with R the rounded map and M the exact
+// one.
 Result<DoubleMatrix> fitted_to_rounded_map(const DoubleMatrix& weight, const DoubleMatrix& map,
                                            const DoubleMatrix& rounded) {
   return solve_positive(

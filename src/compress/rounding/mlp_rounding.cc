@@ -9,10 +9,11 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of the mean of the diagonal: what keeps a fit to few or dependent inputs solvable. Assumed.
+// The ridge of the fit to a rounded map, as a fraction of the mean of the Gram matrix's diagonal.
+// It keeps the fit solvable if inputs are few or dependent. Assumed.
 constexpr double kRoundedFitRidge = 1e-6;
 
-// The Gram matrix of the first `count` inputs.
+// Returns the Gram matrix of the first `count` inputs.
 DoubleMatrix leading(DoubleMatrix gram, int64_t count) {
   if (count == gram.columns()) return gram;
   DoubleMatrix out(count, count);
@@ -20,7 +21,8 @@ DoubleMatrix leading(DoubleMatrix gram, int64_t count) {
   return out;
 }
 
-// [r, K]: the identity where the pivots are, the map elsewhere.
+// Returns the matrix [r, K] that makes the narrowed input from the full one: the identity in the
+// columns of the pivots, and the map in the other columns.
 DoubleMatrix with_pivots(const DoubleMatrix& map, const std::vector<int32_t>& pivots,
                          const std::vector<int32_t>& others) {
   DoubleMatrix all(map.rows(), map.rows() + map.columns());
@@ -31,24 +33,27 @@ DoubleMatrix with_pivots(const DoubleMatrix& map, const std::vector<int32_t>& pi
   return all;
 }
 
-// a·gram·bᵀ.
+// Returns a·gram·bᵀ.
 DoubleMatrix gram_between(const DoubleMatrix& a, const DoubleMatrix& gram, const DoubleMatrix& b) {
   return multiply(multiply(a, Transpose::kNo, gram, Transpose::kNo), Transpose::kNo, b,
                   Transpose::kYes);
 }
 
-// What a rounded map makes of the inputs, and what weights behind it are multiplied with to make
-// the most of it.
+// The input of the weights that read a rounded map.
 struct NarrowedInput {
+  // The Gram matrix of the narrowed input.
   RoundingGram gram;
-  DoubleMatrix fit;  // [r, r]
+  // [r, r]. A weight times `fit` compensates the error of the rounded map.
+  DoubleMatrix fit;
 };
 
+// Rounds the tensors of one MLP.
 class MlpRounding {
  public:
   MlpRounding(const TensorRounding& tensors, const ops::MlpWeight& mlp, const std::string& prefix)
       : tensors_(tensors), mlp_(mlp), prefix_(prefix) {}
 
+  // Returns whether the codes of all tensors are in the work folder.
   bool finished() const {
     const auto has = [&](const ops::LinearWeight& linear, const char* which) {
       const std::string stem = prefix_ + which;
@@ -59,13 +64,14 @@ class MlpRounding {
            (mlp_.in.empty() || done(prefix_ + "input_pivot_proj"));
   }
 
+  // Rounds gate, up and their maps. `in` [H, H] is the Gram matrix of the MLP's input.
   Status round_inputs(const DoubleMatrix& in) const {
     if (!mlp_.in.empty()) {
       NMM_ASSIGN(const NarrowedInput input, narrowed("input", "gate", mlp_.in, in));
       NMM_TRY(round_behind(input, "gate"));
       return round_behind(input, "up");
     }
-    std::optional<RoundingGram> shared;  // of dense ones, which read the same
+    std::optional<RoundingGram> shared;  // dense gate and up read the same input
     for (const auto& [which, linear] : {std::pair("gate", &mlp_.gate), std::pair("up", &mlp_.up)}) {
       if (!linear->in.empty()) {
         NMM_ASSIGN(const NarrowedInput input, narrowed(which, which, linear->in, in));
@@ -82,6 +88,7 @@ class MlpRounding {
     return {};
   }
 
+  // Rounds down and its map. `neurons` [I, I] is the Gram matrix of the neurons.
   Status round_down(DoubleMatrix neurons) const {
     DoubleMatrix gram = leading(std::move(neurons), mlp_.neurons());
     if (mlp_.down.low_rank()) return round_factors_of("down", gram);
@@ -115,6 +122,8 @@ class MlpRounding {
     return tensors_.finished(tensor) ? Status() : tensors_.round(tensor, weight, gram);
   }
 
+  // Rounds the second factor by the Gram matrix of the first one's output, then fits and rounds the
+  // first.
   Status round_factors_of(const char* which, const DoubleMatrix& in) const {
     DoubleMatrix v_t = weight(which, "_u_proj"), u_t = weight(which, "_v_proj");
     balance(v_t, u_t);
@@ -122,15 +131,16 @@ class MlpRounding {
     NMM_ASSIGN(const RoundingGram strip, RoundingGram::of(gram_between(u_t, gram, u_t)));
     NMM_TRY(tensors_.round(name(which, "_u_proj"), v_t, strip));
     NMM_ASSIGN(const DoubleMatrix rounded, tensors_.rounded(name(which, "_u_proj")));
-    // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t; not where rounding has cost the full column rank.
+    // v_t·u_t is approximated by rounded · (rounded⁺·v_t) · u_t, unless rounding has cost v_t its
+    // full column rank.
     const auto change = least_squares(rounded, v_t);
     if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
     NMM_ASSIGN(const RoundingGram inputs, RoundingGram::of(gram));
     return tensors_.round(name(which, "_v_proj"), u_t, inputs);
   }
 
-  // The map `stem` rounded. `behind`: a weight that reads what it makes, and has the pivots'
-  // factors.
+  // Rounds the map `stem` to nearest and returns the Gram matrix and fit for the weights that read
+  // it. `behind` names one of these weights, whose column factors are those of the pivots.
   Result<NarrowedInput> narrowed(const char* stem, const char* behind, const ops::Pivots& pivots,
                                  const DoubleMatrix& in) const {
     const std::string tensor = name(stem, "_pivot_proj");
@@ -155,7 +165,8 @@ class MlpRounding {
     return input;
   }
 
-  // F with F·t nearest to the exact t: both·own⁻¹, transposed.
+  // Returns the F for which F·t is nearest to the exact narrowed input, where t is the one by the
+  // rounded map. F is the transpose of own⁻¹·both.
   static Result<DoubleMatrix> fit_between(DoubleMatrix own, DoubleMatrix both) {
     double mean = 0;
     for (const double value : diagonal(own)) mean += value / static_cast<double>(own.rows());

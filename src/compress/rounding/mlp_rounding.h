@@ -1,11 +1,13 @@
 #pragma once
-// The tensors of one MLP, dense or narrowed in any form, rounded by the Gram matrices of what it
-// and its down read (mlp_statistics.h).
+// Rounds the tensors of one MLP, dense or narrowed in any form, by the Gram matrices of the MLP's
+// input and of its neurons (mlp_statistics.h). round_model.h calls it for each layer. The order of
+// rounding depends on the form:
 //
-//   two factors   the one that is applied second first, by the Gram matrix of what the other makes;
-//                 then the other, fitted to what that has become
-//   pivots        the map to 8 bits, nearest; then the weight beside it, fitted to what the map has
-//                 become: on the way in by the inputs, on the way out as quantize.h does
+//   two factors   The factor that is applied second is rounded first, by the Gram matrix of the
+//                 first one's output. The other factor is fitted to the result, then rounded.
+//   pivots        The map is rounded to the nearest 8-bit values. The weight next to it is fitted
+//                 to the rounded map, then rounded. With pivots of the input the fit uses the
+//                 Gram matrix of the input; with pivots of the output it uses map_refit.h.
 
 #include <functional>
 #include <string>
@@ -16,8 +18,9 @@
 
 namespace neuronmm::compress {
 
-// `prefix` begins the names of its tensors. The statistics are asked for only if codes are missing.
-// Interrupted between two MLPs, a run goes on: tensors whose codes are there are left.
+// Rounds the MLP whose tensor names begin with `prefix`. `statistics` is only called if codes are
+// missing from the work folder. Tensors whose codes are there are left as they are, so that an
+// interrupted run continues.
 Status round_mlp(const TensorRounding& tensors, const ops::MlpWeight& mlp,
                  const std::string& prefix,
                  const std::function<Result<MlpStatistics>()>& statistics);

@@ -14,17 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Rounds a model in steps, between which an interrupt is noticed.
 class RoundingRun {
  public:
   RoundingRun(const ModelRounding& rounding, const fs::path& work)
       : run_(rounding), tensors_(run_, work), prefix_(model::tensor_prefix(rounding.checkpoint)) {}
 
-  // What is rounded between two looks at an interrupt: q and k, v, o and the MLP of a layer.
+  // Returns the number of steps. A layer has four: q and k, v, o, and the MLP. The LM head is the
+  // last step.
   int64_t steps() const { return 4 * run_.config.num_hidden_layers + 1; }
   Status round(int64_t step) const {
     const int64_t layer = step / 4;
     if (layer == run_.config.num_hidden_layers) {
-      return_freed_memory();  // the head is larger than what the layers let go of
+      return_freed_memory();  // the head is larger than the memory that layers have freed
       return round_head();
     }
     const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
@@ -49,8 +51,8 @@ class RoundingRun {
  private:
   using Gram = std::function<Result<DoubleMatrix>()>;
 
-  // All that read the same have the same factors of columns. The Gram matrix is read and factorized
-  // only if one of the tensors is not there yet.
+  // Rounds tensors that read the same input and therefore have the same column factors. The Gram
+  // matrix is read and factorized only if codes of one of the tensors are missing.
   Status round_readers(const std::vector<std::string>& tensors, const Gram& read_gram) const {
     std::optional<RoundingGram> gram;
     for (const std::string& tensor : tensors) {
@@ -87,7 +89,7 @@ class RoundingRun {
   std::string prefix_;
 };
 
-// Names and shapes of all tensors, before hours of work.
+// Checks the names and shapes of all tensors, before hours of work begin.
 Status check_layers(const ModelRounding& rounding) {
   for (int64_t layer = 0; layer < rounding.config.num_hidden_layers; ++layer) {
     const auto weights = model::layer_weights(rounding.checkpoint, rounding.config, layer);

@@ -1,6 +1,6 @@
 #pragma once
-// The linear layers of a model, dense or compressed, rounded to few bits by the Gram matrices of
-// what they read (mlp_statistics.h).
+// Rounds all linear layers of a model, dense or compressed, to few bits by the Gram matrices of
+// their inputs (mlp_statistics.h). calibrated_rounding.h is the caller; large models take hours.
 
 #include <filesystem>
 
@@ -10,9 +10,9 @@
 
 namespace neuronmm::compress {
 
-// Leaves the codes of every linear tensor in `work` (codes_file.h) and skips those that are there.
-// Interrupted: the next call goes on. Memory: the largest Gram matrices of a layer, a factor of one
-// and one weight.
+// Writes the codes of every linear tensor to `work` (codes_file.h) and skips tensors whose codes
+// are there. After an interrupt the next call continues. Memory holds the largest Gram matrices of
+// a layer, a factor of one of them, and one weight.
 Status round_model(const ModelRounding& rounding, const std::filesystem::path& work,
                    Progress& progress);
 

@@ -1,5 +1,6 @@
 #pragma once
-// The Gram matrix of a layer's input, prepared for rounding the weights that read it.
+// Prepares the Gram matrix of a layer's input for rounding the weights that read this input. One
+// RoundingGram serves all weights with the same input. K is the number of columns.
 
 #include <cstdint>
 #include <vector>
@@ -9,21 +10,24 @@
 
 namespace neuronmm::compress {
 
-// All in fp32 and column-major, in units of the mean of the diagonal.
+// A damped Gram matrix and its triangular factor. All values are fp32, column-major, and in units
+// of the mean of the undamped diagonal.
 struct RoundingGram {
-  // Of [K, K] the lower triangle is read. Refused: NaN, infinity, a negative number on the
-  // diagonal, a matrix that has no Cholesky factor when damped.
+  // Prepares `gram` [K, K], of which only the lower triangle is read. Fails if it holds NaN,
+  // infinity or a negative number on the diagonal, or if it has no Cholesky factor after damping.
   static Result<RoundingGram> of(const DoubleMatrix& gram);
 
-  // Per group of columns U of its own part of h, which has U·Uᵀ = h, upper triangular: a part
-  // [group, group] after the other, each column-major.
+  // Returns, for each group of `group` columns, the upper triangular U with U·Uᵀ equal to the
+  // group's diagonal block of h. The blocks [group, group] follow each other, each column-major.
   Result<std::vector<float>> group_roots(int64_t group) const;
 
   int64_t columns = 0;
-  std::vector<float> h;         // [K, K] with the damping, in the order of the columns
-  std::vector<float> diagonal;  // of h
-  std::vector<int32_t> order;   // columns by falling diagonal
-  std::vector<float> upper;     // U [K, K] of h in that order; zeros below the diagonal
+  std::vector<float> h;         // [K, K], damped, in the order of the columns
+  std::vector<float> diagonal;  // the diagonal of h
+  std::vector<int32_t> order;   // the columns by falling diagonal
+  // [K, K], upper triangular: U with U·Uᵀ = h, with rows and columns of h in `order`. Zeros below
+  // the diagonal.
+  std::vector<float> upper;
 };
 
 }  // namespace neuronmm::compress

@@ -1,14 +1,16 @@
-// kLanes rows of a weight on their way to codes. J is what rounding costs: the sum over rows of
-// e·H·eᵀ, e = w - value, H the damped Gram matrix of the layer's input.
+// Rounds kLanes rows of a weight to codes. The cost of rounding is J, the sum over rows of e·H·eᵀ,
+// with e = w - value and H the damped Gram matrix of the layer's input.
 //
-//   round_in_order   grids by the diagonal of H, then column after column the nearest code of what
-//                    is wanted once all earlier errors are known (GPTQ, which is Babai's nearest
-//                    plane: with H = U·Uᵀ, U upper triangular, J is the squared norm of e·U, and a
-//                    column of it only holds errors of columns that came before)
-//   sweep            blocks of kQuantGroup columns, each once more given all others: optionally
-//                    other groups and another scale, then codes by coordinate descent. J falls.
+//   round_in_order   Fits the grids with the diagonal of H as weights. Then gives one column after
+//                    the other the codes nearest to its target, which compensates the errors of
+//                    the columns before it. This is GPTQ, or Babai's nearest plane: if H = U·Uᵀ
+//                    and U is upper triangular, J is the squared norm of e·U. A column of e·U
+//                    depends only on the errors of that column and of the columns before it.
+//   sweep            Improves blocks of kQuantGroup columns one by one, the others unchanged. It
+//                    may choose other groups and another scale. Then it improves the codes by
+//                    coordinate descent. J never grows.
 //
-// For one instruction set; Highway includes this file once per target.
+// This file is for one instruction set; Highway includes it once per target.
 
 #if defined(NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_COMPRESS_ROW_ROUNDING_INL_H_
@@ -33,21 +35,24 @@ namespace HWY_NAMESPACE {
 
 using ops::GroupOf4Bits;
 
-// Columns whose errors reach each other one by one; all earlier ones come in one matrix product.
+// The number of columns in which errors are propagated one column at a time. The errors of all
+// earlier columns are added by one matrix product.
 constexpr int64_t kOrderBlock = 64;
-// Passes of the coordinate descent over a block: the second finds little, and costs little beside
-// the matrix product that brings the block's gradient.
+// The number of passes of the coordinate descent over a block. The second pass gains little, but it
+// is cheap compared with the matrix product for the block's gradient.
 constexpr int kPasses = 2;
-// The same of the coordinate descent: a gradient of so many columns stays in the first cache.
+// The number of columns in which the coordinate descent propagates changes one column at a time.
+// The gradient of that many columns stays in the first-level cache.
 constexpr int64_t kDescentColumns = 32;
-// The largest group of 4 bits.
+// The largest group of a 4-bit format.
 constexpr int64_t kMostColumns = 32;
-// What a group's multiplier and twice its zero point may move by in a sweep.
+// By how much sc and zz (ops::GroupOf4Bits) may change in one sweep.
 constexpr int kMultiplierSteps = 1, kZeroSteps = 2;
 
+// The number of groups that a sweep tries for each group.
 constexpr size_t kNearby = (2 * kMultiplierSteps + 1) * (2 * kZeroSteps + 1);
 
-// One of the groups around the present one.
+// Returns the group number `choice` among those near `present`, `choice` < kNearby.
 inline GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
   constexpr int kZeros = 2 * kZeroSteps + 1;
   const int sc = static_cast<int>(choice) / kZeros - kMultiplierSteps;
@@ -59,12 +64,13 @@ using GroupTile = std::array<float, kMostColumns * kLanes>;
 using DescentTile = std::array<float, kDescentColumns * kLanes>;
 using LaneValues = std::array<float, kLanes>;
 
+// The columns [first, last).
 struct Columns {
   int64_t first, last;
 };
 
-// product [kLanes, n] = kept · product + rows [kLanes, k] · matrix [k, n] of leading dimension
-// `stride`.
+// Computes product = kept · product + rows · matrix, with product [kLanes, n], rows [kLanes, k] and
+// matrix [k, n], all column-major. Columns of `matrix` are `stride` apart.
 inline void multiply_tile(const float* rows, const float* matrix, int64_t k, int64_t n,
                           int64_t stride, float kept, float* product) {
   blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(kLanes),
@@ -72,14 +78,14 @@ inline void multiply_tile(const float* rows, const float* matrix, int64_t k, int
                matrix, static_cast<int>(stride), kept, product, static_cast<int>(kLanes));
 }
 
-// A group whose columns are rounded one after the other, each by what the errors before it ask for
-// (nearest plane); target [count, kLanes].
+// Rounds the columns of one group on a trial grid. Each column compensates the errors of the
+// group's columns before it (nearest plane).
 struct GroupTrial {
   const float* target;
   const float* upper;  // [count, stride], column-major
   int64_t count, stride;
 
-  // codes [count, kLanes], J of each lane.
+  // Writes the codes [count, kLanes] and each lane's share of J.
   void round(const LaneGrid& grid, CodeRange range, GroupTile& codes, LaneValues& cost) const {
     GroupTile wanted;
     std::fill_n(wanted.begin(), count * kLanes, 0.0F);
@@ -102,7 +108,7 @@ struct GroupTrial {
     }
   }
 
-  // J of errors from the target.
+  // Writes each lane's J for these errors [count, kLanes] from the target.
   void cost_of(const float* errors, LaneValues& cost) const {
     cost.fill(0);
     for (int64_t j = 0; j < count; ++j) {
@@ -115,9 +121,10 @@ struct GroupTrial {
   }
 };
 
-// x [count, kLanes] with x·U·Uᵀ = b, in place of b.
+// Solves x·U·Uᵀ = b and writes x [count, kLanes] over b.
 inline void solve_group(const float* upper, int64_t count, int64_t stride, float* b) {
-  for (int64_t j = 0; j < count; ++j) {  // y = x·U, from the last column on
+  // First y with y·Uᵀ = b, from the last column to the first, then x with x·U = y.
+  for (int64_t j = 0; j < count; ++j) {
     const int64_t k = count - 1 - j;
     float* const y = b + k * kLanes;
     for (int64_t i = k + 1; i < count; ++i) add_column(-upper[i * stride + k], b + i * kLanes, y);
@@ -130,19 +137,22 @@ inline void solve_group(const float* upper, int64_t count, int64_t stride, float
   }
 }
 
+// Holds kLanes rows with their grids, codes and errors.
 class RowRounding {
  public:
-  // weight [columns, kLanes]; group_roots those of `gram` for 4 bits. Both must outlive it.
+  // Fits the grids to `weight` [columns, kLanes]. `group_roots` are gram.group_roots() for 4 bits,
+  // otherwise empty. References must stay valid.
   RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
               ops::LowBitFormat format, std::vector<float> weight);
 
   void round_in_order();
   void sweep(bool choose_grids);
 
-  // The codes; nothing is left.
+  // Returns the grids and codes. The object must not be used afterwards.
   RoundedRows take() { return {std::move(grids_), std::move(code_)}; }
 
  private:
+  // Gives a column the codes nearest to `target` and updates its errors.
   void place(int64_t column, const float* target);
   void set_error(int64_t column);
   void choose_groups(int64_t block, float* gradient);
@@ -195,7 +205,7 @@ inline void RowRounding::place(int64_t column, const float* target) {
 
 inline void RowRounding::round_in_order() {
   const int64_t size = gram_.columns;
-  std::vector<float> errors(error_.size());  // in the order of rounding
+  std::vector<float> errors(error_.size());  // in the order of gram_.order
   std::vector<float> sums(kOrderBlock * kLanes);
   for (int64_t first = 0; first < size; first += kOrderBlock) {
     const int64_t count = std::min(kOrderBlock, size - first);
@@ -203,7 +213,8 @@ inline void RowRounding::round_in_order() {
                   sums.data());
     for (int64_t j = 0; j < count; ++j) {
       const int64_t column = gram_.order[static_cast<size_t>(first + j)];
-      const float* const row = gram_.upper.data() + first + j;  // of U; U(first + j, k) at k · size
+      // Row first + j of U; U(first + j, k) is at k · size.
+      const float* const row = gram_.upper.data() + first + j;
       const float inverse = 1.0F / row[(first + j) * size];
       LaneValues target;
       for (int64_t r = 0; r < kLanes; ++r) {
@@ -220,8 +231,7 @@ inline void RowRounding::round_in_order() {
   }
 }
 
-// The gradient of a block [first, last), half of J's, after `changes` of the errors of its columns
-// [begin, end).
+// Adds the effect of `changes` in the errors of columns `changed` to the gradient of `block`.
 inline void RowRounding::add_changes(const Columns& block, const Columns& changed,
                                      const float* changes, float* gradient) const {
   multiply_tile(changes, gram_.h.data() + block.first * gram_.columns + changed.first,
@@ -231,7 +241,7 @@ inline void RowRounding::add_changes(const Columns& block, const Columns& change
 
 inline void RowRounding::sweep(bool choose_grids) {
   const int64_t size = gram_.columns;
-  std::vector<float> gradient(ops::kQuantGroup * kLanes);  // half of J's: e·H
+  std::vector<float> gradient(ops::kQuantGroup * kLanes);  // e·H, half the gradient of J
   for (int64_t b = 0; b < grids_.blocks(); ++b) {
     const int64_t first = b * ops::kQuantGroup;
     multiply_tile(error_.data(), gram_.h.data() + first * size, size, grids_.block_end(b) - first,
@@ -255,10 +265,11 @@ inline void RowRounding::descend(const Columns& block, float* gradient) {
   }
 }
 
-// A code's cost is a parabola around where the gradient is 0.
+// J is a parabola in the value of each code, with its minimum where the gradient is 0. The nearest
+// code to that minimum is therefore the best one.
 inline void RowRounding::descend_part(const Columns& part, const float* gradient,
                                       DescentTile& changes) {
-  DescentTile own;  // the gradient, with what the part has changed
+  DescentTile own;  // the gradient, including the changes within this part
   std::copy_n(gradient, (part.last - part.first) * kLanes, own.begin());
   LaneValues target;
   for (int64_t c = part.first; c < part.last; ++c) {
@@ -280,7 +291,8 @@ inline void RowRounding::descend_part(const Columns& part, const float* gradient
   }
 }
 
-// Of each group the multiplier, zero point and codes near the present ones that cost least.
+// Chooses multiplier, zero point and codes of each group among those near the present ones, so that
+// they cost least.
 inline void RowRounding::choose_groups(int64_t block, float* gradient) {
   const Columns all = {block * ops::kQuantGroup, grids_.block_end(block)};
   for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
@@ -296,9 +308,9 @@ inline void RowRounding::choose_groups(int64_t block, float* gradient) {
   }
 }
 
-// Where J is least of what this group could be, all others as they are, its values differ from the
-// present ones by gradient · H⁻¹ of the group's own part of H; J grows from there as that part
-// says.
+// With all other groups fixed, J is least where the group's values differ from the present ones by
+// gradient · P⁻¹. P is the group's diagonal block of H. From that minimum J grows as the quadratic
+// form of P, so the target of the trials is the minimum.
 inline void RowRounding::choose_group(int64_t g, const float* gradient) {
   const int64_t stride = grids_.format.group, begin = g * stride;
   const int64_t count = grids_.group_end(g) - begin;
@@ -333,7 +345,7 @@ inline void RowRounding::choose_group(int64_t g, const float* gradient) {
   for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
 }
 
-// Each lane's grid with its choice beside the present group.
+// Returns the grid of each lane for the group number `choice` near the lane's present one.
 inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits> present,
                                         size_t choice) const {
   const float* const scale = grids_.scale.data() + grids_.block_of_group(g) * kLanes;
@@ -346,7 +358,7 @@ inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits>
   return grid;
 }
 
-// The scale that is best for the block's bytes: J is a parabola of it.
+// Sets the scale to the best one for the block's present bytes. J is a parabola in the scale.
 inline void RowRounding::fit_scale(int64_t block, float* gradient) {
   const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
   const int64_t count = last - first;
@@ -374,7 +386,7 @@ inline void RowRounding::fit_scale(int64_t block, float* gradient) {
     const float best = curvature[r] > 0 ? scale[r] + along[r] / curvature[r] : scale[r];
     const float rounded = best > 0 ? bf16_value(best) : scale[r];
     step[r] = rounded - scale[r];
-    // Rounding the scale may have taken the gain away.
+    // Rounding the scale to bf16 may cancel the gain; the old scale then stays.
     if (step[r] * (step[r] * curvature[r] - 2 * along[r]) >= 0) step[r] = 0;
     scale[r] += step[r];
   }

@@ -1,5 +1,7 @@
 #pragma once
-// The codes of kLanes rows of a weight, by the vectors of the machine at hand.
+// Rounds kLanes rows of a weight to codes with the vector instructions of the machine.
+// row_rounding-inl.h has the algorithm. low_bit_rounding.h calls it for every kLanes rows of a
+// weight.
 
 #include <cstdint>
 #include <vector>
@@ -9,19 +11,21 @@
 
 namespace neuronmm::compress {
 
+// How many sweeps follow the first rounding of all columns.
 struct RoundingSettings {
-  int descents = 1;  // sweeps over the codes after all columns are rounded once
-  int refits = 2;    // sweeps that choose groups and scales again as well
+  int descents = 1;  // sweeps that change codes only
+  int refits = 2;    // sweeps that also choose groups and scales, after the others
 };
 
+// The result for kLanes rows.
 struct RoundedRows {
   RowGrids grids;
   std::vector<uint8_t> code;  // [columns, kLanes]
 };
 
-// weight [columns, kLanes]; group_roots those of `gram` for 4 bits. How: row_rounding-inl.h. On
-// processors with other vectors, and by another BLAS, sums are rounded otherwise, so that a code
-// may differ where two cost nearly the same.
+// Rounds `weight` [columns, kLanes]. `group_roots` are gram.group_roots() for 4 bits, otherwise
+// empty. Sums are rounded differently with other vector instructions or another BLAS. A code may
+// therefore differ between machines where two codes cost nearly the same.
 RoundedRows round_rows(const RoundingGram& gram, const std::vector<float>& group_roots,
                        ops::LowBitFormat format, std::vector<float> weight,
                        const RoundingSettings& settings);

@@ -11,8 +11,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Factors beyond this would leave the range where norms and weights are stored well. Assumed; on
-// SmolLM2 none is beyond 60.
+// The largest factor. Larger ones would leave the range in which norms and weights are stored
+// accurately. Assumed; on SmolLM2 all factors are below 60 (measured).
 constexpr double kLargestFactor = 1e3;
 
 Values row_of(const ops::WeightView& weight, int64_t i) {
@@ -21,7 +21,8 @@ Values row_of(const ops::WeightView& weight, int64_t i) {
   return row;
 }
 
-// Of every column the sum of squares, those of row i times row_squares[i].
+// Returns the sum of squares of every column. If row_squares is given, the squares of row i count
+// row_squares[i] times.
 Values column_squares(const ops::WeightView& weight, const Values& row_squares = {}) {
   Values sums(static_cast<size_t>(weight.columns()));
   for (int64_t i = 0; i < weight.rows(); ++i) {
@@ -32,8 +33,8 @@ Values column_squares(const ops::WeightView& weight, const Values& row_squares =
   return sums;
 }
 
-// Of the vector that pivots are taken from, when the pivots themselves have these: what reaches an
-// other element through several pivots is taken for independent.
+// Takes the squares of the pivots to those of the full vector. The contributions that reach another
+// element through several pivots are assumed to be independent.
 Values before_pivots(const ops::Pivots& pivots, const Values& squares) {
   Values all(static_cast<size_t>(pivots.features()));
   const Values of_others = column_squares(pivots.map_t, squares);
@@ -45,7 +46,8 @@ Values before_pivots(const ops::Pivots& pivots, const Values& squares) {
   return all;
 }
 
-// How much of the output each element of the input makes, squared, for inputs of size 1.
+// Returns how much each element of the input contributes to the output, as a sum of squares, if all
+// inputs have size 1.
 Values input_squares(const ops::LinearWeight& linear) {
   if (linear.low_rank()) return column_squares(linear.u_t, column_squares(linear.v_t));
   if (!linear.out.empty()) {
@@ -74,7 +76,8 @@ Values picked(const Values& values, const std::vector<Index>& index) {
   return out;
 }
 
-// s with a geometric mean of 1. A channel that is always 0, or that nothing reads, keeps that mean.
+// Returns the factors s of all channels, scaled to a geometric mean of 1. A channel that is always
+// 0, or that nothing reads, gets the factor 1.
 Values factors(const Values& sizes, const Values& squares, double exponent) {
   Values logs(sizes.size());
   double sum = 0.0;
@@ -94,8 +97,8 @@ Values factors(const Values& sizes, const Values& squares, double exponent) {
   return out;
 }
 
-// What the vector must be multiplied with to be itself divided by s, rounded to its dtype; `s`
-// becomes what that has divided it by.
+// Returns the factors by which `vector` is multiplied in order to be divided by s and rounded to
+// its dtype. Changes `s` to the exact quotients after that rounding.
 Values divisors(const TensorView& vector, Values& s) {
   DoubleMatrix values(1, vector.size());
   to_doubles(vector, 0, vector.size(), values.data());
@@ -110,6 +113,7 @@ Values divisors(const TensorView& vector, Values& s) {
   return inverse(s);
 }
 
+// Collects the factors of all tensors, layer by layer.
 class Smoothing {
  public:
   Smoothing(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
@@ -165,11 +169,12 @@ class Smoothing {
 
   TensorScale& scale(const std::string& name) { return scales_[at_ + name]; }
 
-  // The tensor of a linear layer that its input is multiplied with.
+  // Returns the name of the tensor that the input of a linear layer is multiplied by.
   static std::string first_of(const std::string& stem, const ops::LinearWeight& linear) {
     return stem + (linear.low_rank() ? "_v_proj.weight" : "_proj.weight");
   }
 
+  // Returns the smallest exponent of these tensors.
   double smallest(std::initializer_list<std::string> tensors) const {
     double least = 1.0;
     for (const std::string& tensor : tensors) least = std::min(least, exponent_(at_ + tensor));
@@ -190,7 +195,8 @@ class Smoothing {
     }
   }
 
-  // Element j of a value head is read through every query head of its group.
+  // Smooths the input of o. Each element of a value head is read through every query head of its
+  // group, so all of them share its factor.
   void smooth_heads(const model::LayerWeights& weights, const Values& sizes) {
     const int64_t dim = config_.head_dim, values = config_.num_key_value_heads * dim;
     const int64_t group = config_.num_attention_heads / config_.num_key_value_heads;
@@ -233,7 +239,8 @@ class Smoothing {
     }
   }
 
-  // t = x_P + D·x_others of x / s is t / s_P. Returns s_P.
+  // The narrowed input of x / s is t / s_P if the map's rows are divided by s_P and its columns
+  // multiplied by s, where t = x_P + D·x_others. Returns s_P, the factors of the pivots.
   Values scale_pivots(const std::string& stem, const ops::Pivots& pivots, const Values& s) {
     const Values of_pivots = picked(s, pivots.index);
     TensorScale& map = scale(stem + "_pivot_proj.weight");

@@ -1,19 +1,25 @@
 #pragma once
-// Factors per channel that make what int8 rounds together alike in size, folded into the weights of
-// a model, which computes the same as before.
+// Computes smoothing factors: factors per channel that make values which int8 rounds together
+// similar in size. They are multiplied into the weights of a model, which computes the same
+// function as before. calibrated_rounding.h uses them before a model is rounded.
 //
-// A layer that reads x computes W·x = (W·diag(s))·(x / s), and what makes x can be divided by s
-// beforehand: the gain of the norm in front of q, k, v, of gate and up, and of an LM head of its
-// own; the rows of up in front of down; the rows of v in front of o, where all heads that share a
-// value head share its factors. Nothing is added to the work of the model (SmoothQuant, arXiv
-// 2211.10438, has the idea and other factors).
+// A layer that reads x computes W·x = (W·diag(s))·(x / s). The division is free because it is done
+// where x is made:
 //
-// The factors are s_c = (|x_c| / |w_c|)^exponent, of the root mean squares of channel c over a text
-// and of its column over the rows. A group of activations rounded with one scale makes errors as
-// large as the sum of (x_c / s_c)², and they count as much as the sum of (s_c·w_c)²; the product of
-// the two is least at an exponent of a half, by Cauchy's inequality. The rounding of weights gives
-// the same product with both exchanged, where one scale is for a whole group of channels; weights
-// of 4 bits have finer ones, and want less. What they gain on SmolLM2: docs/low_bit.md.
+//   q, k, v; gate, up    in the gain of the norm before them
+//   untied LM head       in the gain of the last norm
+//   down                 in the rows of up
+//   o                    in the rows of v; heads that share a value head share its factors
+//
+// The idea is that of SmoothQuant (arXiv 2211.10438), with other factors.
+//
+// The factors are s_c = (|x_c| / |w_c|)^exponent. |x_c| is the root mean square of channel c over a
+// text, and |w_c| is that of its column over the rows. Activations that share a scale have errors
+// as large as the sum of (x_c / s_c)², and these errors count as much as the sum of (s_c·w_c)². By
+// Cauchy's inequality the product of the two sums is least at an exponent of a half. The rounding
+// of weights gives the same product with both exchanged if one scale serves a whole group of
+// channels. 4-bit weights have finer groups and need a smaller exponent. docs/low_bit.md has the
+// gain on SmolLM2.
 
 #include <functional>
 #include <map>
@@ -27,42 +33,45 @@
 
 namespace neuronmm::compress {
 
-// Root mean squares over a text of what the linear layers of a decoder layer read.
+// The root mean squares of the channels that a decoder layer's linear layers read, over a text. H
+// is hidden_size, I intermediate_size.
 struct ChannelSizes {
-  std::vector<double> projections;  // [H]: q, k and v
-  std::vector<double> heads;        // [heads · head_dim]: o
-  std::vector<double> mlp;          // [H]: gate and up
-  std::vector<double> neurons;      // [I], or as many as are left: down
+  std::vector<double> projections;  // [H]: the input of q, k and v
+  std::vector<double> heads;        // [heads · head_dim]: the input of o
+  std::vector<double> mlp;          // [H]: the input of gate and up
+  std::vector<double> neurons;      // [I] or the number of neurons that are left: the input of down
 };
 using ChannelSizesOf = std::function<Result<ChannelSizes>(int64_t layer)>;
 
-// A tensor [rows, columns] times a factor for each row and column; empty: 1. A vector has rows.
+// Factors by which the rows and columns of a tensor [rows, columns] are multiplied. An empty vector
+// means that all factors are 1. A vector tensor only has row factors.
 struct TensorScale {
   std::vector<double> rows, columns;
 };
 using TensorScales = std::map<std::string, TensorScale>;  // by the names in the checkpoint
 
-// Of a tensor that is rounded, by its name in the checkpoint. Of several that read the same, the
-// smallest exponent holds.
+// Returns the exponent of a tensor that will be rounded, by its name in the checkpoint. Where
+// several tensors read the same input, the smallest exponent is used.
 using SmoothingExponent = std::function<double(const std::string& tensor)>;
 
-// Of every tensor that changes. `head`: [H], what the LM head reads; a head that is tied to the
-// embedding table stays as it is. Weights of every form, in float dtypes. A norm and a bias keep
-// their dtype: a factor is what the quotient becomes in it, so that nothing is lost there.
+// Returns the factors of every tensor that changes. `head` [H] is what the LM head reads; a head
+// that is tied to the embedding table stays as it is. Weights may have every form, but must have
+// float dtypes. A norm or bias keeps its dtype: its factor is the exact quotient after rounding to
+// that dtype, so nothing is lost there. Fails if a channel size is not finite.
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
                                       const std::vector<double>& head,
                                       const SmoothingExponent& exponent);
 
-// The tensor times its factors, row-major, as fp32.
+// Returns the tensor times its factors, row-major, in fp32.
 std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& scale);
 
-// Passes on the tensor times its factors, or itself where `scales` has none for the name. A vector
-// has its own dtype, a matrix is fp32.
+// Calls `visit` with the tensor times its factors, or with the tensor itself if `scales` has none
+// for `name`. A scaled vector keeps its dtype; a scaled matrix is fp32.
 Status visit_scaled(const TensorScales& scales, const std::string& name, const TensorView& tensor,
                     const std::function<Status(const TensorView&)>& visit);
 
-// A matrix of the checkpoint times its factors. Pages that were read are given back.
+// Returns a matrix of the checkpoint times its factors. Releases the pages of the checkpoint.
 DoubleMatrix scaled_matrix(const TensorScales& scales, const std::string& name,
                            const io::Checkpoint& checkpoint);
 

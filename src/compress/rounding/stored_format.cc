@@ -7,7 +7,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// By magnitude; NaN where there is one.
+// Returns the value that is largest by magnitude, or NaN if there is one.
 template <typename T>
 double largest_of(std::span<const T> values) {
   T largest = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// How a weight will lie in the model folder, and what that makes of its values.
+// Says how a weight will be stored in the model folder, and computes the values that the folder
+// will hold. The factorizations use it to compute with the values that the model will have.
 
 #include <span>
 #include <string>
@@ -10,24 +11,27 @@
 
 namespace neuronmm::compress {
 
-// Of a float dtype, or rounded to few bits.
+// A float dtype, or a format of few bits.
 using StoredFormat = std::variant<DType, LowBitFormat>;
 
-// Of a linear weight of dtype `weight`.
+// Returns the format of a linear weight whose dtype in the checkpoint is `weight`.
 StoredFormat stored_format(const WeightFormats& weights, DType weight);
-// Of the map of pivots beside a weight that is stored like this.
+// Returns the format of the map of pivots that belongs to a weight of this format.
 StoredFormat map_format(const StoredFormat& weight);
 
-// The dtype in the work folder. What will have few bits waits there in fp32 and is rounded by those
-// who run it and by the writer: rounding to 6 or 4 bits twice is not rounding once.
+// Returns the dtype of a weight in the work folder. Weights that will have few bits are kept there
+// in fp32. They are rounded when they are run and when the model is written, because rounding to 6
+// or 4 bits twice differs from rounding once.
 DType staged_dtype(const StoredFormat& format);
 
-// An error that begins with `where` if one of these is NaN or beyond the range of `dtype`.
+// Fail if a value is NaN or infinite or beyond the range of `dtype`. The message begins with
+// `where`.
 Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype);
 Status check_range(const std::string& where, std::span<const float> values, DType dtype);
 
+// Rounds every entry to a value of `format`.
 void round_to(const StoredFormat& format, DoubleMatrix& matrix);
-// What the folder will hold of `staged`, as values of staged_dtype(format).
+// Returns the values that the folder will hold for `staged`, as bytes in staged_dtype(format).
 std::vector<std::byte> stored_values(const StoredFormat& format, DoubleMatrix staged);
 
 }  // namespace neuronmm::compress

@@ -1,6 +1,7 @@
 #pragma once
-// Single tensors of a model on their way to codes: times their factors per channel, rounded by the
-// Gram matrix of what they read, kept in the work folder of the run.
+// Rounds single tensors of a model and keeps their codes in the work folder of the run. A tensor is
+// first multiplied by its smoothing factors, then rounded by the Gram matrix of its input.
+// round_model.h and mlp_rounding.h decide on the order of the tensors.
 
 #include <filesystem>
 #include <functional>
@@ -15,36 +16,40 @@
 
 namespace neuronmm::compress {
 
+// A model to be rounded, and how. References must outlive it.
 struct ModelRounding {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
-  // The format of a tensor of the checkpoint. Asked for all projections and for the LM head: a tied
-  // head is the embedding table.
+  // Returns the format of a tensor, by its name in the checkpoint. It is called for all projections
+  // and for the LM head, which is the embedding table if the two are tied.
   std::function<ops::LowBitFormat(const std::string& tensor)> format_of;
-  std::filesystem::path statistics;  // the folder of gather_statistics(Gathered::kAllLinears)
-  TensorScales scales = {};          // of the weights; their inputs are divided by those of columns
+  // The folder that gather_statistics(Gathered::kAllLinears) has filled.
+  std::filesystem::path statistics;
+  // Smoothing factors of the weights. The input of a weight is divided by its column factors.
+  TensorScales scales = {};
   RoundingSettings settings = {};
 };
 
-// Both must outlive it.
+// Rounds tensors of `run` and keeps their codes in the folder `work`. Both must outlive the object.
 class TensorRounding {
  public:
   TensorRounding(const ModelRounding& run, const std::filesystem::path& work)
       : run_(run), work_(work) {}
 
-  // Whether its codes are in the work folder.
+  // Returns whether the codes of the tensor are in the work folder.
   bool finished(const std::string& tensor) const;
-  DoubleMatrix weight(const std::string& tensor) const;  // times its factors
-  // Its factors of columns; without any, 1.
+  // Returns the tensor times its factors.
+  DoubleMatrix weight(const std::string& tensor) const;
+  // Returns the column factors of the tensor, or ones if it has none.
   std::vector<double> input_factors(const std::string& tensor) const;
 
-  // Leave codes of `weight` [rows, columns], which stands for the tensor's, in the work folder.
-  // Refused, by the tensor's name: NaN and infinity.
+  // Rounds `weight` [rows, columns], which replaces the values of `tensor`, and writes its codes to
+  // the work folder. Fails with the tensor's name if `weight` holds NaN or infinity.
   Status round(const std::string& tensor, const DoubleMatrix& weight,
                const RoundingGram& gram) const;
-  // Of 8 bits.
+  // Does the same for 8-bit formats, rounding to nearest.
   Status round_to_nearest(const std::string& tensor, const DoubleMatrix& weight) const;
-  // What its codes stand for.
+  // Returns the values that the codes of the tensor stand for.
   Result<DoubleMatrix> rounded(const std::string& tensor) const;
 
  private:
@@ -54,7 +59,7 @@ class TensorRounding {
   const std::filesystem::path& work_;
 };
 
-// Of the inputs divided by s: gram[i, j] / (s[i] · s[j]).
+// Returns the Gram matrix of the inputs divided by s: gram[i, j] / (s[i] · s[j]).
 DoubleMatrix divided_inputs(DoubleMatrix gram, const std::vector<double>& s);
 
 }  // namespace neuronmm::compress

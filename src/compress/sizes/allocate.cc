@@ -9,19 +9,21 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of a matrix at most so many ranks are considered, which keeps the search below seconds for any
-// model and block. The curves are smooth, so that finer steps change little. Assumed.
+// The number of ranks that are considered for one matrix, at most. It keeps the search below
+// seconds for any model and block. The curves are smooth, so finer steps would change little.
+// Assumed.
 constexpr int64_t kMostMultiples = 32;
 
-// Between adding divergences (1) and adding amplitudes (1/2); measured, see allocate.h.
+// The exponent of the divergence in the sum that is minimized, between 1 (divergences add) and 1/2
+// (amplitudes add). Measured, see allocate.h.
 constexpr double kExponent = 0.75;
 
-// The least divergence and energy that a curve counts with: a matrix whose truncation loses nothing
-// measurable has 0 of both, and its logarithms would not exist.
+// A lower bound for divergences and energies. A matrix whose truncation loses nothing measurable
+// has 0 of both, and 0 has no logarithm.
 constexpr double kSmallest = 1e-30;
 
-// D(r) of allocate.h: the measured divergence at the uniform rank, scaled by a power of the energy.
-// The power is the slope of log D over log E between the two measured ranks.
+// D(r) of allocate.h: the measured divergence at the uniform rank, times a power of the relative
+// energy. The power is the slope of log D over log E between the two measured ranks.
 class DivergenceCurve {
  public:
   DivergenceCurve(const MatrixSensitivity& measured, int64_t uniform, int64_t floor)
@@ -30,9 +32,9 @@ class DivergenceCurve {
         energy_(energy(uniform)) {
     const double span = std::log(energy(floor) / energy_);
     const double rise = std::log(std::max(measured.floor_divergence, kSmallest) / divergence_);
-    // A curve that falls with the loss is noise of the measurement; it counts as flat. Where both
-    // ranks lose the same energy, no slope can be measured and divergence is taken as proportional
-    // to it.
+    // A curve that falls while the lost energy grows is noise of the measurement and counts as
+    // flat. If both ranks lose the same energy, no slope can be measured, and the divergence is
+    // assumed to be proportional to the energy.
     power_ = span > 0 ? std::max(rise / span, 0.0) : 1.0;
   }
   double operator()(int64_t rank) const {
@@ -46,22 +48,25 @@ class DivergenceCurve {
   double divergence_, energy_, power_;
 };
 
-// One way to choose from each of the first lists: what it costs in parameters, and the loss that it
-// leads to. The search goes through the lists one by one and keeps such sums. A sum is given up
-// when another has neither more parameters nor more loss: whatever is chosen from the remaining
-// lists, that other one ends at least as well.
+// A choice from each of the first lists, with its parameters and its loss. The search goes through
+// the lists one by one and extends such sums. A sum is dropped if another one has no more
+// parameters and no more loss: whatever is chosen from the remaining lists, the other sum ends at
+// least as well.
 struct PartialSum {
   int64_t parameters = 0;
   double loss = 0.0;
-  size_t before = 0, choice = 0;  // the sum without the last list's choice, and that choice
+  // The index of the sum without the last list's choice, and that choice.
+  size_t before = 0, choice = 0;
 };
 
+// Returns the sums that no other sum dominates, sorted by parameters.
 std::vector<PartialSum> without_dominated(std::vector<PartialSum> sums) {
   std::sort(sums.begin(), sums.end(), [](const PartialSum& a, const PartialSum& b) {
     return std::tie(a.parameters, a.loss, a.before, a.choice) <
            std::tie(b.parameters, b.loss, b.before, b.choice);
   });
-  // By parameters first, so that a sum survives only if it has less loss than every cheaper one.
+  // The sums are sorted by parameters, so a sum stays only if it has less loss than every cheaper
+  // one.
   std::vector<PartialSum> kept;
   for (const PartialSum& sum : sums) {
     if (kept.empty() || sum.loss < kept.back().loss) kept.push_back(sum);
@@ -71,7 +76,7 @@ std::vector<PartialSum> without_dominated(std::vector<PartialSum> sums) {
 
 }  // namespace
 
-// Three quarters of the uniform rank, in whole blocks; the source of the share is in the header.
+// The header has the source of the fraction three quarters.
 int64_t floor_rank(int64_t uniform_rank, int64_t block) {
   return std::max(3 * uniform_rank / (4 * block), int64_t{1}) * block;
 }
@@ -93,13 +98,13 @@ std::vector<RankChoice> rank_choices(const MatrixPlan& uniform, int64_t block,
                                      const MatrixSensitivity& sensitivity) {
   const int64_t k = uniform.in_features, n = uniform.out_features;
   const int64_t floor = floor_rank(uniform.rank, block);
-  // The largest multiple of a block with r (K + N) < K N, that is, one that saves parameters.
+  // The largest multiple of the block with r·(K + N) < K·N, which means that it saves parameters.
   const int64_t largest = (k * n - 1) / (k + n) / block * block;
   const int64_t multiples = (largest - floor) / block + 1;
   const int64_t step = (multiples + kMostMultiples - 1) / kMostMultiples * block;
   const DivergenceCurve divergence(sensitivity, uniform.rank, floor);
   std::vector<RankChoice> choices;
-  // Steps are counted from the uniform rank, which is therefore always among the choices.
+  // Steps start at the uniform rank, which is therefore always among the choices.
   for (int64_t r = uniform.rank - (uniform.rank - floor) / step * step; r <= largest; r += step) {
     choices.push_back({r, r * (k + n), std::pow(divergence(r), kExponent)});
   }
@@ -107,9 +112,9 @@ std::vector<RankChoice> rank_choices(const MatrixPlan& uniform, int64_t block,
   return choices;
 }
 
-// Dynamic programming over the lists: exact, because sums that are given up cannot be part of the
-// best choice. `least_of_rest` is what the lists that come must cost at least; a sum that leaves
-// less than that in the budget cannot be completed.
+// Dynamic programming over the lists. It is exact, because dropped sums cannot be part of the best
+// choice. `least_of_rest` is the least that the remaining lists can cost; a sum that leaves less
+// than that in the budget cannot be completed.
 std::vector<size_t> best_choices(const std::vector<std::vector<RankChoice>>& lists,
                                  int64_t budget) {
   int64_t least_of_rest = 0;
@@ -123,16 +128,16 @@ std::vector<size_t> best_choices(const std::vector<std::vector<RankChoice>>& lis
       const PartialSum& sum = sums.back()[before];
       for (size_t choice = 0; choice < list.size(); ++choice) {
         const int64_t parameters = sum.parameters + list[choice].parameters;
-        // Choices are sorted by parameters: the next ones cost more still.
+        // Choices are sorted by parameters, so all later ones cost even more.
         if (parameters + least_of_rest > budget) break;
         longer.push_back({parameters, sum.loss + list[choice].loss, before, choice});
       }
     }
     sums.push_back(without_dominated(std::move(longer)));
   }
-  // Back from the best sum: each remembers the one that it was made from.
+  // Goes back from the best sum; each sum remembers the one that it extends.
   std::vector<size_t> choices(lists.size());
-  size_t best = sums.back().size() - 1;  // the most parameters, hence the least loss
+  size_t best = sums.back().size() - 1;  // the most parameters and therefore the least loss
   for (size_t i = lists.size(); i-- > 0;) {
     choices[i] = sums[i + 1][best].choice;
     best = sums[i + 1][best].before;
@@ -140,7 +145,7 @@ std::vector<size_t> best_choices(const std::vector<std::vector<RankChoice>>& lis
   return choices;
 }
 
-// The budget is what uniform ranks would take.
+// The budget is the number of parameters of uniform ranks.
 Allocation allocate_ranks(const Plan& uniform, int64_t block,
                           const std::vector<MatrixSensitivity>& sensitivities) {
   Allocation result;

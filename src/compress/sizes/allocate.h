@@ -1,22 +1,23 @@
 #pragma once
-// Ranks of different sizes for different matrices, at the parameters of equal ones.
+// Chooses a rank for each MLP matrix so that the model loses least with no more parameters than
+// uniform ranks have. `compress --form uv --allocate measured` uses it through measured_ranks.h.
 //
 // Truncating one matrix alone to rank r costs the model D(r), the divergence of its predictions
 // from the dense model's (sensitivity.h). D is measured at two ranks, the uniform one and the
-// floor; between and beyond them it follows the energy E(r) that the truncation loses, which every
+// floor. At other ranks D follows the energy E(r) that the truncation loses, which every
 // factorization knows for all ranks:
 //
-//   D(r) = D(uniform) · (E(r) / E(uniform))^p,   p such that D(floor) is met;   D(dense) = 0
+//   D(r) = D(uniform) · (E(r) / E(uniform))^p,   D(dense) = 0
 //
-// The ranks are those with the least sum of D^0.75 over all matrices within the parameters, found
-// exactly. Were the errors of different matrices independent, divergences would add (exponent 1);
-// were they all alike, amplitudes would (1/2). Uniform ranks of the bundled model diverge twice as
-// far as the sum of D. 3/4 was chosen by perplexity on models/demo/evaluation.txt, and held against
-// 1/2, 5/8, 7/8 and 1 on stories.txt, another kind of text, by KL from the dense model: at the
-// ratios 0.1, 0.2, 0.35 and 0.5 (blocks of 32) all give .0021, .0126 to .0150, .0410 to .0457 and
-// .297 to .322 nats where uniform ranks give .0236, .0554, .1273 and .669. So it matters little;
-// 5/8 to 7/8 differ by less than their intervals. Two measured ranks give the allocations of curves
-// measured at all ranks; E alone can be worse than uniform.
+// The power p is chosen so that D(floor) is the measured one. The ranks are those with the least
+// sum of D^0.75 over all matrices within the budget of parameters. The search is exact.
+//
+// If the errors of different matrices were independent, divergences would add (exponent 1). If all
+// errors were alike, amplitudes would add (exponent 1/2). The exponent 3/4 was chosen by perplexity
+// on models/demo/evaluation.txt and checked on another text. It matters little: all exponents from
+// 1/2 to 1 are far better than uniform ranks (measured, docs/benchmarks.md). Two measured ranks per
+// matrix give the same allocations as curves that are measured at all ranks. The energy alone can
+// give worse allocations than uniform ranks.
 
 #include <cstdint>
 #include <vector>
@@ -25,42 +26,49 @@
 
 namespace neuronmm::compress {
 
-// What truncating one matrix alone does to the model.
+// The effect of truncating one matrix alone on the model.
 struct MatrixSensitivity {
-  double uniform_divergence = 0.0, floor_divergence = 0.0;  // nats per token
-  std::vector<double> singular_values;                      // all, descending
+  // Mean KL from the dense model at the two ranks, in nats per token.
+  double uniform_divergence = 0.0, floor_divergence = 0.0;
+  std::vector<double> singular_values;  // all, in descending order
 };
 
-// No matrix falls below three quarters of the uniform rank, rounded down to a block but at least
-// one. Measured on stories260K: with half of it, where every rank counts, some ratios are worse
-// than uniform.
+// Returns the smallest rank that the search may choose: three quarters of the uniform rank, rounded
+// down to whole blocks, but at least one block. With half of the uniform rank some ratios are worse
+// than uniform ranks on stories260K, a model without spare parameters (measured).
 int64_t floor_rank(int64_t uniform_rank, int64_t block);
 
-// Refused: uniform ranks of one block, from which nothing can be taken. `source` is what messages
-// call the model.
+// Fails if a uniform rank is one block, because then no matrix can give up parameters. `source` is
+// what messages call the model.
 Status check_allocation(const Plan& uniform, int64_t block, const std::string& source);
 
+// A rank that a matrix may get.
 struct RankChoice {
-  int64_t rank = 0;  // 0: stays dense
+  int64_t rank = 0;  // 0: the matrix stays dense
   int64_t parameters = 0;
   double loss = 0.0;  // D^0.75
 };
-// Of a matrix whose uniform rank is in `uniform`, cheapest first: multiples of `block` from the
-// floor to the largest that saves parameters, then dense, which costs no more than the next
-// multiple would. Of more than 32 multiples evenly spaced ones, among them the uniform rank.
+// Lists the ranks that the search may choose for one matrix, cheapest first. `uniform` is the
+// matrix's entry in the plan of uniform ranks. The choices are the multiples of `block` from the
+// floor to the largest one that saves parameters, then "dense". Of more than 32 multiples only
+// evenly spaced ones are listed, the uniform rank among them. "Dense" costs no more parameters than
+// the next multiple would.
 std::vector<RankChoice> rank_choices(const MatrixPlan& uniform, int64_t block,
                                      const MatrixSensitivity& sensitivity);
 
-// The index of one choice of each list, such that their losses have the least sum among all whose
-// parameters are at most `budget`. The first choices of all lists must fit.
+// Returns the index of one choice from each list. Among all selections with at most `budget`
+// parameters, this one has the least sum of losses. The first choices of all lists must fit into
+// the budget.
 std::vector<size_t> best_choices(const std::vector<std::vector<RankChoice>>& lists, int64_t budget);
 
+// The chosen ranks, compared with uniform ones.
 struct Allocation {
   std::vector<int64_t> ranks;      // in the plan's order; 0: dense
   int64_t parameters = 0;          // of the matrices that the plan compresses
-  int64_t uniform_parameters = 0;  // at most these
+  int64_t uniform_parameters = 0;  // the budget: parameters with uniform ranks
 };
-// `sensitivities`: of the matrices that `uniform` compresses, in its order.
+// Chooses ranks within the parameters of `uniform`. `sensitivities` has one entry for each matrix
+// that `uniform` compresses, in the plan's order.
 Allocation allocate_ranks(const Plan& uniform, int64_t block,
                           const std::vector<MatrixSensitivity>& sensitivities);
 

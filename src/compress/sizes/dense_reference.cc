@@ -10,10 +10,10 @@
 namespace neuronmm::compress {
 namespace {
 
-// Tokens whose logits of the other model are in memory at a time.
+// The number of tokens whose logits of the changed model are in memory at a time.
 constexpr int64_t kReferencePiece = 256;
 
-// Whole pieces.
+// Returns the number of rows whose logits fit into `bytes`, in whole pieces unless all fit.
 int64_t kept_rows(int64_t rows, int64_t vocab_size, int64_t bytes) {
   const int64_t most = bytes / (vocab_size * static_cast<int64_t>(sizeof(float)));
   return rows <= most ? rows : most / kReferencePiece * kReferencePiece;
@@ -21,7 +21,8 @@ int64_t kept_rows(int64_t rows, int64_t vocab_size, int64_t bytes) {
 
 }  // namespace
 
-// Rows side by side, their sum in order: the result does not depend on the number of threads.
+// Rows are computed in parallel and added up in order, so the result does not depend on the number
+// of threads.
 double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   std::vector<double> rows(static_cast<size_t>(dense.rows));
   parallel_for(dense.rows, [&](int64_t i) {

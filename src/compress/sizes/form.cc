@@ -16,18 +16,19 @@ constexpr std::array<std::pair<Form, std::string_view>, 6> kFormNames = {
      {Form::kMixed, "mixed"},
      {Form::kAuto, "auto"}}};
 
-// A matrix [neurons, hidden] or its transpose, of `rank`, with pivots on the side of hidden.
+// Returns the parameters of a matrix [neurons, hidden], or of its transpose, at `rank`. Pivots are
+// on the side of `hidden`.
 int64_t matrix_parameters(const MlpSizes& sizes, int64_t neurons, int64_t rank) {
   if (rank == 0) return neurons * sizes.hidden;
   return rank * (neurons + sizes.hidden - (sizes.factors ? 0 : rank));
 }
 
-// The smaller root of a·r² - b·r + c = 0.
+// Returns the smaller root of a·r² - b·r + c = 0.
 double smaller_root(double a, double b, double c) {
   return (b - std::sqrt(std::max(0.0, b * b - 4.0 * a * c))) / (2.0 * a);
 }
 
-// What keeps the share of parameters that is asked for, before it is aligned.
+// Returns the size that keeps the share `kept` of the parameters, before it is rounded to blocks.
 double exact_size(Form form, double h, double i, double kept) {
   if (form == Form::kUv) return h * i * kept / (h + i);
   if (form == Form::kPivoted) return smaller_root(1.0, h + i, h * i * kept);
@@ -35,7 +36,7 @@ double exact_size(Form form, double h, double i, double kept) {
   return i * kept;
 }
 
-// A rank as large as this is that of the whole matrix, and saves nothing.
+// Returns the rank of the whole matrix, which saves nothing.
 int64_t smaller_side(const MlpSizes& sizes) { return std::min(sizes.hidden, sizes.inner); }
 
 io::MlpShape shape_of_size(Form form, int64_t size) {

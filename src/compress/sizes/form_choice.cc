@@ -19,7 +19,7 @@ const FormCandidate& least(const std::vector<FormCandidate>& candidates, bool by
   });
 }
 
-// "a", "a and b", "a, b and c"
+// Returns "a", "a and b" or "a, b and c".
 std::string listed(const std::vector<std::string>& items) {
   if (items.size() < 2) return fmt::format("{}", fmt::join(items, ""));
   return fmt::format("{} and {}", fmt::join(items.begin(), items.end() - 1, ", "), items.back());

@@ -1,17 +1,18 @@
 #pragma once
-// What form auto becomes: mixed, pivoted or, where weights are rounded to few bits, neurons.
+// Chooses the form that `--form auto` stands for: mixed, pivoted or, if weights are rounded to few
+// bits, neurons. shape_choice.h is the caller.
 //
-// Predicted losses rank the sizes of one form well and two forms badly: what is measured is 2.2 to
-// 2.6 times the prediction for pivoted and 2.5 to 4.3 times for mixed, more where less is removed
-// (measured on SmolLM2-135M at kept .95 to .5, docs/quality.md). So pivoted loses less where the
-// predictions mixed / pivoted are above 2.6 / 2.5, mixed where they are below 2.2 / 4.3, and in
-// between nothing is known. Other models have other factors (on the bundled one that of mixed is
-// the smaller one), so that predictions decide only where they are kDecisive apart, in either
-// direction; else all forms that are close are made and measured.
+// Predicted losses (predicted_loss.h) rank the sizes of one form well, but not two different forms.
+// The measured loss is a multiple of the predicted one, and the multiple depends on the form. For
+// pivoted on SmolLM2-135M it is between 2.2 and 2.6. For mixed it is between 2.5 and 4.3, and
+// larger where less is removed (measured, docs/quality.md). Other models have other multiples: on
+// the bundled model that of mixed is the smaller one. Predictions therefore decide only if they
+// differ by more than a factor of kDecisive. Otherwise all forms with close predictions are made
+// and measured.
 //
-// Fewer neurons are among what mixed chooses from, and are never predicted to lose less. But
-// predictions know nothing of rounding, and narrower inputs suffer more from it: SmolLM2 at kept .8
-// in 4 bits has a KL of .488 as mixed and .348 as neurons (docs/quality.md).
+// Neurons alone are among the choices of mixed and are never predicted to lose less. But
+// predictions ignore rounding, and narrower inputs suffer more from it. At 4 bits SmolLM2 loses
+// less as neurons than as mixed (measured, docs/quality.md).
 
 #include <functional>
 #include <optional>
@@ -23,33 +24,39 @@
 
 namespace neuronmm::compress {
 
-// 4.3 / 2.2, rounded.
+// The factor between predictions from which on they decide: the largest multiple above divided by
+// the smallest, 4.3 / 2.2, rounded. Measured.
 inline constexpr double kDecisive = 2.0;
 
+// A form with its predicted and measured loss.
 struct FormCandidate {
   Form form = Form::kMixed;
   double predicted = 0.0;  // nats per token
-  // KL(dense ‖ compressed), nats per token, of MLPs that are narrowed by the statistics alone,
-  // before down is fitted to what gate and up have become (form_trial.h).
+  // KL(dense ‖ compressed) in nats per token. It is measured on MLPs that are narrowed by the
+  // statistics alone, before down is fitted to the narrowed gate and up (form_trial.h).
   std::optional<double> measured;
 };
 
+// All candidates and the decision between them.
 struct FormChoice {
-  std::vector<FormCandidate> candidates;  // the first of equals is taken
-  int64_t tokens = 0;                     // that were measured on; 0: predictions have decided
-  bool undecided = false;  // several predictions are less than kDecisive times the smallest
+  std::vector<FormCandidate> candidates;  // the first of equals is chosen
+  int64_t tokens = 0;                     // tokens of the measurement; 0: predictions have decided
+  // True if several predictions are less than kDecisive times the smallest one.
+  bool undecided = false;
   const FormCandidate& taken() const;
 };
 
-// Nats per token of the model in the form.
+// Measures the model in a form and returns its loss in nats per token.
 using MeasureForm = std::function<Result<double>(Form)>;
 
-// `candidates`: at least one. `tokens`: how many there are to measure on; 0: none, and predictions
-// decide as well as they can.
+// Chooses from `candidates`, which has at least one. `tokens` is the number of tokens that a
+// measurement can use. If it is 0, predictions decide even where they are close. Fails if `measure`
+// fails.
 Result<FormChoice> choose_form(std::vector<FormCandidate> candidates, int64_t tokens,
                                const MeasureForm& measure);
 
-// "pivoted, KL 0.0412 on 2048 held-out tokens where mixed has 0.0623 (predicted 0.0156 and 0.0153)"
+// Returns a text such as "pivoted, KL 0.0412 on 2048 held-out tokens where mixed has 0.0623
+// (predicted 0.0156 and 0.0153)".
 std::string form_choice_text(const FormChoice& choice);
 
 }  // namespace neuronmm::compress

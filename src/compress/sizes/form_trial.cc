@@ -37,7 +37,7 @@ Result<double> FormTrials::measure(std::string_view name, const ShapedModel& mod
                 inputs_.checkpoint.folder().string());
   }
   NMM_TRY(save_measured(file, measured));
-  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work
+  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work folder
   return measured;
 }
 

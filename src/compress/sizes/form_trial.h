@@ -1,10 +1,9 @@
 #pragma once
-// What a form costs the model, measured without the pass over the text that fitting takes: the MLPs
-// are narrowed by the statistics alone. What the last fit of down gains is small and much alike for
-// the candidates of form auto. Measured on SmolLM2, kept .9, KL on WikiText-2 and C4: .115 and
-// .116 before and .107 and .108 after for pivoted, .120 and .127 before and after for mixed; on the
-// bundled model, kept .8, evaluation.txt: .0056 and .0036, .0047 and .0034. Narrowing SmolLM2 and
-// writing it takes 8 to 10 s on two idle cores of a Zen 4, fitting it 130.
+// Measures what a form, or a choice of sizes, costs the model. The MLPs are narrowed by the
+// statistics alone, without the pass over the text that fits down (down_fit.h). What the fit gains
+// is small and similar for all candidates of form auto, so their order stays (measured,
+// docs/quality.md). On SmolLM2 such a trial takes less than a tenth of the time of the fit
+// (measured).
 
 #include <filesystem>
 #include <optional>
@@ -15,18 +14,21 @@
 
 namespace neuronmm::compress {
 
+// Measures models on the held-out part of the calibration text.
 class FormTrials {
  public:
-  // All must outlive it. Nothing is run until something is measured.
+  // Runs nothing before the first measurement. All arguments must outlive the object.
   FormTrials(const CompressionInputs& inputs, const ShapeRequest& request,
              const std::filesystem::path& work)
       : inputs_(inputs), request_(request), work_(work) {}
 
-  // Of inputs' held-out text, tokens; 0 where there is none that nothing was fitted to.
+  // Returns the number of tokens of the held-out text. Returns 0 if there is no text, or none that
+  // nothing was fitted to.
   int64_t tokens() const;
-  // KL(dense ‖ model) on the held-out text, nats per token. What was measured is kept in `work` in
-  // a checked file by this name, and until then the layers that are narrowed; afterwards these are
-  // deleted.
+  // Returns KL(dense ‖ model) on the held-out text, in nats per token. The result is kept in `work`
+  // in a file with a checksum, named by `name`. A continued run reads it from there. The narrowed
+  // layers are in `work` until the result is there, and are then deleted. Fails if the model makes
+  // NaN or infinity of the text.
   Result<double> measure(std::string_view name, const ShapedModel& model);
 
  private:

@@ -13,10 +13,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOrderName = "order";
 
+// The name of a curve in the file, where it is in PredictedLosses, and its size.
 struct LossCurve {
   const char* name;
   std::vector<double> PredictedLosses::*values;
-  int64_t io::ModelConfig::*sizes;  // as many, and one
+  int64_t io::ModelConfig::*sizes;  // the curve has one entry more than this
 };
 constexpr LossCurve kLossCurves[] = {
     {"gate", &PredictedLosses::gate, &io::ModelConfig::hidden_size},
@@ -25,6 +26,7 @@ constexpr LossCurve kLossCurves[] = {
     {"output", &PredictedLosses::output, &io::ModelConfig::hidden_size},
     {"neurons", &PredictedLosses::neurons, &io::ModelConfig::intermediate_size}};
 
+// Returns the tensor if it has this dtype and size, otherwise null.
 const TensorView* tensor_of(const io::SafetensorsFile& file, const char* name, DType dtype,
                             int64_t size) {
   const auto found = file.tensors().find(name);
@@ -33,7 +35,7 @@ const TensorView* tensor_of(const io::SafetensorsFile& file, const char* name, D
   return tensor.dtype == dtype && tensor.shape == Shape{size} ? &tensor : nullptr;
 }
 
-// Every neuron once.
+// Returns whether `order` has every neuron exactly once.
 bool is_order(const std::vector<int32_t>& order) {
   std::vector<bool> seen(order.size());
   for (const int32_t i : order) {

@@ -1,6 +1,6 @@
 #pragma once
-// A checked file with the predicted losses of a layer, so that a run that goes on, or another one
-// with the same method, need not compute them again.
+// Stores the predicted losses of a layer in a file with a checksum. An interrupted run that
+// continues, or another run with the same method, need not compute them again.
 
 #include <filesystem>
 #include <optional>
@@ -11,10 +11,13 @@
 
 namespace neuronmm::compress {
 
+// Returns the path of a layer's file.
 std::filesystem::path losses_path(const std::filesystem::path& folder, int64_t layer);
+// Writes a layer's file.
 Status save_losses(const std::filesystem::path& folder, int64_t layer,
                    const PredictedLosses& losses);
-// Nothing unless a whole file of a layer of this model lies there.
+// Reads a layer's file. Returns nothing if it is missing or damaged, or if it belongs to a model of
+// other sizes.
 std::optional<PredictedLosses> read_losses(const std::filesystem::path& folder, int64_t layer,
                                            const io::ModelConfig& config);
 

@@ -1,5 +1,6 @@
 #pragma once
-// A number that was measured, in a checked file of a compression's work folder.
+// Stores one measured number in a file with a checksum in the work folder of a compression, so that
+// a continued run need not measure it again.
 
 #include <filesystem>
 #include <optional>
@@ -8,8 +9,9 @@
 
 namespace neuronmm::compress {
 
+// Writes the file.
 Status save_measured(const std::filesystem::path& path, double value);
-// Nothing unless a whole file lies there.
+// Reads the file. Returns nothing if it is missing or damaged.
 std::optional<double> read_measured(const std::filesystem::path& path);
 
 }  // namespace neuronmm::compress

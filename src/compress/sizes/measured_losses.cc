@@ -16,7 +16,7 @@ fs::path measured_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("measured-{:05}.safetensors", layer);
 }
 
-// Layers that are to be measured and have not been.
+// Returns the layers that are not measured yet. Layers that stay whole need no measurement.
 std::vector<int64_t> unmeasured_layers(const MeasureRequest& request, const fs::path& work) {
   std::vector<int64_t> layers;
   for (int64_t layer = 0; layer < std::ssize(request.shapes); ++layer) {
@@ -33,6 +33,7 @@ Error stopped(int64_t layer, const MeasureRequest& request, const fs::path& work
                   layer, request.shapes.size(), work.parent_path().string()));
 }
 
+// Measures one layer and writes its file.
 Status measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
                      const fs::path& work, const DenseReference& reference, int64_t layer) {
   double measured = 0.0;
@@ -45,6 +46,7 @@ Status measure_layer(const CompressionInputs& inputs, const MeasureRequest& requ
   return save_measured(measured_path(work, layer), measured);
 }
 
+// Narrows the MLPs, runs the dense model, and measures `layers`.
 Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& request,
                       const fs::path& work, const std::vector<int64_t>& layers) {
   const int64_t all = std::ssize(request.shapes);
@@ -61,7 +63,8 @@ Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& req
   return {};
 }
 
-// 0 where there is none: a loss that is predicted or measured to be nothing tells of no other size.
+// Returns measured / predicted. Returns 0 if either loss is 0, because such a loss says nothing
+// about other sizes.
 double factor_of(double predicted, double measured) {
   return predicted > 0.0 && measured > 0.0 ? measured / predicted : 0.0;
 }

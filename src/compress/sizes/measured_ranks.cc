@@ -16,12 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// What ranks.json holds: the checksum tells when the file was damaged since.
+// Returns the contents of ranks.json. The checksum shows whether the file has been damaged.
 ordered_json ranks_json(const nlohmann::json& ranks) {
   return {{"ranks", ranks}, {"checksum", io::checksum(ranks.dump())}};
 }
 
-// The ranks that an interrupted run left; nullopt: none, or not for this plan.
+// Returns the ranks that an interrupted run has left, or nothing if there are none for this plan.
 std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan& uniform) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
@@ -31,8 +31,8 @@ std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan&
   if (*saved != nlohmann::json(ranks_json(list))) return std::nullopt;  // damaged
   if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
   std::vector<int64_t> ranks;
-  // Ranks are taken over only if each of them could have been allocated: smaller than the
-  // break-even, and 0 where the matrix is not to be compressed.
+  // Ranks are used only if each of them could have been allocated: below break-even, and 0 if the
+  // matrix is not compressed.
   for (const MatrixPlan& matrix : uniform.matrices) {
     const nlohmann::json& rank = list[ranks.size()];
     if (!rank.is_number_unsigned()) return std::nullopt;

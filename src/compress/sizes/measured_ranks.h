@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of single matrices by what their truncation is measured to cost the model.
+// Chooses the ranks of single matrices by what their truncation is measured to cost the model.
+// compress.cc calls it for `--form uv --allocate measured`.
 
 #include <filesystem>
 
@@ -10,9 +11,9 @@
 
 namespace neuronmm::compress {
 
-// Returns the plan in the place of `uniform`, with at most as many parameters: the sensitivity of
-// every matrix is measured (sensitivity.h) and ranks are allocated by it (allocate.h). Measuring
-// takes minutes, so that the ranks stay in `work`; an interrupted measurement begins again.
+// Returns a plan with at most as many parameters as `uniform`. The sensitivity of every matrix is
+// measured (sensitivity.h), and ranks are allocated by it (allocate.h). Measuring takes minutes, so
+// the ranks are kept in `work`. An interrupted measurement starts again.
 Result<Plan> plan_by_measurement(const CompressionInputs& inputs, const Plan& uniform,
                                  int64_t block, const WeightFormats& weights,
                                  const GramSource& grams, const std::filesystem::path& work);

@@ -1,5 +1,6 @@
 #pragma once
-// The predicted losses of every layer of a model at every size.
+// Computes the predicted losses of every layer of a model at every size, and keeps them in files.
+// shape_choice.h is the caller.
 
 #include <filesystem>
 #include <vector>
@@ -11,18 +12,20 @@
 
 namespace neuronmm::compress {
 
-// Leaves a file per layer in files.losses (losses_file.h) and reads those that are there. Several
-// layers run at once. `work` is the folder that the message about an interrupt names.
+// Returns the losses of all layers. Writes a file per layer to files.losses (losses_file.h) and
+// reads the files that are there. Several layers run at once, on this process or on all processes.
+// `work` is the folder that the message after an interrupt names.
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
                                                       const StatisticsFiles& files,
                                                       const std::filesystem::path& work);
 
-// Returns `files` with `work` as the folder of losses if nothing may be written into the folder of
-// saved losses and it lacks a layer.
+// Returns `files`, with `work` as the folder of losses if the folder of saved losses is read-only
+// and lacks a layer.
 StatisticsFiles with_usable_losses(StatisticsFiles files, const io::ModelConfig& config,
                                    const std::filesystem::path& work);
 
-// Returns the order in which the neurons of a layer stay, which predicting its losses has left.
+// Returns the order in which the neurons of a layer are kept. predicted_curves() must have run,
+// because the file of the layer's losses holds the order. Fails if the file cannot be read.
 Result<std::vector<int32_t>> neuron_order_of(const StatisticsFiles& files, int64_t layer,
                                              const io::ModelConfig& config);
 

@@ -16,8 +16,8 @@ double squares(const double* values, int64_t count) {
   return std::inner_product(values, values + count, values, 0.0);
 }
 
-// With C = L·Lᵀ in the order of the neurons, column k of weighted·L is what neuron k adds to the
-// first k.
+// Returns the losses of all numbers of neurons. With C = L·Lᵀ in the order of the neurons, column k
+// of added = weighted·L is what neuron k adds to the first k neurons.
 std::vector<double> neuron_losses(const DoubleMatrix& added) {
   std::vector<double> loss(static_cast<size_t>(added.columns()) + 1);
   for (int64_t k = added.columns(); k-- > 0;) {
@@ -27,7 +27,8 @@ std::vector<double> neuron_losses(const DoubleMatrix& added) {
   return loss;
 }
 
-// weighted·C·weightedᵀ, from weighted·L·Lᵀ·weightedᵀ, which has C with the ridge.
+// Returns weighted·C·weightedᵀ, where C is the Gram matrix without the ridge. added = weighted·L
+// includes the ridge, so its part is subtracted.
 DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weighted,
                              double ridge) {
   DoubleMatrix energies = product_with_transposed(weighted, weighted);
@@ -36,7 +37,7 @@ DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weig
   return energies;
 }
 
-// An eigendecomposition runs on one thread: several of them run side by side.
+// Runs the tasks in parallel. Each has an eigendecomposition, which runs on one thread.
 Status side_by_side(const std::vector<std::function<Status()>>& tasks) {
   std::vector<Status> done(tasks.size());
   parallel_for(std::ssize(tasks),
@@ -45,6 +46,7 @@ Status side_by_side(const std::vector<std::function<Status()>>& tasks) {
   return {};
 }
 
+// Returns a task that computes a root of a Gram matrix.
 std::function<Status()> root_of(const DoubleMatrix& gram, DoubleMatrix& root) {
   return [&gram, &root]() -> Status {
     NMM_ASSIGN(root, whitening_root(gram));
@@ -52,6 +54,7 @@ std::function<Status()> root_of(const DoubleMatrix& gram, DoubleMatrix& root) {
   };
 }
 
+// Returns a task that computes the losses of all numbers of input pivots.
 std::function<Status()> losses_of(const DoubleMatrix& square, const DoubleMatrix& root,
                                   std::vector<double>& losses) {
   return [&square, &root, &losses]() -> Status {
@@ -60,6 +63,7 @@ std::function<Status()> losses_of(const DoubleMatrix& square, const DoubleMatrix
   };
 }
 
+// Predicts the losses of narrower inputs of gate, of up, and of both.
 Status predict_inputs(const DenseMlp& mlp, const MlpMetric& metric, const DoubleMatrix& root,
                       PredictedLosses& losses) {
   const DoubleMatrix gate = weighted_square({{&mlp.gate_t, metric.gate}});

@@ -1,7 +1,9 @@
 #pragma once
-// What narrowing one MLP is predicted to cost the model, at every size: nats per token, as the
-// second-order change of the predictions that mlp_metric.h gives. On SmolLM2 it is 2.6 to 4.5 times
-// too small and ranks forms and sizes rightly, which is all that it is used for.
+// Predicts what narrowing one MLP costs the model, at every size, in nats per token. The prediction
+// is the second-order change of the model's predictions by the metric of mlp_metric.h.
+// shape_search.h chooses sizes by it. On SmolLM2 predictions are 2 to 4.5 times too small
+// (measured, docs/quality.md). They rank the sizes of one form correctly, which is what they are
+// used for.
 
 #include <vector>
 
@@ -12,15 +14,17 @@
 
 namespace neuronmm::compress {
 
-// Index = the size that is kept; the last one is the whole and costs nothing.
+// Losses by size: entry k is the loss if k channels or neurons are kept. The last entry is that of
+// the whole MLP and is 0.
 struct PredictedLosses {
-  std::vector<double> gate, up;  // [H + 1], input pivots of each alone
-  std::vector<double> input;     // [H + 1], input pivots that both share
-  std::vector<double> output;    // [H + 1], output pivots of down
-  std::vector<double> neurons;   // [I + 1]
-  std::vector<int32_t> order;    // [I], neuron_order.h: k neurons are the first k
+  std::vector<double> gate, up;  // [H + 1]: input pivots of each one alone
+  std::vector<double> input;     // [H + 1]: input pivots that both share
+  std::vector<double> output;    // [H + 1]: output pivots of down
+  std::vector<double> neurons;   // [I + 1]: neurons
+  std::vector<int32_t> order;    // [I]: k neurons are the first k of these (neuron_order.h)
 };
 
+// Predicts the losses of one layer. Fails if a decomposition fails, for example because of NaN.
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric);
 

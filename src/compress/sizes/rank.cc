@@ -5,8 +5,8 @@
 namespace neuronmm::compress {
 namespace {
 
-// Ratios such as 0.2 are not exact in binary, so a quotient this near to a whole number, or to the
-// middle between two, is meant to be there. Quotients are below 2^20 and carry a relative rounding
+// The distance within which a quotient counts as a whole number, or as the middle between two.
+// Ratios such as 0.2 are not exact in binary. Quotients are below 2^20 and have a relative rounding
 // error below 1e-15.
 constexpr double kWholeTolerance = 1e-9;
 
@@ -21,7 +21,7 @@ int64_t nearest_whole(double blocks) {
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
-// The rank at which r(K + N) = (1 - ratio) KN, in whole blocks.
+// The rank at which r·(K + N) = (1 - ratio)·K·N, rounded to whole blocks.
 int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule) {
   const double k = static_cast<double>(in_features), n = static_cast<double>(out_features);
   const double blocks = k * n * (1.0 - rule.ratio) / ((k + n) * static_cast<double>(rule.block));
@@ -33,7 +33,7 @@ double kept_share(int64_t in_features, int64_t out_features, int64_t rank) {
          static_cast<double>(in_features * out_features);
 }
 
-// At the break-even rank, and above, two factors have no fewer parameters than the weight.
+// From the break-even rank on, two factors have at least as many parameters as the weight.
 bool saves_parameters(int64_t in_features, int64_t out_features, int64_t rank) {
   return rank * (in_features + out_features) < in_features * out_features;
 }

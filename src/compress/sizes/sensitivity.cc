@@ -14,13 +14,12 @@
 namespace neuronmm::compress {
 namespace {
 
-// At most so many tokens of one sequence, so that the probe comes from several places of the text.
-// Assumed.
+// The number of tokens that are used of one sequence, at most. It makes the probe come from several
+// parts of the text. Assumed.
 constexpr int64_t kProbeSequenceTokens = 128;
 
-// The first `rank` of existing factors, in fp32, as a weight.
-// A factorization for rank r contains those for smaller ranks: the first columns of v_t and rows of
-// u_t. Both measured ranks come from one.
+// A weight made of the first `rank` columns of v_t and rows of u_t of existing factors, in fp32. A
+// factorization of rank r contains those of smaller ranks, so both measured ranks use the same one.
 class TruncatedWeight {
  public:
   TruncatedWeight(const Factors& factors, int64_t rank)
@@ -41,9 +40,9 @@ ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::Linea
   return mlp;
 }
 
-// All variants go through the model side by side. At the layer of a matrix the dense hidden states
-// branch off into two variants, with that matrix truncated to the uniform and to the floor rank;
-// from there on every variant runs through dense layers.
+// Runs all variants of the model together, layer by layer. At the layer of a matrix the dense
+// hidden states branch into two variants, with that matrix truncated to the uniform rank and to the
+// floor. After that every variant runs through dense layers.
 class SensitivityPass {
  public:
   SensitivityPass(const CompressionInputs& inputs, const Plan& plan, int64_t block,
@@ -67,9 +66,9 @@ class SensitivityPass {
   }
 
  private:
-  // The hidden states of a model with one matrix truncated, at the layer that the pass is at.
+  // The hidden states of a model with one matrix truncated, at the current layer.
   struct Branch {
-    size_t matrix = 0;  // of sensitivities_
+    size_t matrix = 0;  // index in sensitivities_
     bool at_floor = false;
     Matrix hidden;
   };
@@ -86,8 +85,8 @@ class SensitivityPass {
       const int64_t length = std::ssize(probe);
       model::embed(table, probe, dense_.view().row_range(rows, length));
       rows += length;
-      // Attention needs a layer's keys and values only while that layer runs: the cache holds one
-      // layer at a time, as layer 0.
+      // Attention needs the keys and values of a layer only while that layer runs. The cache
+      // therefore has one layer, which every layer uses as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
       batch_.push_back({caches_.back().get(), length});
@@ -95,7 +94,8 @@ class SensitivityPass {
     return {};
   }
 
-  // Every branch counts when it leaves, at every layer that follows, and at the vocabulary.
+  // Returns the number of progress steps. Every branch counts once when it starts, once at every
+  // later layer, and once at the LM head.
   int64_t count_steps() const {
     int64_t steps = 0;
     for (const MatrixPlan& matrix : plan_.matrices) {
@@ -111,8 +111,8 @@ class SensitivityPass {
         "measuring sensitivity begins again with the same command; the calibration is kept");
   }
 
-  // First the variants of earlier layers, which see this layer dense; then the dense states up to
-  // its MLP, where the layer's own variants branch off.
+  // Takes the variants of earlier layers through this layer, which is dense for them. Then takes
+  // the dense states up to its MLP, where the layer's own variants branch off.
   Status pass_layer(int64_t index) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
     const model::DecoderLayer layer(config_, 0, weights, backend_);
@@ -128,8 +128,8 @@ class SensitivityPass {
     return {};
   }
 
-  // Adds two variants per matrix of this layer. dense_ stands before the layer's MLP, so that a
-  // variant costs an MLP and not a layer.
+  // Adds two variants per matrix of this layer. dense_ holds the states before the layer's MLP, so
+  // a variant costs an MLP here and not a whole layer.
   Status branch_off(int64_t layer, const model::LayerWeights& weights) {
     std::vector<MatrixPlan> matrices;
     for (const MlpMatrix matrix : kMlpMatrices) {
@@ -152,9 +152,10 @@ class SensitivityPass {
     return {};
   }
 
-  // The factors of a layer's matrices at their uniform ranks, by the method that will be used
-  // (plain, or whitened by the Gram matrices). The first columns of v_t and rows of u_t are what
-  // that method gives at a smaller rank, so one factorization serves both measured ranks.
+  // Returns the factors of a layer's matrices at their uniform ranks, by the method that the
+  // compression will use: plain, or whitened by the Gram matrices. The first columns of v_t and
+  // rows of u_t are the factors of that method at a smaller rank, so one factorization serves both
+  // measured ranks.
   Result<std::vector<Factors>> factorize(int64_t layer, const ops::MlpWeight& mlp,
                                          const std::vector<MatrixPlan>& matrices) const {
     LayerGrams grams;
@@ -188,7 +189,7 @@ class SensitivityPass {
     return factorize_whitened(w_t, root, plan.rank, DType::kF32);
   }
 
-  // The mean divergence per token of each variant's predictions from the dense model's, in nats.
+  // Sets the mean divergence per token of each variant from the dense model, in nats.
   Status measure_branches() {
     NMM_ASSIGN(const auto head, model::LmHead::load(checkpoint_, config_, backend_));
     const Matrix dense = head.logits(dense_.view());
@@ -216,7 +217,7 @@ class SensitivityPass {
   const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
   std::vector<std::unique_ptr<ops::KvCache>> caches_;
   std::vector<ops::SequenceRows> batch_;
-  Matrix dense_;  // hidden states of all probes, one after the other
+  Matrix dense_;  // the hidden states of all probes, one after the other
   std::vector<Branch> branches_;
   std::vector<MatrixSensitivity> sensitivities_;
   int64_t steps_ = 0;
@@ -224,7 +225,7 @@ class SensitivityPass {
 
 }  // namespace
 
-// As many sequences as make kProbeTokens, evenly spread over the calibration text.
+// Chooses as many sequences as make kProbeTokens, evenly spaced over the calibration text.
 std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequences& text) {
   const auto tokens_of = [](const std::vector<text::TokenId>& sequence) {
     return std::min(kProbeSequenceTokens, static_cast<int64_t>(sequence.size()));

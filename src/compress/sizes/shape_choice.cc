@@ -14,24 +14,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The share of the predicted loss that narrower inputs must have for down to be fitted on the text
-// once more. What that gains grows with their share, and the fit's own error, of as few tokens as
-// there are, costs everywhere. Measured on 32,768 tokens, KL without the fit and with it: SmolLM2
-// mixed at kept .8 (share .13) .2141 and .2134 on text like the calibration's and .5664 and .5642
-// on other, for 60 % more time; pivoted at .9 (share .7) .115 and .107; the bundled model at .69
-// (share .6) .019 and .011.
+// The share of the predicted loss from which on down is fitted on the text once more. The share is
+// that of narrower inputs, because the gain of the fit grows with it. The fit has an error of its
+// own, from the limited number of tokens. Below this share it gains almost nothing and costs time
+// (measured, docs/forms.md).
 constexpr double kFitShare = 0.4;
 
-// Those of several layers are added up.
+// The curves that are added up over several layers.
 constexpr std::vector<double> PredictedLosses::*kCurves[] = {
     &PredictedLosses::gate, &PredictedLosses::up, &PredictedLosses::input, &PredictedLosses::output,
     &PredictedLosses::neurons};
 
+// Returns one shape for all layers.
 Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                                    const std::vector<PredictedLosses>& layers) {
   const auto count = static_cast<int64_t>(layers.size());
   if (form == Form::kMixed) {
-    // One layer with the losses of all of them.
+    // The search treats all layers as one layer with the sum of their losses.
     PredictedLosses sum = layers[0];
     for (size_t layer = 1; layer < layers.size(); ++layer) {
       for (const auto curve : kCurves) {
@@ -56,6 +55,7 @@ Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const
   return found;
 }
 
+// Returns the shapes of the request with their predicted loss.
 Result<FoundShapes> given_shapes(const ShapeRequest& request, const MlpSizes& sizes,
                                  const std::vector<PredictedLosses>& layers) {
   NMM_CHECK(request.shapes.size() == layers.size());
@@ -67,6 +67,7 @@ Result<FoundShapes> given_shapes(const ShapeRequest& request, const MlpSizes& si
   return found;
 }
 
+// Returns the shapes that the request asks for: given ones, uniform ones, or those of the search.
 Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                               const std::vector<PredictedLosses>& layers) {
   if (!request.shapes.empty()) return given_shapes(request, sizes, layers);
@@ -96,8 +97,8 @@ ShapedModel shaped_model(Form form, bool pad, const FoundShapes& found, const Ml
   return model;
 }
 
-// What form auto chooses from, the first of equals first: those forms of the request's sizes that
-// have such sizes.
+// A form that `auto` may become, with its shapes. form_candidates() lists the forms that have
+// shapes of the requested size; the first of equals is preferred.
 struct Candidate {
   Form form;
   FoundShapes found;
@@ -131,8 +132,8 @@ Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeR
   });
 }
 
-// The losses of every layer at every size, by what the sizes of `model` are measured to cost. As
-// they are before they are rounded: layers that stay whole are, too.
+// Corrects the predicted losses of all layers by measuring the shapes of `model`. Weights are
+// measured before they are rounded. Layers that stay whole are not rounded either.
 Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& request,
                       const fs::path& work, const ShapedModel& model,
                       std::vector<PredictedLosses>& layers) {
@@ -151,13 +152,14 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
                                  },
                                  .narrowed = narrowed_mlps(inputs, unrounded.weights, folder)};
   NMM_ASSIGN(const auto measured, measure_losses(inputs, wanted, work));
-  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work
+  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work folder
   correct_losses(wanted.shapes, measured, layers);
   return {};
 }
 
-// Sizes by corrected losses in the place of those of `model`, if the whole model is better for it:
-// what layers lose alone adds up only while little is removed.
+// Replaces the sizes of `model` by those of the corrected losses if the whole model is better with
+// them. The check is needed because the losses of single layers only add up while little is
+// removed.
 Status correct_sizes(const CompressionInputs& inputs, const ShapeRequest& request,
                      const MlpSizes& sizes, const fs::path& work,
                      std::vector<PredictedLosses>& layers, ShapedModel& model) {
@@ -233,10 +235,9 @@ Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& in
   return layers;
 }
 
-// Fewer neurons of a dense input are fitted by the statistics alone. Weights of less than 8 bits
-// are a reason of their own: down then makes up for the rounding of gate and up, too. SmolLM2,
-// mixed at kept .8, to nearest: KL .488 with the fit and .615 without in 4 bits, .254 and .248
-// in 8.
+// With dense inputs, fewer neurons are fitted by the statistics alone. Weights of less than 8 bits
+// are another reason for the fit, because down then also compensates the rounding of gate and up
+// (measured, docs/forms.md).
 bool is_worth_a_fit(const ShapedModel& model, const WeightFormats& weights) {
   double inputs = 0.0, all = 0.0;
   for (const LayerReport& layer : model.layers) {

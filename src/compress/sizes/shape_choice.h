@@ -1,5 +1,6 @@
 #pragma once
-// Chooses the sizes of every MLP of a model by what they are predicted, or measured, to cost.
+// Chooses the sizes of every MLP of a model by what they are predicted or measured to cost.
+// compress.cc is the main caller. A run may be interrupted and continued.
 
 #include <filesystem>
 #include <vector>
@@ -10,22 +11,24 @@
 
 namespace neuronmm::compress {
 
-// Whether there are sizes that keep what the rule asks for; to be asked before any work is done.
+// Fails if no sizes keep as little as the rule asks for. Callers ask before any work is done.
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 
-// Predicts what every size of every layer costs and chooses. Form auto and measured sizes are
-// decided by models that are narrowed by the statistics alone (form_trial.h), which needs a text in
-// `inputs`. What was predicted and measured stays in `work`, so that an interrupted run goes on.
+// Predicts what every size of every layer costs and chooses sizes. Form auto and measured sizes
+// need measurements on models that are narrowed by the statistics alone (form_trial.h); these need
+// a text in `inputs`. Predictions and measurements are kept in `work`, so that an interrupted run
+// continues.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
 
-// The losses of every layer at every size, predicted and then corrected by what the sizes are
-// measured to cost that the request chooses (measured_losses.h).
+// Returns the losses of every layer at every size. They are predicted and then corrected by
+// measuring the sizes that the request chooses (measured_losses.h).
 Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& inputs,
                                                      const ShapeRequest& request,
                                                      const std::filesystem::path& work);
 
-// Whether fitting down on the text once more (down_fit.h) is worth its time and its own error.
+// Returns whether fitting down on the text once more (down_fit.h) gains more than it costs in time
+// and in its own error.
 bool is_worth_a_fit(const ShapedModel& model, const WeightFormats& weights);
 
 }  // namespace neuronmm::compress

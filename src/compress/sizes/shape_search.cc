@@ -8,14 +8,15 @@
 namespace neuronmm::compress {
 namespace {
 
-// Halvings of the interval of prices: enough to tell any two fp64 losses apart.
+// The number of halvings of the price interval, which is enough to tell any two fp64 losses apart.
 constexpr int kHalvings = 100;
 
-// Nats per parameter between which the hull of a layer is drawn: below the lowest a layer of 1e9
-// parameters would not be worth a billionth nat, at the highest a single parameter is worth one.
+// The range of prices for the hull of a layer, in nats per parameter, and the factor between them.
+// At the lowest price a layer of 1e9 parameters would cost a billionth nat. At the highest a single
+// parameter costs one nat.
 constexpr double kLowestPrice = 1e-18, kHighestPrice = 1.0, kPriceStep = 1.4142135623730951;
 
-// 0 stands for the whole.
+// Returns the multiples of `block` below `whole`, after 0, which stands for the whole.
 std::vector<int64_t> sizes_of(int64_t whole, int64_t block) {
   std::vector<int64_t> sizes = {0};
   for (int64_t size = block; size < whole; size += block) sizes.push_back(size);
@@ -26,12 +27,13 @@ double loss_at(const std::vector<double>& losses, int64_t size) {
   return size == 0 ? 0.0 : losses[static_cast<size_t>(size)];
 }
 
+// A size with its cost: the loss plus the price of its parameters.
 struct Priced {
   int64_t size = 0;
   double cost = std::numeric_limits<double>::infinity();
 };
 
-// The choices of one layer at a price per parameter.
+// Chooses the shape of one layer at a price per parameter.
 class LayerChoice {
  public:
   LayerChoice(Form form, const MlpSizes& sizes, int64_t block)
@@ -59,7 +61,7 @@ class LayerChoice {
         choose(&io::MlpShape::input, losses.input);
       }
       choose(&io::MlpShape::down, losses.output);
-      // What of the parameters no choice changes counts here.
+      // The parameters that no choice changes are counted here.
       cost += price * static_cast<double>(sizes_.parameters({.neurons = neurons}));
       if (cost < least) {
         least = cost;
@@ -70,7 +72,8 @@ class LayerChoice {
   }
 
  private:
-  // By the parameters that the size saves.
+  // Returns the size with the least cost. Its parameters count relative to the whole, so they are
+  // negative.
   Priced cheapest_size(const io::MlpShape& base, int64_t io::MlpShape::*which,
                        const std::vector<double>& curve, double price) const {
     const io::MlpShape plain{.neurons = base.neurons};
@@ -91,6 +94,7 @@ class LayerChoice {
   std::vector<int64_t> ranks_, neurons_;
 };
 
+// Returns the shapes that all layers choose at a price.
 FoundShapes at_price(const LayerChoice& choice, const MlpSizes& sizes,
                      const std::vector<PredictedLosses>& layers, double price) {
   FoundShapes found;
@@ -102,7 +106,8 @@ FoundShapes at_price(const LayerChoice& choice, const MlpSizes& sizes,
   return found;
 }
 
-// The next size up of one of a shape's numbers that are not whole; nothing when it is.
+// Returns the shape with one of its numbers enlarged by one block, or nothing if that number is
+// whole.
 std::optional<io::MlpShape> enlarged(io::MlpShape shape, int64_t io::MlpShape::*which,
                                      int64_t whole, int64_t block) {
   if (shape.*which == 0) return std::nullopt;
@@ -111,15 +116,17 @@ std::optional<io::MlpShape> enlarged(io::MlpShape shape, int64_t io::MlpShape::*
   return shape;
 }
 
+// A possible enlargement of one layer.
 struct Step {
   size_t layer = 0;
   io::MlpShape shape;
-  int64_t parameters = 0;  // more than now
+  int64_t parameters = 0;  // additional parameters
   double gain = 0.0, gain_per_parameter = 0.0;
 };
 
-// The single number to enlarge, and how far, that gains most per parameter among those that fit.
-// Not only to the next size: where a curve is not convex, a step that gains little leads to others.
+// Returns the enlargement of a single number that gains most per parameter among those that fit
+// into the rest of the budget. Steps of several blocks are tried, too: where a curve is not convex,
+// a step with little gain can lead to a better one.
 std::optional<Step> best_step(const FoundShapes& found, const MlpSizes& sizes, int64_t block,
                               const std::vector<PredictedLosses>& layers, int64_t left) {
   std::optional<Step> best;
@@ -144,8 +151,8 @@ std::optional<Step> best_step(const FoundShapes& found, const MlpSizes& sizes, i
   return best;
 }
 
-// A price reaches only the corners of the losses' convex hull; the rest of the budget is spent step
-// by step.
+// Spends the rest of the budget step by step. A price alone reaches only the corners of the convex
+// hull of the losses.
 void spend_rest(const MlpSizes& sizes, int64_t block, const std::vector<PredictedLosses>& layers,
                 int64_t budget, FoundShapes& found) {
   while (const auto step = best_step(found, sizes, block, layers, budget - found.parameters)) {
@@ -183,8 +190,8 @@ Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
   const LayerChoice choice(form, sizes, block);
   double low = 0.0, high = 1.0;
   FoundShapes best = at_price(choice, sizes, layers, high);
-  // A price at which it fits. The limit is far above any real divergence, because weights that lie
-  // 24 orders of magnitude apart are predicted to lose that much.
+  // Finds a price at which the parameters fit. The limit is far above any real divergence, because
+  // weights that differ by 24 orders of magnitude are predicted to lose that much.
   while (best.parameters > budget && high < 1e60) {
     low = high;
     high *= 1e3;
@@ -195,7 +202,7 @@ Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
                 form_name(form), block, best.parameters, budget);
   }
   for (int i = 0; i < kHalvings; ++i) {
-    // Prices lie many orders of magnitude apart: halved by ratio where that can be.
+    // Prices span many orders of magnitude, so the interval is halved by ratio where possible.
     const double middle = low > 0.0 ? std::sqrt(low * high) : high * 1e-3;
     if (!(middle > low && middle < high) || high < 1e-30) break;
     FoundShapes found = at_price(choice, sizes, layers, middle);

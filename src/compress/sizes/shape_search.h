@@ -1,10 +1,11 @@
 #pragma once
-// Sizes for every MLP with the least predicted loss at a number of parameters.
+// Finds the sizes of every MLP with the least predicted loss within a number of parameters.
+// shape_choice.h and `fit` use it.
 //
-// Losses of different layers, and of input, neurons and output of one layer, are taken to add up.
-// With a price per parameter each layer then chooses alone, and with the number of neurons fixed,
-// input and output choose alone; bisection finds the price at which the parameters fit. What is
-// left of the budget then buys the best single steps.
+// The losses of different layers, and of the input, the neurons and the output of one layer, are
+// assumed to add up. With a price per parameter each layer can then choose alone. For a fixed
+// number of neurons, input and output also choose alone. Bisection finds the price at which the
+// parameters fit. The rest of the budget is spent on the best single steps.
 
 #include <vector>
 
@@ -13,23 +14,26 @@
 
 namespace neuronmm::compress {
 
+// The result of a search.
 struct FoundShapes {
   std::vector<io::MlpShape> shapes;  // one per layer
   int64_t parameters = 0;            // of all MLPs, at most the budget
   double predicted_loss = 0.0;       // nats per token
 };
 
-// What the shape is predicted to cost.
+// Returns what the shape is predicted to cost, in nats per token.
 double loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
-// Of that, what its inputs of gate and up cost, together or each.
+// Returns the part of that loss that comes from the narrower inputs of gate and up, shared or
+// separate.
 double input_loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
 
-// Sizes are multiples of `block`, or whole. form: any but auto. Refused: a
-// budget that the smallest sizes, one block each, exceed.
+// Finds shapes for all layers. Sizes are multiples of `block`, or whole. `form` may be any but
+// auto. Fails if even the smallest sizes, one block each, exceed the budget.
 Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
                                 const std::vector<PredictedLosses>& layers, int64_t budget);
 
-// The shapes of one layer that some price per parameter chooses, from whole to smallest.
+// Returns the shapes of one layer that are best at some price per parameter, from whole to
+// smallest.
 std::vector<io::MlpShape> hull_shapes(Form form, const MlpSizes& sizes, int64_t block,
                                       const PredictedLosses& losses);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Sizes for every MLP of a model: how they are asked for, and what was chosen.
+// Types for the sizes of all MLPs of a model: the request for them, and the result. shape_choice.h
+// turns one into the other; compress.cc and the model card report the result.
 
 #include <optional>
 #include <string>
@@ -11,49 +12,55 @@
 
 namespace neuronmm::compress {
 
+// A request for sizes.
 struct ShapeRequest {
   Form form = Form::kMixed;
   RankRule rule;
   bool uniform = false;              // one shape for all layers
-  bool measured = false;             // corrected losses decide, too (measured_losses.h)
-  bool pad = false;                  // form neurons: zero neurons up to the widest layer's
-  std::vector<io::MlpShape> shapes;  // one per layer, in the place of a search; empty: searched
+  bool measured = false;             // also try sizes by corrected losses (measured_losses.h)
+  bool pad = false;                  // form neurons: add zero neurons up to the widest layer's
+  std::vector<io::MlpShape> shapes;  // one per layer, given instead of searched; may be empty
   WeightFormats weights;             // as the model will store them
   StatisticsFiles files;
 };
 
+// The report about the MLP of one layer.
 struct LayerReport {
   io::MlpShape shape;
-  double kept_share = 1.0;      // of the MLP's parameters; neurons of zeros count as kept
+  double kept_share = 1.0;      // of the MLP's parameters; zero neurons count as kept
   double predicted_loss = 0.0;  // nats per token
-  double input_loss = 0.0;      // of that, what narrower inputs of gate and up lose
-  double largest_map = 0.0;     // of the maps between pivots and others
+  double input_loss = 0.0;      // the part of it from narrower inputs of gate and up
+  double largest_map = 0.0;     // the largest entry of the maps of pivots
 };
 
-// KL(dense ‖ compressed) on held-out text, nats per token, of the model with sizes by predicted
-// losses and by those that were measured (form_trial.h).
+// The comparison of sizes by predicted losses with sizes by measured ones: KL(dense ‖ compressed)
+// of both models on held-out text, in nats per token (form_trial.h).
 struct SizeChoice {
-  bool held_out = false;  // false: pieces of the text that both were fitted to
+  // False: the text is part of the one that both models were fitted to.
+  bool held_out = false;
   double predicted = 0.0, measured = 0.0;
-  bool taken() const { return measured <= predicted; }  // those by measured losses
+  bool taken() const { return measured <= predicted; }  // true: sizes by measured losses are used
 };
-// "by measured losses, KL 0.0925 on held-out tokens where those by predicted ones have 0.141"
+// Returns a text such as "by measured losses, KL 0.0925 on held-out tokens where those by predicted
+// ones have 0.141".
 std::string size_choice_text(const SizeChoice& choice);
 
+// The chosen sizes of a model.
 struct ShapedModel {
-  Form form = Form::kMixed;               // what auto has become
-  std::optional<FormChoice> form_choice;  // where the request left it open
-  std::optional<SizeChoice> size_choice;  // where sizes were measured
+  Form form = Form::kMixed;               // never auto
+  std::optional<FormChoice> form_choice;  // form auto with several candidates
+  std::optional<SizeChoice> size_choice;  // if sizes were measured
   std::vector<LayerReport> layers;
-  // The neurons that every layer has, of which its shape says how many are not 0; 0: no padding.
+  // The number of neurons of every layer, zero neurons included; 0 means no padding. The shape of a
+  // layer says how many of its neurons are not zero.
   int64_t padded = 0;
 
   std::vector<io::MlpShape> shapes() const;
-  double predicted_loss() const;  // of all layers
+  double predicted_loss() const;  // the sum over all layers
 };
 
-// How the MLPs of `model` are narrowed, with the neurons in the order of the predicted losses.
-// `config` must outlive the result.
+// Returns how the MLPs of `model` are narrowed, with the neurons in the order of the predicted
+// losses. `config` must outlive the result.
 NarrowRequest narrow_request(const ShapeRequest& request, const ShapedModel& model,
                              const io::ModelConfig& config);
 

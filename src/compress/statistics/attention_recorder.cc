@@ -23,7 +23,8 @@ class RecordedLinear : public ops::Linear {
 
 }  // namespace
 
-// Which of the four it is shows when it is used: only the output projection is applied alone.
+// Only the output projection is applied by itself, so its observer is given to every linear layer.
+// q, k and v are applied together, and apply_together() reports their input.
 std::unique_ptr<ops::Linear> AttentionRecorder::make_linear(const ops::LinearWeight& weight) const {
   return std::make_unique<RecordedLinear>(inner().make_linear(weight), observers_.heads);
 }
@@ -41,7 +42,8 @@ void AttentionRecorder::apply_together(std::span<const ops::Linear* const> linea
   inner().apply_together(behind, x, ys);
 }
 
-// The layer's own keys and values overwrite what this leaves in the cache.
+// The inner backend computes attention once for each slice of the inputs, with the slice in the
+// place of v. The layer's own keys and values then overwrite what these calls leave in the cache.
 void AttentionRecorder::attention(const ops::AttentionShape& shape, int64_t layer,
                                   ConstMatrixView q, ConstMatrixView k, ConstMatrixView v,
                                   ops::Batch batch, MutableMatrixView y) const {

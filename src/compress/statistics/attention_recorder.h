@@ -1,6 +1,7 @@
 #pragma once
-// What the linear layers of attention read, seen from the backend: a decoder layer made on this one
-// computes as on the one behind it, and its inputs are told.
+// A backend that records what the linear layers of attention read. A decoder layer made on it
+// computes the same values as on the backend behind it, and observers get the inputs.
+// mlp_statistics.cc sums up Gram matrices in this way.
 
 #include <functional>
 
@@ -9,19 +10,26 @@
 
 namespace neuronmm::compress {
 
-// As many as cost little beside the layer itself. Assumed.
+// The number of tokens of each sequence for which mixed inputs are computed. Assumed: so few tokens
+// cost little compared with the layer itself.
 inline constexpr int64_t kMixedTokens = 512;
 
-// For one sequence at a time.
+// Forwards every call to another backend. It takes one sequence at a time; a larger batch aborts.
 class AttentionRecorder : public ops::ForwardingBackend {
  public:
-  using Seen = std::function<void(ConstMatrixView rows)>;  // tokens
-  // What q, k and v read, together; what attention mixes of it; what the output projection reads.
-  // Mixed are the inputs of v by the weights of one head, another one for every token: what v makes
-  // reaches the output as such mixtures alone, in which a token that all others attend to weighs as
-  // much as it does for them. Rounding v by them took the KL of SmolLM2 with all linear layers in 4
-  // bits by 32 from .128 to .115 (WikiText-2) and from .098 to .087 (C4). Of a sequence only the
-  // first kMixedTokens are.
+  // Receives the inputs of a linear layer, one token per row.
+  using Seen = std::function<void(ConstMatrixView rows)>;
+  // The observers of a layer's inputs.
+  // * `projections` gets what q, k and v read.
+  // * `mixed` gets inputs of v after attention has mixed them: for each token, the sum of all
+  //   inputs times the attention weights of one head. The head changes from token to token. Only
+  //   the first kMixedTokens tokens of a sequence are mixed.
+  // * `heads` gets what the output projection reads.
+  //
+  // The output of v reaches the rest of the model only as such mixtures. A token that all others
+  // attend to therefore counts in `mixed` for as much as it does in the model. Measured on SmolLM2
+  // with all linear layers in 4 bits: rounding v by mixed inputs lowers the KL divergence by a
+  // tenth.
   struct Observers {
     Seen projections, mixed, heads;
   };
@@ -37,7 +45,8 @@ class AttentionRecorder : public ops::ForwardingBackend {
 
  private:
   Observers observers_;
-  mutable Matrix inputs_;  // of the projections of the layer that runs
+  // The inputs of q, k and v of the layer that runs.
+  mutable Matrix inputs_;
 };
 
 }  // namespace neuronmm::compress

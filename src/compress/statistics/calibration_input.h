@@ -1,6 +1,6 @@
 #pragma once
-// What a run is told about the calibration text, opened and checked before any work: a wrong path
-// or a short text costs no time.
+// Opens the calibration text and the saved statistics of a command. The commands do this before any
+// other work, so that a wrong path or a text that is too short is reported at once.
 
 #include <filesystem>
 #include <optional>
@@ -14,18 +14,21 @@
 
 namespace neuronmm::compress {
 
+// The calibration text and the statistics, each if the run has it.
 struct CalibrationInput {
+  // The encoded text. Empty if there is none or if the model is to write it.
   std::optional<CalibrationSequences> text;
-  // What the folder of statistics holds; nothing if the run has none or is about to make it.
+  // The contents of the folder of statistics. Empty if the run has no such folder or is about to
+  // make it.
   std::optional<SavedStatistics> statistics;
 
-  // Returns null if there is neither.
+  // Returns where the statistics or the text come from, or null if there is neither.
   const CalibrationOrigin* origin() const;
 };
 
-// Encodes `text` unless the model is to write it, and opens the folder `statistics` (empty: none).
-// Errors: texts that cannot be read or are too short, statistics of another model or text, a folder
-// that is not there although no text says what it should hold.
+// Encodes `text` unless the model is to write it, and opens the folder `statistics` unless that
+// path is empty. Fails if a text cannot be read or is too short, if the statistics belong to
+// another model or text, or if the folder is missing and there is no text to make it from.
 Result<CalibrationInput> open_calibration(const std::optional<CalibrationText>& text,
                                           const std::filesystem::path& statistics,
                                           const io::Checkpoint& checkpoint,

@@ -13,7 +13,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// values += what the bytes of another process hold.
+// Adds the values in a message of another process to `values`.
 void add_piece(const Bytes& theirs, std::span<double> values) {
   NMM_CHECK(theirs.size() == values.size_bytes());
   const auto* const added = reinterpret_cast<const double*>(theirs.data());
@@ -24,7 +24,8 @@ void add_piece(const Bytes& theirs, std::span<double> values) {
 
 }  // namespace
 
-// Files may have other times on other machines: config.json and the sizes tell models apart.
+// The modification times of a file can differ between machines. The processes therefore compare the
+// checksum of config.json and the size of the weights.
 Status agree_on_model(parallel::Communicator& communicator, const std::filesystem::path& model,
                       const ops::Backend& backend) {
   const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
@@ -45,7 +46,7 @@ Result<std::unique_ptr<DataParallel>> DataParallel::start(parallel::Communicator
   return std::unique_ptr<DataParallel>(new DataParallel(communicator));
 }
 
-// Whoever is lost already has ended the others too.
+// If a process is lost, the others have ended already.
 DataParallel::~DataParallel() {
   try {
     ask(Request::kEnd, {});
@@ -102,7 +103,8 @@ void DataParallel::begin_round(bool go_on) {
   communicator_.broadcast(bytes);
 }
 
-// Piece by piece, so that what the others sent is never in memory as a whole.
+// Sums travel piece by piece, so that the sums of the other processes are never in memory as a
+// whole.
 void DataParallel::add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums) {
   for (DoubleMatrix& sum : sums) {
     for (int64_t at = 0; at < sum.size(); at += kSumPiece) {

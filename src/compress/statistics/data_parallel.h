@@ -1,14 +1,17 @@
 #pragma once
-// A compression on several processes: process 0 runs it, writes all files and asks the others for
-// parts of the work. They have the model's folder and nothing else: no text, no output, no state
-// that a later run would need. Two kinds of work are split:
+// Runs a compression on several processes. Process 0 runs the command, writes all files and asks
+// the other processes for parts of the work. The other processes run help_first_process()
+// (helper_process.h). They have the model's folder, but no text, no output and no state that a
+// later run would need. Two kinds of work are divided:
 //
-//   passes   each process has some groups of the text's sequences (sequence_groups.h) with their
-//            hidden states; the sums of a round of groups are added in the groups' order
-//   jobs     what is done to each layer on its own (layer_job.h), dealt out in rounds
+// * Passes over the text. Each process has some groups of the text's sequences (sequence_groups.h)
+//   and their hidden states. The processes work in rounds of one group each, and process 0 adds up
+//   the sums of a round in the order of the groups.
+// * Jobs, which work on one layer each (layer_job.h). Job i belongs to process i modulo the number
+//   of processes.
 //
-// Either result is the same bits for any number of processes of one kind of CPU. Between requests
-// the others sleep.
+// The results are the same bits for any number of processes on one kind of CPU. The other processes
+// sleep between requests. A process that dies ends all the others.
 
 #include <filesystem>
 #include <functional>
@@ -24,52 +27,65 @@
 
 namespace neuronmm::compress {
 
-// What a process is asked for next.
+// The kinds of work that process 0 asks the other processes for. Every message begins with a
+// request.
 enum class Request : int32_t { kEnd, kOpenPass, kVisit, kHiddenStates, kJobs };
 
-// A group of a round for process `process`, if there is one: round r has the groups from
-// r·processes on.
+// Returns whether process `process` has a group in the round that begins with group
+// `first_of_round`. Round r consists of the groups from r times the number of processes on, one for
+// each process.
 inline bool has_group(size_t first_of_round, int process, size_t groups) {
   return first_of_round + static_cast<size_t>(process) < groups;
 }
 
-// Doubles in one message of sums: 8 MiB, much more than a message's own cost. Assumed.
+// The number of doubles in one message of sums, which makes 8 MiB. Assumed: sending that much costs
+// far more than the message itself.
 inline constexpr int64_t kSumPiece = int64_t{1} << 20;
 
-// Process 0's view of the others.
+// Process 0's connection to the other processes.
 class DataParallel {
  public:
-  // `communicator` has two processes or more and must outlive it; the others are in
-  // help_first_process(). Error: a process that cannot read the model, or that has another one or
-  // another backend.
+  // Starts the work with the other processes, which must be in help_first_process(). `communicator`
+  // has at least two processes and must outlive the object. Fails if a process cannot read the
+  // model, or has another model or another backend.
   static Result<std::unique_ptr<DataParallel>> start(parallel::Communicator& communicator,
                                                      const std::filesystem::path& model,
                                                      const ops::Backend& backend);
-  ~DataParallel();  // the others return
+  // Lets help_first_process() return in the other processes.
+  ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
   int processes() const { return communicator_.processes(); }
 
-  // A pass over these sequences begins at the embedding, or where `hidden` says.
+  // The start of a pass over the text. `hidden` holds the hidden states [tokens, H] to begin with.
+  // If it is null, each process embeds its sequences. `sums` holds the shapes of the sums that
+  // visits gather.
   struct Pass {
     const std::vector<std::vector<text::TokenId>>* sequences = nullptr;
-    const Matrix* hidden = nullptr;  // [tokens, H]; null: the embedding
+    const Matrix* hidden = nullptr;
     std::vector<Shape> sums;
   };
+  // Sends the sequences of a pass to the other processes.
   void open_pass(const Pass& pass);
-  // `own`: whether process 0 is ready. Error: its own, or another's.
+  // Begins the visit of a layer. `own` says whether process 0 can do the visit. Fails if process 0
+  // or another process cannot.
   Status begin_visit(const LayerVisit& visit, const Status& own);
-  // Another round, of the group `first` and those after it; false: the layer is given up.
+  // Begins the next round of the visit. `go_on` is false if process 0 stops the visit.
   void begin_round(bool go_on);
-  // Adds what the others have gathered in this round.
+  // Adds what the other processes have gathered in this round to `sums`. The round begins with
+  // group `first` of `groups`.
   void add_sums(size_t first, size_t groups, std::vector<DoubleMatrix>& sums);
-  // Fills in the rows of the others.
+  // Fetches the hidden states of the sequences that other processes have. `first_row` has the first
+  // row of each sequence in `hidden`, and the end.
   void collect_hidden(const std::vector<int64_t>& first_row, Matrix& hidden);
 
-  // Gives `take` the results in the order of the jobs. Process 0 runs its own jobs by `run`, the
-  // others by the kind of the job. At most `at_once` of a process run side by side; 1: one, on all
-  // threads. The first error ends it, after the round.
+  // Runs jobs on all processes and passes the results to `take` in the order of the jobs. Process 0
+  // runs its own jobs by `run`; the other processes choose the function by the kind of the job. If
+  // `at_once` is 1, each process runs its jobs one after the other, each on all threads. Otherwise
+  // each process runs all of its jobs at the same time, so there should be at most `at_once` of
+  // them. After the first error `take` is not called again, and the error is returned when all jobs
+  // have ended.
   Status run_jobs(const JobContext& context, const RunJob& run, const std::vector<LayerJob>& jobs,
                   int64_t at_once,
                   const std::function<Status(int64_t layer, MessageReader& result)>& take);
@@ -79,10 +95,12 @@ class DataParallel {
   void ask(Request request, MessageWriter message);
 
   parallel::Communicator& communicator_;
-  std::vector<std::vector<int64_t>> rows_of_;  // [process]: sequences of the open pass
+  // The sequences of the open pass that each process has.
+  std::vector<std::vector<int64_t>> rows_of_;
 };
 
-// Whether all processes have the same model and compute the same bits.
+// Compares the models of all processes. Fails unless all of them have the same model and compute
+// the same bits.
 Status agree_on_model(parallel::Communicator& communicator, const std::filesystem::path& model,
                       const ops::Backend& backend);
 

@@ -17,11 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Few and long enough for one backward pass to cost about what the calibration does.
+// The number of sequences, and the tokens of each, for the output metric. Assumed: they make one
+// backward pass cost about as much as the calibration.
 constexpr size_t kMetricSequences = 6;
 constexpr size_t kMetricTokens = 1024;
 
-// Spread over the calibration text.
+// Returns sequences that are spread over the calibration text, cut to kMetricTokens.
 std::vector<std::vector<text::TokenId>> metric_sequences(const CalibrationSequences& text) {
   std::vector<std::vector<text::TokenId>> out;
   const size_t count = std::min(kMetricSequences, text.sequences.size());
@@ -91,7 +92,8 @@ class Gathering {
     return files;
   }
 
-  // A run that was interrupted after it had made the folder completes it.
+  // If an earlier run was interrupted after it had made the folder, this function completes the
+  // folder.
   Status make_or_complete() const {
     auto output = io::FolderWriter::create(request_.folder, io::FolderWriter::IfExists::kRefuse,
                                            inputs_.checkpoint.folder());
@@ -109,7 +111,8 @@ class Gathering {
   bool two_sided() const { return request_.method == "two-sided"; }
   bool of_all_linears() const { return request_.what == Gathered::kAllLinears; }
 
-  // The metric comes first: it is the one step that another program makes, and may be missing.
+  // Returns the file with the output metric and makes it first if necessary. Callers make the
+  // metric before the statistics, because another program makes it and that program may be missing.
   Result<fs::path> made_metric(const fs::path& folder) const {
     const fs::path path = SavedStatistics::metric_path(folder);
     std::error_code ignored;
@@ -128,8 +131,8 @@ class Gathering {
     return copy_whole(metric, saved.metric());
   }
 
-  // To a folder of old, which has those of MLPs alone. The head's come last: with them all are
-  // there.
+  // Adds the statistics of attention and of the LM head to a folder that has only those of MLPs.
+  // The file of the head is written last, so its presence means that all files are there.
   Status add_linears(const fs::path& folder) const {
     NMM_TRY(gather_statistics(inputs_, work_, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {

@@ -1,6 +1,7 @@
 #pragma once
-// Statistics, metric and losses of a run: read where a folder has them, gathered from the text
-// where it does not.
+// Provides the statistics, the output metric and the predicted losses that a command works with.
+// The command either reads them from a folder of saved statistics or gathers them from the
+// calibration text. `compress`, `quantize` and `fit` call gathered_statistics().
 
 #include <filesystem>
 #include <functional>
@@ -18,24 +19,35 @@ namespace neuronmm::compress {
 using MakeMetric = std::function<Status(const std::vector<std::vector<text::TokenId>>& sequences,
                                         const std::filesystem::path& file)>;
 
+// The statistics that a command asks for.
 struct StatisticsRequest {
-  // The folder that keeps them for other runs (saved_statistics.h); empty: the work folder.
+  // The folder that keeps the statistics for other runs (saved_statistics.h). If the path is empty,
+  // the statistics stay in the work folder.
   std::filesystem::path folder;
-  const SavedStatistics* saved = nullptr;  // `folder`, if it was opened before; else null
-  std::string_view method;                 // "whitened" or "two-sided", which has a metric
-  Gathered what = Gathered::kMlps;         // at least; a folder that is made here has all
+  // The contents of `folder` if the caller has opened it already; otherwise null.
+  const SavedStatistics* saved = nullptr;
+  // "whitened" or "two-sided". Only "two-sided" has a metric.
+  std::string_view method;
+  // The statistics that the caller needs. A folder that is made here always has all statistics.
+  Gathered what = Gathered::kMlps;
 };
 
+// The files that gathered_statistics() provides.
 struct StatisticsFiles {
-  std::filesystem::path statistics;  // the folder with a file per layer (mlp_statistics.h)
-  std::filesystem::path metric;      // the file; empty: none is asked for
-  std::filesystem::path losses;      // the folder for a file per layer (losses_file.h)
-  bool losses_are_fixed = false;     // nothing may be written into that folder
+  // The folder with a file per layer (mlp_statistics.h).
+  std::filesystem::path statistics;
+  // The file with the metric. Empty if the method has no metric.
+  std::filesystem::path metric;
+  // The folder for a file of predicted losses per layer (losses_file.h).
+  std::filesystem::path losses;
+  // Whether nothing may be written into the folder `losses`.
+  bool losses_are_fixed = false;
 };
 
-// With a text in `inputs` the folder is made if it is not there, and gets what it lacks; without
-// one it is read and never changed. Errors: statistics of another model or text. A run that was
-// interrupted goes on where it was.
+// Gathers the statistics, or finds them in the folder of the request. If `inputs` has a text, the
+// folder is made if it is missing, and files that it lacks are added. Without a text the folder is
+// only read. Fails if the statistics belong to another model or text. A run that was interrupted
+// continues where it stopped.
 Result<StatisticsFiles> gathered_statistics(const CompressionInputs& inputs,
                                             const StatisticsRequest& request,
                                             const std::filesystem::path& work,

@@ -1,5 +1,6 @@
 #pragma once
-// What the steps of a compression, a rounding or a fit work on.
+// The model, the text and the helpers that the steps of a compression, a rounding or a fit work
+// with.
 
 #include "base/progress.h"
 #include "compress/calibration/calibration_text.h"
@@ -11,14 +12,18 @@ namespace neuronmm::compress {
 
 class DataParallel;
 
-// All of it must outlive the step.
+// Everything that the references and pointers refer to must outlive the step.
 struct CompressionInputs {
-  const io::Checkpoint& checkpoint;  // the model before the step
+  // The model before the step.
+  const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
-  const ops::Backend& backend;       // runs the text
-  const CalibrationSequences* text;  // null where nothing is run
+  // The backend that runs the text.
+  const ops::Backend& backend;
+  // Null if the step runs no text.
+  const CalibrationSequences* text;
   Progress& progress;
-  DataParallel* others = nullptr;  // processes that share the work; null: there are none
+  // Processes that share the work; null if there are none.
+  DataParallel* others = nullptr;
 };
 
 }  // namespace neuronmm::compress

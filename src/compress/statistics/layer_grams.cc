@@ -17,7 +17,7 @@ constexpr const char *kInName = "in", *kOutName = "out";
 
 const LayerwisePass::Settings kCalibrationPass = {.name = "calibration", .label = "calibrating"};
 
-// Σ x xᵀ and Σ y yᵀ of a layer.
+// Sums up the two Gram matrices of a layer (LayerGrams).
 class GramVisit : public SequenceVisit {
  public:
   GramVisit(const VisitContext& context, const model::LayerWeights& weights)
@@ -81,8 +81,8 @@ Result<LayerGrams> read_layer(const fs::path& path, int64_t hidden) {
   return grams;
 }
 
-// The state goes when the last layer is written, so that its absence and all files together mean
-// that nothing is left to do.
+// Returns whether nothing is left to do. The state of the pass is deleted after the last layer is
+// written, so a missing state together with all files means that the pass has ended.
 bool all_done(const io::ModelConfig& config, const fs::path& work) {
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (!io::SafetensorsFile::open_checked(layer_path(work, layer)).ok()) return false;
@@ -91,7 +91,8 @@ bool all_done(const io::ModelConfig& config, const fs::path& work) {
   return !fs::exists(LayerwisePass::state_path(work, kCalibrationPass.name), ignored);
 }
 
-// Layer by layer over all of the text: one layer's weights are in memory at a time.
+// Runs all of the text through one layer after the other, so that only one layer's weights are in
+// memory at a time.
 Status run_pass(const CompressionInputs& inputs, const fs::path& work) {
   NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, kCalibrationPass));
   while (!pass.done()) {

@@ -1,7 +1,7 @@
 #pragma once
-// Where the Gram matrices come from by which form uv whitens single matrices
-// (layer_factorization.h): from a pass over the calibration text, or from statistics that are there
-// already.
+// Provides the Gram matrices by which form uv whitens single matrices (layer_factorization.h). They
+// come from a pass over the calibration text or from saved statistics. `compress` calls these
+// functions.
 
 #include <filesystem>
 
@@ -11,16 +11,17 @@
 
 namespace neuronmm::compress {
 
-// Runs the calibration text through the model and leaves a checked file per layer in `work`, from
-// which the source reads. In memory at any time: the hidden states of all sequences, one layer's
-// packed weights, two Gram matrices. A run that was interrupted goes on from the files in `work`
-// and ends with the same bytes. Asks interrupted() between sequences.
+// Runs the calibration text through the model and writes a checked file per layer to `work`. The
+// returned source reads these files. Memory holds the hidden states of all sequences, the packed
+// weights of one layer and two Gram matrices. A run that was interrupted continues from the files
+// in `work` and ends with the same bytes. The function asks interrupted() between sequences. Fails
+// if a layer produces NaN or infinity.
 Result<GramSource> gather_layer_grams(const CompressionInputs& inputs,
                                       const std::filesystem::path& work);
 
-// Makes a layer's matrices of the statistics in the folder `statistics` (mlp_statistics.h): `in` is
-// the mean of x·xᵀ, and `out` is W·(mean of h·hᵀ)·Wᵀ, with W [H, I] the layer's dense down matrix.
-// What the arguments refer to must outlive the source.
+// Returns a source that computes a layer's matrices from the statistics in the folder `statistics`
+// (mlp_statistics.h). `in` is the mean of x·xᵀ. `out` is W·(mean of h·hᵀ)·Wᵀ, where W [H, I] is the
+// layer's dense down matrix. `checkpoint` and `config` must outlive the source.
 GramSource layer_grams_of_statistics(const std::filesystem::path& statistics,
                                      const io::Checkpoint& checkpoint,
                                      const io::ModelConfig& config);

@@ -1,6 +1,6 @@
 #pragma once
-// What is done to one layer on its own: a pure function of the dense model and of what the job
-// brings along, so that any process that has the model can do it.
+// A job: work on one layer that needs only the dense model and the arguments that come with the
+// job. Any process that has the model can run it and gets the same result (data_parallel.h).
 
 #include <cstdint>
 #include <functional>
@@ -18,20 +18,23 @@ enum class JobKind : int32_t {
   kFactors,  // factorizes single matrices (factor_jobs.h)
 };
 
+// A job for one layer. `arguments` is a message (message.h) that the function for `kind` reads.
 struct LayerJob {
   JobKind kind = JobKind::kLosses;
   int64_t layer = 0;
   Bytes arguments;
 };
 
-// What every process has.
+// The model, which every process has.
 struct JobContext {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
 };
+// Runs a job and returns its result as a message.
 using RunJob = std::function<Result<Bytes>(const JobContext& context, const LayerJob& job)>;
 
-// Runs the job and returns a message: whether it went well, then the result or the error's text.
+// Runs a job and returns a message for process 0. The message says whether the job succeeded,
+// followed by the result or the text of the error.
 Bytes job_answer(const RunJob& run, const JobContext& context, const LayerJob& job);
 
 }  // namespace neuronmm::compress

@@ -24,7 +24,8 @@ std::span<const std::byte> bytes_of(const Owner& matrix, int64_t size) {
   return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(size)));
 }
 
-// A tensor of the saved state, if it is exactly what this run would have saved.
+// Returns whether the saved state has this tensor with exactly the type and shape that this run
+// would have saved.
 bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
          const Shape& shape) {
   const auto found = file.tensors().find(name);
@@ -55,8 +56,8 @@ Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const
   for (const auto& sequence : pass.sequences()) {
     pass.first_row_.push_back(pass.first_row_.back() + std::ssize(sequence));
   }
-  // The hidden states of all of the text stay in memory, so that each layer's weights are read
-  // once.
+  // The hidden states of the whole text stay in memory, so that the weights of each layer are read
+  // only once.
   pass.hidden_ = Matrix(pass.first_row_.back(), config.hidden_size);
   if (!pass.load()) NMM_TRY(pass.embed());
   inputs.progress.start(settings.label, pass.num_layers_ * std::ssize(pass.sequences()));
@@ -82,7 +83,7 @@ MutableMatrixView LayerwisePass::hidden(size_t sequence) {
   return hidden_.view().row_range(first, first_row_.at(sequence + 1) - first);
 }
 
-// This process alone finishes a layer that was broken off between two sequences.
+// If a layer was interrupted between two sequences, this process finishes the layer alone.
 Status LayerwisePass::visit(const LayerVisit& layer_visit) {
   const VisitContext context = {inputs_.checkpoint, inputs_.config, inputs_.backend, held_->rotary,
                                 *held_->cache};
@@ -130,7 +131,8 @@ void LayerwisePass::visit_next(SequenceVisit& visit) {
   report();
 }
 
-// The first group's sums are the whole's so far. What the last one has left is let go.
+// Adds the sums of a complete group to the sums of the layer. The sums of the first group become
+// the sums of the layer. After the last group the memory of the group's sums is freed.
 void LayerwisePass::close_group() {
   if (sums_.empty()) {
     sums_ = std::move(group_sums_);
@@ -145,10 +147,11 @@ void LayerwisePass::close_group() {
   }
 }
 
-// A layer is the unit that an interruption costs at most: its state is saved here, and between two
-// sequences when interrupted.
+// The state is saved after every layer, and when an interrupt comes between two sequences. A run
+// that is killed therefore loses at most one layer.
 Status LayerwisePass::next_layer() {
-  inputs_.checkpoint.release_pages();  // else all that was read counts as memory in use
+  // Without this call everything that was read counts as memory in use.
+  inputs_.checkpoint.release_pages();
   ++layer_;
   sequence_ = 0;
   clear_sums();
@@ -163,7 +166,7 @@ Status LayerwisePass::next_layer() {
   return {};
 }
 
-// The state is written before the message says that it is kept.
+// The state is written before the message claims that it is kept.
 Status LayerwisePass::stop() const {
   NMM_TRY(save());
   return stopped();
@@ -192,7 +195,8 @@ std::vector<DoubleMatrix> LayerwisePass::zero_sums() const {
   return sums;
 }
 
-// fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
+// Writes the state. Sums stay fp64 and hidden states fp32, so that a run that continues gets the
+// same bits.
 Status LayerwisePass::save() const {
   std::vector<io::TensorSpec> specs;
   for (size_t i = 0; i < sums_.size(); ++i) {
@@ -214,8 +218,9 @@ Status LayerwisePass::save() const {
   return writer.finish();
 }
 
-// Whether the state was loaded. False means that there is none, or none of this run: shapes and
-// positions must fit. That the run's settings are the same was compared before.
+// Loads the saved state and returns whether it did. Returns false if there is no state or if its
+// shapes and positions do not fit this run. The caller has already compared the settings of the run
+// that saved it.
 bool LayerwisePass::load() {
   const fs::path path = state_path(work_, settings_.name);
   std::error_code ignored;
@@ -247,7 +252,7 @@ bool LayerwisePass::load() {
   return true;
 }
 
-// As many as were saved. False: the file has others.
+// Loads `count` sums. Returns false if the file has other sums.
 bool LayerwisePass::load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t),
                               int64_t count, std::vector<DoubleMatrix>& sums) const {
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {

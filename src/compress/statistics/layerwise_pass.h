@@ -1,12 +1,16 @@
 #pragma once
-// Runs a calibration text through a model layer by layer, each layer over all sequences. A pass can
-// stop between two sequences, and a later run goes on from there with the same bits.
+// Runs a calibration text through a model layer by layer, all sequences through one layer before
+// the next layer begins. Statistics (mlp_statistics.h, layer_grams.h) and the fit of down
+// (factors/down_fit.h) use such passes. A pass can stop between two sequences, and a later run
+// continues there with the same bits.
 //
-// In memory: the hidden states of all sequences, the sums that the visits of a layer gather and, of
-// a text of several groups (sequence_groups.h), the sums of one group. H hidden_size.
+// Memory holds the hidden states of all sequences and the sums that the visits of a layer gather.
+// If the text has several groups (sequence_groups.h), it also holds the sums of one group. H
+// hidden_size.
 //
-// With other processes each has its share of the sequences. Such a pass stops between two layers
-// only, because the hidden states of a layer are spread over all processes.
+// If other processes help (data_parallel.h), each of them has its share of the sequences. Such a
+// pass can stop only between two layers, because the hidden states of a layer are spread over all
+// processes.
 
 #include <filesystem>
 #include <memory>
@@ -24,34 +28,41 @@
 
 namespace neuronmm::compress {
 
+// A pass and its state.
 class LayerwisePass {
  public:
   struct Settings {
-    std::string name;              // of the state file in the work folder: NAME.safetensors
-    std::string label;             // of the progress bar
-    std::vector<Shape> sums = {};  // of two dimensions each; empty: two [H, H]
+    // The name of the state file in the work folder, without .safetensors.
+    std::string name;
+    // The label of the progress bar.
+    std::string label;
+    // The shapes of the sums, of two dimensions each. If empty, there are two sums [H, H].
+    std::vector<Shape> sums = {};
   };
 
-  // Goes on from the state in `work` if there is one, else begins with the embedded text. What
-  // `inputs` refer to must outlive the pass.
+  // Continues from the state in `work` if there is one. Otherwise the pass begins with the embedded
+  // text. What `inputs` refers to must outlive the pass.
   static Result<LayerwisePass> open(const CompressionInputs& inputs,
                                     const std::filesystem::path& work, const Settings& settings);
+  // Returns the file of a pass's state.
   static std::filesystem::path state_path(const std::filesystem::path& work,
                                           const std::string& name);
 
   int64_t layer() const { return layer_; }
   bool done() const { return layer_ == num_layers_; }
-  // Complete once visit() has seen all sequences.
+  // A sum of the current layer, which is complete when visit() has seen all sequences.
   DoubleMatrix& sum(size_t which) { return sums_.at(which); }
 
-  // Visits the sequences of the current layer that are not visited yet. An interrupt saves the
-  // state.
+  // Visits those sequences of the current layer that have not been visited yet. Returns an error
+  // when interrupted. A pass of a single process then saves its state; a pass with other processes
+  // keeps the state of the last finished layer.
   Status visit(const LayerVisit& layer_visit);
-  // Clears the sums and saves the state, or deletes the saved state after the last layer.
+  // Ends the layer: clears the sums and saves the state. After the last layer the saved state is
+  // deleted.
   Status next_layer();
 
  private:
-  // What visits refer to, at one place however often the pass is moved.
+  // Objects that visits refer to. Their addresses stay the same when the pass is moved.
   struct Held {
     ops::RotaryEmbedding rotary;
     std::unique_ptr<ops::KvCache> cache;
@@ -60,7 +71,8 @@ class LayerwisePass {
   const std::vector<std::vector<text::TokenId>>& sequences() const {
     return inputs_.text->sequences;
   }
-  MutableMatrixView hidden(size_t sequence);  // [tokens of the sequence, H]
+  // Returns the hidden states of a sequence, [tokens, H].
+  MutableMatrixView hidden(size_t sequence);
   Status embed();
   void visit_next(SequenceVisit& visit);
   Status visit_with_others(const LayerVisit& layer_visit,
@@ -81,15 +93,20 @@ class LayerwisePass {
   Settings settings_;
   std::unique_ptr<Held> held_;
   int64_t num_layers_ = 0, hidden_size_ = 0;
-  std::vector<int64_t> first_row_;  // of every sequence, and the end
+  // The first row of every sequence in hidden_, and the end.
+  std::vector<int64_t> first_row_;
   std::vector<SequenceGroup> groups_;
   int64_t layer_ = 0;
   size_t sequence_ = 0;
-  Matrix hidden_;  // of all sequences, one after the other
-  // Of the groups that are complete; empty: there is none yet. And of the one that is not.
+  // The hidden states of all sequences, one after the other.
+  Matrix hidden_;
+  // sums_ holds the sums of the complete groups and is empty if there are none yet. group_sums_
+  // holds those of the current group.
   std::vector<DoubleMatrix> sums_, group_sums_;
-  bool embedded_ = false;     // hidden_ is the embedding still
-  bool others_have_ = false;  // their shares
+  // Whether hidden_ still holds the embedded text.
+  bool embedded_ = false;
+  // Whether the other processes have their shares of the text.
+  bool others_have_ = false;
 };
 
 }  // namespace neuronmm::compress

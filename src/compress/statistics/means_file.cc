@@ -12,7 +12,7 @@ Shape stored_shape(const Mean& mean) {
   return mean.symmetric ? Shape{mean.shape[0] * (mean.shape[0] + 1) / 2} : mean.shape;
 }
 
-// Moves the lower triangle to the front, where it takes half of the memory.
+// Moves the lower triangle to the front of the matrix's values, where it takes half of the memory.
 void pack_triangle(DoubleMatrix& matrix) {
   double* to = matrix.data();
   for (int64_t j = 0; j < matrix.columns(); ++j) {
@@ -20,7 +20,8 @@ void pack_triangle(DoubleMatrix& matrix) {
   }
 }
 
-// Back again, from the last column on, with the upper triangle.
+// Moves the packed lower triangle back into place, from the last column to the first, and fills in
+// the upper triangle.
 void unpack_triangle(DoubleMatrix& matrix) {
   const int64_t size = matrix.rows();
   const double* from = matrix.data() + size * (size + 1) / 2;

@@ -1,8 +1,9 @@
 #pragma once
-// A checked file of means over the tokens of a text, F64 tensors. Of a symmetric matrix it holds
-// the lower triangle, column after column, [n (n + 1) / 2]. Not in fp32: of thousands of neurons
-// that move together the rounding of the entries adds up to about the ridge of predicted_loss.cc,
-// and what is left may have no Cholesky factor.
+// Reads and writes a checked file of means over the tokens of a text, as F64 tensors. A symmetric
+// matrix is stored as its lower triangle, column after column, [n (n + 1) / 2]. The files of
+// mlp_statistics.h have this format. fp32 would not be precise enough. With thousands of neurons
+// that move together, the rounding errors of the entries add up to about the ridge that is added
+// later (neuron_ridge()). The matrix might then have no Cholesky factor.
 
 #include <filesystem>
 #include <span>
@@ -15,20 +16,24 @@
 
 namespace neuronmm::compress {
 
+// The name and shape of a mean.
 struct Mean {
   std::string name;
-  Shape shape;  // of two dimensions
+  // The shape of the matrix, of two dimensions.
+  Shape shape;
   bool symmetric = false;
 };
 
-// Writes sums[i] / tokens under means[i]; of a symmetric sum the lower triangle is read. The sums
-// are used up. `source` is what an error of NaN or infinity names.
+// Writes sums[i] / tokens under the name means[i]. Only the lower triangle of a symmetric sum is
+// read. The values of the sums are overwritten. Fails if a mean is NaN or infinite; the error names
+// `source`.
 Status write_means(const std::filesystem::path& path, std::span<const Mean> means,
                    std::span<DoubleMatrix* const> sums, int64_t tokens, const std::string& source);
-// Errors: no file, other tensors than these. Symmetric ones come whole.
+// Reads the means. Symmetric matrices are returned whole. Fails if there is no file or if it has
+// other tensors.
 Result<std::vector<DoubleMatrix>> read_means(const std::filesystem::path& path,
                                              std::span<const Mean> means);
-// The file has its checksum and these tensors.
+// Fails unless the file has these tensors and its checksum is right.
 Status check_means(const std::filesystem::path& path, std::span<const Mean> means);
 
 }  // namespace neuronmm::compress

@@ -1,6 +1,8 @@
 #pragma once
-// Values as the bytes that one process sends another of the same program. Both write and read them
-// in the same order, so nothing says what it is.
+// Turns values into the bytes that one process sends to another process of the same program
+// (data_parallel.h). The writer and the reader go through the values in the same order, so a
+// message holds no names or types. A reader that asks for other values than were written gets wrong
+// values, or aborts at the end of the message.
 
 #include <cstring>
 #include <span>
@@ -16,6 +18,7 @@ namespace neuronmm::compress {
 
 using Bytes = parallel::Communicator::Bytes;
 
+// Collects values. Vectors, texts and matrices begin with their sizes.
 class MessageWriter {
  public:
   template <typename T>
@@ -48,7 +51,7 @@ class MessageWriter {
   Bytes bytes_;
 };
 
-// `bytes` must outlive it.
+// Reads values from `bytes`, which must outlive the reader.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : rest_(bytes) {}

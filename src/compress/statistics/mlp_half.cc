@@ -2,7 +2,7 @@
 
 namespace neuronmm::compress {
 
-// The gains of the norm are copied as fp32; the MLP is the backend's.
+// The gains of the norm are copied as fp32. The backend makes the MLP.
 MlpHalf::MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
                  const ops::Backend& backend)
     : eps_(static_cast<float>(config.rms_norm_eps)),
@@ -12,7 +12,6 @@ MlpHalf::MlpHalf(const io::ModelConfig& config, const TensorView& norm, const op
   to_floats(norm, 0, norm.size(), norm_.data());
 }
 
-// What the MLP reads: the whole half without the MLP itself.
 Matrix MlpHalf::input(ConstMatrixView residual) const {
   Matrix normed(residual.rows, residual.columns);
   backend_.rms_norm(residual, norm_, eps_, normed.view());

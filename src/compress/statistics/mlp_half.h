@@ -1,5 +1,6 @@
 #pragma once
-// The second half of a decoder layer, with any weights in its MLP: a norm, then the MLP.
+// Runs the second half of a decoder layer (a norm, then the MLP) with any weights in its MLP. The
+// fit of down (neurons_visit.h) and the measurements in compress/sizes use it.
 
 #include <memory>
 #include <vector>
@@ -12,13 +13,16 @@
 
 namespace neuronmm::compress {
 
-// `backend` and what `mlp` points to must outlive it. Rows are tokens; residual [M, H].
+// `backend` and what `mlp` points to must outlive the object. `residual` [M, H] has one token per
+// row.
 class MlpHalf {
  public:
   MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
           const ops::Backend& backend);
-  Matrix input(ConstMatrixView residual) const;   // what the MLP reads
-  Matrix output(ConstMatrixView residual) const;  // what it adds to the residual
+  // Returns what the MLP reads.
+  Matrix input(ConstMatrixView residual) const;
+  // Returns what the MLP adds to the residual.
+  Matrix output(ConstMatrixView residual) const;
 
  private:
   float eps_;

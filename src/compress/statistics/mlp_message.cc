@@ -80,7 +80,7 @@ void put_statistics(const MlpStatistics& statistics, MessageWriter& out) {
   out.put(statistics.residual);
 }
 
-// The elements of a braced list are evaluated in their order.
+// C++ evaluates the elements of a braced list in their order.
 MlpStatistics read_statistics(MessageReader& in) {
   return {in.matrix(), in.matrix(), in.matrix(), in.matrix(), in.matrix()};
 }

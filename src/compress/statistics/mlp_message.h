@@ -1,6 +1,6 @@
 #pragma once
-// The MLP of a layer as another process gets it. Matrices that are the model's own are not sent:
-// whoever reads has the model.
+// Sends the MLP of a layer, and what is known of it, to another process (message.h). Matrices that
+// come unchanged from the model folder are not sent, because the other process has the model too.
 
 #include <deque>
 
@@ -11,15 +11,17 @@
 
 namespace neuronmm::compress {
 
-// `own`: the layer's in the model folder. Of float weights.
+// Writes an MLP of float weights. `own` is the layer's MLP in the model folder.
 void put_mlp(const ops::MlpWeight& mlp, const ops::MlpWeight& own, MessageWriter& out);
 
+// An MLP from a message. `own` is the layer's MLP in the model folder of this process.
 class ReceivedMlp {
  public:
   ReceivedMlp(MessageReader& in, const ops::MlpWeight& own);
   ReceivedMlp(const ReceivedMlp&) = delete;
   ReceivedMlp& operator=(const ReceivedMlp&) = delete;
-  const ops::MlpWeight& weight() const { return weight_; }  // points into this
+  // Returns the weights, which point into this object.
+  const ops::MlpWeight& weight() const { return weight_; }
 
  private:
   TensorView tensor(MessageReader& in);
@@ -30,7 +32,7 @@ class ReceivedMlp {
   std::deque<std::vector<std::byte>> held_;
 };
 
-// What a process is told of a layer's MLP beside its weights.
+// Write and read the statistics and the metric of a layer's MLP.
 void put_statistics(const MlpStatistics& statistics, MessageWriter& out);
 MlpStatistics read_statistics(MessageReader& in);
 void put_metric(const MlpMetric& metric, MessageWriter& out);

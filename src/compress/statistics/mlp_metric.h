@@ -1,12 +1,17 @@
 #pragma once
-// What an error in the middle of the model is worth at its end: the cost of an error e of an MLP's
-// output is eᵀ·out·e / 2 nats per token, that of an error of gate's output i (before silu) gate[i]
-// times its square / 2, and of up's likewise.
+// The metric that says how much an error in the middle of the model costs at its end, in nats per
+// token:
 //
-// From one backward pass (two-sided): the Fisher information, mean over tokens of the gradient's
-// square, labels drawn from the model itself. Without one (whitened): every element of the residual
-// stream counts the same, in units of its mean square after the layer, and what reaches it from
-// gate and up follows from the MLP alone.
+// * An error e of an MLP's output costs eᵀ·out·e / 2.
+// * An error e of gate's output i (before silu) costs gate[i]·e² / 2, and one of up's output i
+//   costs up[i]·e² / 2.
+//
+// Method "two-sided" takes the metric from one backward pass: it is the Fisher information, the
+// mean over tokens of the gradient's square, with labels drawn from the model itself. Method
+// "whitened" has no backward pass and uses local_metric().
+//
+// Predicted losses (sizes/predicted_loss.h) and pivots (factors/pivoting.h) are computed with the
+// metric.
 
 #include <filesystem>
 #include <optional>
@@ -23,13 +28,16 @@ struct MlpMetric {
   std::vector<double> gate, up;  // [I]
 };
 
-// `down_t` [H, I].
+// Returns a metric that needs no backward pass. Every element of the residual stream counts the
+// same, in units of its mean square after the layer. The values of gate and up follow from the
+// weights and statistics of the MLP alone. `down_t` is [H, I].
 MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down_t);
 
-// Of a file as finetune/output_metric.h writes it: tensors model.layers.N.mlp.metric_out F64 [H,
-// H], .metric_gate and .metric_up F64 [I]; `out` gets a hundredth of its mean diagonal added to the
-// diagonal, since a few sequences leave directions without a gradient. The checksum of the file is
-// for the caller to compare, once for all layers.
+// Reads the metric of a layer from a file that finetune/output_metric.h wrote. The tensors are
+// model.layers.N.mlp.metric_out F64 [H, H] and .metric_gate and .metric_up F64 [I]. A hundredth of
+// the mean diagonal is added to the diagonal of `out`, because a few sequences leave directions
+// without a gradient. The checksum of the file is not compared; the caller does that once for all
+// layers.
 Result<MlpMetric> read_metric(const std::filesystem::path& file, int64_t layer,
                               const io::ModelConfig& config);
 

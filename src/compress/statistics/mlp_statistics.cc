@@ -42,7 +42,7 @@ std::vector<Mean> head_means(const io::ModelConfig& config) {
   return {{"in", {config.hidden_size, config.hidden_size}, true}};
 }
 
-// In the order of the two enumerations.
+// Returns the shapes of the sums, in the order of the enumerations Sum and LinearSum.
 std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   std::vector<Mean> means = mlp_means(config);
   if (what == Gathered::kAllLinears) {
@@ -54,8 +54,8 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
   return shapes;
 }
 
-// The second half of a layer in single steps, because no backend gives away what happens between
-// gate and down.
+// Runs the second half of a layer in single steps, because backends do not show what happens
+// between gate and down.
 class OpenMlpHalf {
  public:
   OpenMlpHalf(const io::ModelConfig& config, const model::LayerWeights& weights,
@@ -73,7 +73,7 @@ class OpenMlpHalf {
   void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) {
     const int64_t inner = sums[kNeurons].rows();
     Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
-    // Beyond the neurons that a narrower layer has, all is 0.
+    // A layer with fewer neurons fills the first columns only. The other columns stay 0.
     const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
     backend_.rms_norm(hidden, norm_, eps_, input.view());
     gate_->apply(input.view(), neurons);
@@ -86,14 +86,15 @@ class OpenMlpHalf {
   }
 
  private:
-  // A matrix with the pivots that gate and up share as its own.
+  // Returns gate or up as a weight of its own: pivots that gate and up share become the matrix's
+  // own pivots.
   static ops::LinearWeight alone(ops::LinearWeight matrix, const ops::MlpWeight& mlp) {
     if (!mlp.in.empty()) matrix.in = mlp.in;
     return matrix;
   }
 
-  // gate = silu(gate) * up. A range of neurons belongs to one thread, so that the sums are the same
-  // with any number.
+  // Computes gate = silu(gate) * up and the sums of squared slopes. Each neuron belongs to one
+  // thread, so that the sums are the same for any number of threads.
   static void activate(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) {
     double* const gate_slope = sums[kGateSlope].data();
     double* const up_slope = sums[kUpSlope].data();
@@ -127,7 +128,7 @@ double mean_squares(ConstMatrixView rows) {
   return sum / static_cast<double>(rows.columns);
 }
 
-// Of the pass's sums as many as there are means, from the `first` on.
+// Writes as many of the pass's sums as there are means, beginning with sum `first`.
 Status write_sums(LayerwisePass& pass, const fs::path& path, const std::vector<Mean>& means,
                   size_t first, int64_t tokens, const std::string& source) {
   std::vector<DoubleMatrix*> sums;
@@ -135,7 +136,7 @@ Status write_sums(LayerwisePass& pass, const fs::path& path, const std::vector<M
   return write_means(path, means, sums, tokens, source);
 }
 
-// What the LM head reads, once the last layer is through.
+// Sums up the Gram matrix of what the LM head reads. It runs after the last layer.
 class HeadInput {
  public:
   static Result<HeadInput> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
@@ -201,7 +202,8 @@ class StatisticsVisit : public SequenceVisit {
   model::DecoderLayer layer_;
   OpenMlpHalf mlp_;
   HeadInput head_;
-  std::span<DoubleMatrix> sums_;  // of the visit that runs
+  // The sums of the sequence that is being visited.
+  std::span<DoubleMatrix> sums_;
 };
 
 LayerVisit statistics_visit(int64_t layer, Gathered what) {
@@ -210,7 +212,7 @@ LayerVisit statistics_visit(int64_t layer, Gathered what) {
   return {.kind = VisitKind::kStatistics, .layer = layer, .arguments = arguments.take()};
 }
 
-// What the pass has gathered of its layer.
+// Writes the files of the layer that the pass has finished.
 Status write_layer(const CompressionInputs& inputs, LayerwisePass& pass, const fs::path& work,
                    Gathered what) {
   const io::ModelConfig& config = inputs.config;

@@ -1,8 +1,11 @@
 #pragma once
-// What narrowing an MLP, and rounding any linear layer, needs to know beside the weights, layer by
-// layer, as means over the tokens of a calibration text. H hidden_size, I intermediate_size, A
-// columns of all heads; x the MLP's input, g and u what gate and up make of it, h = silu(g) * u.
-// The model may be compressed; h of neurons that a layer does not have is 0.
+// The statistics that `compress` and `fit` need to narrow an MLP, and `quantize` and `fit` need to
+// round linear layers. They are means over the tokens of a calibration text, one file per layer.
+// The model may be compressed already.
+//
+// H hidden_size, I intermediate_size, A num_attention_heads * head_dim. x is the MLP's input, g =
+// gate·x, u = up·x and h = silu(g) * u. Neurons that a layer of a compressed model does not have
+// count as h = 0.
 
 #include <filesystem>
 #include <vector>
@@ -14,6 +17,7 @@
 
 namespace neuronmm::compress {
 
+// The statistics of one layer's MLP.
 struct MlpStatistics {
   DoubleMatrix in;          // [H, H], mean of x·xᵀ
   DoubleMatrix neurons;     // [I, I], mean of h·hᵀ
@@ -22,34 +26,40 @@ struct MlpStatistics {
   DoubleMatrix residual;    // [1, 1], mean over tokens of |hidden state after the layer|² / H
 };
 
+// The statistics of one layer's attention.
 struct AttentionStatistics {
-  DoubleMatrix in;     // [H, H], of what q and k read
-  DoubleMatrix mixed;  // [H, H], of that as attention mixes it (attention_recorder.h): v's
-  DoubleMatrix heads;  // [A, A], of what the output projection reads
+  DoubleMatrix in;  // [H, H], mean of z·zᵀ for the input z of q, k and v
+  // [H, H], the same for inputs of v as attention mixes them (attention_recorder.h)
+  DoubleMatrix mixed;
+  DoubleMatrix heads;  // [A, A], the same for the input of the output projection
 };
 
-// A file of one layer in `work` (means_file.h), of tensors by the names above.
+// Returns the file of a layer in the folder `work` (means_file.h). Its tensors have the names of
+// the fields above.
 std::filesystem::path statistics_path(const std::filesystem::path& work, int64_t layer);
 Result<MlpStatistics> read_statistics(const std::filesystem::path& work, int64_t layer,
                                       const io::ModelConfig& config);
-// The file has its checksum and the tensors of this model.
+// Fails unless the file has the tensors of this model and its checksum is right.
 Status check_statistics(const std::filesystem::path& work, int64_t layer,
                         const io::ModelConfig& config);
 
-// The same of attention, in a file beside it.
+// Return the file and the statistics of a layer's attention, which has a file of its own.
 std::filesystem::path attention_path(const std::filesystem::path& work, int64_t layer);
 Result<AttentionStatistics> read_attention_statistics(const std::filesystem::path& work,
                                                       int64_t layer, const io::ModelConfig& config);
-// The [H, H] of what the LM head reads, tensor "in" of a file of its own.
+// Return the file with the statistics of the LM head, and the matrix in it: tensor "in" [H, H], the
+// mean of z·zᵀ for the input z of the LM head.
 std::filesystem::path head_path(const std::filesystem::path& work);
 Result<DoubleMatrix> read_head_statistics(const std::filesystem::path& work,
                                           const io::ModelConfig& config);
-// The files of all layers and of the head are there, each with its checksum.
+// Fails unless the files of attention of all layers and the file of the head are there with right
+// checksums.
 Status check_linear_statistics(const std::filesystem::path& work, const io::ModelConfig& config);
 
+// The statistics to gather: those of MLPs, or those of all linear layers.
 enum class Gathered { kMlps, kAllLinears };
-// Leaves a file per layer in `work`, and if asked for those of attention and the head; goes on from
-// what an interrupted run left.
+// Writes the statistics of MLPs to `work`, a file per layer. With kAllLinears it also writes those
+// of attention and of the LM head. Continues where an interrupted run stopped.
 Status gather_statistics(const CompressionInputs& inputs, const std::filesystem::path& work,
                          Gathered what);
 

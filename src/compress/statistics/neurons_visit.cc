@@ -12,7 +12,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// silu(gate) * up.
+// Computes the neurons of a narrowed MLP: silu(gate) * up.
 class NarrowNeurons {
  public:
   NarrowNeurons(const ops::MlpWeight& weights, const ops::Backend& backend)
@@ -38,8 +38,8 @@ class NarrowNeurons {
   int64_t count_;
 };
 
-// What down is fitted to: the neurons of the narrowed gate and up, which the stage brings along,
-// and what it should make of them.
+// Sums up what down is fitted to. The weights of the narrowed gate and up come with the visit's
+// arguments.
 class NeuronsVisit : public SequenceVisit {
  public:
   NeuronsVisit(const VisitContext& context, const model::LayerWeights& weights, MessageReader in)

@@ -21,9 +21,11 @@ using nlohmann::ordered_json;
 constexpr int64_t kStatisticsVersion = 1;
 constexpr const char* kVersionKey = "neuronmm_statistics";
 constexpr const char* kDescriptionName = "statistics.json";
-constexpr const char* kAskedKey = "calibration_tokens";  // absent in folders of version 0.2.0
+// Folders of version 0.2.0 lack this key.
+constexpr const char* kAskedKey = "calibration_tokens";
 
-// Of names, dtypes, shapes and values of all tensors, wherever they lie.
+// Returns a checksum of the names, dtypes, shapes and values of all tensors. It does not depend on
+// which files hold them.
 std::string weights_checksum(const io::Checkpoint& checkpoint) {
   std::string all;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -44,7 +46,8 @@ constexpr ModelSize kModelSizes[] = {{"hidden_size", &io::ModelConfig::hidden_si
                                      {"intermediate_size", &io::ModelConfig::intermediate_size},
                                      {"num_hidden_layers", &io::ModelConfig::num_hidden_layers}};
 
-// The sizes first: they say more about what was mistaken for what, and reading weights takes time.
+// Sizes are compared before weights. A difference in sizes explains more to the user, and reading
+// the weights takes time.
 Status check_model(const nlohmann::json& object, const std::string& source,
                    const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   const io::JsonFields fields(object, source);
@@ -134,7 +137,7 @@ Status SavedStatistics::describe(const fs::path& folder, const io::Checkpoint& c
                               {"calibration", io::calibration_json(origin.sources)}};
   if (origin.asked > 0) description[kAskedKey] = origin.asked;
   constexpr int kIndent = 2;
-  // The name of a text may be bytes that no JSON can hold.
+  // The name of a text may contain bytes that JSON cannot hold.
   return io::write_text_file(
       folder / kDescriptionName,
       description.dump(kIndent, ' ', false, ordered_json::error_handler_t::replace) + "\n");

@@ -2,7 +2,7 @@
 
 namespace neuronmm::compress {
 
-// What is left at the end and too little for a group of its own is one nevertheless.
+// The sequences at the end form a group even if they have fewer than kGroupTokens tokens.
 std::vector<SequenceGroup> sequence_groups(
     const std::vector<std::vector<text::TokenId>>& sequences) {
   std::vector<SequenceGroup> groups;

@@ -1,5 +1,6 @@
 #pragma once
-// The folder in which an unfinished run keeps its work beside its output.
+// The folder in which an unfinished run keeps its work, next to its output. `compress`, `quantize`
+// and the gathering of statistics open it first.
 
 #include <filesystem>
 #include <functional>
@@ -9,9 +10,10 @@
 
 namespace neuronmm::compress {
 
-// Makes `folder` (io::FolderWriter::resume_folder()) ready. `settings` is a text that differs
-// whenever the results would: work of a run with the same settings stays, anything else in the
-// folder is deleted. `same` may decide that another text means the same settings.
+// Prepares the work folder `folder` (io::FolderWriter::resume_folder()). `settings` is a text that
+// differs whenever the results of a run would differ. If the folder has work of a run with the same
+// settings, it stays as it is. Otherwise everything in the folder is deleted. `same` may decide
+// that another text means the same settings.
 Status open_work_folder(const std::filesystem::path& folder, const std::string& settings,
                         const std::function<bool(const std::string& before)>& same = {});
 

@@ -24,8 +24,8 @@ namespace {
 // never to less than one context. Assumed: too large a limit costs nothing, since unused blocks are
 // not allocated.
 int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int64_t block_bytes) {
-  const int64_t of_short_answers = std::min<int64_t>(context_blocks, 1024 / ops::kKvBlock);
-  const int64_t wanted = std::max(4 * context_blocks, options.max_sequences * of_short_answers);
+  const int64_t short_answer_blocks = std::min<int64_t>(context_blocks, 1024 / ops::kKvBlock);
+  const int64_t wanted = std::max(4 * context_blocks, options.max_sequences * short_answer_blocks);
   const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return std::max(context_blocks, std::min(wanted, physical / 2 / block_bytes));
 }
@@ -34,10 +34,10 @@ int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int
 
 SequenceCapacity sequence_capacity(const model::Transformer& transformer,
                                    const EngineOptions& options) {
-  const int64_t of_model = transformer.config().max_position_embeddings;
+  const int64_t model_context = transformer.config().max_position_embeddings;
   const int64_t wanted = options.context_tokens;
   SequenceCapacity capacity;
-  capacity.context = wanted > 0 ? std::min(wanted, of_model) : of_model;
+  capacity.context = wanted > 0 ? std::min(wanted, model_context) : model_context;
   const int64_t context_blocks = (capacity.context + ops::kKvBlock - 1) / ops::kKvBlock;
   // A backend that keeps no values has blocks of 0 bytes, which are counted as if they had one.
   const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
@@ -60,7 +60,7 @@ class Engine::Impl {
                                  capacity_.kv_cache / ops::kKvBlock, capacity_.tokens()}),
         snapshot_(scheduler_.statistics()) {
     NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && capacity_.kv_cache > 0);
-    thread_ = std::thread([this] { work(); });
+    thread_ = std::thread([this] { run(); });
   }
 
   ~Impl() { abort(); }
@@ -71,7 +71,7 @@ class Engine::Impl {
     const int64_t tokens = std::ssize(request.prompt);
     {
       const std::lock_guard lock(mutex_);
-      if (auto refused = find_no_room(tokens)) return std::move(*refused);
+      if (auto refused = find_queue_refusal(tokens)) return std::move(*refused);
     }
     // Making a job may take long, so the lock is not held. Other requests may fill the queue
     // meanwhile, which is why the queue is checked again.
@@ -80,10 +80,10 @@ class Engine::Impl {
     const RequestId id = job->id;
     {
       const std::lock_guard lock(mutex_);
-      if (auto refused = find_no_room(tokens)) return std::move(*refused);
+      if (auto refused = find_queue_refusal(tokens)) return std::move(*refused);
       incoming_.push_back(std::move(job));
       incoming_tokens_ += tokens;
-      ++live_;
+      ++unfinished_requests_;
     }
     wake_.notify_one();
     return {id, std::nullopt, ""};
@@ -104,7 +104,7 @@ class Engine::Impl {
 
   bool idle() const {
     const std::lock_guard lock(mutex_);
-    return live_ == 0;
+    return unfinished_requests_ == 0;
   }
 
   void abort() {
@@ -131,7 +131,7 @@ class Engine::Impl {
   // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping or the queue is
   // full. A prompt that finds an empty queue is accepted whatever its length. The caller holds the
   // lock.
-  std::optional<Admission> find_no_room(int64_t tokens) const {
+  std::optional<Admission> find_queue_refusal(int64_t tokens) const {
     if (stopping_) return Admission{0, Refusal::kStopping, "the engine takes no new requests"};
     const int64_t requests = queued_requests_ + std::ssize(incoming_);
     if (requests >= options_.max_queued_requests)
@@ -147,14 +147,14 @@ class Engine::Impl {
     return std::nullopt;
   }
 
-  void work() {
+  void run() {
     worker_ = std::this_thread::get_id();
     const StoppableLoops stoppable(aborting_);
     while (!aborting_) {
       try {
-        take_over();
+        wait_for_requests();
         if (!aborting_) scheduler_.plan_step();
-        publish();
+        publish_statistics();
         if (!aborting_) scheduler_.run_step();
       } catch (const LoopsStopped&) {  // aborting_ is set, so the loop ends
       } catch (const WorkersLost& error) {
@@ -162,16 +162,16 @@ class Engine::Impl {
       } catch (const std::exception& error) {
         scheduler_.end_all(FinishReason::kError, error.what());
       }
-      publish();
+      publish_statistics();
     }
-    take_over();  // requests that came during the last step must be ended, too
+    wait_for_requests();  // requests that came during the last step must be ended, too
     scheduler_.end_all(FinishReason::kCancelled, "the engine was stopped");
-    publish();
+    publish_statistics();
   }
 
   // Sleeps until there is something to do. Then passes new requests and cancellations to the
   // scheduler.
-  void take_over() {
+  void wait_for_requests() {
     std::vector<std::unique_ptr<Job>> jobs;
     std::vector<RequestId> cancelled;
     {
@@ -190,13 +190,13 @@ class Engine::Impl {
   }
 
   // Makes the scheduler's counters visible to other threads.
-  void publish() {
-    const int64_t ended = scheduler_.forget_finished();
+  void publish_statistics() {
+    const int64_t ended = scheduler_.delete_finished();
     const Statistics now = scheduler_.statistics();
     const std::lock_guard lock(mutex_);
     snapshot_ = now;
     queued_requests_ = scheduler_.queued_requests();
-    live_ -= ended;
+    unfinished_requests_ -= ended;
   }
 
   const model::Transformer& transformer_;
@@ -211,8 +211,8 @@ class Engine::Impl {
   int64_t incoming_tokens_ = 0;
   std::vector<RequestId> cancelled_;
   Statistics snapshot_;
-  int64_t queued_requests_ = 0;  // the number of requests in the scheduler's queue
-  int64_t live_ = 0;             // the number of requests that have not finished
+  int64_t queued_requests_ = 0;      // the number of requests in the scheduler's queue
+  int64_t unfinished_requests_ = 0;  // the number of requests that have not finished
   bool stopping_ = false;
   std::atomic<bool> aborting_ = false;
 

@@ -4,27 +4,27 @@
 
 namespace neuronmm::serve {
 
-Job::Job(RequestId number, Request wanted, std::shared_ptr<Listener> asker,
+Job::Job(RequestId request_id, Request request, std::shared_ptr<Listener> answer_listener,
          const SequenceCapacity& capacity)
-    : id(number),
-      priority(wanted.priority),
-      cache_salt(std::move(wanted.cache_salt)),
-      wanted_prompt_logprobs(wanted.prompt_logprobs),
-      listener(std::move(asker)),
-      unfinished(wanted.choices) {
-  const int64_t left = capacity.tokens() - std::ssize(wanted.prompt);
+    : id(request_id),
+      priority(request.priority),
+      cache_salt(std::move(request.cache_salt)),
+      wanted_prompt_logprobs(request.prompt_logprobs),
+      listener(std::move(answer_listener)),
+      unfinished(request.choices) {
+  const int64_t left = capacity.tokens() - std::ssize(request.prompt);
   model::GenerateOptions options = {
-      .max_new_tokens = wanted.max_new_tokens.value_or(std::numeric_limits<int64_t>::max()),
-      .sampling = std::move(wanted.sampling),
-      .stop_tokens = std::move(wanted.stop_tokens),
-      .logprobs = wanted.logprobs,
-      .min_new_tokens = wanted.min_new_tokens};
-  sequences.reserve(static_cast<size_t>(wanted.choices));
-  for (int64_t i = 0; i < wanted.choices; ++i) {
+      .max_new_tokens = request.max_new_tokens.value_or(std::numeric_limits<int64_t>::max()),
+      .sampling = std::move(request.sampling),
+      .stop_tokens = std::move(request.stop_tokens),
+      .logprobs = request.logprobs,
+      .min_new_tokens = request.min_new_tokens};
+  sequences.reserve(static_cast<size_t>(request.choices));
+  for (int64_t i = 0; i < request.choices; ++i) {
     sequences.emplace_back(
         *this, i,
-        model::Continuation(wanted.prompt, options, left,
-                            wanted.make_constraint ? wanted.make_constraint() : nullptr));
+        model::Continuation(request.prompt, options, left,
+                            request.make_constraint ? request.make_constraint() : nullptr));
     ++options.sampling.seed;
   }
 }

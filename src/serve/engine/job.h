@@ -44,7 +44,7 @@ struct Sequence {
 // A request and its answers. The first sequence computes the prompt. When the prompt is complete,
 // the other sequences start from the first sequence's keys and values.
 struct Job {
-  Job(RequestId number, Request wanted, std::shared_ptr<Listener> asker,
+  Job(RequestId request_id, Request request, std::shared_ptr<Listener> answer_listener,
       const SequenceCapacity& capacity);
 
   const RequestId id;

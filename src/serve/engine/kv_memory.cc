@@ -19,7 +19,7 @@ KvMemory::KvMemory(const model::Transformer& transformer, int64_t blocks, int64_
     : transformer_(transformer),
       blocks_(blocks),
       capacity_tokens_(capacity_tokens),
-      maker_(make_cache()) {
+      allocator_(make_cache()) {
   NMM_CHECK(capacity_tokens <= blocks * kKvBlock);
   free_.reserve(
       static_cast<size_t>(blocks));  // so that give_back() never allocates and never throws
@@ -30,16 +30,16 @@ std::unique_ptr<ops::KvCache> KvMemory::make_cache() const {
 }
 
 // Cached blocks are evicted only if there is no other memory.
-ops::KvBlock KvMemory::take() {
+ops::KvBlock KvMemory::take_block() {
   if (!free_.empty()) {
     ops::KvBlock block = std::move(free_.back());
     free_.pop_back();
     return block;
   }
-  if (made_ == blocks_) return prefixes_.evict();
+  if (allocated_ == blocks_) return prefixes_.evict();
   try {
-    ops::KvBlock block = maker_->make_block();
-    ++made_;
+    ops::KvBlock block = allocator_->make_block();
+    ++allocated_;
     return block;
   } catch (const std::bad_alloc&) {  // the system has less memory than this pool may use
     if (cached() == 0) throw;
@@ -56,15 +56,15 @@ SequenceMemory::~SequenceMemory() {
   for (int64_t i = std::ssize(cache_->blocks()) - 1; i >= 0; --i) {
     const auto index = static_cast<size_t>(i);
     if (index < shared_.size()) {
-      memory_.prefixes_.release(*shared_[index]);
+      memory_.prefixes_.remove_user(*shared_[index]);
     } else {
       memory_.give_back(cache_->blocks()[index]);
     }
   }
 }
 
-void SequenceMemory::share(PrefixCache::Entry& entry) {
-  memory_.prefixes_.use(entry);
+void SequenceMemory::use_shared_block(PrefixCache::Entry& entry) {
+  memory_.prefixes_.add_user(entry);
   const size_t index = shared_.size();
   shared_.push_back(&entry);
   const auto& blocks = cache_->blocks();
@@ -74,12 +74,12 @@ void SequenceMemory::share(PrefixCache::Entry& entry) {
   if (own) memory_.give_back(std::move(own));
 }
 
-void SequenceMemory::reuse(std::span<const TokenId> tokens) {
+void SequenceMemory::take_cached_blocks(std::span<const TokenId> tokens) {
   while (length() % kKvBlock == 0 && length() + kKvBlock < std::ssize(tokens)) {
     PrefixCache::Entry* const entry =
         memory_.prefixes_.find(last(), salt_, block_tokens(tokens, shared_.size()));
     if (entry == nullptr) return;
-    share(*entry);
+    use_shared_block(*entry);
     cache_->set_length(length() + kKvBlock);
   }
 }
@@ -88,21 +88,21 @@ bool SequenceMemory::reserve(int64_t positions) {
   const int64_t held = std::ssize(cache_->blocks());
   const int64_t wanted = (positions + kKvBlock - 1) / kKvBlock;
   if (wanted - held > memory_.available()) return false;
-  for (int64_t i = held; i < wanted; ++i) cache_->set_block(i, memory_.take());
+  for (int64_t i = held; i < wanted; ++i) cache_->set_block(i, memory_.take_block());
   return true;
 }
 
-void SequenceMemory::publish(std::span<const TokenId> tokens) {
+void SequenceMemory::share_blocks(std::span<const TokenId> tokens) {
   while ((std::ssize(shared_) + 1) * kKvBlock <= length()) {
     const size_t index = shared_.size();
-    share(memory_.prefixes_.insert(last(), salt_, block_tokens(tokens, index),
-                                   cache_->blocks()[index]));
+    use_shared_block(memory_.prefixes_.insert(last(), salt_, block_tokens(tokens, index),
+                                              cache_->blocks()[index]));
   }
 }
 
 std::unique_ptr<SequenceMemory> SequenceMemory::fork() const {
   auto copy = std::make_unique<SequenceMemory>(memory_, salt_);
-  for (PrefixCache::Entry* const entry : shared_) copy->share(*entry);
+  for (PrefixCache::Entry* const entry : shared_) copy->use_shared_block(*entry);
   if (!copy->reserve(length())) return nullptr;
   if (length() % kKvBlock != 0) {
     memory_.transformer_.copy_block(*cache_, *copy->cache_, static_cast<int64_t>(shared_.size()));

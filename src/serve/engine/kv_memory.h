@@ -25,7 +25,7 @@ class KvMemory {
   int64_t blocks() const { return blocks_; }
   // Returns the number of blocks that only the prefix cache holds.
   int64_t cached() const { return prefixes_.unused(); }
-  int64_t in_use() const { return made_ - std::ssize(free_) - cached(); }
+  int64_t in_use() const { return allocated_ - std::ssize(free_) - cached(); }
 
  private:
   friend class SequenceMemory;
@@ -35,14 +35,15 @@ class KvMemory {
   int64_t available() const { return blocks_ - in_use(); }
   // Returns a block for a sequence to write. At least one must be available. Throws std::bad_alloc
   // if the system has no memory and no cached block can be evicted.
-  ops::KvBlock take();
+  ops::KvBlock take_block();
   void give_back(ops::KvBlock block) { free_.push_back(std::move(block)); }
   std::unique_ptr<ops::KvCache> make_cache() const;
 
   const model::Transformer& transformer_;
   const int64_t blocks_, capacity_tokens_;
-  const std::unique_ptr<ops::KvCache> maker_;  // holds no block and is only used to allocate them
-  int64_t made_ = 0;                           // the number of blocks allocated
+  const std::unique_ptr<ops::KvCache>
+      allocator_;          // holds no block and is only used to allocate them
+  int64_t allocated_ = 0;  // the number of blocks allocated
   std::vector<ops::KvBlock> free_;
   PrefixCache prefixes_;
 };
@@ -62,22 +63,23 @@ class SequenceMemory {
   // Appends cached blocks that were computed from the sequence's next tokens, as far as there are
   // any. `tokens` are all tokens of the sequence. Nothing happens if the last block is incomplete.
   // The last token is never taken from the cache, because its logits have to be computed.
-  void reuse(std::span<const TokenId> tokens);
+  void take_cached_blocks(std::span<const TokenId> tokens);
   // Takes blocks until the sequence has memory for `positions` tokens in all. Returns false and
   // changes nothing if there are not enough blocks.
   [[nodiscard]] bool reserve(int64_t positions);
   // Puts the complete blocks into the prefix cache, so that other sequences can use them. `tokens`
   // are all tokens of the sequence.
-  void publish(std::span<const TokenId> tokens);
+  void share_blocks(std::span<const TokenId> tokens);
   // Returns a second sequence with the same tokens, or null if there are not enough blocks. Call
-  // publish() first: complete blocks are then shared, and only the last incomplete one is copied.
+  // share_blocks() first: complete blocks are then shared, and only the last incomplete one is
+  // copied.
   std::unique_ptr<SequenceMemory> fork() const;
 
  private:
   PrefixCache::Entry* last() const { return shared_.empty() ? nullptr : shared_.back(); }
   // Makes the entry's block the next shared block of this sequence. If the sequence has a block of
   // its own at that index, the block is given back.
-  void share(PrefixCache::Entry& entry);
+  void use_shared_block(PrefixCache::Entry& entry);
 
   KvMemory& memory_;
   const std::string salt_;

@@ -40,17 +40,17 @@ PrefixCache::Entry& PrefixCache::insert(const Entry* parent, const std::string& 
     entry.block = block;
     entry.number = ++last_number_;
     entry.key = &place->first;
-    entry.place = unused_.insert(unused_.end(), &entry);
+    entry.list_position = unused_.insert(unused_.end(), &entry);
   }
   return entry;
 }
 
-void PrefixCache::use(Entry& entry) {
-  if (entry.users++ == 0) used_.splice(used_.end(), unused_, entry.place);
+void PrefixCache::add_user(Entry& entry) {
+  if (entry.users++ == 0) used_.splice(used_.end(), unused_, entry.list_position);
 }
 
-void PrefixCache::release(Entry& entry) {
-  if (--entry.users == 0) unused_.splice(unused_.end(), used_, entry.place);
+void PrefixCache::remove_user(Entry& entry) {
+  if (--entry.users == 0) unused_.splice(unused_.end(), used_, entry.list_position);
 }
 
 ops::KvBlock PrefixCache::evict() {

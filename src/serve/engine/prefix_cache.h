@@ -35,8 +35,8 @@ class PrefixCache {
 
   // Counts a sequence that uses the entry, or that stops to. A sequence must use its blocks from
   // the first to the last and release them from the last to the first.
-  void use(Entry& entry);
-  void release(Entry& entry);
+  void add_user(Entry& entry);
+  void remove_user(Entry& entry);
   // Removes the entry that has been unused for the longest time and returns its block. There must
   // be an unused entry. A parent is released after its children, so no entry loses its parent.
   ops::KvBlock evict();
@@ -66,7 +66,7 @@ struct PrefixCache::Entry {
   uint64_t number = 0;  // identifies the entry in its children's keys and is never given again
   const Key* key = nullptr;
   int64_t users = 0;
-  std::list<Entry*>::iterator place = {};  // the entry's position in used_ or unused_
+  std::list<Entry*>::iterator list_position = {};  // the entry's position in used_ or unused_
 };
 
 }  // namespace neuronmm::serve

@@ -77,16 +77,17 @@ void Scheduler::run_step() {
     row += rows;
   }
   for (const Outcome& outcome : outcomes) {
-    guard(*outcome.part.sequence, [&] { keep(outcome); });
+    run_for_one_answer(*outcome.part.sequence, [&] { keep_results(outcome); });
   }
   // Choosing a token goes through the whole vocabulary, so the sequences are divided among threads.
-  parallel_for(std::ssize(outcomes), [&](int64_t i) { choose(outcomes[static_cast<size_t>(i)]); });
+  parallel_for(std::ssize(outcomes),
+               [&](int64_t i) { choose_token(outcomes[static_cast<size_t>(i)]); });
   for (Outcome& outcome : outcomes) {
-    guard(*outcome.part.sequence, [&] { tell(outcome); });
+    run_for_one_answer(*outcome.part.sequence, [&] { report(outcome); });
   }
 }
 
-int64_t Scheduler::forget_finished() {
+int64_t Scheduler::delete_finished() {
   for (const RequestId id : finished_) jobs_.erase(id);
   return std::ssize(std::exchange(finished_, {}));
 }
@@ -118,7 +119,8 @@ void Scheduler::plan_decoding() {
   }
   for (Sequence* const sequence : decoding) {
     bool fits = false;
-    guard(*sequence, [&] { fits = sequence->memory && reserve_next_position(*sequence); });
+    run_for_one_answer(*sequence,
+                       [&] { fits = sequence->memory && reserve_next_position(*sequence); });
     if (fits) parts_.push_back({sequence, 1, model::Logits::kLast});
   }
 }
@@ -130,9 +132,9 @@ void Scheduler::admit() {
     Sequence& sequence = *waiting_.begin()->second;
     const std::span<const TokenId> tokens = sequence.continuation.tokens();
     bool fits = false;
-    guard(sequence, [&] {
+    run_for_one_answer(sequence, [&] {
       auto memory = std::make_unique<SequenceMemory>(memory_, sequence.job.cache_salt);
-      if (!sequence.job.lacks_prompt_logprobs()) memory->reuse(tokens);
+      if (!sequence.job.lacks_prompt_logprobs()) memory->take_cached_blocks(tokens);
       fits = memory->reserve(std::ssize(tokens));
       if (fits) sequence.memory = std::move(memory);
     });
@@ -156,15 +158,15 @@ void Scheduler::plan_chunks() {
     if (sequence->decoding()) continue;
     // Another request with the same prefix may have computed blocks since this one was admitted.
     if (!sequence->job.lacks_prompt_logprobs())
-      sequence->memory->reuse(sequence->continuation.tokens());
+      sequence->memory->take_cached_blocks(sequence->continuation.tokens());
     prompts.push_back({sequence, 0, model::Logits::kNone});
   }
   if (prompts.empty()) return;
   const auto pending = [](const Part& part) { return std::ssize(part.sequence->pending()); };
-  const int64_t of_first = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
-  prompts[0].tokens = of_first;
+  const int64_t first_tokens = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
+  prompts[0].tokens = first_tokens;
   std::ranges::stable_sort(prompts, {}, pending);
-  int64_t left = limits_.chunk_tokens - of_first, logprob_rows = kLogprobRows;
+  int64_t left = limits_.chunk_tokens - first_tokens, logprob_rows = kLogprobRows;
   for (Part& part : prompts) {
     const int64_t more = std::min(pending(part) - part.tokens, left);
     part.tokens += more;
@@ -189,7 +191,7 @@ void Scheduler::start_jobs() {
     statistics_.cached_prompt_tokens += usage.cached_tokens;
     statistics_.prefix_queries += usage.prompt_tokens;
     statistics_.prefix_hits += usage.cached_tokens;
-    guard(*part.sequence, [&] { job.listener->on_start(usage); });
+    run_for_one_answer(*part.sequence, [&] { job.listener->on_start(usage); });
   }
   std::erase_if(parts_, [](const Part& part) { return part.sequence->done; });
 }
@@ -198,7 +200,7 @@ void Scheduler::start_jobs() {
 // the logits of the prompt token that follows. The row of the last pending token also needs the
 // logits that the next token is chosen from. The first sequence speaks for all answers there,
 // because they differ only in their seeds.
-std::vector<ops::WantedLogits> Scheduler::wanted_of(const Part& part) {
+std::vector<ops::WantedLogits> Scheduler::wanted_logits(const Part& part) {
   if (part.logits == model::Logits::kNone) return {};
   const Sequence& sequence = *part.sequence;
   const bool complete = part.tokens == std::ssize(sequence.pending());
@@ -225,7 +227,7 @@ std::optional<model::Predictions> Scheduler::run_parts() {
   for (const Part& part : parts_) {
     const Sequence& sequence = *part.sequence;
     batch.push_back({sequence.pending().first(static_cast<size_t>(part.tokens)),
-                     &sequence.memory->cache(), part.logits, wanted_of(part)});
+                     &sequence.memory->cache(), part.logits, wanted_logits(part)});
     tokens += part.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
@@ -260,15 +262,15 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
 
 // Keeps the results that later steps need: complete blocks for the prefix cache, and
 // log-probabilities of the prompt.
-void Scheduler::keep(const Outcome& outcome) {
+void Scheduler::keep_results(const Outcome& outcome) {
   const Sequence& sequence = *outcome.part.sequence;
-  sequence.memory->publish(sequence.continuation.tokens());
+  sequence.memory->share_blocks(sequence.continuation.tokens());
   if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
 }
 
 // Chooses the next token of an answer that already has tokens. finish_prompt() chooses first
 // tokens. Several threads call this function, each for another answer.
-void Scheduler::choose(Outcome& outcome) {
+void Scheduler::choose_token(Outcome& outcome) {
   Sequence& sequence = *outcome.part.sequence;
   if (sequence.done || !sequence.pending().empty() || sequence.continuation.generated().empty())
     return;
@@ -281,11 +283,11 @@ void Scheduler::choose(Outcome& outcome) {
   }
 }
 
-void Scheduler::tell(Outcome& outcome) {
+void Scheduler::report(Outcome& outcome) {
   Sequence& sequence = *outcome.part.sequence;
-  if (sequence.done) return;  // keep() threw, which ended the answer
+  if (sequence.done) return;  // keep_results() threw, which ended the answer
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
-  if (outcome.step) return take_step(sequence, std::move(*outcome.step));
+  if (outcome.step) return report_token(sequence, std::move(*outcome.step));
   if (sequence.pending().empty()) finish_prompt(outcome);
 }
 
@@ -324,25 +326,25 @@ void Scheduler::finish_prompt(const Outcome& outcome) {
   }
   job.prompt_done = true;
   for (Sequence& sequence : job.sequences) {
-    guard(sequence, [&] {
+    run_for_one_answer(sequence, [&] {
       if (sequence.continuation.limit() <= 0) {
         finish(sequence, FinishReason::kLength);
       } else {
-        take_step(sequence, sequence.continuation.extend(logits, log_sum));
+        report_token(sequence, sequence.continuation.extend(logits, log_sum));
       }
     });
   }
 }
 
-void Scheduler::take_step(Sequence& sequence, Result<model::Step> step) {
+void Scheduler::report_token(Sequence& sequence, Result<model::Step> step) {
   if (!step.ok()) return finish(sequence, FinishReason::kError, {}, step.error().message);
-  bool go_on = true;
+  bool wants_more = true;
   if (step->token) {
     ++statistics_.generated_tokens;
     const GeneratedToken token = {*step->token, std::move(step->logprobs)};
-    go_on = sequence.job.listener->on_token(sequence.choice, token);
+    wants_more = sequence.job.listener->on_token(sequence.choice, token);
   }
-  if (!go_on) return finish(sequence, FinishReason::kStop);
+  if (!wants_more) return finish(sequence, FinishReason::kStop);
   if (step->stop) finish(sequence, reason_of(*step->stop), step->stop_token);
 }
 
@@ -367,7 +369,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<To
 // Runs `work`. If a listener or a constraint throws, or memory runs out, only the answer of
 // `sequence` ends.
 template <typename Work>
-void Scheduler::guard(Sequence& sequence, const Work& work) {
+void Scheduler::run_for_one_answer(Sequence& sequence, const Work& work) {
   try {
     work();
   } catch (const LoopsStopped&) {

@@ -48,7 +48,7 @@ class Scheduler {
   // concerned.
   void run_step();
   // Deletes the requests whose answers have all ended, and returns their number.
-  int64_t forget_finished();
+  int64_t delete_finished();
 
   Statistics statistics() const;
   // Returns the number of requests that were never admitted.
@@ -86,27 +86,27 @@ class Scheduler {
   void admit();
   void plan_chunks();
   void start_jobs();
-  static std::vector<ops::WantedLogits> wanted_of(const Part& part);
+  static std::vector<ops::WantedLogits> wanted_logits(const Part& part);
   std::optional<model::Predictions> run_parts();
   void count_step(int64_t tokens, double seconds);
-  void keep(const Outcome& outcome);
-  void choose(Outcome& outcome);
-  void tell(Outcome& outcome);
+  void keep_results(const Outcome& outcome);
+  void choose_token(Outcome& outcome);
+  void report(Outcome& outcome);
   void add_prompt_logprobs(const Outcome& outcome);
   void finish_prompt(const Outcome& outcome);
-  void take_step(Sequence& sequence, Result<model::Step> step);
+  void report_token(Sequence& sequence, Result<model::Step> step);
   void finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");
   void leave_queue(Job& job);
   template <typename Work>
-  void guard(Sequence& sequence, const Work& work);
+  void run_for_one_answer(Sequence& sequence, const Work& work);
 
   const model::Transformer& transformer_;
   const Limits limits_;
   KvMemory memory_;
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   std::map<Key, Sequence*> waiting_, running_;
-  std::vector<RequestId> finished_;  // the requests that forget_finished() will delete
+  std::vector<RequestId> finished_;  // the requests that delete_finished() will delete
   std::vector<Part> parts_;          // the plan of the next forward pass
   int64_t queued_requests_ = 0;      // the number of requests that were never admitted
   Statistics statistics_;  // only the counters since the start; statistics() adds the rest

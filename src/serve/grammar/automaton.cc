@@ -33,9 +33,9 @@ class Automaton::Closure {
     if (!automaton_.is_passable(position, stacks_.depth(below))) return;
     const auto [found, is_new] = below_.try_emplace(position, below);
     if (!is_new) {
-      const StackSetId both = stacks_.unite(found->second, below);
-      if (both == found->second) return;
-      found->second = both;
+      const StackSetId united = stacks_.unite(found->second, below);
+      if (united == found->second) return;
+      found->second = united;
     }
     queue_.push_back(position);
   }
@@ -57,7 +57,7 @@ class Automaton::Closure {
  private:
   void follow(PositionId position, StackSetId below) {
     if (automaton_.rule_of_end_[static_cast<size_t>(position)] >= 0) {
-      complete_ = complete_ || stacks_.has_bottom(below);
+      complete_ = complete_ || stacks_.has_empty_stack(below);
       const std::vector<Frame> frames = stacks_.frames(below);
       for (const Frame& frame : frames) add(frame.top, frame.below);
     }
@@ -80,23 +80,23 @@ class Automaton::Closure {
 Automaton::Automaton(const Grammar& grammar, const ByteSet& bytes)
     : grammar_(grammar),
       bytes_(bytes),
-      heights_(call_heights(grammar, bytes)),
-      rule_of_end_(heights_.size(), -1),
-      reads_bytes_(heights_.size(), false),
+      call_depths_(minimum_call_depths(grammar, bytes)),
+      rule_of_end_(call_depths_.size(), -1),
+      reads_bytes_(call_depths_.size(), false),
       spells_all_characters_(spells_all(bytes)) {
   for (RuleId rule = 0; rule < grammar.rules(); ++rule)
     rule_of_end_[static_cast<size_t>(grammar.rule(rule).end)] = rule;
   for (PositionId position = 0; position < grammar.positions(); ++position) {
     grammar.for_each_edge(position, [&](const Edge& edge) {
       const bool leads_on = edge.kind == Edge::Kind::kBytes && reads_any(edge) &&
-                            heights_[static_cast<size_t>(edge.target)] != kNoWay;
+                            call_depths_[static_cast<size_t>(edge.target)] != kUnreachable;
       if (leads_on) reads_bytes_[static_cast<size_t>(position)] = true;
     });
   }
   Closure closure(*this);
-  closure.add(grammar.rule(grammar.root()).start, StackSets::kBottom);
+  closure.add(grammar.rule(grammar.root()).start, StackSets::kOnlyEmptyStack);
   const StackSetId set = closure.run();
-  if (stacks_.has_bottom(set) || !stacks_.frames(set).empty()) start_ = state_of(set);
+  if (stacks_.has_empty_stack(set) || !stacks_.frames(set).empty()) start_ = state_of(set);
 }
 
 StateId Automaton::state_of(StackSetId set) {
@@ -121,7 +121,7 @@ StateId Automaton::find_step(StateId state, uint8_t byte) {
       });
     }
     const StackSetId set = closure.run();
-    if (stacks_.has_bottom(set) || !stacks_.frames(set).empty()) target = state_of(set);
+    if (stacks_.has_empty_stack(set) || !stacks_.frames(set).empty()) target = state_of(set);
   }
   tables_[static_cast<size_t>(state)][byte] = target;
   return target;
@@ -156,24 +156,25 @@ bool Automaton::reads_plain_text(StateId state) const {
                              [&](const Frame& frame) { return is_plain_at(frame.top); });
 }
 
-StateId Automaton::behind_any_character(StateId state) {
+StateId Automaton::state_after_any_plain_character(StateId state) {
   if (grammar_.character() < 0 || !spells_all_characters_) return kDead;
   const auto at = static_cast<size_t>(state);
-  if (at >= behind_any_character_.size()) behind_any_character_.resize(sets_.size(), kUnknown);
-  if (behind_any_character_[at] == kUnknown) {
-    const StateId behind = find_behind_any_character(state);
-    behind_any_character_[at] = behind;
-    if (behind == kDead) return kDead;
+  if (at >= after_any_plain_character_.size())
+    after_any_plain_character_.resize(sets_.size(), kUnknown);
+  if (after_any_plain_character_[at] == kUnknown) {
+    const StateId after = find_state_after_any_plain_character(state);
+    after_any_plain_character_[at] = after;
+    if (after == kDead) return kDead;
     for (int byte = 0; byte < kFirstOfSeveral; ++byte) {
-      if (is_plain(byte)) tables_[at][static_cast<size_t>(byte)] = behind;
+      if (is_plain(byte)) tables_[at][static_cast<size_t>(byte)] = after;
     }
   }
-  return behind_any_character_[at];
+  return after_any_plain_character_[at];
 }
 
 // Finds a state only if all plain characters are read by the rule for any character and no other
 // position of the set reads one.
-StateId Automaton::find_behind_any_character(StateId state) {
+StateId Automaton::find_state_after_any_plain_character(StateId state) {
   const Rule& character = grammar_.rule(grammar_.character());
   const std::vector<Frame> frames = stacks_.frames(set_of(state));
   const auto reader = std::ranges::find(frames, character.start, &Frame::top);
@@ -186,10 +187,10 @@ StateId Automaton::find_behind_any_character(StateId state) {
   return state_of(closure.run());
 }
 
-bool Automaton::is_marked(StateId state) const {
+bool Automaton::is_marked_unique(StateId state) const {
   const std::vector<Frame>& frames = stacks_.frames(set_of(state));
-  return std::ranges::any_of(frames,
-                             [&](const Frame& frame) { return grammar_.is_marked(frame.top); });
+  return std::ranges::any_of(
+      frames, [&](const Frame& frame) { return grammar_.is_marked_unique(frame.top); });
 }
 
 bool Automaton::accepts(std::string_view text) {

@@ -39,17 +39,17 @@ class Automaton {
   }
   StateId step(StateId state, std::string_view text);
   // Returns whether the text may end here.
-  bool is_complete(StateId state) const { return stacks_.has_bottom(set_of(state)); }
+  bool is_complete(StateId state) const { return stacks_.has_empty_stack(set_of(state)); }
   // Returns whether a string that ends here must differ from the strings before it in its array
-  // (see Grammar::mark).
-  bool is_marked(StateId state) const;
+  // (see Grammar::mark_unique).
+  bool is_marked_unique(StateId state) const;
   // Returns whether the text must end here.
   bool is_final(StateId state) const { return stacks_.frames(set_of(state)).empty(); }
   bool accepts(std::string_view text);
   // Returns the one state that every plain character leads to, or kDead if there is no such state.
   // Plain characters are those that a JSON string may contain unescaped. There is such a state
   // inside a string of any characters, even if its length is limited.
-  StateId behind_any_character(StateId state);
+  StateId state_after_any_plain_character(StateId state);
   // Returns whether some plain character can come.
   bool reads_plain_text(StateId state) const;
 
@@ -65,24 +65,24 @@ class Automaton {
   StateId find_step(StateId state, uint8_t byte);
   bool reads_any(const Edge& edge) const;
   bool is_plain_at(PositionId position) const;  // whether an edge reads plain characters
-  StateId find_behind_any_character(StateId state);
+  StateId find_state_after_any_plain_character(StateId state);
   // Returns whether the end of the text can be reached from `position` within kMaxDepth calls, if
   // the stack below has `depth` positions.
   bool is_passable(PositionId position, int32_t depth) const {
-    const int32_t height = heights_[static_cast<size_t>(position)];
-    return height != kNoWay && depth + height <= kMaxDepth;
+    const int32_t call_depth = call_depths_[static_cast<size_t>(position)];
+    return call_depth != kUnreachable && depth + call_depth <= kMaxDepth;
   }
 
   const Grammar& grammar_;
   const ByteSet bytes_;
-  const std::vector<int32_t> heights_;
+  const std::vector<int32_t> call_depths_;
   std::vector<RuleId> rule_of_end_;  // by position: the rule that ends there, or -1
   std::vector<bool> reads_bytes_;    // by position: whether an edge reads one of the bytes
   StackSets stacks_;
   std::vector<StackSetId> sets_;                      // by state
   std::vector<std::array<StateId, 256>> tables_;      // by state
   std::unordered_map<StackSetId, StateId> state_of_;  // by set
-  std::vector<StateId> behind_any_character_;         // by state
+  std::vector<StateId> after_any_plain_character_;    // by state
   bool spells_all_characters_ = false;
   StateId start_ = kDead;
 };

@@ -84,29 +84,30 @@ class Loops {
 // address, the shortest path to the next loop or to the end is counted in advance. If the string
 // takes a longer path, the difference is added when it leaves the shortest one. Counts between
 // loops are also rounded up, so that only few different counts occur there.
-class RoughCount {
+class ApproximateCounter {
  public:
-  // `of_kind` bounds the number of pairs of states in loops, and also that of states between loops.
-  RoughCount(const States& states, int64_t maximum, int64_t of_kind)
-      : states_(states), loops_(states), ways_(states.size(), 0) {
+  // `max_pairs` bounds the number of pairs of states in loops, and also that of states between
+  // loops.
+  ApproximateCounter(const States& states, int64_t maximum, int64_t max_pairs)
+      : states_(states), loops_(states), shortest_paths_(states.size(), 0) {
     int64_t within = 0, between = 0;
     for (const int32_t state : loops_.last_first()) {
       ++(loops_.has(state) ? within : between);
       const auto at = static_cast<size_t>(state);
-      if (!loops_.has(state)) ways_[at] = shortest_way(states_[at]);
+      if (!loops_.has(state)) shortest_paths_[at] = find_shortest_path(states_[at]);
     }
-    maximum_ = std::min(maximum, of_kind / std::max<int64_t>(within, 1));
-    step_ = 1 + between * maximum_ / of_kind;
+    maximum_ = std::min(maximum, max_pairs / std::max<int64_t>(within, 1));
+    step_ = 1 + between * maximum_ / max_pairs;
   }
 
   StringLanguage run() {
-    (void)number({0, 0});
+    (void)state_number({0, 0});
     for (size_t i = 0; i < counted_.size(); ++i) {
       const auto [from, count] = counted_[i];
       for (const auto& edge : states_[static_cast<size_t>(from)].edges) {
         const int64_t next = count_at(from, count, edge.target);
         if (next > maximum_) continue;
-        const int32_t target = number({edge.target, next});
+        const int32_t target = state_number({edge.target, next});
         result_[i].edges.push_back({edge.range, target});
       }
     }
@@ -118,26 +119,26 @@ class RoughCount {
 
   // Returns the length of the shortest path to the next loop or to the end. The character that
   // leads to the state is counted, too.
-  int64_t shortest_way(const StringLanguage::State& state) const {
+  int64_t find_shortest_path(const StringLanguage::State& state) const {
     if (state.accepting) return 1;
     int64_t shortest = StringLanguage::kMaxStates;
-    for (const auto& edge : state.edges) shortest = std::min(shortest, way(edge.target));
+    for (const auto& edge : state.edges) shortest = std::min(shortest, shortest_path(edge.target));
     return shortest + 1;
   }
   // Returns the shortest path of a state between loops, and 0 for a state in a loop.
-  int64_t way(int32_t state) const { return ways_[static_cast<size_t>(state)]; }
+  int64_t shortest_path(int32_t state) const { return shortest_paths_[static_cast<size_t>(state)]; }
 
   // Returns the count after the step from one state to another.
   int64_t count_at(int32_t from, int64_t count, int32_t to) const {
     // Nothing was counted in advance at the start or in a loop.
     const bool is_between = from != 0 && !loops_.has(from);
-    const int64_t not_gone = is_between ? way(from) - 1 : 0;
-    if (loops_.has(to)) return count - not_gone + 1;
-    const int64_t next = count - not_gone + way(to);
+    const int64_t not_taken = is_between ? shortest_path(from) - 1 : 0;
+    if (loops_.has(to)) return count - not_taken + 1;
+    const int64_t next = count - not_taken + shortest_path(to);
     return (next + step_ - 1) / step_ * step_;
   }
 
-  int32_t number(Counted counted) {
+  int32_t state_number(Counted counted) {
     const auto [found, is_new] = numbers_.emplace(counted, static_cast<int32_t>(counted_.size()));
     if (is_new) {
       counted_.push_back(counted);
@@ -148,7 +149,7 @@ class RoughCount {
 
   const States& states_;
   const Loops loops_;
-  std::vector<int64_t> ways_;  // shortest paths, by state
+  std::vector<int64_t> shortest_paths_;  // shortest paths, by state
   // The largest count, and the number to whose multiples counts between loops are rounded up.
   int64_t maximum_, step_;
   std::map<Counted, int32_t> numbers_;
@@ -179,8 +180,8 @@ bool can_count(const StringLanguage& language, int64_t maximum) {
   return true;
 }
 
-StringLanguage some_up_to(const StringLanguage& language, int64_t maximum, int64_t states) {
-  return RoughCount(language.states(), maximum, states).run();
+StringLanguage subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states) {
+  return ApproximateCounter(language.states(), maximum, states).run();
 }
 
 }  // namespace neuronmm::grammar

@@ -2,7 +2,7 @@
 // Limits the length of a language's strings by counting their characters. An exact count needs
 // every state of the language once per length. For email addresses of 255 characters these are too
 // many states. The count is then rounded up in places: no string is too long, but some that would
-// be allowed are left out. string_language_or_some() in schema_shapes.h uses both functions.
+// be allowed are left out. string_language_or_subset() in schema_shapes.h uses both functions.
 
 #include <cstdint>
 
@@ -15,6 +15,6 @@ bool can_count(const StringLanguage& language, int64_t maximum);
 // Returns a part of the strings of at most `maximum` characters. Its automaton has about `states`
 // states for the language's states in loops, and as many for all others. The result may be empty
 // even if there are such strings.
-StringLanguage some_up_to(const StringLanguage& language, int64_t maximum, int64_t states);
+StringLanguage subset_up_to(const StringLanguage& language, int64_t maximum, int64_t states);
 
 }  // namespace neuronmm::grammar

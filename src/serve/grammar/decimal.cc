@@ -17,7 +17,7 @@ bool magnitude_less(const Decimal& a, const Decimal& b) {
          std::make_tuple(b.whole.size(), std::string_view(b.whole), std::string_view(b.fraction));
 }
 
-std::string written(const nlohmann::ordered_json& number) {
+std::string shortest_text(const nlohmann::ordered_json& number) {
   if (number.is_number_unsigned()) return fmt::format("{}", number.get<uint64_t>());
   if (number.is_number_integer()) return fmt::format("{}", number.get<int64_t>());
   return fmt::format("{}", number.get<double>());
@@ -26,7 +26,7 @@ std::string written(const nlohmann::ordered_json& number) {
 }  // namespace
 
 Decimal Decimal::of(const nlohmann::ordered_json& number) {
-  std::string text = written(number);
+  std::string text = shortest_text(number);
   Decimal result;
   result.negative = text.starts_with('-');
   if (result.negative) text.erase(0, 1);

@@ -18,10 +18,10 @@ PositionId Grammar::add_position() {
   return static_cast<PositionId>(first_edges_.size() - 1);
 }
 
-bool Grammar::is_marked(PositionId position) const {
-  const auto behind =
-      std::ranges::upper_bound(marks_, position, {}, &std::pair<PositionId, PositionId>::first);
-  return behind != marks_.begin() && position < std::prev(behind)->second;
+bool Grammar::is_marked_unique(PositionId position) const {
+  const auto after = std::ranges::upper_bound(unique_marks_, position, {},
+                                              &std::pair<PositionId, PositionId>::first);
+  return after != unique_marks_.begin() && position < std::prev(after)->second;
 }
 
 void Grammar::add_edge(PositionId from, Edge edge) {
@@ -57,17 +57,17 @@ void Grammar::add_text(PositionId from, std::string_view text, PositionId to) {
 
 namespace {
 
-// Finds the heights of all positions in ascending order with Dijkstra's algorithm. An edge that
-// reads gives its position the height of its target. A call gives it the larger of the target's
-// height and the called rule's height plus one. The smallest height of all edges counts. Heights
-// are small whole numbers, so one bucket per height replaces the priority queue.
-class HeightSearch {
+// Finds the depths of all positions in ascending order with Dijkstra's algorithm. An edge that
+// reads gives its position the depth of its target. A call gives it the larger of the target's
+// depth and the called rule's depth plus one. The smallest depth of all edges counts. Depths
+// are small whole numbers, so one bucket per depth replaces the priority queue.
+class CallDepthSearch {
  public:
-  HeightSearch(const Grammar& grammar, const ByteSet& bytes)
-      : heights_(static_cast<size_t>(grammar.positions()), kNoWay),
-        into_(heights_.size()),
+  CallDepthSearch(const Grammar& grammar, const ByteSet& bytes)
+      : depths_(static_cast<size_t>(grammar.positions()), kUnreachable),
+        edges_into_(depths_.size()),
         callers_(static_cast<size_t>(grammar.rules())),
-        rule_of_start_(heights_.size(), -1) {
+        rule_of_start_(depths_.size(), -1) {
     for (PositionId from = 0; from < grammar.positions(); ++from) {
       grammar.for_each_edge(from, [&](const Edge& edge) { reverse(from, edge, bytes); });
     }
@@ -81,17 +81,17 @@ class HeightSearch {
   }
 
   std::vector<int32_t> run() && {
-    for (size_t height = 0; height < buckets_.size(); ++height) {
-      while (!buckets_[height].empty()) {
-        const PositionId position = buckets_[height].back();
-        buckets_[height].pop_back();
-        int32_t& known = heights_[static_cast<size_t>(position)];
-        if (known != kNoWay) continue;
-        known = static_cast<int32_t>(height);
+    for (size_t depth = 0; depth < buckets_.size(); ++depth) {
+      while (!buckets_[depth].empty()) {
+        const PositionId position = buckets_[depth].back();
+        buckets_[depth].pop_back();
+        int32_t& known = depths_[static_cast<size_t>(position)];
+        if (known != kUnreachable) continue;
+        known = static_cast<int32_t>(depth);
         settle(position);
       }
     }
-    return std::move(heights_);
+    return std::move(depths_);
   }
 
  private:
@@ -110,41 +110,41 @@ class HeightSearch {
         readable = readable || bytes[static_cast<size_t>(byte)];
       if (!readable) return;
     }
-    into_[static_cast<size_t>(edge.target)].push_back({from, edge.callee});
+    edges_into_[static_cast<size_t>(edge.target)].push_back({from, edge.callee});
     if (edge.kind == Edge::Kind::kCall)
       callers_[static_cast<size_t>(edge.callee)].push_back({from, edge.target});
   }
 
-  void offer(PositionId position, int32_t height) {
-    if (heights_[static_cast<size_t>(position)] != kNoWay) return;
-    if (std::ssize(buckets_) <= height) buckets_.resize(static_cast<size_t>(height) + 1);
-    buckets_[static_cast<size_t>(height)].push_back(position);
+  void offer(PositionId position, int32_t depth) {
+    if (depths_[static_cast<size_t>(position)] != kUnreachable) return;
+    if (std::ssize(buckets_) <= depth) buckets_.resize(static_cast<size_t>(depth) + 1);
+    buckets_[static_cast<size_t>(depth)].push_back(position);
   }
 
   void settle(PositionId position) {
-    const int32_t height = heights_[static_cast<size_t>(position)];
-    for (const Source& source : into_[static_cast<size_t>(position)]) {
+    const int32_t depth = depths_[static_cast<size_t>(position)];
+    for (const Source& source : edges_into_[static_cast<size_t>(position)]) {
       if (source.callee < 0) {
-        offer(source.from, height);
-      } else if (const int32_t inner = start_height(source.callee); inner != kNoWay) {
-        offer(source.from, std::max(height, inner + 1));
+        offer(source.from, depth);
+      } else if (const int32_t inner = start_depth(source.callee); inner != kUnreachable) {
+        offer(source.from, std::max(depth, inner + 1));
       }
     }
     const RuleId rule = rule_of_start_[static_cast<size_t>(position)];
     if (rule < 0) return;
     for (const Caller& caller : callers_[static_cast<size_t>(rule)]) {
-      const int32_t rest = heights_[static_cast<size_t>(caller.target)];
-      if (rest != kNoWay) offer(caller.from, std::max(rest, height + 1));
+      const int32_t rest = depths_[static_cast<size_t>(caller.target)];
+      if (rest != kUnreachable) offer(caller.from, std::max(rest, depth + 1));
     }
   }
 
-  int32_t start_height(RuleId rule) const {
-    return heights_[static_cast<size_t>(starts_[static_cast<size_t>(rule)])];
+  int32_t start_depth(RuleId rule) const {
+    return depths_[static_cast<size_t>(starts_[static_cast<size_t>(rule)])];
   }
 
-  std::vector<int32_t> heights_;
-  std::vector<std::vector<Source>> into_;     // by target
-  std::vector<std::vector<Caller>> callers_;  // by rule
+  std::vector<int32_t> depths_;
+  std::vector<std::vector<Source>> edges_into_;  // by target
+  std::vector<std::vector<Caller>> callers_;     // by rule
   std::vector<RuleId> rule_of_start_;
   std::vector<PositionId> starts_;
   std::vector<std::vector<PositionId>> buckets_;
@@ -152,8 +152,8 @@ class HeightSearch {
 
 }  // namespace
 
-std::vector<int32_t> call_heights(const Grammar& grammar, const ByteSet& bytes) {
-  return HeightSearch(grammar, bytes).run();
+std::vector<int32_t> minimum_call_depths(const Grammar& grammar, const ByteSet& bytes) {
+  return CallDepthSearch(grammar, bytes).run();
 }
 
 }  // namespace neuronmm::grammar

@@ -49,15 +49,15 @@ class Grammar {
   void set_character(RuleId rule) { character_ = rule; }
   // Marks the positions in [first, last). A string that ends at a marked position must differ from
   // the strings before it in its array (see UniqueStrings).
-  void mark(PositionId first, PositionId last) { marks_.emplace_back(first, last); }
+  void mark_unique(PositionId first, PositionId last) { unique_marks_.emplace_back(first, last); }
 
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
   RuleId character() const { return character_; }  // -1 if no such rule was set
   const Rule& rule(RuleId id) const { return rules_[static_cast<size_t>(id)]; }
-  bool has_marks() const { return !marks_.empty(); }
-  bool is_marked(PositionId position) const;
+  bool has_unique_marks() const { return !unique_marks_.empty(); }
+  bool is_marked_unique(PositionId position) const;
   int64_t rules() const { return std::ssize(rules_); }
   int64_t positions() const { return std::ssize(first_edges_); }
   int64_t edges() const { return std::ssize(edges_); }
@@ -78,14 +78,14 @@ class Grammar {
   std::vector<int32_t> first_edges_;  // by position, -1 for a position without edges
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;
-  std::vector<std::pair<PositionId, PositionId>> marks_;  // in ascending order
+  std::vector<std::pair<PositionId, PositionId>> unique_marks_;  // in ascending order
   RuleId root_ = -1, character_ = -1;
   bool too_large_ = false;
 };
 
-inline constexpr int32_t kNoWay = -1;
+inline constexpr int32_t kUnreachable = -1;
 // Returns for every position how deep calls must nest, at least, on a path from the position to the
-// end of its rule. Only the given bytes can be read. The height is kNoWay if there is no path.
-std::vector<int32_t> call_heights(const Grammar& grammar, const ByteSet& bytes);
+// end of its rule. Only the given bytes can be read. The depth is kUnreachable if there is no path.
+std::vector<int32_t> minimum_call_depths(const Grammar& grammar, const ByteSet& bytes);
 
 }  // namespace neuronmm::grammar

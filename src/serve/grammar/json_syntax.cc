@@ -176,10 +176,10 @@ std::string json_text_of(std::string_view utf8) {
   return text + '"';
 }
 
-RuleId JsonSyntax::gap() {
-  if (gap_) return *gap_;
-  gap_ = grammar_.add_rule();
-  const auto [start, end] = grammar_.rule(*gap_);
+RuleId JsonSyntax::white_space() {
+  if (white_space_) return *white_space_;
+  white_space_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*white_space_);
   grammar_.add_text(start, " ", end);
   PositionId at = position();
   grammar_.add_text(start, "\n", at);
@@ -190,18 +190,18 @@ RuleId JsonSyntax::gap() {
     at = next;
   }
   grammar_.add_empty(at, end);
-  return *gap_;
+  return *white_space_;
 }
 
-void JsonSyntax::add_gap(PositionId from, PositionId to) {
+void JsonSyntax::add_white_space(PositionId from, PositionId to) {
   grammar_.add_empty(from, to);
-  grammar_.add_call(from, gap(), to);
+  grammar_.add_call(from, white_space(), to);
 }
 
 void JsonSyntax::add_comma(PositionId from, PositionId to) {
   const PositionId comma = position();
   grammar_.add_text(from, ",", comma);
-  add_gap(comma, to);
+  add_white_space(comma, to);
 }
 
 void JsonSyntax::add_colon(PositionId from, PositionId to) {
@@ -348,10 +348,10 @@ void JsonSyntax::add_value(RuleId rule) {
   grammar_.add_call(start, string(), end);
   grammar_.add_call(start, number(), end);
   for (const bool is_object : {false, true}) {
-    const PositionId open = position(), item = position(), behind = position(), close = position();
+    const PositionId open = position(), item = position(), after = position(), close = position();
     grammar_.add_text(start, is_object ? "{" : "[", open);
     grammar_.add_text(open, is_object ? "}" : "]", end);
-    add_gap(open, item);
+    add_white_space(open, item);
     PositionId at = item;
     if (is_object) {
       const PositionId key = position();
@@ -359,9 +359,9 @@ void JsonSyntax::add_value(RuleId rule) {
       grammar_.add_call(item, string(), key);
       add_colon(key, at);
     }
-    grammar_.add_call(at, rule, behind);
-    add_comma(behind, item);
-    add_gap(behind, close);
+    grammar_.add_call(at, rule, after);
+    add_comma(after, item);
+    add_white_space(after, close);
     grammar_.add_text(close, is_object ? "}" : "]", end);
   }
 }

@@ -43,9 +43,9 @@ class JsonSyntax {
   RuleId integer();  // has no fraction and no exponent, and is not -0
   RuleId value();    // reads any JSON value
 
-  // The functions below add edges between two positions. add_gap() reads the white space that the
-  // list above allows; add_comma() and add_colon() include it.
-  void add_gap(PositionId from, PositionId to);
+  // The functions below add edges between two positions. add_white_space() reads the white space
+  // that the list above allows; add_comma() and add_colon() include it.
+  void add_white_space(PositionId from, PositionId to);
   void add_comma(PositionId from, PositionId to);
   void add_colon(PositionId from, PositionId to);
   void add_string(PositionId from, std::string_view utf8, PositionId to);
@@ -64,10 +64,10 @@ class JsonSyntax {
   PositionId position() { return grammar_.add_position(); }
   void add_escapes(PositionId from, PositionId to);
   void add_value(RuleId rule);
-  RuleId gap();
+  RuleId white_space();
 
   Grammar& grammar_;
-  std::optional<RuleId> character_, string_, number_, integer_, value_, gap_;
+  std::optional<RuleId> character_, string_, number_, integer_, value_, white_space_;
   std::map<std::pair<int64_t, std::optional<int64_t>>, RuleId> counted_;
   std::map<std::pair<std::vector<std::pair<char32_t, char32_t>>, bool>, RuleId> sets_;
 };

@@ -29,14 +29,14 @@ void LiteralSyntax::append_parts(const Json& value, std::vector<Part>& parts) {
   parts.push_back({Kind::kText, is_object ? "{" : "["});
   bool is_first = true;
   for (const auto& item : value.items()) {
-    parts.push_back({std::exchange(is_first, false) ? Kind::kGap : Kind::kComma, ""});
+    parts.push_back({std::exchange(is_first, false) ? Kind::kWhiteSpace : Kind::kComma, ""});
     if (is_object) {
       append_parts(item.key(), parts);
       parts.push_back({Kind::kColon, ""});
     }
     append_parts(item.value(), parts);
   }
-  if (!value.empty()) parts.push_back({Kind::kGap, ""});
+  if (!value.empty()) parts.push_back({Kind::kWhiteSpace, ""});
   parts.push_back({Kind::kText, is_object ? "}" : "]"});
 }
 
@@ -49,13 +49,13 @@ void LiteralSyntax::add(PositionId from, const std::vector<const Json*>& values,
   while (!branches_.empty() && !grammar_.too_large()) {
     const Branch branch = std::move(branches_.back());
     branches_.pop_back();
-    grow(branch, to);
+    add_next_part(branch, to);
   }
 }
 
 // Adds the next part of a branch and the branches after it. The text of a value is never a proper
 // prefix of another value's text, so all values of a group end at the same part.
-void LiteralSyntax::grow(const Branch& branch, PositionId to) {
+void LiteralSyntax::add_next_part(const Branch& branch, PositionId to) {
   const auto smaller = [](const Part* a, const Part* b) { return *a < *b; };
   std::map<const Part*, std::vector<size_t>, decltype(smaller)> groups(smaller);
   for (const size_t value : branch.values) groups[&values_[value][branch.next]].push_back(value);
@@ -75,7 +75,7 @@ void LiteralSyntax::grow(const Branch& branch, PositionId to) {
 
 void LiteralSyntax::add_part(PositionId from, const Part& part, PositionId to) {
   if (part.kind == Part::Kind::kText) grammar_.add_text(from, part.text, to);
-  if (part.kind == Part::Kind::kGap) syntax_.add_gap(from, to);
+  if (part.kind == Part::Kind::kWhiteSpace) syntax_.add_white_space(from, to);
   if (part.kind == Part::Kind::kComma) syntax_.add_comma(from, to);
   if (part.kind == Part::Kind::kColon) syntax_.add_colon(from, to);
 }

@@ -25,7 +25,7 @@ class LiteralSyntax {
  private:
   // A piece of a value's text: fixed text, white space, a comma, a colon, or a scalar.
   struct Part {
-    enum class Kind { kText, kGap, kComma, kColon, kScalar };
+    enum class Kind { kText, kWhiteSpace, kComma, kColon, kScalar };
     Kind kind;
     std::string text;  // for kScalar: a text that equal values share
     Json scalar = {};  // for kScalar: the value
@@ -41,7 +41,7 @@ class LiteralSyntax {
   };
 
   static void append_parts(const Json& value, std::vector<Part>& parts);
-  void grow(const Branch& branch, PositionId to);
+  void add_next_part(const Branch& branch, PositionId to);
   void add_part(PositionId from, const Part& part, PositionId to);
   void add_texts(PositionId from, const std::map<std::string, PositionId>& texts);
 

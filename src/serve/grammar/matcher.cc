@@ -3,8 +3,8 @@
 namespace neuronmm::grammar {
 
 void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
-  masks_->allowed(place_, text_, allowed);
-  if (masks_->has_unique_strings()) masks_->forbid_repeats(place_, text_, strings_, allowed);
+  masks_->allowed(answer_, text_, allowed);
+  if (masks_->has_unique_strings()) masks_->forbid_repeats(answer_, text_, strings_, allowed);
   if (!is_complete()) return;
   for (const text::TokenId stop : masks_->vocabulary().stop_tokens()) {
     const auto id = static_cast<uint32_t>(stop);
@@ -18,11 +18,11 @@ void Matcher::advance(text::TokenId token) {
     return;
   }
   const std::string_view more = masks_->vocabulary().text(token);
-  masks_->advance(place_, text_, more);
+  masks_->advance(answer_, text_, more);
   if (masks_->has_unique_strings()) strings_.push(more);
   text_ += more;
 }
 
-bool Matcher::must_end() const { return ended_ || masks_->is_final(place_, text_); }
+bool Matcher::must_end() const { return ended_ || masks_->is_final(answer_, text_); }
 
 }  // namespace neuronmm::grammar

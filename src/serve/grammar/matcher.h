@@ -14,21 +14,22 @@ namespace neuronmm::grammar {
 class Matcher : public model::TokenConstraint {
  public:
   explicit Matcher(std::shared_ptr<TokenMasks> masks)
-      : masks_(std::move(masks)), place_(masks_->start()) {}
+      : masks_(std::move(masks)), answer_(masks_->start()) {}
 
   void allowed_tokens(std::span<uint64_t> allowed) override;
   void advance(text::TokenId token) override;
   bool must_end() const override;
 
   // Returns whether the answer may end here.
-  bool is_complete() const { return masks_->is_complete(place_, text_); }
+  bool is_complete() const { return masks_->is_complete(answer_, text_); }
 
  private:
   std::shared_ptr<TokenMasks> masks_;
-  mutable TokenMasks::Place place_;  // renewed, even by const functions, after states are forgotten
-  std::string text_;                 // the answer so far
-  UniqueStrings strings_;            // the strings in text_, if the grammar has unique strings
-  bool ended_ = false;               // whether a stop token came
+  mutable TokenMasks::AnswerState
+      answer_;             // updated, even by const functions, after states are forgotten
+  std::string text_;       // the answer so far
+  UniqueStrings strings_;  // the strings in text_, if the grammar has unique strings
+  bool ended_ = false;     // whether a stop token came
 };
 
 }  // namespace neuronmm::grammar

@@ -89,14 +89,14 @@ class NumberAutomaton {
   Result<StringLanguage> run() {
     NumberState start;
     start.remainders.resize(divisors_.size());
-    (void)number(std::move(start));
+    (void)state_number(std::move(start));
     for (size_t i = 0; i < keys_.size(); ++i) {
       if (std::ssize(keys_) > StringLanguage::kMaxStates)
         return fail("its automaton would be too large");
       for (const char character : {'-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}) {
         NumberState next = *keys_[i];
         if (!read(next, character)) continue;
-        const int32_t target = number(std::move(next));
+        const int32_t target = state_number(std::move(next));
         const auto c = static_cast<char32_t>(character);
         states_[i].edges.push_back({{c, c}, target});
       }
@@ -105,7 +105,7 @@ class NumberAutomaton {
   }
 
  private:
-  int32_t number(NumberState state) {
+  int32_t state_number(NumberState state) {
     const auto [found, is_new] =
         numbers_.emplace(std::move(state), static_cast<int32_t>(keys_.size()));
     if (is_new) {

@@ -23,12 +23,12 @@ Result<Language> shared(Result<StringLanguage> language) {
 Status ObjectLowering::run() {
   collect_named();
   if (const Status others = collect_others(); !others.ok())
-    return lowering_.wrong(place_, others.error().message);
+    return lowering_.error_at(place_, others.error().message);
   if (const std::string reason = count_contradiction(); !reason.empty()) {
     lowering_.note_contradiction(place_.schemas, reason);
     return {};
   }
-  NMM_TRY(settle_counts());
+  NMM_TRY(decide_counts());
   connect();
   return {};
 }
@@ -156,17 +156,17 @@ std::string ObjectLowering::count_contradiction() const {
 
 // Decides how far properties must be counted. A minimum above one cannot be enforced with unnamed
 // properties: a model can write the same one twice, which a reader counts once.
-Status ObjectLowering::settle_counts() {
+Status ObjectLowering::decide_counts() {
   const auto required = std::count_if(named_.begin(), named_.end(),
                                       [](const Named& property) { return property.required; });
   minimum_ = limits_.minimum <= required ? 0 : limits_.minimum;
   maximum_ = limits_.maximum;
   if (others_.empty() && maximum_ && *maximum_ >= std::ssize(named_)) maximum_.reset();
   if (minimum_ > 1 && !others_.empty())
-    return lowering_.wrong(place_,
-                           fmt::format("minProperties {} is not supported where properties may "
-                                       "have names that `properties` does not list",
-                                       minimum_));
+    return lowering_.error_at(place_,
+                              fmt::format("minProperties {} is not supported where properties may "
+                                          "have names that `properties` does not list",
+                                          minimum_));
   largest_count_ = std::max<int64_t>({1, minimum_, maximum_.value_or(0)});
   const double positions =
       2.0 * static_cast<double>(named_.size() + 1) * static_cast<double>(largest_count_ + 1);
@@ -210,12 +210,12 @@ void ObjectLowering::connect_after(size_t next, int64_t count) {
   if (next >= all_optional_from_ && count >= minimum_) {
     const PositionId close = grammar.add_position();
     if (count == 0) grammar.add_empty(from, close);
-    if (count > 0) lowering_.syntax_.add_gap(from, close);
+    if (count > 0) lowering_.syntax_.add_white_space(from, close);
     grammar.add_text(close, "}", place_.to);
   }
   if (maximum_ && count >= *maximum_) return;
   if (next == named_.size() && others_.empty()) return;
-  if (count == 0) lowering_.syntax_.add_gap(from, before(next, count));
+  if (count == 0) lowering_.syntax_.add_white_space(from, before(next, count));
   if (count > 0) lowering_.syntax_.add_comma(from, before(next, count));
 }
 

@@ -48,7 +48,7 @@ class ObjectLowering {
   Result<std::vector<NameClass>> split_by_patterns(NameClass all) const;
   Conjunction schemas_of(const NameClass& names) const;
   std::string count_contradiction() const;
-  Status settle_counts();
+  Status decide_counts();
   void connect();
   void connect_after(size_t next, int64_t count);
   void connect_before(size_t next, int64_t count);

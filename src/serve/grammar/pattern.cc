@@ -31,13 +31,13 @@ class Nfa {
   // Builds the automaton of "any* pattern any*", since the match may be anywhere in the text.
   explicit Nfa(const PatternNode& pattern) {
     start_ = add_node();
-    const int32_t inside = add_node(), behind = add_node();
+    const int32_t inside = add_node(), after = add_node();
     end_ = add_node();
-    loop_any(start_);
+    add_loop_over_all(start_);
     link(start_, inside);
-    piece(pattern, inside, behind);
-    link(behind, end_);
-    loop_any(end_);
+    add_piece(pattern, inside, after);
+    link(after, end_);
+    add_loop_over_all(end_);
   }
 
   bool too_large() const { return too_large_; }
@@ -59,11 +59,11 @@ class Nfa {
   void edge(int32_t from, CharacterRange range, int32_t to) {
     nodes_[static_cast<size_t>(from)].edges.push_back({range, to});
   }
-  void loop_any(int32_t node) {
+  void add_loop_over_all(int32_t node) {
     for (const CharacterRange range : CharacterSet::all().ranges()) edge(node, range, node);
   }
 
-  void piece(const PatternNode& node, int32_t from, int32_t to) {
+  void add_piece(const PatternNode& node, int32_t from, int32_t to) {
     if (too_large_) return;
     switch (node.kind) {
       case PatternNode::Kind::kCharacter:
@@ -76,12 +76,12 @@ class Nfa {
         nodes_[static_cast<size_t>(from)].end.push_back(to);
         return;
       case PatternNode::Kind::kAlternatives:
-        for (const PatternNode& child : node.children) piece(child, from, to);
+        for (const PatternNode& child : node.children) add_piece(child, from, to);
         return;
       case PatternNode::Kind::kSequence:
         for (const PatternNode& child : node.children) {
           const int32_t next = add_node();
-          piece(child, from, next);
+          add_piece(child, from, next);
           from = next;
         }
         return link(from, to);
@@ -96,7 +96,7 @@ class Nfa {
     const PatternNode& child = node.children.front();
     const auto once = [&](int32_t at) {
       const int32_t next = add_node();
-      piece(child, at, next);
+      add_piece(child, at, next);
       return next;
     };
     for (int64_t i = 0; i < node.minimum && !too_large_; ++i) from = once(from);
@@ -129,7 +129,7 @@ class Determinizer {
   Result<StringLanguage> run() {
     Subset start = {nfa_.start()};
     close(start, true, false);
-    (void)number(std::move(start), true);
+    (void)state_number(std::move(start), true);
     int64_t edges = 0;
     for (size_t i = 0; i < subsets_.size(); ++i) {
       expand(i);
@@ -171,7 +171,7 @@ class Determinizer {
     subset.erase(std::unique(subset.begin(), subset.end()), subset.end());
   }
 
-  int32_t number(Subset subset, bool at_begin) {
+  int32_t state_number(Subset subset, bool at_begin) {
     const auto [found, is_new] = numbers_.emplace(std::make_pair(std::move(subset), at_begin),
                                                   static_cast<int32_t>(subsets_.size()));
     if (is_new) {
@@ -205,7 +205,7 @@ class Determinizer {
       if (next.empty()) continue;
       sort_unique(next);
       close(next, false, false);
-      const int32_t target = number(std::move(next), false);
+      const int32_t target = state_number(std::move(next), false);
       append(states_[i].edges, {borders[k], borders[k + 1] - 1}, target);
     }
   }
@@ -229,23 +229,24 @@ class Determinizer {
   std::vector<StringLanguage::State> states_;
 };
 
-// Moves to `looks` the lookaheads that follow a ^ before anything is read. Each of them is a
-// condition on the whole text. `held` says whether a ^ was met. Returns true as long as only ^ and
-// lookaheads were met.
-bool take_leading_lookaheads(PatternNode& node, bool& held, std::vector<PatternNode>& looks) {
+// Moves to `lookaheads` the lookaheads that follow a ^ before anything is read. Each of them is a
+// condition on the whole text. `after_begin` says whether a ^ was met. Returns true as long as only
+// ^ and lookaheads were met.
+bool take_leading_lookaheads(PatternNode& node, bool& after_begin,
+                             std::vector<PatternNode>& lookaheads) {
   using Kind = PatternNode::Kind;
   if (node.kind == Kind::kBegin) {
-    held = true;
+    after_begin = true;
     return true;
   }
-  if (node.kind == Kind::kLookahead && held) {
-    looks.push_back(std::move(node));
+  if (node.kind == Kind::kLookahead && after_begin) {
+    lookaheads.push_back(std::move(node));
     node = PatternNode{Kind::kSequence, {}, {}, 0, {}};
     return true;
   }
   return node.kind == Kind::kSequence &&
          std::ranges::all_of(node.children, [&](PatternNode& child) {
-           return take_leading_lookaheads(child, held, looks);
+           return take_leading_lookaheads(child, after_begin, lookaheads);
          });
 }
 
@@ -260,19 +261,19 @@ Status refuse_lookaheads(const PatternNode& node) {
 }
 
 Result<StringLanguage> language_of(PatternNode tree) {
-  bool held = false;
-  std::vector<PatternNode> looks;
-  take_leading_lookaheads(tree, held, looks);
+  bool after_begin = false;
+  std::vector<PatternNode> lookaheads;
+  take_leading_lookaheads(tree, after_begin, lookaheads);
   NMM_TRY(refuse_lookaheads(tree));
   const Nfa nfa(tree);
   if (nfa.too_large()) return fail("its automaton would be too large");
   NMM_ASSIGN(StringLanguage language, Determinizer(nfa).run());
-  for (PatternNode& look : looks) {
+  for (PatternNode& lookahead : lookaheads) {
     PatternNode from_begin{PatternNode::Kind::kSequence, {}, {}, 0, {}};
     from_begin.children.push_back({PatternNode::Kind::kBegin, {}, {}, 0, {}});
-    from_begin.children.push_back(std::move(look.children.front()));
+    from_begin.children.push_back(std::move(lookahead.children.front()));
     NMM_ASSIGN(StringLanguage ahead, language_of(std::move(from_begin)));
-    if (look.negative) {
+    if (lookahead.negative) {
       NMM_ASSIGN(ahead, ahead.complement());
     }
     NMM_ASSIGN(language, language.intersect(ahead));

@@ -18,9 +18,9 @@ namespace {
 constexpr std::string_view kNoDocument = "no document satisfies the schema";
 
 // A schema that is being compiled. All schemas share one grammar.
-struct SchemaInWork {
-  SchemaInWork(SchemaDocument read, const LoweringSettings& settings, Grammar& grammar,
-               JsonSyntax& syntax)
+struct SchemaBeingCompiled {
+  SchemaBeingCompiled(SchemaDocument read, const LoweringSettings& settings, Grammar& grammar,
+                      JsonSyntax& syntax)
       : document(std::move(read)), lowering(document, settings, grammar, syntax) {}
 
   SchemaDocument document;
@@ -28,11 +28,11 @@ struct SchemaInWork {
   RuleId rule = -1;
 };
 
-// Two branches of a oneOf. They share values if the end of the rule `both` can be reached.
+// Two branches of a oneOf. They share values if the end of the rule `common_rule` can be reached.
 struct ComparedBranches {
-  const SchemaInWork* schema;
+  const SchemaBeingCompiled* schema;
   BranchPair pair;
-  RuleId both;  // reads a value that both branches allow; -1 if they were not compared
+  RuleId common_rule;  // reads a value that both branches allow; -1 if they were not compared
 };
 
 class SequenceCompiler {
@@ -45,26 +45,26 @@ class SequenceCompiler {
     grammar_.set_root(root);
     for (const Sequence& sequence : sequences.alternatives) NMM_TRY(add(sequence, one));
     repeat(sequences, one, root);
-    if (sequences.instead) NMM_TRY(add({*sequences.instead}, root));
+    if (sequences.alternative_document) NMM_TRY(add({*sequences.alternative_document}, root));
     NMM_TRY(build());
     if (grammar_.too_large()) return fail("the grammar has more than {} edges", Grammar::kMaxEdges);
     ByteSet all;
     all.set();
-    const std::vector<int32_t> heights = call_heights(grammar_, all);
-    NMM_TRY(check_possible(heights));
-    std::vector<std::string> wider = notes(heights);
-    return CompiledGrammar{std::move(grammar_), std::move(wider)};
+    const std::vector<int32_t> depths = minimum_call_depths(grammar_, all);
+    NMM_TRY(check_possible(depths));
+    std::vector<std::string> notes_on_excess = notes(depths);
+    return CompiledGrammar{std::move(grammar_), std::move(notes_on_excess)};
   }
 
   // Returns whether run() failed because the grammar was too large and fewer counted states might
   // make it fit.
   bool may_fit() const {
     return grammar_.too_large() && std::ranges::any_of(schemas_, [](const auto& schema) {
-             return schema->lowering.counts_roughly();
+             return schema->lowering.counts_approximately();
            });
   }
   // Returns the pairs of branches of oneOf that were found to share values.
-  const std::set<BranchNames>& shared() const { return shared_; }
+  const std::set<BranchAddresses>& shared() const { return shared_; }
 
  private:
   Status add(const Sequence& sequence, RuleId rule) {
@@ -87,8 +87,8 @@ class SequenceCompiler {
   Result<RuleId> add(const SchemaPart& part) {
     NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source));
     schemas_.push_back(
-        std::make_unique<SchemaInWork>(std::move(document), settings_, grammar_, syntax_));
-    SchemaInWork& schema = *schemas_.back();
+        std::make_unique<SchemaBeingCompiled>(std::move(document), settings_, grammar_, syntax_));
+    SchemaBeingCompiled& schema = *schemas_.back();
     schema.rule = schema.lowering.rule_of({part.schema});
     return schema.rule;
   }
@@ -98,7 +98,7 @@ class SequenceCompiler {
     PositionId at = grammar_.add_position();
     const PositionId last = grammar_.add_position();
     grammar_.add_text(start, sequences.before, at);
-    grammar_.add_text(last, sequences.behind, end);
+    grammar_.add_text(last, sequences.after, end);
     for (int64_t i = 0; i < sequences.maximum && !grammar_.too_large(); ++i) {
       if (i >= sequences.minimum) grammar_.add_empty(at, last);
       const PositionId item = grammar_.add_position(), next = grammar_.add_position();
@@ -116,20 +116,20 @@ class SequenceCompiler {
       NMM_TRY(schema->lowering.run());
       for (size_t i = 0; i < schema->lowering.branch_pairs().size(); ++i) {
         const BranchPair pair = schema->lowering.branch_pairs()[i];
-        RuleId both = -1;
+        RuleId common_rule = -1;
         if (pair.first != pair.second) {
-          both = schema->lowering.rule_of({pair.first, pair.second});
+          common_rule = schema->lowering.rule_of({pair.first, pair.second});
           NMM_TRY(schema->lowering.run());
         }
-        compared_.push_back({schema.get(), pair, both});
+        compared_.push_back({schema.get(), pair, common_rule});
       }
     }
     return {};
   }
 
-  Status check_possible(const std::vector<int32_t>& heights) const {
+  Status check_possible(const std::vector<int32_t>& depths) const {
     for (const auto& schema : schemas_) {
-      if (heights[static_cast<size_t>(grammar_.rule(schema->rule).start)] != kNoWay) continue;
+      if (depths[static_cast<size_t>(grammar_.rule(schema->rule).start)] != kUnreachable) continue;
       const std::string& reason = schema->lowering.contradiction();
       if (reason.empty()) return fail("{}: every one would have to be endless", kNoDocument);
       return fail("{}: {}", kNoDocument, reason);
@@ -137,23 +137,23 @@ class SequenceCompiler {
     return {};
   }
 
-  std::vector<std::string> notes(const std::vector<int32_t>& heights) {
+  std::vector<std::string> notes(const std::vector<int32_t>& depths) {
     std::map<const Json*, std::string> found;
     for (const ComparedBranches& compared : compared_) {
       const bool overlap =
-          compared.both < 0 ||
-          heights[static_cast<size_t>(grammar_.rule(compared.both).start)] != kNoWay;
+          compared.common_rule < 0 ||
+          depths[static_cast<size_t>(grammar_.rule(compared.common_rule).start)] != kUnreachable;
       if (!overlap) continue;
-      if (compared.both >= 0) shared_.emplace(compared.pair.first, compared.pair.second);
+      if (compared.common_rule >= 0) shared_.emplace(compared.pair.first, compared.pair.second);
       const std::string what =
-          compared.both < 0
+          compared.common_rule < 0
               ? "its branches share values, or are too many to compare; it is taken as anyOf"
               : fmt::format("a value can be in {} and in {}; it is taken as anyOf",
                             compared.schema->document.path(*compared.pair.first),
                             compared.schema->document.path(*compared.pair.second));
       found.try_emplace(
           compared.pair.schema,
-          compared.schema->document.wrong(*compared.pair.schema, "oneOf", what).message);
+          compared.schema->document.error_at(*compared.pair.schema, "oneOf", what).message);
     }
     std::vector<std::string> texts;
     for (auto& [schema, text] : found) texts.push_back(std::move(text));
@@ -163,10 +163,10 @@ class SequenceCompiler {
   }
 
   const LoweringSettings& settings_;
-  std::set<BranchNames> shared_;
+  std::set<BranchAddresses> shared_;
   Grammar grammar_;
   JsonSyntax syntax_;
-  std::vector<std::unique_ptr<SchemaInWork>> schemas_;
+  std::vector<std::unique_ptr<SchemaBeingCompiled>> schemas_;
   std::vector<ComparedBranches> compared_;
 };
 
@@ -195,15 +195,15 @@ Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
   if (settings.exclusive.empty()) return std::move(*compiled);
   // The branches of oneOf that share values are known now. The second run takes these values out,
   // or notes where it cannot.
-  auto without = SequenceCompiler(settings).run(sequences);
-  const bool is_known = without.ok() || without.error().message.starts_with(kNoDocument);
-  return is_known ? std::move(without) : std::move(*compiled);
+  auto exclusive = SequenceCompiler(settings).run(sequences);
+  const bool is_known = exclusive.ok() || exclusive.error().message.starts_with(kNoDocument);
+  return is_known ? std::move(exclusive) : std::move(*compiled);
 }
 
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,
                                        const SchemaOptions& options) {
   return compile_sequences(
-      {.alternatives = {{SchemaPart{&schema, source}}}, .before = {}, .between = {}, .behind = {}},
+      {.alternatives = {{SchemaPart{&schema, source}}}, .before = {}, .between = {}, .after = {}},
       options);
 }
 

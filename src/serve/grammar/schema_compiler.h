@@ -42,13 +42,14 @@ struct SchemaPart {
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;
 
 // A text of `minimum` to `maximum` sequences, each of which is one of `alternatives`. `before`,
-// `between` and `behind` are the literal texts around and between them. If `instead` has a value, a
-// document of its schema may replace the whole text. Tool calls are described this way.
+// `between` and `after` are the literal texts around and between them. If `alternative_document`
+// has a value, a document of its schema may replace the whole text. Tool calls are described this
+// way.
 struct RepeatedSequences {
   std::vector<Sequence> alternatives;
-  std::string before, between, behind;
+  std::string before, between, after;
   int64_t minimum = 1, maximum = 1;
-  std::optional<SchemaPart> instead = {};
+  std::optional<SchemaPart> alternative_document = {};
 };
 
 // Compiles one schema. `source` begins messages.

@@ -22,7 +22,8 @@ class ShapeComplement {
   ShapeComplement(const Shapes& all, const Negate& negate) : all_(all), negate_(negate) {}
 
   Result<Shapes> run(const Shape& shape) {
-    if (shape.may_be_wider) return fail("a oneOf whose branches may share values is not negated");
+    if (shape.may_exceed_schema)
+      return fail("a oneOf whose branches may share values is not negated");
     if (shape.kind == ComplementKind::kLiterals) {
       NMM_TRY(literals(shape.literals));
       return std::move(result_);

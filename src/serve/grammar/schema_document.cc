@@ -98,7 +98,7 @@ Result<SchemaDocument> SchemaDocument::read(const Json& root, std::string source
   if (document.root_id_.ends_with('#')) document.root_id_.pop_back();
   if (const std::string* draft = string_field(root, "$schema")) {
     for (const char* old : {"draft-03", "draft-04", "draft-06", "draft-07"})
-      document.ignores_beside_reference_ |= draft->find(old) != std::string::npos;
+      document.ignores_siblings_of_reference_ |= draft->find(old) != std::string::npos;
   }
   return document;
 }
@@ -152,10 +152,10 @@ Result<const Json*> SchemaDocument::resolve(const std::string& reference, const 
   if (!root_id_.empty() && local.starts_with(root_id_)) local.remove_prefix(root_id_.size());
   const bool is_local = local.empty() || local.starts_with('#');
   if (!is_local || has_own_base(from))
-    return wrong(from, "$ref",
-                 fmt::format("expected a reference into the same schema (\"#/...\"), "
-                             "found {:?}",
-                             reference));
+    return error_at(from, "$ref",
+                    fmt::format("expected a reference into the same schema (\"#/...\"), "
+                                "found {:?}",
+                                reference));
   const std::string fragment = without_percents(local.empty() ? local : local.substr(1));
   const Json* target = root_;
   if (!fragment.empty() && fragment[0] != '/') {
@@ -168,10 +168,11 @@ Result<const Json*> SchemaDocument::resolve(const std::string& reference, const 
       at = end;
     }
   }
-  if (target == nullptr) return wrong(from, "$ref", fmt::format("{:?} leads nowhere", reference));
+  if (target == nullptr)
+    return error_at(from, "$ref", fmt::format("{:?} leads nowhere", reference));
   if (has_own_base(*target))
-    return wrong(from, "$ref",
-                 fmt::format("{:?} leads into a part with a $id of its own", reference));
+    return error_at(from, "$ref",
+                    fmt::format("{:?} leads into a part with a $id of its own", reference));
   return target;
 }
 
@@ -184,8 +185,8 @@ std::string SchemaDocument::path(const Json& part) const {
   return path;
 }
 
-Error SchemaDocument::wrong(const Json& schema, std::string_view keyword,
-                            std::string_view what) const {
+Error SchemaDocument::error_at(const Json& schema, std::string_view keyword,
+                               std::string_view what) const {
   const std::string at = path(schema) + (keyword.empty() ? "" : "/") + std::string(keyword);
   return fail("{}: {}: {}", source_, at.empty() ? "the schema" : at, what);
 }

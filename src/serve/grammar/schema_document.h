@@ -31,11 +31,11 @@ class SchemaDocument {
   // "#", "#/$defs/a", "#anchor", or one of these after the root's own $id.
   Result<const Json*> resolve(const std::string& reference, const Json& from) const;
   // Returns whether keywords next to $ref have no meaning, as in drafts up to 7.
-  bool ignores_beside_reference() const { return ignores_beside_reference_; }
+  bool ignores_siblings_of_reference() const { return ignores_siblings_of_reference_; }
 
   std::string path(const Json& part) const;  // returns the JSON pointer of a part
   // Makes an error about a keyword of a schema: "source: /properties/a/pattern: ...".
-  Error wrong(const Json& schema, std::string_view keyword, std::string_view what) const;
+  Error error_at(const Json& schema, std::string_view keyword, std::string_view what) const;
 
  private:
   struct Place {
@@ -53,7 +53,7 @@ class SchemaDocument {
   std::string source_, root_id_;
   std::unordered_map<const Json*, Place> places_;
   std::unordered_map<std::string, const Json*> anchors_;
-  bool ignores_beside_reference_ = false;
+  bool ignores_siblings_of_reference_ = false;
 };
 
 }  // namespace neuronmm::grammar

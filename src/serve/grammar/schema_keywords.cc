@@ -58,17 +58,17 @@ class KeywordReader {
   }
 
  private:
-  Error wrong(const char* name, std::string_view what) const {
-    return document_.wrong(schema_, name, what);
+  Error error_at(const char* name, std::string_view what) const {
+    return document_.error_at(schema_, name, what);
   }
   Error expected(const char* name, std::string_view what) const {
-    return wrong(name,
-                 fmt::format("expected {}, found {}", what, found_text(*keyword(schema_, name))));
+    return error_at(
+        name, fmt::format("expected {}, found {}", what, found_text(*keyword(schema_, name))));
   }
 
   Status refuse_unsupported() const {
     for (const char* name : kUnsupported) {
-      if (schema_.contains(name)) return wrong(name, "this keyword is not supported");
+      if (schema_.contains(name)) return error_at(name, "this keyword is not supported");
     }
     return {};
   }
@@ -196,7 +196,7 @@ class KeywordReader {
   Result<Language> pattern_language(const Json& schema, const char* name,
                                     const std::string& pattern) const {
     auto language = compile_pattern(pattern);
-    if (!language.ok()) return document_.wrong(schema, name, language.error().message);
+    if (!language.ok()) return document_.error_at(schema, name, language.error().message);
     return std::make_shared<const StringLanguage>(std::move(language).value());
   }
 

@@ -61,19 +61,21 @@ Status SchemaLowering::run() {
     const Place place = {job.schemas, start, end};
     for (const Shape& shape : shapes) NMM_TRY(lower(shape, place));
     if (grammar_.too_large())
-      return wrong(place, fmt::format("up to here the automaton has more than {} edges, the most "
-                                      "that is allowed",
-                                      Grammar::kMaxEdges));
+      return error_at(place,
+                      fmt::format("up to here the automaton has more than {} edges, the most "
+                                  "that is allowed",
+                                  Grammar::kMaxEdges));
   }
   return {};
 }
 
 void SchemaLowering::note_contradiction(const Conjunction& schemas, std::string_view what) {
-  if (contradiction_.empty()) contradiction_ = document_.wrong(*schemas.front(), "", what).message;
+  if (contradiction_.empty())
+    contradiction_ = document_.error_at(*schemas.front(), "", what).message;
 }
 
-Error SchemaLowering::wrong(const Place& place, std::string_view what) const {
-  return document_.wrong(*place.schemas.front(), "", what);
+Error SchemaLowering::error_at(const Place& place, std::string_view what) const {
+  return document_.error_at(*place.schemas.front(), "", what);
 }
 
 Status SchemaLowering::lower(const Shape& shape, const Place& place) {
@@ -106,7 +108,7 @@ Status SchemaLowering::lower_number(const NumberLimits& limits, const Place& pla
     return {};
   }
   const auto language = number_language(limits);
-  if (!language.ok()) return wrong(place, language.error().message);
+  if (!language.ok()) return error_at(place, language.error().message);
   if (language->empty()) note_contradiction(place.schemas, "no number is within its limits");
   syntax_.add_text_of(place.from, *language, place.to);
   return {};
@@ -129,9 +131,9 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const Place& pla
   const auto [found, is_new] =
       strings_.try_emplace({std::move(languages), limits.minimum, limits.maximum}, -1);
   if (is_new) {
-    counts_roughly_ |= limits.maximum.has_value();
-    const auto language = string_language_or_some(limits, settings_.counted_states);
-    if (!language.ok()) return wrong(place, language.error().message);
+    counts_approximately_ |= limits.maximum.has_value();
+    const auto language = string_language_or_subset(limits, settings_.counted_states);
+    if (!language.ok()) return error_at(place, language.error().message);
     if (language->empty()) note_contradiction(place.schemas, "no string is within its limits");
     found->second = grammar_.add_rule();
     const auto [start, end] = grammar_.rule(found->second);
@@ -164,13 +166,13 @@ Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place
   if (limits.unique && limits.maximum.value_or(2) > 1) {
     NMM_ASSIGN(const bool enforced, UniqueArrayLowering(*this, limits, place).run());
     if (enforced) return {};
-    const auto note = document_.wrong(*place.schemas.front(), "uniqueItems",
-                                      "is enforced for constants, and for strings that have no "
-                                      "longest one; these items may repeat");
+    const auto note = document_.error_at(*place.schemas.front(), "uniqueItems",
+                                         "is enforced for constants, and for strings that have no "
+                                         "longest one; these items may repeat");
     notes_.insert(note.message);
   }
   if (limits.contains.size() > 1)
-    return wrong(place, "more than one `contains` for the same array is not supported");
+    return error_at(place, "more than one `contains` for the same array is not supported");
   const ContainsLimits none{nullptr, 0, {}};
   const ContainsLimits& contains = limits.contains.empty() ? none : limits.contains.front();
   const Json* others = contains.maximum ? normalizer_.negated(*contains.schema) : nullptr;
@@ -198,12 +200,12 @@ Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place
       if (i >= limits.minimum && static_cast<int64_t>(count) >= contains.minimum) {
         const PositionId close = grammar_.add_position();
         if (i == 0) grammar_.add_empty(row[count], close);
-        if (i > 0) syntax_.add_gap(row[count], close);
+        if (i > 0) syntax_.add_white_space(row[count], close);
         grammar_.add_text(close, "]", place.to);
       }
       if (ends) continue;
       const PositionId item = grammar_.add_position();
-      if (i == 0) syntax_.add_gap(row[count], item);
+      if (i == 0) syntax_.add_white_space(row[count], item);
       if (i > 0) syntax_.add_comma(row[count], item);
       grammar_.add_call(item, item_rule(limits, i, others), next[count]);
       if (contains.schema != nullptr && count + 1 < row.size())

@@ -21,7 +21,7 @@ struct LoweringSettings {
   // The number of states for a string whose characters cannot be counted exactly.
   int64_t counted_states = 0;
   // Pairs of branches of oneOf that share values. The shared values are excluded from both.
-  std::set<BranchNames> exclusive;
+  std::set<BranchAddresses> exclusive;
 };
 
 class SchemaLowering {
@@ -40,7 +40,7 @@ class SchemaLowering {
   Status run();
   const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }
   // Returns whether a smaller `counted_states` might make the grammar smaller.
-  bool counts_roughly() const { return counts_roughly_; }
+  bool counts_approximately() const { return counts_approximately_; }
   // Returns notes, with paths, on what the grammar allows beyond the schemas, except for oneOf.
   const std::set<std::string>& notes() const { return notes_; }
   // Returns a message about the first place where the schema was found to allow nothing. The
@@ -66,7 +66,7 @@ class SchemaLowering {
   Status lower_array(const ArrayLimits& limits, const Place& place);
   RuleId item_rule(const ArrayLimits& limits, int64_t index, const Json* also);
   void note_contradiction(const Conjunction& schemas, std::string_view what);
-  Error wrong(const Place& place, std::string_view what) const;
+  Error error_at(const Place& place, std::string_view what) const;
 
   const SchemaDocument& document_;
   SchemaNormalizer normalizer_;
@@ -79,7 +79,7 @@ class SchemaLowering {
   std::vector<Job> queue_;
   std::string contradiction_;
   std::set<std::string> notes_;
-  bool counts_roughly_ = false;
+  bool counts_approximately_ = false;
 };
 
 }  // namespace neuronmm::grammar

@@ -74,10 +74,10 @@ Result<Shapes> SchemaNormalizer::shapes_of(const Conjunction& schemas) {
 Result<const Shapes*> SchemaNormalizer::shapes_of(const Json& schema) {
   if (const auto found = known_.find(&schema); found != known_.end()) return &found->second;
   if (!in_progress_.insert(&schema).second)
-    return document_.wrong(schema, "", "the schema refers to itself and to no value within");
+    return document_.error_at(schema, "", "the schema refers to itself and to no value within");
   if (std::ssize(in_progress_) > kMaxDepth)
-    return document_.wrong(schema, "",
-                           fmt::format("more than {} schemas refer to each other", kMaxDepth));
+    return document_.error_at(schema, "",
+                              fmt::format("more than {} schemas refer to each other", kMaxDepth));
   auto shapes = read(schema);
   in_progress_.erase(&schema);
   if (!shapes.ok()) return shapes.error();
@@ -88,31 +88,31 @@ Result<Shapes> SchemaNormalizer::read(const Json& schema) {
   if (const auto found = negation_of_.find(&schema); found != negation_of_.end())
     return complement(*found->second);
   if (schema.is_object()) return read_object(schema);
-  if (!schema.is_boolean()) return document_.wrong(schema, "", "expected a schema");
+  if (!schema.is_boolean()) return document_.error_at(schema, "", "expected a schema");
   if (!schema.get<bool>()) return Shapes();
   return read_types(document_, Json::object(), {});
 }
 
 Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
   NMM_ASSIGN(const Json* target, target_of_reference(schema));
-  if (target != nullptr && document_.ignores_beside_reference()) {
+  if (target != nullptr && document_.ignores_siblings_of_reference()) {
     NMM_ASSIGN(const Shapes* referred, shapes_of(*target));
     return *referred;
   }
   NMM_ASSIGN(Shapes shapes, read_types(document_, schema,
                                        [this](const Json& names) { return name_language(names); }));
   NMM_TRY(apply_literals(schema, shapes));
-  NMM_ASSIGN(Literals every, branches(schema, "allOf"));
-  if (target != nullptr) every.insert(every.begin(), target);
-  for (const Json* branch : every) {
+  NMM_ASSIGN(Literals all_branches, branches(schema, "allOf"));
+  if (target != nullptr) all_branches.insert(all_branches.begin(), target);
+  for (const Json* branch : all_branches) {
     NMM_ASSIGN(const Shapes* more, shapes_of(*branch));
     NMM_ASSIGN(shapes, all_of(shapes, *more));
   }
   for (const char* name : {"anyOf", "oneOf"}) {
     if (!schema.contains(name)) continue;
-    NMM_ASSIGN(const Literals some, branches(schema, name));
+    NMM_ASSIGN(const Literals branch_list, branches(schema, name));
     const bool is_one_of = std::string_view(name) == "oneOf";
-    NMM_ASSIGN(const Shapes more, is_one_of ? one_of(schema, some) : any_of(some));
+    NMM_ASSIGN(const Shapes more, is_one_of ? one_of(schema, branch_list) : any_of(branch_list));
     NMM_ASSIGN(shapes, all_of(shapes, more));
   }
   NMM_TRY(apply_not(schema, shapes));
@@ -131,17 +131,17 @@ Result<Shapes> SchemaNormalizer::one_of(const Json& schema, const Literals& bran
   };
   const auto own = branch_pairs_.begin() + static_cast<ptrdiff_t>(before);
   if (std::any_of(own, branch_pairs_.end(), is_exclusive)) {
-    if (auto alone = in_one_alone(branches); alone.ok()) {
-      shapes = std::move(alone).value();
+    if (auto exclusive = exclusive_shapes(branches); exclusive.ok()) {
+      shapes = std::move(exclusive).value();
       branch_pairs_.erase(std::remove_if(own, branch_pairs_.end(), is_exclusive),
                           branch_pairs_.end());
     }
   }
-  for (Shape& shape : shapes) shape.may_be_wider |= branch_pairs_.size() > before;
+  for (Shape& shape : shapes) shape.may_exceed_schema |= branch_pairs_.size() > before;
   return shapes;
 }
 
-Result<Shapes> SchemaNormalizer::in_one_alone(const Literals& branches) {
+Result<Shapes> SchemaNormalizer::exclusive_shapes(const Literals& branches) {
   Shapes result;
   for (const Json* branch : branches) {
     NMM_ASSIGN(const Shapes* own, shapes_of(*branch));
@@ -153,7 +153,8 @@ Result<Shapes> SchemaNormalizer::in_one_alone(const Literals& branches) {
     }
     std::move(shapes.begin(), shapes.end(), std::back_inserter(result));
     if (std::ssize(result) > kMaxExclusive)
-      return document_.wrong(*branch, "", fmt::format("more than {} alternatives", kMaxExclusive));
+      return document_.error_at(*branch, "",
+                                fmt::format("more than {} alternatives", kMaxExclusive));
   }
   return result;
 }
@@ -177,9 +178,9 @@ Status SchemaNormalizer::compare_branches(const Json& schema, const Literals& br
     return {};
   }
   for (size_t i = 0; i < others.size(); ++i) {
-    Literals beside = constants;
-    beside.insert(beside.end(), others.begin(), others.begin() + static_cast<ptrdiff_t>(i));
-    for (const Json* other : beside) {
+    Literals earlier = constants;
+    earlier.insert(earlier.end(), others.begin(), others.begin() + static_cast<ptrdiff_t>(i));
+    for (const Json* other : earlier) {
       NMM_ASSIGN(const Shapes shared, all_of(known_[other], known_[others[i]]));
       if (!shared.empty()) branch_pairs_.push_back({&schema, other, others[i]});
     }
@@ -190,7 +191,7 @@ Status SchemaNormalizer::compare_branches(const Json& schema, const Literals& br
 Result<const Json*> SchemaNormalizer::target_of_reference(const Json& schema) const {
   const auto found = schema.find("$ref");
   if (found == schema.end()) return nullptr;
-  if (!found->is_string()) return document_.wrong(schema, "$ref", "expected a reference");
+  if (!found->is_string()) return document_.error_at(schema, "$ref", "expected a reference");
   return document_.resolve(found->get<std::string>(), schema);
 }
 
@@ -200,7 +201,7 @@ Result<std::vector<const Json*>> SchemaNormalizer::branches(const Json& schema,
   const auto found = schema.find(keyword);
   if (found == schema.end()) return list;
   if (!found->is_array() || found->empty())
-    return document_.wrong(schema, keyword, "expected a list of schemas");
+    return document_.error_at(schema, keyword, "expected a list of schemas");
   for (const Json& branch : *found) list.push_back(&branch);
   return list;
 }
@@ -214,14 +215,14 @@ Result<Shapes> SchemaNormalizer::any_of(const std::vector<const Json*>& branches
     NMM_ASSIGN(const Shapes* more, shapes_of(*branch));
     for (const Shape& shape : *more) {
       if (shape.kind == Shape::Kind::kLiterals) {
-        literals_may_be_wider_ |= shape.may_be_wider;
+        literals_may_exceed_schema_ |= shape.may_exceed_schema;
         literals.insert(literals.end(), shape.literals.begin(), shape.literals.end());
       } else {
         shapes.push_back(shape);
       }
     }
     if (std::ssize(shapes) > kMaxShapes)
-      return document_.wrong(*branch, "", fmt::format("more than {} alternatives", kMaxShapes));
+      return document_.error_at(*branch, "", fmt::format("more than {} alternatives", kMaxShapes));
   }
   if (!literals.empty()) shapes.push_back(literal_shape(std::move(literals)));
   return shapes;
@@ -241,7 +242,7 @@ Result<Shapes> SchemaNormalizer::all_of(const Shapes& a, const Shapes& b) {
       } else if (other.kind == Shape::Kind::kLiterals) {
         NMM_TRY(add_literals(other.literals, one));
       } else if (one.kind == other.kind) {
-        shapes.push_back(both(one, other));
+        shapes.push_back(intersection(one, other));
       }
       if (std::ssize(shapes) > kMaxShapes)
         return fail("the schema combines to more than {} alternatives", kMaxShapes);
@@ -256,7 +257,7 @@ Status SchemaNormalizer::apply_literals(const Json& schema, Shapes& shapes) {
     if (found == schema.end()) continue;
     Literals values = {&*found};
     if (std::string_view(name) == "enum") {
-      if (!found->is_array()) return document_.wrong(schema, name, "expected a list of values");
+      if (!found->is_array()) return document_.error_at(schema, name, "expected a list of values");
       values.clear();
       for (const Json& value : *found) values.push_back(&value);
     }
@@ -271,7 +272,7 @@ Status SchemaNormalizer::apply_dependencies(const Json& schema, Shapes& shapes) 
   for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     const auto found = schema.find(keyword);
     if (found == schema.end()) continue;
-    if (!found->is_object()) return document_.wrong(schema, keyword, "expected an object");
+    if (!found->is_object()) return document_.error_at(schema, keyword, "expected an object");
     for (const auto& item : found->items()) {
       NMM_TRY(apply_dependency(schema, item.key(), item.value(), shapes));
     }
@@ -286,7 +287,7 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
   Shapes result;
   for (const Shape& shape : shapes) {
     if (shape.kind == Shape::Kind::kLiterals)
-      return document_.wrong(schema, "", "dependencies between properties of constants");
+      return document_.error_at(schema, "", "dependencies between properties of constants");
     result.push_back(shape);
     if (shape.kind != Shape::Kind::kObject) continue;
     forbid(result.back(), name);
@@ -295,7 +296,7 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
     if (then.is_array()) {
       for (const Json& other : then) {
         if (!other.is_string())
-          return document_.wrong(then, "", "expected the names of properties");
+          return document_.error_at(then, "", "expected the names of properties");
         present.object.required.push_back(other.get<std::string>());
       }
       result.push_back(std::move(present));
@@ -305,7 +306,7 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
       std::move(kept.begin(), kept.end(), std::back_inserter(result));
     }
     if (std::ssize(result) > kMaxShapes)
-      return document_.wrong(schema, "", fmt::format("more than {} alternatives", kMaxShapes));
+      return document_.error_at(schema, "", fmt::format("more than {} alternatives", kMaxShapes));
   }
   shapes = std::move(result);
   return {};
@@ -330,7 +331,7 @@ Result<Shapes> SchemaNormalizer::complement(const Json& schema) {
   Shapes result = *all;
   for (const Shape& shape : *allowed) {
     const auto others = complement_of(shape, *all, negate);
-    if (!others.ok()) return document_.wrong(schema, "", others.error().message);
+    if (!others.ok()) return document_.error_at(schema, "", others.error().message);
     NMM_ASSIGN(result, all_of(result, *others));
   }
   return result;
@@ -351,10 +352,10 @@ Status SchemaNormalizer::apply_condition(const Json& schema, Shapes& shapes) {
   const auto or_always = [&](const auto& found) {
     return found == schema.end() ? &kAlways : &*found;
   };
-  NMM_ASSIGN(Shapes either, shapes_of({&*condition, or_always(then)}));
-  NMM_ASSIGN(const Shapes or_else, shapes_of({negated(*condition), or_always(other)}));
-  either.insert(either.end(), or_else.begin(), or_else.end());
-  NMM_ASSIGN(shapes, all_of(shapes, either));
+  NMM_ASSIGN(Shapes if_true, shapes_of({&*condition, or_always(then)}));
+  NMM_ASSIGN(const Shapes if_false, shapes_of({negated(*condition), or_always(other)}));
+  if_true.insert(if_true.end(), if_false.begin(), if_false.end());
+  NMM_ASSIGN(shapes, all_of(shapes, if_true));
   return {};
 }
 
@@ -364,7 +365,7 @@ Status SchemaNormalizer::apply_unevaluated(const Json& schema, Shapes& shapes) {
     const auto found = schema.find(name);
     if (found == schema.end()) continue;
     auto limited = with_unevaluated(std::move(shapes), kind, *found);
-    if (!limited.ok()) return document_.wrong(schema, name, limited.error().message);
+    if (!limited.ok()) return document_.error_at(schema, name, limited.error().message);
     shapes = std::move(limited).value();
   }
   return {};
@@ -374,7 +375,7 @@ Shape SchemaNormalizer::literal_shape(Literals values) const {
   Shape shape{};
   shape.kind = Shape::Kind::kLiterals;
   shape.literals = std::move(values);
-  shape.may_be_wider = literals_may_be_wider_;
+  shape.may_exceed_schema = literals_may_exceed_schema_;
   return shape;
 }
 
@@ -388,7 +389,7 @@ Result<Language> SchemaNormalizer::name_language(const Json& schema) {
     }
     if (shape.kind == Shape::Kind::kString) {
       auto some = string_language(shape.string);
-      if (!some.ok()) return document_.wrong(schema, "", some.error().message);
+      if (!some.ok()) return document_.error_at(schema, "", some.error().message);
       NMM_ASSIGN(all, all.unite(*some));
     } else if (!names.empty()) {
       NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(names));
@@ -402,7 +403,7 @@ Result<std::vector<const Json*>> SchemaNormalizer::literals_in(const Shapes& sha
                                                                const Literals& values) {
   std::vector<bool> found(values.size());
   for (const Shape& shape : shapes) {
-    literals_may_be_wider_ |= shape.may_be_wider;
+    literals_may_exceed_schema_ |= shape.may_exceed_schema;
     std::optional<StringLanguage> numbers;
     std::set<std::string> texts = canonical_texts(shape.literals);
     if (shape.kind == Shape::Kind::kNumber && !shape.number.only_type()) {

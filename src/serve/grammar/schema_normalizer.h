@@ -25,7 +25,7 @@ struct BranchPair {
 };
 
 // Two branches of a oneOf, identified by their addresses in the document.
-using BranchNames = std::pair<const Json*, const Json*>;
+using BranchAddresses = std::pair<const Json*, const Json*>;
 
 class SchemaNormalizer {
  public:
@@ -38,7 +38,7 @@ class SchemaNormalizer {
 
   // `exclusive` holds pairs of branches of oneOf that share values. The shared values are taken out
   // of both branches. If they cannot be taken out, the branches stay as they are.
-  SchemaNormalizer(const SchemaDocument& document, const std::set<BranchNames>& exclusive)
+  SchemaNormalizer(const SchemaDocument& document, const std::set<BranchAddresses>& exclusive)
       : document_(document), exclusive_(exclusive) {}
 
   // Returns the shapes of the values that all the schemas allow.
@@ -67,7 +67,7 @@ class SchemaNormalizer {
   Status compare_branches(const Json& schema, const std::vector<const Json*>& branches);
   Result<Shapes> any_of(const std::vector<const Json*>& branches);
   Result<Shapes> one_of(const Json& schema, const std::vector<const Json*>& branches);
-  Result<Shapes> in_one_alone(const std::vector<const Json*>& branches);
+  Result<Shapes> exclusive_shapes(const std::vector<const Json*>& branches);
   Result<Shapes> all_of(const Shapes& a, const Shapes& b);
   Result<Language> name_language(const Json& schema);
 
@@ -79,12 +79,12 @@ class SchemaNormalizer {
                                                const std::vector<const Json*>& values);
 
   const SchemaDocument& document_;
-  const std::set<BranchNames>& exclusive_;
+  const std::set<BranchAddresses>& exclusive_;
   std::unordered_map<const Json*, Shapes> known_;
   std::set<const Json*> in_progress_;
   std::vector<BranchPair> branch_pairs_;
   // Whether some constants were selected by a shape that may be wider than its schema.
-  bool literals_may_be_wider_ = false;
+  bool literals_may_exceed_schema_ = false;
   // The schemas that negated() returns. Only their addresses matter.
   std::deque<Json> negations_;
   std::unordered_map<const Json*, const Json*> negation_of_, negated_by_;

@@ -55,9 +55,9 @@ std::vector<const Json*> PropertySchemas::of(const std::string& name) const {
   return schemas;
 }
 
-Shape both(const Shape& a, const Shape& b) {
+Shape intersection(const Shape& a, const Shape& b) {
   Shape shape = a;
-  shape.may_be_wider |= b.may_be_wider;
+  shape.may_exceed_schema |= b.may_exceed_schema;
   shape.number.integer |= b.number.integer;
   shape.number.fractional |= b.number.fractional;
   shape.number.minimum = tighter(a.number.minimum, b.number.minimum, true);
@@ -94,13 +94,13 @@ Result<StringLanguage> string_language(const StringLimits& limits) {
   return language.intersect(lengths);
 }
 
-Result<StringLanguage> string_language_or_some(const StringLimits& limits, int64_t states) {
+Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states) {
   auto all = string_language(limits);
   if (!limits.maximum || (all.ok() && std::ssize(all->states()) <= 2 * states)) return all;
   NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
   NMM_ASSIGN(const StringLanguage lengths, StringLanguage::of_length(limits.minimum, {}));
   for (; states >= kFewestStates; states /= 2) {
-    auto some = some_up_to(language, *limits.maximum, states).intersect(lengths);
+    auto some = subset_up_to(language, *limits.maximum, states).intersect(lengths);
     if (some.ok() && !some->empty()) return some;
   }
   return all;

@@ -86,20 +86,20 @@ struct Shape {
   ObjectLimits object;
   std::vector<const Json*> literals;  // for kLiterals: the value is one of these
   // Whether the shape may allow more than its schema, because a oneOf was taken as anyOf.
-  bool may_be_wider = false;
+  bool may_exceed_schema = false;
 };
 
 using Shapes = std::vector<Shape>;
 
 // Returns the shape of the values that both shapes allow. The shapes must have the same kind, which
 // is not kLiterals.
-Shape both(const Shape& a, const Shape& b);
+Shape intersection(const Shape& a, const Shape& b);
 // Returns the strings within the limits. Returns an error if counting their characters takes too
 // many states.
 Result<StringLanguage> string_language(const StringLimits& limits);
 // Returns the strings within the limits, or only some of them if all would take too many states.
 // The automaton then has about `states` states.
-Result<StringLanguage> string_language_or_some(const StringLimits& limits, int64_t states);
+Result<StringLanguage> string_language_or_subset(const StringLimits& limits, int64_t states);
 // Returns a text that equal values share, such as 1.0 and 1, or objects in a different order.
 std::string canonical_text(const Json& value);
 

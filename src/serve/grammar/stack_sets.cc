@@ -8,8 +8,8 @@ namespace {
 
 constexpr uint64_t kHashFactor = 0x9E3779B97F4A7C15u;
 
-uint64_t hash(const std::vector<Frame>& frames, bool has_bottom) {
-  uint64_t value = has_bottom ? 1 : 0;
+uint64_t hash(const std::vector<Frame>& frames, bool has_empty_stack) {
+  uint64_t value = has_empty_stack ? 1 : 0;
   for (const Frame& frame : frames) {
     const uint64_t word =
         static_cast<uint64_t>(frame.top) << 32 | static_cast<uint32_t>(frame.below);
@@ -26,18 +26,18 @@ constexpr int64_t kBytesPerEntry = 120;
 
 StackSets::StackSets() { (void)intern({}, true); }
 
-StackSetId StackSets::intern(std::vector<Frame> frames, bool has_bottom) {
-  const uint64_t key = hash(frames, has_bottom);
+StackSetId StackSets::intern(std::vector<Frame> frames, bool has_empty_stack) {
+  const uint64_t key = hash(frames, has_empty_stack);
   const auto [begin, end] = by_hash_.equal_range(key);
   for (auto found = begin; found != end; ++found) {
     const Entry& entry = at(found->second);
-    if (entry.has_bottom == has_bottom && entry.frames == frames) return found->second;
+    if (entry.has_empty_stack == has_empty_stack && entry.frames == frames) return found->second;
   }
   int32_t depth = 0;
   for (const Frame& frame : frames) depth = std::max(depth, this->depth(frame.below) + 1);
   bytes_ += kBytesPerEntry + std::ssize(frames) * static_cast<int64_t>(sizeof(Frame));
   const auto id = static_cast<StackSetId>(entries_.size());
-  entries_.push_back({std::move(frames), has_bottom, depth});
+  entries_.push_back({std::move(frames), has_empty_stack, depth});
   by_hash_.emplace(key, id);
   return id;
 }
@@ -59,7 +59,7 @@ StackSetId StackSets::unite(StackSetId a, StackSetId b) {
       ++i, ++k;
     }
   }
-  const StackSetId id = intern(std::move(frames), has_bottom(a) || has_bottom(b));
+  const StackSetId id = intern(std::move(frames), has_empty_stack(a) || has_empty_stack(b));
   unions_.emplace(key, id);
   bytes_ += kBytesPerEntry / 2;
   return id;

@@ -27,21 +27,21 @@ class StackSets {
   StackSets();
 
   // The set that holds only the empty stack.
-  static constexpr StackSetId kBottom = 0;
+  static constexpr StackSetId kOnlyEmptyStack = 0;
   // Returns the set with these frames, which must be sorted by position without duplicates. The set
-  // also holds the empty stack if `has_bottom` is true.
-  StackSetId intern(std::vector<Frame> frames, bool has_bottom);
+  // also holds the empty stack if `has_empty_stack` is true.
+  StackSetId intern(std::vector<Frame> frames, bool has_empty_stack);
   StackSetId unite(StackSetId a, StackSetId b);
 
   const std::vector<Frame>& frames(StackSetId id) const { return at(id).frames; }
-  bool has_bottom(StackSetId id) const { return at(id).has_bottom; }
+  bool has_empty_stack(StackSetId id) const { return at(id).has_empty_stack; }
   int32_t depth(StackSetId id) const { return at(id).depth; }  // the depth of the deepest stack
   int64_t bytes() const { return bytes_; }                     // an estimate of the memory in use
 
  private:
   struct Entry {
     std::vector<Frame> frames;
-    bool has_bottom;
+    bool has_empty_stack;
     int32_t depth;
   };
   const Entry& at(StackSetId id) const { return entries_[static_cast<size_t>(id)]; }

@@ -49,7 +49,7 @@ class Product {
       : a_(a.states()), b_(b.states()), accepting_(std::move(accepting)) {}
 
   Result<StringLanguage> run() {
-    (void)number({0, 0});
+    (void)state_number({0, 0});
     int64_t edges = 0;
     for (size_t i = 0; i < pairs_.size(); ++i) {
       expand(i);
@@ -66,7 +66,7 @@ class Product {
     return id == kDead ? nullptr : &states[static_cast<size_t>(id)];
   }
 
-  int32_t number(Pair pair) {
+  int32_t state_number(Pair pair) {
     const auto [found, is_new] = numbers_.emplace(pair, static_cast<int32_t>(pairs_.size()));
     if (is_new) {
       pairs_.push_back(pair);
@@ -86,7 +86,7 @@ class Product {
                            b == nullptr ? kDead : step(*b, at[k])};
       if (needs_both && (target.first == kDead || target.second == kDead)) continue;
       if (target == Pair{kDead, kDead} && !accepting_(false, false)) continue;
-      const int32_t next = number(target);
+      const int32_t next = state_number(target);
       add_characters(states_[i], {at[k], at[k + 1] - 1}, next);
     }
   }

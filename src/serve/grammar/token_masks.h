@@ -26,7 +26,7 @@ class TokenMasks {
 
   // The state that an answer has reached. When states are forgotten, a new generation begins and
   // their numbers become invalid. The answer is then read again from its start.
-  struct Place {
+  struct AnswerState {
     StateId state = Automaton::kDead;
     uint64_t generation = 0;
   };
@@ -40,27 +40,27 @@ class TokenMasks {
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<std::string>& notes() const { return grammar_.notes; }
 
-  Place start();
+  AnswerState start();
   // In the functions below, `text` is the answer up to `place`. They replace a place of an earlier
   // generation by the same place of the present one.
 
   // Sets the bits of the tokens that may come next and clears all others. Tokens that end an answer
   // are left out. `mask` has at least vocabulary().mask_words() words.
-  void allowed(Place& place, std::string_view text, std::span<uint64_t> mask);
+  void allowed(AnswerState& answer, std::string_view text, std::span<uint64_t> mask);
   // Moves `place` past `more`, which must be allowed.
-  void advance(Place& place, std::string_view text, std::string_view more);
-  bool has_unique_strings() const { return grammar_.grammar.has_marks(); }
+  void advance(AnswerState& answer, std::string_view text, std::string_view more);
+  bool has_unique_strings() const { return grammar_.grammar.has_unique_marks(); }
   // Clears the bits of tokens that would repeat a string that must be unique in its array.
-  void forbid_repeats(Place& place, std::string_view text, const UniqueStrings& strings,
+  void forbid_repeats(AnswerState& answer, std::string_view text, const UniqueStrings& strings,
                       std::span<uint64_t> mask);
-  bool is_complete(Place& place, std::string_view text);
-  bool is_final(Place& place, std::string_view text);
+  bool is_complete(AnswerState& answer, std::string_view text);
+  bool is_final(AnswerState& answer, std::string_view text);
 
  private:
   TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
              int64_t max_bytes);
-  void renew(Place& place, std::string_view text);
-  void forget_if_full();
+  void update_state(AnswerState& answer, std::string_view text);
+  void clear_if_full();
 
   const CompiledGrammar grammar_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;

@@ -41,8 +41,8 @@ void TokenTrie::allow(Automaton& automaton, StateId state, std::span<uint64_t> m
       continue;
     }
     states[node.depth] = next;
-    const bool is_free = plain_ && automaton.behind_any_character(next) == next;
-    const uint32_t end = is_free ? node.end : i + 1;
+    const bool allows_all = plain_ && automaton.state_after_any_plain_character(next) == next;
+    const uint32_t end = allows_all ? node.end : i + 1;
     for (uint32_t k = i == 0 ? 0 : nodes_[i - 1].tokens_end; k < nodes_[end - 1].tokens_end; ++k) {
       const auto id = static_cast<uint32_t>(tokens_[k]);
       mask[id / 64] |= uint64_t{1} << (id % 64);

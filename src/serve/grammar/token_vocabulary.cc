@@ -22,7 +22,7 @@ size_t characters(std::string_view utf8) {
 }
 
 std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size,
-                                  std::span<const text::TokenId> written,
+                                  std::span<const text::TokenId> special_tokens_with_text,
                                   const std::vector<text::TokenId>& stop_tokens) {
   const auto contains = [](const auto& ids, text::TokenId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -30,7 +30,7 @@ std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size
   std::vector<std::string> texts(static_cast<size_t>(size));
   const auto last = static_cast<text::TokenId>(std::min(size, tokenizer.vocab_size()));
   for (text::TokenId id = 0; id < last; ++id) {
-    const bool is_control = tokenizer.is_special(id) && !contains(written, id);
+    const bool is_control = tokenizer.is_special(id) && !contains(special_tokens_with_text, id);
     if (is_control || contains(stop_tokens, id)) continue;
     texts[static_cast<size_t>(id)] = tokenizer.token_bytes(id);
   }
@@ -50,8 +50,9 @@ TokenTrie trie_of(const std::vector<std::string>& texts, bool plain) {
 
 TokenVocabulary::TokenVocabulary(const text::Tokenizer& tokenizer,
                                  const std::vector<text::TokenId>& stop_tokens, int64_t size,
-                                 std::span<const text::TokenId> written)
-    : TokenVocabulary(texts_of(tokenizer, size, written, stop_tokens), stop_tokens) {}
+                                 std::span<const text::TokenId> special_tokens_with_text)
+    : TokenVocabulary(texts_of(tokenizer, size, special_tokens_with_text, stop_tokens),
+                      stop_tokens) {}
 
 TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
                                  std::vector<text::TokenId> stop_tokens)
@@ -62,7 +63,7 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
       plain_mask_(mask_words()) {
   for (size_t id = 0; id < texts_.size(); ++id) {
     if (texts_[id].find('"') != std::string::npos)
-      quoting_.push_back(static_cast<text::TokenId>(id));
+      tokens_with_quote_.push_back(static_cast<text::TokenId>(id));
     if (texts_[id].size() == 1) bytes_.set(static_cast<uint8_t>(texts_[id][0]));
     if (texts_[id].empty() || !is_plain(texts_[id])) continue;
     plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
@@ -78,17 +79,18 @@ bool TokenVocabulary::is_stop(text::TokenId id) const {
 bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state,
                                   std::span<uint64_t> mask) const {
   const size_t longest = plain_lengths_.empty() ? 0 : plain_lengths_.back().first;
-  size_t room = 0;  // the largest number of characters that can come, as far as it matters
-  for (StateId at = state; room < longest; ++room) {
-    const StateId behind = automaton.behind_any_character(at);
-    if (behind == Automaton::kDead && (room == 0 || automaton.reads_plain_text(at))) return false;
-    if (behind == Automaton::kDead) break;
-    if (behind == at) room = longest - 1;
-    at = behind;
+  size_t capacity = 0;  // the largest number of characters that can come, as far as it matters
+  for (StateId at = state; capacity < longest; ++capacity) {
+    const StateId after = automaton.state_after_any_plain_character(at);
+    if (after == Automaton::kDead && (capacity == 0 || automaton.reads_plain_text(at)))
+      return false;
+    if (after == Automaton::kDead) break;
+    if (after == at) capacity = longest - 1;
+    at = after;
   }
   std::copy(plain_mask_.begin(), plain_mask_.end(), mask.begin());
   for (auto token = plain_lengths_.rbegin(); token != plain_lengths_.rend(); ++token) {
-    if (token->first <= room) break;
+    if (token->first <= capacity) break;
     const auto id = static_cast<size_t>(token->second);
     mask[id / 64] &= ~(uint64_t{1} << (id % 64));
   }

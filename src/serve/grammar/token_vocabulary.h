@@ -15,12 +15,13 @@ namespace neuronmm::grammar {
 
 class TokenVocabulary {
  public:
-  // Special tokens have no text and are never allowed, except for those in `written`. An example is
+  // Special tokens have no text and are never allowed, except for those in
+  // `special_tokens_with_text`. An example is
   // "[TOOL_CALLS]" in a chat format that writes this text. `stop_tokens` end an answer. `size` is
   // the number of logits, which may exceed the tokenizer's vocabulary. Ids beyond the tokenizer's
   // vocabulary have no text.
   TokenVocabulary(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& stop_tokens,
-                  int64_t size, std::span<const text::TokenId> written = {});
+                  int64_t size, std::span<const text::TokenId> special_tokens_with_text = {});
   // Takes the texts by token id. A token with an empty text is never allowed.
   TokenVocabulary(std::vector<std::string> texts, std::vector<text::TokenId> stop_tokens);
 
@@ -30,7 +31,7 @@ class TokenVocabulary {
   const std::vector<text::TokenId>& stop_tokens() const { return stop_tokens_; }
   bool is_stop(text::TokenId id) const;
   // Returns the tokens that contain a quotation mark and may therefore end a string.
-  const std::vector<text::TokenId>& quoting() const { return quoting_; }
+  const std::vector<text::TokenId>& tokens_with_quote() const { return tokens_with_quote_; }
   // Returns the bytes that are tokens by themselves. Every text of these bytes can be spelled from
   // any place. An automaton that reads only these bytes thus never comes to a dead end.
   const ByteSet& bytes() const { return bytes_; }
@@ -40,7 +41,7 @@ class TokenVocabulary {
 
  private:
   std::vector<std::string> texts_;
-  std::vector<text::TokenId> stop_tokens_, quoting_;
+  std::vector<text::TokenId> stop_tokens_, tokens_with_quote_;
   ByteSet bytes_;
   // Fills the mask with the plain tokens that can come, if `state` is inside a string of any
   // characters. Otherwise returns false.

@@ -42,24 +42,25 @@ Result<Shapes> combinations(const Shapes& shapes) {
   Shapes result = shapes;
   std::vector<Evaluated> evaluated;
   for (const Shape& shape : shapes) evaluated.push_back(evaluated_by(shape));
-  const bool alike = std::all_of(evaluated.begin(), evaluated.end(),
-                                 [&](const Evaluated& one) { return one == evaluated.front(); });
-  if (alike) return result;
+  const bool all_equal = std::all_of(evaluated.begin(), evaluated.end(), [&](const Evaluated& one) {
+    return one == evaluated.front();
+  });
+  if (all_equal) return result;
   if (shapes.size() > kMostOverlapping)
     return fail("more than {} alternatives that evaluate different properties or items",
                 kMostOverlapping);
   for (size_t chosen = 1; chosen < size_t{1} << shapes.size(); ++chosen) {
-    std::optional<Shape> together;
+    std::optional<Shape> combined;
     std::vector<const Evaluated*> alone;
     for (size_t i = 0; i < shapes.size(); ++i) {
       if ((chosen >> i & 1) == 0) continue;
-      together = together ? both(*together, shapes[i]) : shapes[i];
+      combined = combined ? intersection(*combined, shapes[i]) : shapes[i];
       alone.push_back(&evaluated[i]);
     }
-    const Evaluated all = evaluated_by(*together);
+    const Evaluated all = evaluated_by(*combined);
     const bool adds =
         std::none_of(alone.begin(), alone.end(), [&](const Evaluated* one) { return *one == all; });
-    if (adds) result.push_back(std::move(*together));
+    if (adds) result.push_back(std::move(*combined));
   }
   return result;
 }

@@ -29,7 +29,7 @@ UniqueLiterals distinct(const UniqueLiterals& values) {
 
 // Returns whether every string of the language is a proper prefix of another one. A string that is
 // about to repeat can then always be continued to a different one.
-bool goes_on_forever(const StringLanguage& language) {
+bool can_always_continue(const StringLanguage& language) {
   return std::ranges::all_of(language.states(), [](const StringLanguage::State& state) {
     return !state.accepting || !state.edges.empty();
   });
@@ -164,7 +164,7 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
     }
     if (shape.kind != Shape::Kind::kString) return std::optional<StringLanguage>();
     auto some = string_language(shape.string);
-    if (!some.ok()) return lowering_.wrong(place_, some.error().message);
+    if (!some.ok()) return lowering_.error_at(place_, some.error().message);
     if (all) {
       NMM_ASSIGN(some, all->unite(*some));
     }
@@ -174,7 +174,7 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
     NMM_ASSIGN(const StringLanguage others, StringLanguage::of_strings(constants));
     NMM_ASSIGN(all, all->unite(others));
   }
-  if (!goes_on_forever(*all)) all.reset();
+  if (!can_always_continue(*all)) all.reset();
   return all;
 }
 
@@ -192,9 +192,9 @@ RuleId UniqueArrayLowering::constant(const Json& value) {
   return rule;
 }
 
-void UniqueArrayLowering::close(PositionId behind) {
+void UniqueArrayLowering::close(PositionId after) {
   const PositionId bracket = grammar_.add_position();
-  lowering_.syntax_.add_gap(behind, bracket);
+  lowering_.syntax_.add_white_space(after, bracket);
   grammar_.add_text(bracket, "]", place_.to);
 }
 
@@ -207,18 +207,18 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
   check_enough(std::popcount(reached.back()));
   std::vector<RuleId> rules;
   for (const Json* value : sets.constants()) rules.push_back(constant(*value));
-  std::map<Used, PositionId> behind;
-  for (const Used used : reached) behind[used] = grammar_.add_position();
-  grammar_.add_text(place_.from, "[", behind[0]);
+  std::map<Used, PositionId> after;
+  for (const Used used : reached) after[used] = grammar_.add_position();
+  grammar_.add_text(place_.from, "[", after[0]);
   for (const Used used : reached) {
     const PositionId item = grammar_.add_position();
-    if (used == 0) lowering_.syntax_.add_gap(behind[0], item);
-    if (used != 0) lowering_.syntax_.add_comma(behind[used], item);
+    if (used == 0) lowering_.syntax_.add_white_space(after[0], item);
+    if (used != 0) lowering_.syntax_.add_comma(after[used], item);
     for (const size_t number : sets.followers(used))
-      grammar_.add_call(item, rules[number], behind[used | Used{1} << number]);
+      grammar_.add_call(item, rules[number], after[used | Used{1} << number]);
     if (std::popcount(used) < limits_.minimum) continue;
-    if (used == 0) grammar_.add_text(behind[0], "]", place_.to);
-    if (used != 0) close(behind[used]);
+    if (used == 0) grammar_.add_text(after[0], "]", place_.to);
+    if (used != 0) close(after[used]);
   }
   return true;
 }
@@ -235,18 +235,18 @@ void UniqueArrayLowering::add_rows(size_t states, const AddItems& add_items) {
   grammar_.add_text(place_.from, "[", open);
   if (limits_.minimum == 0) grammar_.add_text(open, "]", place_.to);
   std::vector<PositionId> before = new_row();
-  lowering_.syntax_.add_gap(open, before[0]);
+  lowering_.syntax_.add_white_space(open, before[0]);
   for (int64_t count = 1; count <= std::max<int64_t>(last, 1) && !grammar_.too_large(); ++count) {
     const bool repeats = !limits_.maximum && count >= last;
     const bool ends = limits_.maximum && count == last;
-    const std::vector<PositionId> behind = new_row();
+    const std::vector<PositionId> after = new_row();
     std::vector<PositionId> next;
     if (!ends) next = new_row();
     for (size_t state = 0; state < states; ++state) {
-      add_items(state, before[state], behind, before);
-      if (repeats) add_items(state, next[state], behind, next);
-      if (!ends) lowering_.syntax_.add_comma(behind[state], next[state]);
-      if (count >= limits_.minimum) close(behind[state]);
+      add_items(state, before[state], after, before);
+      if (repeats) add_items(state, next[state], after, next);
+      if (!ends) lowering_.syntax_.add_comma(after[state], next[state]);
+      if (count >= limits_.minimum) close(after[state]);
     }
     before = std::move(next);
   }
@@ -257,9 +257,9 @@ void UniqueArrayLowering::add_in_order(const Literals& values) {
   std::vector<RuleId> rules;
   for (const Json* value : values) rules.push_back(constant(*value));
   add_rows(values.size() + 1,
-           [&](size_t state, PositionId from, const auto& behind, const auto& before) {
+           [&](size_t state, PositionId from, const auto& after, const auto& before) {
              if (state == values.size()) return;
-             grammar_.add_call(from, rules[state], behind[state + 1]);
+             grammar_.add_call(from, rules[state], after[state + 1]);
              grammar_.add_empty(from, before[state + 1]);
            });
 }
@@ -272,9 +272,9 @@ void UniqueArrayLowering::add_strings(const StringLanguage& language) {
   const auto [start, end] = grammar_.rule(rule);
   const PositionId first = grammar_.add_position();
   lowering_.syntax_.add_string_without_calls(start, language, end);
-  grammar_.mark(first, grammar_.add_position());
-  add_rows(1, [&](size_t, PositionId from, const auto& behind, const auto&) {
-    grammar_.add_call(from, rule, behind[0]);
+  grammar_.mark_unique(first, grammar_.add_position());
+  add_rows(1, [&](size_t, PositionId from, const auto& after, const auto&) {
+    grammar_.add_call(from, rule, after[0]);
   });
 }
 

@@ -45,12 +45,12 @@ class UniqueArrayLowering {
 
   // Adds the array as rows of positions, a row for each number of items that matters. A row has two
   // positions for each of `states` states, one before an item and one after it. For every state,
-  // add_items(state, from, behind, next) adds edges from `from`, which is before an item. An edge
-  // may read the item and lead to behind[another state], which is after it. It may also read
+  // add_items(state, from, after, next) adds edges from `from`, which is before an item. An edge
+  // may read the item and lead to after[another state], which is after it. It may also read
   // nothing and lead to next[another state], which is before the same item.
   template <typename AddItems>
   void add_rows(size_t states, const AddItems& add_items);
-  void close(PositionId behind);
+  void close(PositionId after);
 
   SchemaLowering& lowering_;
   const ArrayLimits& limits_;

@@ -42,13 +42,14 @@ void UniqueStrings::push(std::string_view text) {
   }
 }
 
-bool UniqueStrings::repeats(std::string_view more, const Marked& marked) const {
+bool UniqueStrings::would_repeat(std::string_view more,
+                                 const IsMarkedUnique& is_marked_unique) const {
   OpenString string = string_;
   // Whether the next string is in the innermost open array and no string of `more` precedes it.
   bool is_known = !containers_.empty();
   for (size_t i = 0; i < more.size(); ++i) {
     const bool outside = !string.is_open;
-    if (string.read(more[i]) && marked(i)) {
+    if (string.read(more[i]) && is_marked_unique(i)) {
       if (!is_known || containers_.back().strings.contains(meaning(string.text))) return true;
       is_known = false;
     }

@@ -15,14 +15,14 @@ class UniqueStrings {
  public:
   // A function of n: whether the grammar is in a marked state after n bytes of the text in
   // question.
-  using Marked = std::function<bool(size_t)>;
+  using IsMarkedUnique = std::function<bool(size_t)>;
 
   // Reads the next part of the answer.
   void push(std::string_view text);
   // Returns whether `more`, if it came next, would close a marked string that its array already
   // has. For simplicity, also returns true if `more` closes a second marked string or one of
   // another array. A shorter token leads to the same answer.
-  bool repeats(std::string_view more, const Marked& marked) const;
+  bool would_repeat(std::string_view more, const IsMarkedUnique& is_marked_unique) const;
 
  private:
   // The string that is being read, if there is one.

@@ -19,10 +19,10 @@ namespace neuronmm::serve {
 namespace {
 
 // Size of the buffer, in bytes. Records that do not fit are dropped. Assumed.
-constexpr size_t kMostWaiting = size_t{1} << 20;
+constexpr size_t kMaxBufferedBytes = size_t{1} << 20;
 // Time that the writing thread waits for the reader before it checks whether the log is closing.
 // Assumed.
-constexpr int kPatienceMs = 100;
+constexpr int kPollTimeoutMs = 100;
 
 std::string iso_time(double unix_seconds) {
   const auto whole = static_cast<time_t>(std::floor(unix_seconds));
@@ -86,7 +86,7 @@ void AccessLog::write(const AccessRecord& record) {
   std::string line = access_line(record, unix_now());
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() + line.size() > kMostWaiting) {
+    if (waiting_.size() + line.size() > kMaxBufferedBytes) {
       ++dropped_;
       return;
     }
@@ -117,7 +117,7 @@ bool AccessLog::write_out(std::string_view text) {
   int waits_left = 10;
   while (!text.empty()) {
     pollfd ready = {.fd = descriptor_, .events = POLLOUT, .revents = 0};
-    if (poll(&ready, 1, kPatienceMs) <= 0) {
+    if (poll(&ready, 1, kPollTimeoutMs) <= 0) {
       const std::lock_guard lock(mutex_);
       if (stopping_ && --waits_left <= 0) return false;
       continue;

@@ -41,8 +41,8 @@ class HttpConnection : public Connection,
       : stream_(std::move(stream)),
         state_(state),
         pool_(pool),
-        woken_(stream_.get_executor(), Clock::time_point::max()),
-        room_(stream_.get_executor(), Clock::time_point::max()) {
+        wake_timer_(stream_.get_executor(), Clock::time_point::max()),
+        input_space_timer_(stream_.get_executor(), Clock::time_point::max()) {
     state_.connections.insert(this);
     error_code ignored;
     const auto peer = socket().remote_endpoint(ignored);
@@ -102,10 +102,10 @@ class HttpConnection : public Connection,
 
   void wake() {
     signalled_ = true;
-    woken_.cancel();
+    wake_timer_.cancel();
   }
   Task<void> wait() {
-    if (!signalled_) co_await woken_.async_wait(kAwait);
+    if (!signalled_) co_await wake_timer_.async_wait(kAwait);
     signalled_ = false;
   }
 
@@ -116,16 +116,16 @@ class HttpConnection : public Connection,
             stream_.get_executor(), [self = this->shared_from_this()] { return self->read_all(); },
             asio::detached);
         do {
-          const bool asked = co_await read_request();
-          if (asked) co_await respond();
+          const bool has_request = co_await read_request();
+          if (has_request) co_await respond();
         } while (keep_alive_ && !gone_);
-        co_await finish();
+        co_await close_gracefully();
       }
       // Memory has run out. This connection ends, the others go on.
     } catch (const std::exception&) {
     }
     close();
-    room_.cancel();
+    input_space_timer_.cancel();
   }
 
   Task<bool> handshake() {
@@ -143,7 +143,8 @@ class HttpConnection : public Connection,
   Task<void> read_all() {
     std::array<char, 4096> piece;
     for (;;) {
-      while (input_.size() >= kMostUnparsed && !gone_) co_await room_.async_wait(kAwait);
+      while (input_.size() >= kMostUnparsed && !gone_)
+        co_await input_space_timer_.async_wait(kAwait);
       if (gone_) co_return;
       const auto [error, count] = co_await stream_.async_read_some(asio::buffer(piece), kAwait);
       if (error) {
@@ -153,7 +154,7 @@ class HttpConnection : public Connection,
         wake();
         co_return;
       }
-      if (finishing_) continue;
+      if (closing_gracefully_) continue;
       input_.append(piece.data(), count);
       wake();
     }
@@ -170,9 +171,9 @@ class HttpConnection : public Connection,
     phase_ = Phase::kIdle;
     set_deadline(limits().idle);
     // While the server drains, a new connection may still send one request, for example GET /ready.
-    while (!request_begins() && !input_ended() && !(state_.draining && asked_before_))
+    while (!request_begins() && !input_ended() && !(state_.draining && had_request_))
       co_await wait();
-    asked_before_ = true;
+    had_request_ = true;
     if (!request_begins() || gone_) co_return false;
     phase_ = Phase::kReading;
     arrived_ = Clock::now();
@@ -184,12 +185,12 @@ class HttpConnection : public Connection,
       co_return false;
     }
     read_head();
-    std::optional<HttpReply> refused = refuse_head();
+    std::optional<HttpReply> refused = find_head_refusal();
     if (refused) {
       co_await refuse(std::move(*refused));
       co_return false;
     }
-    if (parser_->get().count(http::field::expect) > 0 && chunks_ && !parser_->is_done())
+    if (parser_->get().count(http::field::expect) > 0 && accepts_chunks_ && !parser_->is_done())
       co_await write("HTTP/1.1 100 Continue\r\n\r\n");
     set_deadline(limits().body);
     if (!co_await parse(/*body=*/true)) {
@@ -203,13 +204,13 @@ class HttpConnection : public Connection,
     co_return true;
   }
 
-  // Returns whether a request has begun to arrive, after removing empty lines before it. Such lines
-  // are not part of the request (RFC 9112, 2.2); some clients send one after a body.
+  // Returns whether a request has started to arrive, after removing empty lines before it. Such
+  // lines are not part of the request (RFC 9112, 2.2); some clients send one after a body.
   bool request_begins() {
     size_t lines = 0;
     while (input_.compare(lines, 2, "\r\n") == 0) lines += 2;
     input_.erase(0, lines);
-    if (lines > 0) room_.cancel();
+    if (lines > 0) input_space_timer_.cancel();
     return !input_.empty() && input_ != "\r";
   }
 
@@ -221,13 +222,13 @@ class HttpConnection : public Connection,
     bool at_begin = true;  // of the head: the parser has consumed nothing yet
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      if (!body) fault_ = fault_in_partial_head(input_, at_begin);
+      if (!body) fault_ = find_fault_in_partial_head(input_, at_begin);
       if (!fault_.empty()) co_return false;
       error_code error;
       const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
       input_.erase(0, taken);
       at_begin = at_begin && taken == 0;
-      if (input_.size() < kMostUnparsed) room_.cancel();
+      if (input_.size() < kMostUnparsed) input_space_timer_.cancel();
       if (error && error != http::error::need_more) {
         parse_error_ = error;
         co_return false;
@@ -235,7 +236,7 @@ class HttpConnection : public Connection,
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       // The parser consumes the data of a body as it comes. What remains is an unfinished line
       // between two chunks, or of the trailers.
-      if (body) fault_ = fault_in_partial_lines(input_);
+      if (body) fault_ = find_fault_in_partial_lines(input_);
       const size_t before = input_.size();
       if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
       if (!fault_.empty()) co_return false;
@@ -249,10 +250,10 @@ class HttpConnection : public Connection,
     const std::string_view id(request["X-Request-Id"].data(), request["X-Request-Id"].size());
     record_.request_id = is_request_id(id) ? std::string(id) : random_request_id();
     record_.method = std::string(request.method_string());
-    record_.path = path_of({request.target().data(), request.target().size()});
+    record_.path = normalized_path({request.target().data(), request.target().size()});
     origin_ = std::string(request[http::field::origin]);
-    is_head_ = request.method() == http::verb::head;
-    chunks_ = request.version() == 11;
+    is_head_request_ = request.method() == http::verb::head;
+    accepts_chunks_ = request.version() == 11;
   }
 
   std::string random_request_id() {
@@ -265,20 +266,20 @@ class HttpConnection : public Connection,
 
   // Returns the reply to a request that can be refused before its body is read; nothing if the
   // request is good so far.
-  std::optional<HttpReply> refuse_head() {
+  std::optional<HttpReply> find_head_refusal() {
     const auto& request = parser_->get();
     const auto host = request[http::field::host];
     const size_t hosts = request.count(http::field::host);
-    if ((chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
+    if ((accepts_chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
       return reply_of(invalid_request("", "expected one header Host, with a name and a port"));
     // A proxy that finds another end of this body than the server does would also find another next
     // request (request smuggling). Only the coding that all of them understand is accepted.
     const bool coded = request.count(http::field::transfer_encoding) > 0;
     const auto coding = request[http::field::transfer_encoding];
-    if (coded && (!chunks_ || !boost::beast::iequals(coding, "chunked")))
+    if (coded && (!accepts_chunks_ || !boost::beast::iequals(coding, "chunked")))
       return reply_of(invalid_request("", "Transfer-Encoding: only chunked is known"));
-    const auto packing = request[http::field::content_encoding];
-    if (!packing.empty() && !boost::beast::iequals(packing, "identity"))
+    const auto encoding = request[http::field::content_encoding];
+    if (!encoding.empty() && !boost::beast::iequals(encoding, "identity"))
       return reply_of({.status = 415, .message = "Content-Encoding: bodies are read as they are"});
     const auto expect = request[http::field::expect];
     if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
@@ -364,7 +365,7 @@ class HttpConnection : public Connection,
   // Calls work() on a thread of the pool and returns its value, or nothing if the client leaves
   // first. With `until_eof`, a client that only stops sending counts as one that has left.
   template <typename Work>
-  Task<std::optional<std::invoke_result_t<Work>>> in_pool(Work work, bool until_eof) {
+  Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(Work work, bool until_eof) {
     using Value = std::invoke_result_t<Work>;
     auto value = std::make_shared<std::optional<Value>>();
     pool_.post([value, work = std::move(work), executor = stream_.get_executor(),
@@ -393,7 +394,7 @@ class HttpConnection : public Connection,
         return internal_error(error.what());
       }
     };
-    auto text = co_await in_pool(std::move(work), /*until_eof=*/false);
+    auto text = co_await run_in_pool(std::move(work), /*until_eof=*/false);
     if (!text) co_return reply;  // nobody is left to read it
     if (text->ok()) {
       reply.body = std::move(**text);
@@ -410,25 +411,25 @@ class HttpConnection : public Connection,
       co_return;
     }
     const CountedGeneration counted(state_.generating);
-    const auto run = std::make_shared<RunningGeneration>(state_.service());
+    const auto generation = std::make_shared<RunningGeneration>(state_.service());
     const auto queue = make_queue();
-    auto work = [run, queue, api, body = std::move(parser_->get().body())] {
-      return run->begin(api, body, queue);
+    auto work = [generation, queue, api, body = std::move(parser_->get().body())] {
+      return generation->begin(api, body, queue);
     };
-    auto begun = co_await in_pool(std::move(work), /*until_eof=*/true);
-    if (!begun) {
-      run->abandon();
+    auto started = co_await run_in_pool(std::move(work), /*until_eof=*/true);
+    if (!started) {
+      generation->abandon();
       keep_alive_ = false;
       log(0, 0, false);
-    } else if (!begun->ok()) {
-      HttpReply reply = reply_of(begun->error());
+    } else if (!started->ok()) {
+      HttpReply reply = reply_of(started->error());
       co_await send(std::move(reply));
     } else {
-      record_.unknown_fields = (*begun)->unknown_fields;
-      record_.schema_notes = (*begun)->schema_notes;
-      const bool complete = co_await forward(*queue, **begun);
+      record_.unknown_fields = (*started)->unknown_fields;
+      record_.schema_notes = (*started)->schema_notes;
+      const bool complete = co_await forward(*queue, **started);
       if (!complete) {
-        run->abandon();
+        generation->abandon();
         close();
       }
     }
@@ -454,12 +455,12 @@ class HttpConnection : public Connection,
 
   // Sends the client what the engine puts into the queue, until the answer ends. Returns false if
   // the client has left or reads too slowly.
-  Task<bool> forward(ResponseQueue& queue, const StartedGeneration& begun) {
+  Task<bool> forward(ResponseQueue& queue, const StartedGeneration& started) {
     std::string text;
     size_t sent = 0;
     bool head_sent = false;
     for (;;) {
-      const bool pings = begun.stream && limits().ping.count() > 0;
+      const bool pings = started.stream && limits().ping.count() > 0;
       ping_at_ = pings ? Clock::now() + limits().ping : Clock::time_point::max();
       ResponseQueue::Content content = queue.take();
       while (content.events.empty() && !content.response && !content.ended && !input_ended() &&
@@ -472,21 +473,21 @@ class HttpConnection : public Connection,
         HttpReply reply;
         reply.status = content.response->status;
         reply.body = std::move(content.response->body);
-        add_own(reply.headers, begun);
+        add_answer_headers(reply.headers, started);
         ping_at_ = Clock::time_point::max();
         co_await send(std::move(reply));
         co_return !gone_;
       }
-      if (content.events.empty() && !content.ended) content.events = begun.ping;
+      if (content.events.empty() && !content.ended) content.events = started.ping;
       text.clear();
-      if (!std::exchange(head_sent, true)) text = event_head(begun);
-      if (!content.events.empty()) text += chunks_ ? chunk(content.events) : content.events;
-      if (content.ended && chunks_) text += kLastChunk;
+      if (!std::exchange(head_sent, true)) text = event_head(started);
+      if (!content.events.empty()) text += accepts_chunks_ ? chunk(content.events) : content.events;
+      if (content.ended && accepts_chunks_) text += kLastChunk;
       sent += content.events.size();
       if (!co_await write(text)) break;
       if (content.ended) {
         ping_at_ = Clock::time_point::max();
-        keep_alive_ = keep_alive_ && chunks_;
+        keep_alive_ = keep_alive_ && accepts_chunks_;
         log(200, sent, true);
         co_return true;
       }
@@ -496,31 +497,31 @@ class HttpConnection : public Connection,
     co_return false;
   }
 
-  std::string event_head(const StartedGeneration& begun) {
+  std::string event_head(const StartedGeneration& started) {
     Headers headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
                        {"Cache-Control", "no-cache"},
                        {"X-Accel-Buffering", "no"}};
-    add_own(headers, begun);
-    add_common(headers);
-    return response_head(200, headers, chunks_ ? Framing::kChunked : Framing::kClose, 0,
-                         keep_alive_ && chunks_);
+    add_answer_headers(headers, started);
+    add_common_headers(headers);
+    return response_head(200, headers, accepts_chunks_ ? Framing::kChunked : Framing::kClose, 0,
+                         keep_alive_ && accepts_chunks_);
   }
 
   // Adds the headers that belong to this answer. The head of a stream is sent with its first token,
   // when the predicted total time is not known yet.
-  void add_own(Headers& headers, const StartedGeneration& begun) {
-    if (!begun.schema_notes.empty())
-      headers.emplace_back("X-Schema-Notes", header_text(begun.schema_notes));
-    if (!begun.predicted) return;
+  void add_answer_headers(Headers& headers, const StartedGeneration& started) {
+    if (!started.schema_notes.empty())
+      headers.emplace_back("X-Schema-Notes", header_text(started.schema_notes));
+    if (!started.predicted) return;
     headers.emplace_back("X-Predicted-Device", state_.service()->device());
-    const double first = begun.predicted->first_token, total = begun.predicted->total;
+    const double first = started.predicted->first_token, total = started.predicted->total;
     if (first >= 0.0)
       headers.emplace_back("X-Predicted-First-Token-Seconds", fmt::format("{:.6f}", first));
-    if (total >= 0.0 && !begun.stream)
+    if (total >= 0.0 && !started.stream)
       headers.emplace_back("X-Predicted-Total-Seconds", fmt::format("{:.6f}", total));
   }
 
-  void add_common(Headers& headers) {
+  void add_common_headers(Headers& headers) {
     headers.emplace_back("X-Request-Id", record_.request_id);
     for (auto& header : cors_headers(state_.options.cors_origins, origin_))
       headers.push_back(std::move(header));
@@ -530,12 +531,12 @@ class HttpConnection : public Connection,
     Headers headers;
     if (reply.status != 204) headers.emplace_back("Content-Type", reply.content_type);
     headers.insert(headers.end(), reply.headers.begin(), reply.headers.end());
-    add_common(headers);
+    add_common_headers(headers);
     std::string text =
         response_head(reply.status, headers, Framing::kLength, reply.body.size(), keep_alive_);
-    if (!is_head_) text += reply.body;
+    if (!is_head_request_) text += reply.body;
     const bool complete = co_await write(text);
-    log(reply.status, is_head_ ? 0 : reply.body.size(), complete);
+    log(reply.status, is_head_request_ ? 0 : reply.body.size(), complete);
   }
 
   // Writes `text` in pieces. The connection ends if the client takes nothing of a piece for
@@ -566,10 +567,10 @@ class HttpConnection : public Connection,
 
   // Ends the connection, after giving the client time to read the last response. If the socket were
   // closed at once while the client still sends, the client would lose that response.
-  Task<void> finish() {
+  Task<void> close_gracefully() {
     phase_ = Phase::kResponding;
-    finishing_ = true;
-    room_.cancel();
+    closing_gracefully_ = true;
+    input_space_timer_.cancel();
     input_.clear();
     if (gone_) co_return;
     set_deadline(limits().linger);
@@ -593,13 +594,13 @@ class HttpConnection : public Connection,
   Stream stream_;
   ServerState& state_;
   WorkPool& pool_;
-  // Timers that never expire: cancelling one wakes the coroutine that waits for it. woken_ wakes
-  // the one that answers, room_ the one that reads when input_ has space again.
-  asio::steady_timer woken_, room_;
+  // Timers that never expire: cancelling one wakes the coroutine that waits for it. wake_timer_
+  // wakes the one that answers, input_space_timer_ the one that reads when input_ has space again.
+  asio::steady_timer wake_timer_, input_space_timer_;
   bool signalled_ = false;
 
   std::string input_;  // bytes that are not parsed yet
-  bool eof_ = false, gone_ = false, timed_out_ = false, finishing_ = false;
+  bool eof_ = false, gone_ = false, timed_out_ = false, closing_gracefully_ = false;
   Phase phase_ = Phase::kIdle;
   Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
 
@@ -607,7 +608,7 @@ class HttpConnection : public Connection,
   std::optional<BodyReservation> body_reservation_;
   error_code parse_error_;
   std::string_view fault_;  // a fault that parser_ does not report
-  bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
+  bool had_request_ = false, keep_alive_ = false, is_head_request_ = false, accepts_chunks_ = true;
   std::string client_, origin_;
   Clock::time_point arrived_;
   AccessRecord record_;

@@ -73,14 +73,15 @@ ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api
                                                                std::string_view body,
                                                                std::shared_ptr<ResponseSink> sink) {
   NMM_ASSIGN(PreparedGeneration prepared, service_->prepare(api, body, std::move(sink)));
-  StartedGeneration begun{prepared.stream,
-                          api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
-                          prepared.unknown_fields, prepared.schema_notes, nullptr};
+  StartedGeneration started{prepared.stream,
+                            api == GenerationApi::kAnthropicMessages ? kTypedPingEvent : kPingEvent,
+                            prepared.unknown_fields, prepared.schema_notes, nullptr};
   const ServiceParts& parts = service_->parts_;
-  if (parts.device_clock) begun.predicted = std::make_shared<PredictedTimes>();
-  const Measures measures{&service_->metrics_, parts.device_clock, begun.predicted};
+  if (parts.device_clock) started.predicted = std::make_shared<PredictedTimes>();
+  const MeasurementTargets targets{&service_->metrics_, parts.device_clock, started.predicted};
   for (size_t i = 0; i < prepared.listeners.size(); ++i)
-    prepared.listeners[i] = measured(prepared.listeners[i], prepared.requests[i], measures);
+    prepared.listeners[i] =
+        make_measured_listener(prepared.listeners[i], prepared.requests[i], targets);
   {
     const std::lock_guard lock(mutex_);
     if (abandoned_) return internal_error("the client has gone");
@@ -93,7 +94,7 @@ ApiResult<StartedGeneration> RunningGeneration::begin_or_throw(GenerationApi api
     for (const RequestId id : ids) engine.cancel(id);
   }
   ids_ = std::move(ids);
-  return begun;
+  return started;
 }
 
 ApiResult<StartedGeneration> RunningGeneration::begin(GenerationApi api, std::string_view body,

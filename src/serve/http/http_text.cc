@@ -106,7 +106,7 @@ bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin
 
 std::span<const Route> routes() { return kRoutes; }
 
-std::string path_of(std::string_view target) {
+std::string normalized_path(std::string_view target) {
   if (const size_t scheme = target.find("://"); scheme < target.find_first_of("/?")) {
     const size_t path = target.find_first_of("/?", scheme + std::string_view("://").size());
     target = path == std::string_view::npos || target[path] == '?' ? "/" : target.substr(path);

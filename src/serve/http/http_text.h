@@ -54,7 +54,7 @@ std::string allowed_methods(std::string_view path);
 // target begins with the server's own address. People put such addresses together by hand, so the
 // function is lenient. It removes repeated slashes and a slash at the end, and decodes escapes of
 // characters that need none.
-std::string path_of(std::string_view target);
+std::string normalized_path(std::string_view target);
 // Returns the name of the model in a path of Endpoint::kModelByName, with escapes decoded.
 std::string model_in_path(std::string_view path);
 

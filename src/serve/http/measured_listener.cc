@@ -19,15 +19,15 @@ void raise_to(std::atomic<double>& value, double seconds) {
 class MeasuredListener : public Listener {
  public:
   MeasuredListener(std::shared_ptr<Listener> listener, const Request& request,
-                   const Measures& measures)
+                   const MeasurementTargets& targets)
       : listener_(std::move(listener)),
-        measures_(measures),
+        targets_(targets),
         choices_(static_cast<size_t>(std::max<int64_t>(request.choices, 1))) {}
 
   void on_start(const PromptUsage& usage) override {
     started_ = Watch::now();
-    if (measures_.device_clock) device_start_ = measures_.device_clock();
-    measures_.metrics->prompt(usage.prompt_tokens);
+    if (targets_.device_clock) device_start_ = targets_.device_clock();
+    targets_.metrics->prompt(usage.prompt_tokens);
     listener_->on_start(usage);
   }
 
@@ -40,10 +40,10 @@ class MeasuredListener : public Listener {
     const auto now = Watch::now();
     if (at.tokens++ == 0) {
       at.first = now;
-      measures_.metrics->first_token(seconds_between(arrived_, now));
+      targets_.metrics->first_token(seconds_between(arrived_, now));
       predict_first_token();
     } else {
-      measures_.metrics->next_token(seconds_between(at.last, now));
+      targets_.metrics->next_token(seconds_between(at.last, now));
     }
     at.last = now;
     predict_total();
@@ -61,10 +61,10 @@ class MeasuredListener : public Listener {
     times.prefill = seconds_between(started, first);
     times.decode = seconds_between(first, now);
     times.total = seconds_between(arrived_, now);
-    measures_.metrics->finished(reason, at.tokens, times);
+    targets_.metrics->finished(reason, at.tokens, times);
     predict_total();
     if (++ended_ == choices_.size() && device_start_ >= 0.0)
-      measures_.metrics->predicted_total(device_seconds());
+      targets_.metrics->predicted_total(device_seconds());
     listener_->on_finish(choice, reason, stop_token, message);
   }
 
@@ -74,18 +74,18 @@ class MeasuredListener : public Listener {
     Watch::time_point first, last;
   };
 
-  double device_seconds() const { return measures_.device_clock() - device_start_; }
+  double device_seconds() const { return targets_.device_clock() - device_start_; }
   void predict_first_token() {
     if (device_start_ < 0.0 || std::exchange(first_predicted_, true)) return;
-    raise_to(measures_.predicted->first_token, device_seconds());
-    measures_.metrics->predicted_first_token(device_seconds());
+    raise_to(targets_.predicted->first_token, device_seconds());
+    targets_.metrics->predicted_first_token(device_seconds());
   }
   void predict_total() {
-    if (device_start_ >= 0.0) raise_to(measures_.predicted->total, device_seconds());
+    if (device_start_ >= 0.0) raise_to(targets_.predicted->total, device_seconds());
   }
 
   const std::shared_ptr<Listener> listener_;
-  const Measures measures_;
+  const MeasurementTargets targets_;
   const Watch::time_point arrived_ = Watch::now();
   std::optional<Watch::time_point> started_;
   double device_start_ = -1.0;  // negative without a device or before on_start()
@@ -96,9 +96,10 @@ class MeasuredListener : public Listener {
 
 }  // namespace
 
-std::shared_ptr<Listener> measured(std::shared_ptr<Listener> listener, const Request& request,
-                                   const Measures& measures) {
-  return std::make_shared<MeasuredListener>(std::move(listener), request, measures);
+std::shared_ptr<Listener> make_measured_listener(std::shared_ptr<Listener> listener,
+                                                 const Request& request,
+                                                 const MeasurementTargets& targets) {
+  return std::make_shared<MeasuredListener>(std::move(listener), request, targets);
 }
 
 }  // namespace neuronmm::serve

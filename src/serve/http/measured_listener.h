@@ -22,7 +22,7 @@ struct PredictedTimes {
 };
 
 // The clock that a listener reads and the places where it records times.
-struct Measures {
+struct MeasurementTargets {
   Metrics* metrics = nullptr;
   std::function<double()> device_clock;       // a simulated device's, in seconds; empty without one
   std::shared_ptr<PredictedTimes> predicted;  // null without a simulated device
@@ -30,7 +30,8 @@ struct Measures {
 
 // Returns a listener that measures and passes everything on to `listener`. It must be created when
 // the request arrives, because its times count from its creation.
-std::shared_ptr<Listener> measured(std::shared_ptr<Listener> listener, const Request& request,
-                                   const Measures& measures);
+std::shared_ptr<Listener> make_measured_listener(std::shared_ptr<Listener> listener,
+                                                 const Request& request,
+                                                 const MeasurementTargets& targets);
 
 }  // namespace neuronmm::serve

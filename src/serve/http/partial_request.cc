@@ -10,7 +10,7 @@ constexpr std::string_view kLineEnd = "\r\n";
 
 }  // namespace
 
-std::string_view fault_in_partial_lines(std::string_view text) {
+std::string_view find_fault_in_partial_lines(std::string_view text) {
   for (size_t at = text.find_first_of(kLineEnd); at < text.size();
        at = text.find_first_of(kLineEnd, at)) {
     if (text[at] == '\n') return "a line ends without a carriage return";
@@ -23,9 +23,10 @@ std::string_view fault_in_partial_lines(std::string_view text) {
   return {};
 }
 
-std::string_view fault_in_partial_head(std::string_view text, bool with_request_line) {
+std::string_view find_fault_in_partial_head(std::string_view text, bool with_request_line) {
   text = text.substr(0, text.find("\r\n\r\n"));
-  if (const std::string_view fault = fault_in_partial_lines(text); !fault.empty()) return fault;
+  if (const std::string_view fault = find_fault_in_partial_lines(text); !fault.empty())
+    return fault;
   if (!with_request_line) return {};
   const std::string_view request_line = text.substr(0, text.find(kLineEnd));
   const bool whole = request_line.size() < text.size();

@@ -14,9 +14,9 @@ namespace neuronmm::serve {
 //
 // Checks a head as far as it has arrived. `with_request_line` says whether `text` begins with the
 // request line, whose version is then checked too. Text after an empty line is ignored.
-std::string_view fault_in_partial_head(std::string_view text, bool with_request_line);
+std::string_view find_fault_in_partial_head(std::string_view text, bool with_request_line);
 // Checks the line with a chunk's size, or the trailers, as far as they have arrived.
-std::string_view fault_in_partial_lines(std::string_view text);
+std::string_view find_fault_in_partial_lines(std::string_view text);
 
 // Returns whether `value` is valid for the header Host: a name or an address, perhaps with a port,
 // or empty (RFC 9112, 3.2).

@@ -5,29 +5,29 @@
 namespace neuronmm::serve {
 
 template <typename Change>
-void ResponseQueue::put(const Change& change) {
+void ResponseQueue::add(const Change& change) {
   {
     const std::lock_guard lock(mutex_);
     const bool overflowed = content_.overflowed;
     change();
-    if (std::exchange(told_, true) && overflowed == content_.overflowed) return;
+    if (std::exchange(reader_woken_, true) && overflowed == content_.overflowed) return;
   }
   wake_();
 }
 
 void ResponseQueue::event(std::string_view text) {
-  put([&] {
+  add([&] {
     if (content_.events.size() + text.size() > limit_bytes_) content_.overflowed = true;
     if (!content_.overflowed) content_.events += text;
   });
 }
 
 void ResponseQueue::response(int status, std::string body) {
-  put([&] { content_.response = WholeResponse{status, std::move(body)}; });
+  add([&] { content_.response = WholeResponse{status, std::move(body)}; });
 }
 
 void ResponseQueue::end() {
-  put([&] { content_.ended = true; });
+  add([&] { content_.ended = true; });
 }
 
 bool ResponseQueue::overflowed() {
@@ -37,7 +37,7 @@ bool ResponseQueue::overflowed() {
 
 ResponseQueue::Content ResponseQueue::take() {
   const std::lock_guard lock(mutex_);
-  told_ = false;
+  reader_woken_ = false;
   const bool overflowed = content_.overflowed;
   Content taken = std::exchange(content_, {});
   content_.overflowed = overflowed;

@@ -45,13 +45,13 @@ class ResponseQueue : public ResponseSink {
 
  private:
   template <typename Change>
-  void put(const Change& change);
+  void add(const Change& change);
 
   const size_t limit_bytes_;
   const std::function<void()> wake_;
   std::mutex mutex_;
   Content content_;
-  bool told_ = false;
+  bool reader_woken_ = false;
 };
 
 }  // namespace neuronmm::serve

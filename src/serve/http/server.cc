@@ -50,11 +50,11 @@ Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& optio
   const auto found = tcp::resolver(io).resolve(options.host, std::to_string(options.port),
                                                tcp::resolver::passive, error);
   if (error || found.empty()) return refused(error);
-  const tcp::endpoint place = found.begin()->endpoint();
+  const tcp::endpoint endpoint = found.begin()->endpoint();
   tcp::acceptor acceptor(io);
-  if (acceptor.open(place.protocol(), error)) return refused(error);
+  if (acceptor.open(endpoint.protocol(), error)) return refused(error);
   acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (acceptor.bind(place, error)) return refused(error);
+  if (acceptor.bind(endpoint, error)) return refused(error);
   if (acceptor.listen(asio::socket_base::max_listen_connections, error)) return refused(error);
   return acceptor;
 }
@@ -98,7 +98,7 @@ class Server::Impl {
     state_.draining = true;
     if (const auto service = state_.service()) service->engine().stop_admission();
     asio::post(io_, [this] {
-      for (Connection* connection : copy()) connection->close_if_idle();
+      for (Connection* connection : connections()) connection->close_if_idle();
     });
   }
 
@@ -118,7 +118,7 @@ class Server::Impl {
  private:
   // Returns a copy of the set of connections, because closing a connection may remove it from the
   // set.
-  std::vector<Connection*> copy() const {
+  std::vector<Connection*> connections() const {
     return {state_.connections.begin(), state_.connections.end()};
   }
 
@@ -188,7 +188,7 @@ class Server::Impl {
       timer.expires_after(state_.options.limits.tick);
       co_await timer.async_wait(kAwait);
       const auto now = Clock::now();
-      for (Connection* connection : copy()) connection->on_tick(now);
+      for (Connection* connection : connections()) connection->on_tick(now);
     }
   }
 

@@ -24,7 +24,7 @@ grammar::RepeatedSequences sequences_of(const ToolCallFormat& calls) {
   grammar::RepeatedSequences sequences;
   sequences.before = calls.begin;
   sequences.between = calls.between;
-  sequences.behind = calls.end;
+  sequences.after = calls.end;
   sequences.maximum = calls.several ? kMostCalls : 1;
   for (const Tool& tool : calls.functions)
     sequences.alternatives.push_back(
@@ -41,12 +41,13 @@ Result<CompiledGrammar> compile_json(const Json& schema, const StructuredOutput&
   if (output.calls.functions.empty())
     return grammar::compile_schema(schema, output.param, kSchemas);
   grammar::RepeatedSequences sequences = sequences_of(output.calls);
-  sequences.instead = grammar::SchemaPart{&schema, output.param};
-  auto either = grammar::compile_sequences(sequences, kSchemas);
-  if (either.ok()) return either;
-  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(schema, output.param, kSchemas));
-  alone.notes.push_back("nothing can be called: " + either.error().message);
-  return alone;
+  sequences.alternative_document = grammar::SchemaPart{&schema, output.param};
+  auto document_or_calls = grammar::compile_sequences(sequences, kSchemas);
+  if (document_or_calls.ok()) return document_or_calls;
+  NMM_ASSIGN(CompiledGrammar document_only,
+             grammar::compile_schema(schema, output.param, kSchemas));
+  document_only.notes.push_back("nothing can be called: " + document_or_calls.error().message);
+  return document_only;
 }
 
 Result<CompiledGrammar> compile_grammar(const StructuredOutput& output) {
@@ -119,7 +120,8 @@ ApiResult<StructuredOutputCompiler::Constraint> StructuredOutputCompiler::compil
                      thinking = output.thinking]() -> std::unique_ptr<model::TokenConstraint> {
     auto matcher = std::make_unique<grammar::Matcher>(masks);
     if (thinking == Thinking::kNone) return matcher;
-    return after_thoughts(std::move(matcher), *vocabulary, tokens, thinking == Thinking::kOpened);
+    return constrain_after_thoughts(std::move(matcher), *vocabulary, tokens,
+                                    thinking == Thinking::kOpened);
   };
   return Constraint{std::move(factory), (*masks)->notes()};
 }

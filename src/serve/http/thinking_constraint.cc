@@ -78,7 +78,7 @@ class ThinkingConstraint : public model::TokenConstraint {
 
 }  // namespace
 
-std::unique_ptr<model::TokenConstraint> after_thoughts(
+std::unique_ptr<model::TokenConstraint> constrain_after_thoughts(
     std::unique_ptr<model::TokenConstraint> inner, const grammar::TokenVocabulary& vocabulary,
     const ThoughtTokens& tokens, bool inside) {
   if (!tokens.begin || !tokens.end) return inner;

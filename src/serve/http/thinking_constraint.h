@@ -20,7 +20,7 @@ struct ThoughtTokens {
 // `inner` allows. If `inside` is true, the prompt has already opened the thoughts. Otherwise the
 // answer may begin with <think> or have no thoughts. If the model lacks one of the two tokens, the
 // result is `inner` itself. `vocabulary` must outlive the result.
-std::unique_ptr<model::TokenConstraint> after_thoughts(
+std::unique_ptr<model::TokenConstraint> constrain_after_thoughts(
     std::unique_ptr<model::TokenConstraint> inner, const grammar::TokenVocabulary& vocabulary,
     const ThoughtTokens& tokens, bool inside);
 

@@ -21,7 +21,7 @@ void for_each_block(FieldReader& fields, const char* key, const Read& read) {
     return read(reader, "text");
   }
   if (content == nullptr || !content->is_array())
-    return fields.wrong(key, "a string or an array of blocks");
+    return fields.add_mismatch(key, "a string or an array of blocks");
   for (size_t i = 0; i < content->size() && !fields.problem().found(); ++i) {
     const std::string path = fmt::format("{}[{}]", fields.path(key), i);
     const Json& block = (*content)[i];
@@ -33,7 +33,7 @@ void for_each_block(FieldReader& fields, const char* key, const Read& read) {
 
 // Returns whether a text is the billing header of Claude Code. It differs from request to request,
 // so a prompt that began with it would never be found in the prefix cache. No model needs it.
-bool is_billing(std::string_view text) {
+bool is_billing_header(std::string_view text) {
   return text.starts_with("x-anthropic-billing-header:") &&
          text.find('\n') == std::string_view::npos;
 }
@@ -45,9 +45,9 @@ class AnthropicMessageReader {
   void read_system() {
     if (fields_.find("system") == nullptr) return;
     for_each_block(fields_, "system", [&](FieldReader& block, const std::string& type) {
-      if (type != "text") return block.wrong("type", "\"text\"");
+      if (type != "text") return block.add_mismatch("type", "\"text\"");
       const std::string text = block.required_string("text");
-      if (!is_billing(text)) append(system_, "\n", text);
+      if (!is_billing_header(text)) append(system_, "\n", text);
     });
   }
 
@@ -62,38 +62,41 @@ class AnthropicMessageReader {
     } else if (role == "system") {
       add_system(reader);
     } else {
-      reader.wrong("role", "\"user\", \"assistant\" or \"system\"");
+      reader.add_mismatch("role", "\"user\", \"assistant\" or \"system\"");
     }
   }
 
   AnthropicConversation take() {
-    tell_late_words();
-    if (said_.messages.empty()) say("user", "");  // templates demand a message to answer
+    add_late_system_text();
+    if (conversation_.messages.empty())
+      add_text("user", "");  // templates demand a message to answer
     if (!system_.empty())
-      said_.messages.insert(said_.messages.begin(), Json{{"role", "system"}, {"content", system_}});
-    const Json* last = said_.messages.empty() ? nullptr : &said_.messages.back();
-    said_.continues = last != nullptr && last->at("role") == "assistant" &&
-                      last->at("content") != "" && !last->contains("tool_calls");
-    return std::move(said_);
+      conversation_.messages.insert(conversation_.messages.begin(),
+                                    Json{{"role", "system"}, {"content", system_}});
+    const Json* last = conversation_.messages.empty() ? nullptr : &conversation_.messages.back();
+    conversation_.continues = last != nullptr && last->at("role") == "assistant" &&
+                              last->at("content") != "" && !last->contains("tool_calls");
+    return std::move(conversation_);
   }
 
  private:
   // Adds a message of the user. The results of tool calls come first, because they belong to the
   // calls of the message before.
   void add_user(FieldReader& message) {
-    const size_t before = said_.messages.size();
+    const size_t before = conversation_.messages.size();
     for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
       if (type == "tool_result") add_result(block);
     });
     for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
       if (type == "tool_result" || read_tool_change(block, type)) return;
-      if (type == "text") return say("user", block.required_string("text"));
-      block.wrong("type",
-                  "\"text\" or \"tool_result\": this model reads text, and this server runs no "
-                  "tools");
+      if (type == "text") return add_text("user", block.required_string("text"));
+      block.add_mismatch(
+          "type",
+          "\"text\" or \"tool_result\": this model reads text, and this server runs no "
+          "tools");
     });
-    if (said_.messages.size() == before && last_role() != "user") say("user", "");
-    tell_late_words();
+    if (conversation_.messages.size() == before && last_role() != "user") add_text("user", "");
+    add_late_system_text();
   }
 
   void add_result(FieldReader& block) {
@@ -103,33 +106,34 @@ class AnthropicMessageReader {
       for_each_block(block, "content", [&](FieldReader& part, const std::string& type) {
         if (type == "text") return append(text, "\n", part.required_string("text"));
         if (type != "tool_reference")
-          return part.wrong("type", "\"text\", the only thing that this model reads");
+          return part.add_mismatch("type", "\"text\", the only thing that this model reads");
         const std::string tool = part.required_string("tool_name");
         append(text, "\n", tool);
-        said_.added_tools.insert(tool);
+        conversation_.added_tools.insert(tool);
       });
     // Chat templates have no other way to mark a result as an error.
     const bool failed = block.boolean("is_error").value_or(false);
     if (failed && !text.starts_with("Error")) text = "Error: " + text;
-    said_.messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
+    conversation_.messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
   }
 
   void add_assistant(FieldReader& message) {
-    tell_late_words();
+    add_late_system_text();
     if (last_role() != "assistant")
-      said_.messages.push_back({{"role", "assistant"}, {"content", ""}});
-    Json& said = said_.messages.back();
+      conversation_.messages.push_back({{"role", "assistant"}, {"content", ""}});
+    Json& answer = conversation_.messages.back();
     for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
-      if (type == "text") return say("assistant", block.required_string("text"));
-      if (type == "tool_use") return said["tool_calls"].push_back(read_call(block));
+      if (type == "text") return add_text("assistant", block.required_string("text"));
+      if (type == "tool_use") return answer["tool_calls"].push_back(read_call(block));
       if (type == "redacted_thinking") return;
       if (type != "thinking")
-        return block.wrong("type",
-                           "\"text\", \"thinking\", \"redacted_thinking\" or \"tool_use\": this "
-                           "server runs no tools");
+        return block.add_mismatch(
+            "type",
+            "\"text\", \"thinking\", \"redacted_thinking\" or \"tool_use\": this "
+            "server runs no tools");
       const std::string thought = block.required_string("thinking");
       if (thought.empty()) return;
-      Json& thoughts = said["reasoning_content"];
+      Json& thoughts = answer["reasoning_content"];
       if (thoughts.is_null()) thoughts = "";
       append(thoughts.get_ref<std::string&>(), "\n", thought);
     });
@@ -141,7 +145,7 @@ class AnthropicMessageReader {
     const std::string id = block.required_string("id"), name = block.required_string("name");
     const Json* input = block.find("input");
     if (input != nullptr && !input->is_object() && !input->is_string())
-      block.wrong("input", "an object");
+      block.add_mismatch("input", "an object");
     return {
         {"id", id},
         {"type", "function"},
@@ -152,12 +156,12 @@ class AnthropicMessageReader {
     std::string text;
     for_each_block(message, "content", [&](FieldReader& block, const std::string& type) {
       if (read_tool_change(block, type)) return;
-      if (type != "text") return block.wrong("type", "\"text\"");
+      if (type != "text") return block.add_mismatch("type", "\"text\"");
       append(text, "\n", block.required_string("text"));
     });
-    if (said_.messages.empty()) return append(system_, "\n\n", text);
-    append(late_words_, "\n\n", text);
-    if (last_role() != "assistant") tell_late_words();
+    if (conversation_.messages.empty()) return append(system_, "\n\n", text);
+    append(late_system_text_, "\n\n", text);
+    if (last_role() != "assistant") add_late_system_text();
   }
 
   // Reads a block {"type": "tool_addition", "tool": {"type": "tool_reference", "name": ...}}, or
@@ -166,40 +170,43 @@ class AnthropicMessageReader {
     if (type != "tool_addition" && type != "tool_removal") return false;
     const Json* tool = block.object("tool");
     if (tool == nullptr) {
-      block.wrong("tool", "an object with \"name\"");
+      block.add_mismatch("tool", "an object with \"name\"");
       return true;
     }
     FieldReader reader(*tool, block.path("tool."), block.problem());
     if (reader.required_string("type") != "tool_reference")
-      reader.wrong("type", "\"tool_reference\"");
+      reader.add_mismatch("type", "\"tool_reference\"");
     const std::string name = reader.required_string("name");
-    (type == "tool_addition" ? said_.added_tools : said_.removed_tools).insert(name);
-    (type == "tool_addition" ? said_.removed_tools : said_.added_tools).erase(name);
+    (type == "tool_addition" ? conversation_.added_tools : conversation_.removed_tools)
+        .insert(name);
+    (type == "tool_addition" ? conversation_.removed_tools : conversation_.added_tools).erase(name);
     return true;
   }
 
-  // Adds the late words of the system to the last message if it is from the user or a tool, else in
+  // Adds the late text of the system to the last message if it is from the user or a tool, else in
   // a message of the user.
-  void tell_late_words() {
-    const std::string words = std::exchange(late_words_, {});
-    if (words.empty()) return;
-    if (last_role() == "assistant") return say("user", words);
-    append(said_.messages.back()["content"].get_ref<std::string&>(), "\n\n", words);
+  void add_late_system_text() {
+    const std::string late_text = std::exchange(late_system_text_, {});
+    if (late_text.empty()) return;
+    if (last_role() == "assistant") return add_text("user", late_text);
+    append(conversation_.messages.back()["content"].get_ref<std::string&>(), "\n\n", late_text);
   }
 
-  void say(const char* role, const std::string& text) {
-    if (last_role() != role) said_.messages.push_back({{"role", role}, {"content", ""}});
-    append(said_.messages.back()["content"].get_ref<std::string&>(), "\n", text);
+  void add_text(const char* role, const std::string& text) {
+    if (last_role() != role) conversation_.messages.push_back({{"role", role}, {"content", ""}});
+    append(conversation_.messages.back()["content"].get_ref<std::string&>(), "\n", text);
   }
 
   std::string last_role() const {
-    return said_.messages.empty() ? "" : said_.messages.back()["role"].get<std::string>();
+    return conversation_.messages.empty()
+               ? ""
+               : conversation_.messages.back()["role"].get<std::string>();
   }
 
   FieldReader& fields_;
-  AnthropicConversation said_;
+  AnthropicConversation conversation_;
   std::string system_;
-  std::string late_words_;  // the system's, for the user's next message
+  std::string late_system_text_;  // the system's, for the user's next message
 };
 
 }  // namespace
@@ -209,7 +216,7 @@ AnthropicConversation read_anthropic_messages(FieldReader& fields) {
   messages.read_system();
   const Json* list = fields.array("messages");
   if (list == nullptr || list->empty())
-    fields.wrong("messages", "an array of at least one message");
+    fields.add_mismatch("messages", "an array of at least one message");
   for (size_t i = 0; list != nullptr && i < list->size() && !fields.problem().found(); ++i)
     messages.add((*list)[i], fmt::format("messages[{}]", i));
   return messages.take();

@@ -7,18 +7,20 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"type": "enabled", "budget_tokens": ...}. A variable that the client has set stays.
+// Reads {"type": "enabled", "budget_tokens": ...} and sets the template variable enable_thinking. A
+// value that the client set in chat_template_kwargs stays.
 void read_thinking(FieldReader& fields, text::Conversation& conversation) {
   auto reader = fields.inner("thinking");
   if (!reader) return;
   const std::string type = reader->required_string("type");
   if (type != "enabled" && type != "disabled" && type != "adaptive" && type != "between_tools")
-    reader->wrong("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
+    reader->add_mismatch("type", "\"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
   Json& variables = conversation.template_kwargs;
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = type != "disabled";
 }
 
-// {"effort": ..., "format": ...}. An effort alone asks for no thoughts, as "thinking" does.
+// Reads {"effort": ..., "format": ...} and returns the format. An effort sets only the template
+// variable reasoning_effort. Only "thinking" turns thoughts on or off.
 ResponseFormat read_output_config(FieldReader& fields, text::Conversation& conversation) {
   auto config = fields.inner("output_config");
   if (!config) return {};
@@ -37,7 +39,7 @@ void add_format(FieldReader& fields, ResponseFormat format, ResponseFormat& all)
   all = std::move(format);
 }
 
-// Beside "stop".
+// Appends the field stop_sequences to `stops`, which has the texts of the field stop.
 void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
   const Json* list = fields.array("stop_sequences");
   if (list == nullptr) return;
@@ -47,19 +49,19 @@ void read_stop_sequences(FieldReader& fields, std::vector<std::string>& stops) {
     if (good && stop != "") stops.push_back(stop.get<std::string>());
   }
   if (!good)
-    fields.wrong("stop_sequences", fmt::format("at most {} strings of at most {} bytes",
-                                               kMostStopStrings, kMostStopBytes));
+    fields.add_mismatch("stop_sequences", fmt::format("at most {} strings of at most {} bytes",
+                                                      kMostStopStrings, kMostStopBytes));
 }
 
 void read_prompt(FieldReader& fields, ChatRequest& request) {
-  AnthropicConversation said = read_anthropic_messages(fields);
-  request.tools = read_anthropic_tools(fields, said);
+  AnthropicConversation parsed = read_anthropic_messages(fields);
+  request.tools = read_anthropic_tools(fields, parsed);
   text::Conversation& conversation = request.conversation;
-  conversation.messages = std::move(said.messages);
-  if (said.continues) conversation.continue_field = "content";
-  conversation.add_generation_prompt = !said.continues;
+  conversation.messages = std::move(parsed.messages);
+  if (parsed.continues) conversation.continue_field = "content";
+  conversation.add_generation_prompt = !parsed.continues;
   if (request.tools.choice.kind != ToolChoice::Kind::kNone && !request.tools.tools.empty())
-    conversation.tools = request.tools.shown;
+    conversation.tools = request.tools.template_tools;
   read_template_variables(fields, conversation);
   read_thinking(fields, conversation);
 }
@@ -136,7 +138,7 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
   add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);
   if (request.tools.choice.forced() &&
       parameters.response_format.kind != ResponseFormat::Kind::kText)
-    fields.fail("tool_choice", "expected no output format beside a call that must be made");
+    fields.add_error("tool_choice", "expected no output format beside a call that must be made");
   parameters.unknown_fields = unknown_fields(fields);
   return request;
 }

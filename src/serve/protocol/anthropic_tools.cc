@@ -6,7 +6,7 @@ namespace neuronmm::serve {
 namespace {
 
 // Returns the tool in the format of chat completions.
-Json shown_tool(const Json& tool) {
+Json template_tool(const Json& tool) {
   Json function = {{"name", tool["name"]}};
   if (const Json description = tool.value("description", Json()); !description.is_null())
     function["description"] = description;
@@ -16,36 +16,38 @@ Json shown_tool(const Json& tool) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-bool is_offered(const Tool& tool, bool deferred, const AnthropicConversation& said) {
-  return !said.removed_tools.contains(tool.name) &&
-         (!deferred || said.added_tools.contains(tool.name));
+bool is_offered(const Tool& tool, bool deferred, const AnthropicConversation& conversation) {
+  return !conversation.removed_tools.contains(tool.name) &&
+         (!deferred || conversation.added_tools.contains(tool.name));
 }
 
 void read_tool(FieldReader& fields, const Json& value, const std::string& path,
-               const AnthropicConversation& said, ToolFields& read) {
+               const AnthropicConversation& conversation, ToolFields& read) {
   if (!expect_object(value, path, "\"name\"", fields.problem())) return;
   FieldReader reader(value, path + ".", fields.problem());
   if (reader.string("type").value_or("custom") != "custom")
-    reader.wrong("type",
-                 "\"custom\" or nothing: this server runs no tools, and its models know none by a "
-                 "type");
+    reader.add_mismatch(
+        "type",
+        "\"custom\" or nothing: this server runs no tools, and its models know none by a "
+        "type");
   Tool tool = read_function(reader, "input_schema");
   const bool deferred = reader.boolean("defer_loading").value_or(false);
-  if (fields.problem().found() || !is_offered(tool, deferred, said)) return;
-  read.shown.push_back(shown_tool(value));
+  if (fields.problem().found() || !is_offered(tool, deferred, conversation)) return;
+  read.template_tools.push_back(template_tool(value));
   read.tools.push_back(std::move(tool));
 }
 
-void read_tools(FieldReader& fields, const AnthropicConversation& said, ToolFields& read) {
+void read_tools(FieldReader& fields, const AnthropicConversation& conversation, ToolFields& read) {
   const Json* list = fields.array("tools");
   if (list == nullptr) return;
-  if (list->size() > kMostTools) fields.wrong("tools", fmt::format("at most {} tools", kMostTools));
+  if (list->size() > kMostTools)
+    fields.add_mismatch("tools", fmt::format("at most {} tools", kMostTools));
   for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i) {
     const auto same = [&](const Json& other) { return other["name"] == (*list)[i]["name"]; };
-    read_tool(fields, (*list)[i], fmt::format("tools[{}]", i), said, read);
+    read_tool(fields, (*list)[i], fmt::format("tools[{}]", i), conversation, read);
     if (!fields.problem().found() && std::any_of(list->begin(), list->begin() + i, same))
-      fields.fail("tools", fmt::format("expected distinct names, found {} twice",
-                                       describe((*list)[i]["name"])));
+      fields.add_error("tools", fmt::format("expected distinct names, found {} twice",
+                                            describe((*list)[i]["name"])));
   }
 }
 
@@ -56,7 +58,7 @@ ToolChoice read_chosen(FieldReader& choice) {
   if (type == "any") return {Kind::kRequired};
   if (type == "none") return {Kind::kNone};
   if (type == "tool") return {Kind::kNamed, choice.required_string("name")};
-  choice.wrong("type", "\"auto\", \"any\", \"tool\" or \"none\"");
+  choice.add_mismatch("type", "\"auto\", \"any\", \"tool\" or \"none\"");
   return {};
 }
 
@@ -70,18 +72,18 @@ void read_choice(FieldReader& fields, ToolFields& read) {
   read.parallel = !choice.boolean("disable_parallel_tool_use").value_or(false);
   if (fields.problem().found()) return;
   if (read.choice.forced() && read.tools.empty())
-    fields.fail("tool_choice", "expected \"tools\" to choose from, found nothing");
+    fields.add_error("tool_choice", "expected \"tools\" to choose from, found nothing");
   if (read.choice.kind == Kind::kNamed &&
       std::ranges::count(read.tools, read.choice.name, &Tool::name) == 0)
-    fields.fail("tool_choice",
-                fmt::format("expected a function of \"tools\", found {:?}", read.choice.name));
+    fields.add_error("tool_choice",
+                     fmt::format("expected a function of \"tools\", found {:?}", read.choice.name));
 }
 
 }  // namespace
 
-ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& said) {
+ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& conversation) {
   ToolFields read;
-  read_tools(fields, said, read);
+  read_tools(fields, conversation, read);
   read_choice(fields, read);
   return read;
 }

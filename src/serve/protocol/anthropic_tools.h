@@ -8,8 +8,8 @@
 namespace neuronmm::serve {
 
 // Reads the tools that the model may call. All of them run at the client; the server runs none. A
-// tool with "defer_loading" is included only if a block of `said` adds it. Any other tool is
-// included unless a block removes it.
-ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& said);
+// tool with "defer_loading" is included only if a block of `conversation` adds it. Any other tool
+// is included unless a block removes it.
+ToolFields read_anthropic_tools(FieldReader& fields, const AnthropicConversation& conversation);
 
 }  // namespace neuronmm::serve

@@ -22,7 +22,7 @@ void AnthropicWriter::begin() {
 
 bool AnthropicWriter::add_token(size_t, const GeneratedToken& token) {
   begin();
-  tell(output_.push(token.id));
+  send_deltas(output_.push(token.id));
   return !output_.ended();
 }
 
@@ -30,7 +30,7 @@ bool AnthropicWriter::add_token(size_t, const GeneratedToken& token) {
 // block.
 void AnthropicWriter::add_end(size_t, const End& end) {
   begin();
-  tell(output_.finish(end.stop_token));
+  send_deltas(output_.finish(end.stop_token));
   if (blocks_.empty() && !chat_.forced_calls) open(Kind::kText);
   if (!blocks_.empty()) close();
   if (end.reason == "length") {
@@ -43,7 +43,7 @@ void AnthropicWriter::add_end(size_t, const End& end) {
   }
 }
 
-void AnthropicWriter::tell(const std::vector<OutputDelta>& deltas) {
+void AnthropicWriter::send_deltas(const std::vector<OutputDelta>& deltas) {
   for (const OutputDelta& delta : deltas) {
     switch (delta.kind) {
       case OutputDelta::Kind::kReasoning:
@@ -72,9 +72,9 @@ void AnthropicWriter::open(Kind kind, const std::string& name) {
   Block block{.kind = kind, .name = name};
   if (kind == Kind::kToolUse) block.id = random_call_id(chat_.tools, random_, "toolu_");
   blocks_.push_back(std::move(block));
-  Json shown = block_json(blocks_.back());
-  if (kind == Kind::kThinking) shown["signature"] = "";
-  send_of_block("content_block_start", {{"content_block", std::move(shown)}});
+  Json start = block_json(blocks_.back());
+  if (kind == Kind::kThinking) start["signature"] = "";
+  send_of_block("content_block_start", {{"content_block", std::move(start)}});
 }
 
 void AnthropicWriter::close() {

@@ -39,7 +39,7 @@ class AnthropicWriter : public ResponseWriter {
   Json message() const;
   Json usage() const;
   void begin();
-  void tell(const std::vector<OutputDelta>& deltas);
+  void send_deltas(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
   void close();  // ends the last block
   void add_text(const std::string& text);

@@ -33,7 +33,7 @@ void ChatCompletionWriter::begin(size_t index) {
           {"finish_reason", nullptr}},
          fields);
   }
-  if (!chat_.echo.empty()) tell(index, {{OutputDelta::Kind::kContent, chat_.echo, 0}});
+  if (!chat_.echo.empty()) send_deltas(index, {{OutputDelta::Kind::kContent, chat_.echo, 0}});
 }
 
 bool ChatCompletionWriter::add_token(size_t index, const GeneratedToken& token) {
@@ -42,14 +42,14 @@ bool ChatCompletionWriter::add_token(size_t index, const GeneratedToken& token) 
   if (settings().logprobs && token.logprobs)
     choice.logprobs.push_back(chat_logprob(tokenizer(), *token.logprobs));
   if (settings().return_token_ids) choice.token_ids.push_back(token.id);
-  tell(index, choice.output.push(token.id));
+  send_deltas(index, choice.output.push(token.id));
   return !choice.output.ended();
 }
 
 void ChatCompletionWriter::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
-  tell(index, choice.output.finish(end.stop_token));
+  send_deltas(index, choice.output.finish(end.stop_token));
   const bool calls = choice.output.has_calls() && chat_.named_call.empty() &&
                      end.reason == "stop" && !choice.output.cut_call();
   choice.finish_reason = calls ? "tool_calls" : end.reason;
@@ -63,7 +63,7 @@ void ChatCompletionWriter::add_end(size_t index, const End& end) {
         {"stop_reason", choice.stop_reason}});
 }
 
-void ChatCompletionWriter::tell(size_t index, const std::vector<OutputDelta>& deltas) {
+void ChatCompletionWriter::send_deltas(size_t index, const std::vector<OutputDelta>& deltas) {
   for (const OutputDelta& delta : deltas) {
     if (settings().stream)
       send_delta(index, delta_json(delta));

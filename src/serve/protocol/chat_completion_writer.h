@@ -44,7 +44,7 @@ class ChatCompletionWriter : public ChoicesWriter {
     Json stop_reason;
   };
   void begin(size_t index);
-  void tell(size_t index, const std::vector<OutputDelta>& deltas);
+  void send_deltas(size_t index, const std::vector<OutputDelta>& deltas);
   void collect(Choice& choice, const OutputDelta& delta);
   void send_delta(size_t index, Json delta);
   Json delta_json(const OutputDelta& delta);

@@ -27,7 +27,7 @@ std::optional<std::string> read_part(const Json& part, const std::string& path,
   if (type == "text" || type == "input_text" || type == "output_text")
     return reader.required_string("text");
   if (type == "refusal" || type == "thinking") return reader.required_string(type);
-  reader.wrong("type", "\"text\", the only thing that this model reads");
+  reader.add_mismatch("type", "\"text\", the only thing that this model reads");
   return std::nullopt;
 }
 
@@ -38,7 +38,7 @@ std::optional<std::string> read_content(FieldReader& message, const char* key) {
   if (content == nullptr) return std::nullopt;
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) {
-    message.wrong(key, "a string or an array of parts");
+    message.add_mismatch(key, "a string or an array of parts");
     return std::nullopt;
   }
   std::string text;
@@ -56,7 +56,7 @@ Json read_arguments(FieldReader& function) {
   if (arguments == nullptr) return Json::object();
   if (arguments->is_object()) return *arguments;
   if (!arguments->is_string()) {
-    function.wrong("arguments", "JSON of an object in a string");
+    function.add_mismatch("arguments", "JSON of an object in a string");
     return {};
   }
   const auto& text = arguments->get_ref<const std::string&>();
@@ -77,10 +77,10 @@ Json read_call(const Json& call, const std::string& path, RequestProblem& proble
   Json read = Json::object();
   if (const auto id = reader.string("id")) read["id"] = *id;
   const std::string type = reader.string("type").value_or("function");
-  if (type != "function") reader.wrong("type", "\"function\"");
+  if (type != "function") reader.add_mismatch("type", "\"function\"");
   const Json* function = reader.object("function");
   if (function == nullptr) {
-    reader.wrong("function", "an object with \"name\" and \"arguments\"");
+    reader.add_mismatch("function", "an object with \"name\" and \"arguments\"");
     return read;
   }
   FieldReader parts(*function, reader.path("function."), problem);
@@ -117,7 +117,8 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
   if (!expect_object(value, path, "\"role\" and \"content\"", problem)) return {};
   FieldReader reader(value, path + ".", problem);
   const std::string role = reader.required_string("role");
-  if (!is_role(role)) reader.wrong("role", "developer, system, user, assistant, tool or the like");
+  if (!is_role(role))
+    reader.add_mismatch("role", "developer, system, user, assistant, tool or the like");
   Json message = {{"role", role}};
   if (const auto content = read_content(reader, "content")) message["content"] = *content;
   if (const auto name = reader.string("name")) message["name"] = *name;
@@ -127,7 +128,7 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
     if (const auto id = reader.string("tool_call_id")) message["tool_call_id"] = *id;
     if (!message.contains("content")) message["content"] = "";  // a tool may return nothing
   } else if (!message.contains("content")) {
-    reader.wrong("content", "a string or an array of parts");
+    reader.add_mismatch("content", "a string or an array of parts");
   }
   return message;
 }
@@ -136,7 +137,7 @@ Json read_messages(FieldReader& fields) {
   Json messages = Json::array();
   const Json* list = fields.array("messages");
   if (list == nullptr || list->empty()) {
-    fields.wrong("messages", "an array of at least one message");
+    fields.add_mismatch("messages", "an array of at least one message");
     return messages;
   }
   for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i)

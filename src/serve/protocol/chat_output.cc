@@ -28,7 +28,7 @@ ChatOutput::ChatOutput(const text::Tokenizer& tokenizer, OutputDetokenizerOption
 }
 
 std::vector<OutputDelta> ChatOutput::push(TokenId id) {
-  return wanted(parser_.push(text_.push(id)));
+  return filtered(parser_.push(text_.push(id)));
 }
 
 std::vector<OutputDelta> ChatOutput::finish(std::optional<TokenId> stop_token) {
@@ -36,14 +36,14 @@ std::vector<OutputDelta> ChatOutput::finish(std::optional<TokenId> stop_token) {
   for (OutputDelta& delta : parser_.finish()) deltas.push_back(std::move(delta));
   if (!parser_.has_calls() && !named_call_.empty())
     deltas.push_back({OutputDelta::Kind::kCall, named_call_, 0});
-  return wanted(std::move(deltas));
+  return filtered(std::move(deltas));
 }
 
 bool ChatOutput::cut_call() const {
   return text_.stopped() && has_calls() && !nlohmann::json::accept(arguments_);
 }
 
-std::vector<OutputDelta> ChatOutput::wanted(std::vector<OutputDelta> deltas) {
+std::vector<OutputDelta> ChatOutput::filtered(std::vector<OutputDelta> deltas) {
   for (const OutputDelta& delta : deltas) {
     if (delta.kind == OutputDelta::Kind::kCall) arguments_.clear();
     if (delta.kind == OutputDelta::Kind::kArguments) arguments_ += delta.text;

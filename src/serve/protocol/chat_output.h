@@ -51,7 +51,7 @@ class ChatOutput {
   const OutputDetokenizer& text() const { return text_; }
 
  private:
-  std::vector<OutputDelta> wanted(std::vector<OutputDelta> deltas);
+  std::vector<OutputDelta> filtered(std::vector<OutputDelta> deltas);
 
   OutputDetokenizer text_;
   OutputParser parser_;

@@ -7,19 +7,20 @@
 namespace neuronmm::serve {
 namespace {
 
-// "logprobs": true, and "top_logprobs" of them.
+// Returns the number of likely tokens that are reported for each token (top_logprobs). Returns
+// nothing if the client does not set "logprobs" to true.
 std::optional<int64_t> read_chat_logprobs(FieldReader& fields) {
   const bool wanted = fields.boolean_or_default("logprobs");
   const auto top = fields.integer("top_logprobs");
   if (top.value_or(0) > 0 && !wanted)
-    fields.fail("top_logprobs", "expected only beside \"logprobs\": true");
+    fields.add_error("top_logprobs", "expected only beside \"logprobs\": true");
   return wanted ? std::optional(top.value_or(0)) : std::nullopt;
 }
 
 void expect_text_modality(FieldReader& fields) {
   const Json* modalities = fields.array("modalities");
   if (modalities != nullptr && *modalities != Json::array({"text"}))
-    fields.wrong("modalities", "[\"text\"]");
+    fields.add_mismatch("modalities", "[\"text\"]");
 }
 
 std::optional<int64_t> read_max_tokens(FieldReader& fields) {
@@ -33,7 +34,7 @@ Json read_documents(FieldReader& fields) {
   if (documents == nullptr) return {};
   if (std::ranges::all_of(*documents, [](const Json& d) { return d.is_object(); }))
     return *documents;
-  fields.wrong("documents", "an array of objects");
+  fields.add_mismatch("documents", "an array of objects");
   return {};
 }
 
@@ -116,14 +117,15 @@ void read_effort(FieldReader& fields, const char* key, text::Conversation& conve
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools) {
   text::Conversation conversation;
   conversation.messages = read_messages(fields);
-  if (tools.choice.kind != ToolChoice::Kind::kNone) conversation.tools = tools.shown;
+  if (tools.choice.kind != ToolChoice::Kind::kNone) conversation.tools = tools.template_tools;
   read_template_variables(fields, conversation);
   read_effort(fields, "reasoning_effort", conversation);
   const auto prompted = fields.boolean("add_generation_prompt");
   const bool continues = fields.boolean_or_default("continue_final_message");
   if (continues) conversation.continue_field = "content";
   if (continues && prompted.value_or(false))
-    fields.fail("continue_final_message", "expected \"add_generation_prompt\": false beside it");
+    fields.add_error("continue_final_message",
+                     "expected \"add_generation_prompt\": false beside it");
   conversation.add_generation_prompt = prompted.value_or(!continues);
   return conversation;
 }
@@ -139,7 +141,8 @@ ChatRequest read_chat_request(FieldReader& fields) {
   expect_text_modality(fields);
   if (request.tools.choice.forced() &&
       request.parameters.response_format.kind != ResponseFormat::Kind::kText)
-    fields.fail("tool_choice", "expected no \"response_format\" beside a call that must be made");
+    fields.add_error("tool_choice",
+                     "expected no \"response_format\" beside a call that must be made");
   request.parameters.unknown_fields = unknown_fields(fields);
   return request;
 }

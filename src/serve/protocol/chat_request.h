@@ -1,5 +1,6 @@
 #pragma once
-// The body of POST /v1/chat/completions.
+// Reads the body of POST /v1/chat/completions. The readers of the other two chat APIs
+// (anthropic_request.h, responses_api_request.h) share ChatRequest and some functions of this file.
 
 #include <string_view>
 
@@ -9,29 +10,33 @@
 
 namespace neuronmm::serve {
 
+// A request for the next message of a conversation, whichever API it came from.
 struct ChatRequest {
   GenerationParameters parameters;
-  text::Conversation conversation;  // with the tools, unless none may be called
+  text::Conversation conversation;  // includes the tools, unless the model may call none
   ToolFields tools;
 };
 
-// The fields of the body, and those that the prompt alone depends on.
+// Return the table of all fields of the body, and the table of those that the prompt depends on.
+// /tokenize and /apply-template read only the latter.
 const RequestTable& chat_completion_table();
 const RequestTable& chat_prompt_table();
-// Those that read_template_variables reads.
+// Returns the fields that read_template_variables() reads.
 std::vector<RequestField> template_variable_fields();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
-ChatRequest read_chat_request(FieldReader& fields);  // what is wrong is the reader's problem
+// Reads the same fields. Errors are recorded in fields.problem(), as in the functions below.
+ChatRequest read_chat_request(FieldReader& fields);
 
-// What a chat template is given: messages, tools, documents, add_generation_prompt,
-// continue_final_message, chat_template_kwargs and reasoning_effort.
+// Reads the input of the chat template. The fields are messages, documents, add_generation_prompt,
+// continue_final_message, chat_template_kwargs and reasoning_effort; the tools come from `tools`.
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools);
-// Of these the variables of the template: documents and chat_template_kwargs.
+// Reads the fields documents and chat_template_kwargs into `conversation`.
 void read_template_variables(FieldReader& fields, text::Conversation& conversation);
-// How much the model shall think: a variable of the template, as vLLM has it, and one that is not
-// "none" asks for thoughts. Variables that the client has set stay.
+// Reads from the field `key` how much the model should think. As in vLLM, the value becomes the
+// template variable reasoning_effort, and enable_thinking is set to whether it differs from "none".
+// Variables that the client has set stay.
 void read_effort(FieldReader& fields, const char* key, text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

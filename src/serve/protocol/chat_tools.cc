@@ -18,7 +18,7 @@ bool is_name(std::string_view name) {
 std::string read_name(FieldReader& function) {
   std::string name = function.required_string("name");
   if (!is_name(name))
-    function.wrong("name", "letters, digits, \"_\", \"-\" and \".\", at most 256 of them");
+    function.add_mismatch("name", "letters, digits, \"_\", \"-\" and \".\", at most 256 of them");
   return name;
 }
 
@@ -71,7 +71,7 @@ class ToolReader {
   template <typename Read>
   void read_all(FieldReader& object, const Json& list, const Read& read) {
     if (list.size() > kMostTools)
-      object.wrong("tools", fmt::format("at most {} tools", kMostTools));
+      object.add_mismatch("tools", fmt::format("at most {} tools", kMostTools));
     for (size_t i = 0; i < list.size() && !fields_.problem().found(); ++i) {
       const std::string path = fmt::format("{}[{}]", object.path("tools"), i);
       if (!expect_object(list[i], path, "\"type\" and the function", fields_.problem())) return;
@@ -84,7 +84,7 @@ class ToolReader {
   void read_nested(FieldReader& tool, const Json& value) {
     expect_function(tool, tool.string("type").value_or("function"));
     const Json* function = tool.object("function");
-    if (function == nullptr) return tool.wrong("function", "an object with \"name\"");
+    if (function == nullptr) return tool.add_mismatch("function", "an object with \"name\"");
     FieldReader parts(*function, tool.path("function."), fields_.problem());
     add(read_function(parts, "parameters"), value);
   }
@@ -92,10 +92,10 @@ class ToolReader {
   // Reads {"type": "function", "name": ...}, or a namespace with several functions.
   void read_flat(FieldReader& tool, const Json& value) {
     const std::string type = tool.string("type").value_or("function");
-    if (runs_on_openais_servers(type)) return read_.left_out.push_back("tools." + type);
+    if (runs_on_openais_servers(type)) return read_.ignored.push_back("tools." + type);
     if (type == "namespace") return read_namespace(tool);
     if (type != "function")
-      return tool.wrong("type", "\"function\", \"namespace\" or what OpenAI's servers run");
+      return tool.add_mismatch("type", "\"function\", \"namespace\" or what OpenAI's servers run");
     Tool function = read_function(tool, "parameters");
     Json shown = nested(value, function.name);
     add(std::move(function), std::move(shown));
@@ -105,18 +105,18 @@ class ToolReader {
 
  private:
   void expect_function(FieldReader& tool, const std::string& type) {
-    if (type != "function") tool.wrong("type", "\"function\"");
+    if (type != "function") tool.add_mismatch("type", "\"function\"");
   }
 
   void read_namespace(FieldReader& tool) {
-    const std::string space = read_name(tool);
+    const std::string name_space = read_name(tool);
     const Json* list = tool.array("tools");
-    if (list == nullptr) return tool.wrong("tools", "an array of functions");
+    if (list == nullptr) return tool.add_mismatch("tools", "an array of functions");
     read_all(tool, *list, [&](FieldReader& inner, const Json& value) {
       expect_function(inner, inner.string("type").value_or("function"));
       Tool function = read_function(inner, "parameters");
-      function.space = space;
-      function.name = fmt::format("{}.{}", space, function.name);
+      function.name_space = name_space;
+      function.name = fmt::format("{}.{}", name_space, function.name);
       Json shown = nested(value, function.name);
       add(std::move(function), std::move(shown));
     });
@@ -125,12 +125,13 @@ class ToolReader {
   void add(Tool tool, Json shown) {
     // The limit counts the functions of all namespaces together.
     if (read_.tools.size() == kMostTools)
-      fields_.fail("tools", fmt::format("expected at most {} functions", kMostTools));
+      fields_.add_error("tools", fmt::format("expected at most {} functions", kMostTools));
     const auto same = [&](const Tool& other) { return other.name == tool.name; };
     if (std::ranges::any_of(read_.tools, same))
-      fields_.fail("tools", fmt::format("expected distinct names, found {:?} twice", tool.name));
+      fields_.add_error("tools",
+                        fmt::format("expected distinct names, found {:?} twice", tool.name));
     read_.tools.push_back(std::move(tool));
-    read_.shown.push_back(std::move(shown));
+    read_.template_tools.push_back(std::move(shown));
   }
 
   FieldReader& fields_;
@@ -151,13 +152,13 @@ ToolFields read_tools(FieldReader& fields, ToolSpelling spelling) {
 // read.
 std::string read_function_name(FieldReader& reader, ToolSpelling spelling) {
   if (spelling == ToolSpelling::kFlat) {
-    const auto space = reader.string("namespace");
+    const auto name_space = reader.string("namespace");
     const std::string name = reader.required_string("name");
-    return space ? fmt::format("{}.{}", *space, name) : name;
+    return name_space ? fmt::format("{}.{}", *name_space, name) : name;
   }
   const Json* function = reader.object("function");
   if (function == nullptr) {
-    reader.wrong("function", "an object with \"name\"");
+    reader.add_mismatch("function", "an object with \"name\"");
     return {};
   }
   FieldReader parts(*function, reader.path("function."), reader.problem());
@@ -169,7 +170,7 @@ ToolChoice choice_of_word(FieldReader& fields, const std::string& key, const Jso
   if (word == "none") return {Kind::kNone};
   if (word == "auto") return {Kind::kAuto};
   if (word == "required") return {Kind::kRequired};
-  fields.wrong(key, "\"none\", \"auto\", \"required\" or an object that names a function");
+  fields.add_mismatch(key, "\"none\", \"auto\", \"required\" or an object that names a function");
   return {};
 }
 
@@ -179,10 +180,10 @@ void keep_tools(const std::vector<std::string>& names, ToolFields& tools) {
   std::vector<Tool> kept;
   for (size_t i = 0; i < tools.tools.size(); ++i) {
     if (std::ranges::count(names, tools.tools[i].name) == 0) continue;
-    shown.push_back(tools.shown[i]);
+    shown.push_back(tools.template_tools[i]);
     kept.push_back(std::move(tools.tools[i]));
   }
-  tools.shown = std::move(shown);
+  tools.template_tools = std::move(shown);
   tools.tools = std::move(kept);
 }
 
@@ -192,7 +193,8 @@ bool has_tool(const ToolFields& tools, const std::string& name) {
 
 void expect_tool(FieldReader& fields, const std::string& name, const ToolFields& tools) {
   if (!has_tool(tools, name))
-    fields.fail("tool_choice", fmt::format("expected a function of \"tools\", found {:?}", name));
+    fields.add_error("tool_choice",
+                     fmt::format("expected a function of \"tools\", found {:?}", name));
 }
 
 // Reads {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function",
@@ -203,7 +205,7 @@ void read_allowed(FieldReader& fields, FieldReader& allowed, ToolSpelling spelli
   tools.choice = choice_of_word(allowed, "mode", mode == nullptr ? Json("auto") : *mode);
   const Json* list = allowed.array("tools");
   if (list == nullptr || list->empty())
-    return allowed.wrong("tools", "an array of at least one function");
+    return allowed.add_mismatch("tools", "an array of at least one function");
   std::vector<std::string> names;
   for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i) {
     FieldReader entry((*list)[i], fmt::format("{}[{}].", allowed.path("tools"), i),
@@ -221,11 +223,11 @@ void read_chosen(FieldReader& fields, const Json& value, ToolSpelling spelling, 
     if (spelling == ToolSpelling::kFlat) return read_allowed(fields, choice, spelling, tools);
     const Json* object = choice.object("allowed_tools");
     if (object == nullptr)
-      return choice.wrong("allowed_tools", "an object with \"mode\" and \"tools\"");
+      return choice.add_mismatch("allowed_tools", "an object with \"mode\" and \"tools\"");
     FieldReader allowed(*object, choice.path("allowed_tools."), choice.problem());
     return read_allowed(fields, allowed, spelling, tools);
   }
-  if (type != "function") choice.wrong("type", "\"function\" or \"allowed_tools\"");
+  if (type != "function") choice.add_mismatch("type", "\"function\" or \"allowed_tools\"");
   tools.choice = {ToolChoice::Kind::kNamed, read_function_name(choice, spelling)};
   if (!tools.tools.empty()) expect_tool(fields, tools.choice.name, tools);
 }
@@ -242,7 +244,7 @@ void read_choice(FieldReader& fields, ToolSpelling spelling, ToolFields& tools) 
     if (fields.problem().found()) return;
   }
   if (tools.choice.forced() && tools.tools.empty())
-    fields.fail("tool_choice", "expected \"tools\" to choose from, found nothing");
+    fields.add_error("tool_choice", "expected \"tools\" to choose from, found nothing");
 }
 
 }  // namespace

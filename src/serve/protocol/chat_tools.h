@@ -13,10 +13,10 @@ namespace neuronmm::serve {
 
 // A function that the client offers to the model.
 struct Tool {
-  std::string name;        // "SPACE.NAME" for a tool in a namespace
-  Json parameters = {};    // the JSON schema of the arguments, an object
-  bool strict = false;     // the client demands arguments that obey the schema
-  std::string space = {};  // the namespace; empty if there is none
+  std::string name;             // "SPACE.NAME" for a tool in a namespace
+  Json parameters = {};         // the JSON schema of the arguments, an object
+  bool strict = false;          // the client demands arguments that obey the schema
+  std::string name_space = {};  // the namespace; empty if there is none
 };
 
 using ToolList = std::shared_ptr<const std::vector<Tool>>;  // never null
@@ -42,12 +42,12 @@ inline constexpr size_t kMostTools = 1024;
 struct ToolFields {
   // The tools as the chat template gets them: the array "tools" of a chat, or null if there are
   // none.
-  Json shown;
+  Json template_tools;
   std::vector<Tool> tools;  // the same tools, for those who parse or constrain calls
   ToolChoice choice;        // kAuto by default if there are tools
   bool parallel = true;     // whether an answer may have several calls
   // "tools.TYPE" for each tool that only OpenAI's servers can run and that is ignored here.
-  std::vector<std::string> left_out = {};
+  std::vector<std::string> ignored = {};
 };
 
 // The two forms in which the APIs write a function. Chats (kNested) have {"type": "function",

@@ -29,10 +29,10 @@ Json call_as_text(const Json& message) {
     append_lines(text, fmt::format("<tool_call>\n{{\"name\": {}, \"arguments\": {}}}\n</tool_call>",
                                    dump_json(function["name"]), written));
   }
-  Json said = message;
-  said.erase("tool_calls");
-  said["content"] = std::move(text);
-  return said;
+  Json plain = message;
+  plain.erase("tool_calls");
+  plain["content"] = std::move(text);
+  return plain;
 }
 
 std::string description_of(const Json& tools) {
@@ -92,7 +92,7 @@ text::Conversation with_described_tools(const text::Conversation& conversation) 
   return chat;
 }
 
-text::Conversation with_tools_told_by_user(const text::Conversation& conversation) {
+text::Conversation with_tools_in_user_message(const text::Conversation& conversation) {
   text::Conversation chat = without_tools(conversation);
   if (conversation.tools.is_null()) return chat;
   const auto first =

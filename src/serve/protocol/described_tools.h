@@ -21,6 +21,6 @@ Json with_calls_as_text(const Json& messages);
 text::Conversation with_described_tools(const text::Conversation& conversation);
 // Does the same with the description before the first message of the user. This is for templates
 // that refuse a system message (Gemma's).
-text::Conversation with_tools_told_by_user(const text::Conversation& conversation);
+text::Conversation with_tools_in_user_message(const text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

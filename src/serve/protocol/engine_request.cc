@@ -7,8 +7,8 @@ namespace {
 
 model::SamplingOptions sampling_of(const io::GenerationConfig& generation,
                                    const GenerationParameters& fields) {
-  const auto chosen = [](const auto& asked, const auto& of_model, auto otherwise) {
-    return asked ? *asked : of_model.value_or(otherwise);
+  const auto chosen = [](const auto& requested, const auto& model_value, auto fallback) {
+    return requested ? *requested : model_value.value_or(fallback);
   };
   return {
       .temperature = chosen(fields.temperature, generation.temperature, 1.0),
@@ -35,15 +35,15 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model, const GenerationPa
 }
 
 ApiResult<bool> check_ids(const ServedModel& model, const GenerationParameters& fields) {
-  const auto wrong = [&](const char* field, TokenId id) {
+  const auto outside_vocabulary = [&](const char* field, TokenId id) {
     return invalid_request(field, fmt::format("{}: expected token ids below {}, found {}", field,
                                               model.vocab_size, id));
   };
   for (const model::LogitBias& bias : fields.logit_bias) {
-    if (bias.id >= model.vocab_size) return wrong("logit_bias", bias.id);
+    if (bias.id >= model.vocab_size) return outside_vocabulary("logit_bias", bias.id);
   }
   for (const TokenId id : fields.stop_token_ids) {
-    if (id >= model.vocab_size) return wrong("stop_token_ids", id);
+    if (id >= model.vocab_size) return outside_vocabulary("stop_token_ids", id);
   }
   return true;
 }

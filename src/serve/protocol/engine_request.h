@@ -1,6 +1,6 @@
 #pragma once
 // Converts the parameters of a client's request into a request to the engine.
-// prepared_generation.cc is the user.
+// prepared_generation.cc uses this function.
 
 #include <functional>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace neuronmm::serve {
 
-using RandomSource = std::function<uint64_t()>;  // source of random seeds and ids
+using RandomSource = std::function<uint64_t()>;  // the source of random seeds and ids
 
 // Returns the engine's request for one prompt. Parameters that the client does not set come from
 // the model's generation_config.json, and a missing seed from `random`. With `chat`, an answer also

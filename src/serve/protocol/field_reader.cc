@@ -50,7 +50,7 @@ const Json* FieldReader::find(const std::string& key) {
 std::optional<bool> FieldReader::boolean(const std::string& key) {
   const Json* value = find(key);
   if (value != nullptr && value->is_boolean()) return value->get<bool>();
-  if (value != nullptr) wrong(key, "true or false");
+  if (value != nullptr) add_mismatch(key, "true or false");
   const RequestField* field = field_of(key);
   if (field == nullptr || field->default_value.is_null()) return std::nullopt;
   return field->default_value.get<bool>();
@@ -61,7 +61,7 @@ std::optional<int64_t> FieldReader::integer(const std::string& key) {
   if (const Json* value = find(key)) {
     const auto number = as_integer(*value);
     if (number && *number >= field.lowest && *number <= field.highest) return number;
-    wrong(key, integer_range(field.lowest, field.highest));
+    add_mismatch(key, integer_range(field.lowest, field.highest));
   }
   if (field.default_value.is_null()) return std::nullopt;
   return field.default_value.get<int64_t>();
@@ -72,7 +72,7 @@ std::optional<double> FieldReader::number(const std::string& key) {
   if (const Json* value = find(key)) {
     const double number = value->is_number() ? value->get<double>() : NAN;
     if (number >= field.least && number <= field.most) return number;
-    wrong(key, fmt::format("a number from {} to {}", field.least, field.most));
+    add_mismatch(key, fmt::format("a number from {} to {}", field.least, field.most));
   }
   if (field.default_value.is_null()) return std::nullopt;
   return field.default_value.get<double>();
@@ -82,20 +82,20 @@ std::optional<std::string> FieldReader::string(const std::string& key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) {
-    wrong(key, "a string");
+    add_mismatch(key, "a string");
     return std::nullopt;
   }
   const auto& text = value->get_ref<const std::string&>();
   const RequestField* field = field_of(key);
   if (field != nullptr && field->most_bytes && text.size() > *field->most_bytes)
-    wrong(key, fmt::format("a string of at most {} bytes", *field->most_bytes));
+    add_mismatch(key, fmt::format("a string of at most {} bytes", *field->most_bytes));
   return text;
 }
 
 std::string FieldReader::required_string(const std::string& key) {
   const Json* value = find(key);
   if (value != nullptr && value->is_string()) return value->get<std::string>();
-  wrong(key, "a string");
+  add_mismatch(key, "a string");
   return {};
 }
 
@@ -108,8 +108,9 @@ std::vector<text::TokenId> FieldReader::token_ids(const std::string& key) {
   for (size_t i = 0; i < list->size(); ++i) {
     const auto value = as_integer((*list)[i]);
     if (!value || *value < 0 || *value > kHighest) {
-      fail(fmt::format("{}[{}]", key, i),
-           fmt::format("expected {}, found {}", integer_range(0, kHighest), describe((*list)[i])));
+      add_error(
+          fmt::format("{}[{}]", key, i),
+          fmt::format("expected {}, found {}", integer_range(0, kHighest), describe((*list)[i])));
       return {};
     }
     values.push_back(static_cast<text::TokenId>(*value));
@@ -120,14 +121,14 @@ std::vector<text::TokenId> FieldReader::token_ids(const std::string& key) {
 const Json* FieldReader::object(const std::string& key) {
   const Json* value = find(key);
   if (value == nullptr || value->is_object()) return value;
-  wrong(key, "an object");
+  add_mismatch(key, "an object");
   return nullptr;
 }
 
 const Json* FieldReader::array(const std::string& key) {
   const Json* value = find(key);
   if (value == nullptr || value->is_array()) return value;
-  wrong(key, "an array");
+  add_mismatch(key, "an array");
   return nullptr;
 }
 
@@ -144,7 +145,7 @@ void FieldReader::refuse(const std::string& key, std::string_view reason) {
   const Json* value = find(key);
   if (value == nullptr || *value == false || *value == "") return;
   if (value->is_structured() && value->empty()) return;
-  fail(key, fmt::format("not supported: {}", reason));
+  add_error(key, fmt::format("not supported: {}", reason));
 }
 
 void FieldReader::refuse_unsupported() {
@@ -153,13 +154,13 @@ void FieldReader::refuse_unsupported() {
   }
 }
 
-void FieldReader::wrong(const std::string& key, std::string_view expected) {
+void FieldReader::add_mismatch(const std::string& key, std::string_view expected) {
   const Json* value = find(key);
-  fail(key, fmt::format("expected {}, found {}", expected,
-                        value == nullptr ? "nothing" : describe(*value)));
+  add_error(key, fmt::format("expected {}, found {}", expected,
+                             value == nullptr ? "nothing" : describe(*value)));
 }
 
-void FieldReader::fail(const std::string& key, const std::string& message) {
+void FieldReader::add_error(const std::string& key, const std::string& message) {
   problem_.add(invalid_request(path(key), path(key) + ": " + message));
 }
 

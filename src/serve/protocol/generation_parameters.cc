@@ -20,20 +20,20 @@ std::optional<TokenId> parse_id(std::string_view text) {
   return good ? std::optional(id) : std::nullopt;
 }
 
-// {"50256": -100}
+// Reads the field logit_bias, an object such as {"50256": -100}.
 std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   std::vector<model::LogitBias> biases;
   const Json* object = fields.object("logit_bias");
   if (object == nullptr) return biases;
   if (object->size() > kMostBiases)
-    fields.wrong("logit_bias", fmt::format("at most {} token ids", kMostBiases));
+    fields.add_mismatch("logit_bias", fmt::format("at most {} token ids", kMostBiases));
   for (const auto& [key, value] : object->items()) {
     const auto id = parse_id(key);
     const double bias = value.is_number() ? value.get<double>() : NAN;
     if (!id || !(std::abs(bias) <= kMostBias)) {
-      fields.fail("logit_bias",
-                  fmt::format("expected token ids with numbers from -100 to 100, found {}: {}",
-                              describe(key), describe(value)));
+      fields.add_error("logit_bias",
+                       fmt::format("expected token ids with numbers from -100 to 100, found {}: {}",
+                                   describe(key), describe(value)));
       return {};
     }
     biases.push_back({*id, bias});
@@ -49,12 +49,12 @@ std::vector<std::string> read_stop(FieldReader& fields) {
     return text.is_string() && text.get_ref<const std::string&>().size() <= kMostStopBytes;
   };
   if (list.size() > kMostStopStrings || !std::ranges::all_of(list, is_stop)) {
-    fields.wrong("stop", fmt::format("a string or at most {} of them, of at most {} bytes",
-                                     kMostStopStrings, kMostStopBytes));
+    fields.add_mismatch("stop", fmt::format("a string or at most {} of them, of at most {} bytes",
+                                            kMostStopStrings, kMostStopBytes));
     return {};
   }
   std::vector<std::string> stops = list.get<std::vector<std::string>>();
-  std::erase(stops, "");  // stops at nothing, as in llama.cpp
+  std::erase(stops, "");  // an empty text stops nothing, as in llama.cpp
   return stops;
 }
 
@@ -69,7 +69,7 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
   parameters.temperature = fields.number("temperature");
   parameters.top_p = fields.number("top_p");
   parameters.top_k = fields.integer("top_k");
-  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM's "all"
+  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM writes -1 for all tokens
   parameters.min_p = fields.number("min_p");
   parameters.repetition_penalty = fields.number("repetition_penalty");
   parameters.presence_penalty = fields.number_or_default("presence_penalty");
@@ -79,7 +79,7 @@ void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
   if (seed) parameters.seed = static_cast<uint64_t>(*seed);
 }
 
-void read_end(FieldReader& fields, GenerationParameters& parameters) {
+void read_stop_conditions(FieldReader& fields, GenerationParameters& parameters) {
   parameters.stop = read_stop(fields);
   parameters.stop_token_ids = fields.token_ids("stop_token_ids");
   parameters.include_stop_str_in_output = fields.boolean_or_default("include_stop_str_in_output");
@@ -146,7 +146,8 @@ std::vector<Field> output_fields() {
   };
 }
 
-// Fields that would change the answer, which must not be lost silently.
+// Returns the fields that this server refuses: they would change the answer, so ignoring them would
+// mislead the client.
 std::vector<Field> unsupported_fields() {
   std::vector<Field> fields = {Field::not_supported("n_predict", "expected max_tokens instead")};
   for (const char* name :
@@ -191,14 +192,15 @@ std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& 
 
 void expect_single_answer(FieldReader& fields, std::string_view why) {
   const Json* count = fields.find("n");
-  if (count != nullptr && as_integer(*count) != 1) fields.wrong("n", fmt::format("1: {}", why));
+  if (count != nullptr && as_integer(*count) != 1)
+    fields.add_mismatch("n", fmt::format("1: {}", why));
 }
 
 GenerationParameters read_generation_parameters(FieldReader& fields) {
   GenerationParameters parameters;
   parameters.model = fields.string("model").value_or("");
   read_sampling(fields, parameters);
-  read_end(fields, parameters);
+  read_stop_conditions(fields, parameters);
   parameters.stream = fields.boolean_or_default("stream");
   read_stream_options(fields, parameters);
   parameters.response_format = read_response_format(fields);
@@ -212,9 +214,9 @@ GenerationParameters read_generation_parameters(FieldReader& fields) {
 }
 
 std::vector<std::string> unknown_fields(const FieldReader& fields,
-                                        const std::vector<std::string>& left_out) {
+                                        const std::vector<std::string>& ignored) {
   std::vector<std::string> names = fields.unknown();
-  names.insert(names.end(), left_out.begin(), left_out.end());
+  names.insert(names.end(), ignored.begin(), ignored.end());
   if (names.size() > kMostUnknownFields) names.resize(kMostUnknownFields);
   for (std::string& name : names) name.resize(std::min(name.size(), kMostUnknownBytes));
   return names;

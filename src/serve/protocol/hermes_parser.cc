@@ -19,7 +19,7 @@ constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>"
 class HermesParser : public ToolCallParser {
  public:
   void finish(OutputDeltas& out) override {
-    if (object_ && !object_->told()) out.content(raw_);
+    if (object_ && !object_->sent()) out.content(raw_);
     const bool between_calls = calls_ > 0 && text_.only_space();
     if (!object_ && !ending_ && !between_calls) out.content(text_.held());
   }
@@ -29,7 +29,7 @@ class HermesParser : public ToolCallParser {
     if (object_)
       in_call(c, out);
     else if (ending_)
-      behind_call(c, out);
+      after_call(c, out);
     else
       in_text(c, out);
   }
@@ -46,16 +46,16 @@ class HermesParser : public ToolCallParser {
   }
 
   void in_call(char c, OutputDeltas& out) {
-    const bool was_told = object_->told();
+    const bool was_sent = object_->sent();
     const ToolCallObject::Step step = object_->push(c, out);
-    const bool told = object_->told();
-    if (told && !was_told) ++calls_;
-    if (!told) raw_ += c;
+    const bool sent = object_->sent();
+    if (sent && !was_sent) ++calls_;
+    if (!sent) raw_ += c;
     if (step == ToolCallObject::Step::kMore) return;
     object_.reset();
     ending_ = step == ToolCallObject::Step::kEnd;
     if (ending_) return;
-    if (!told) {
+    if (!sent) {
       raw_.pop_back();
       out.content(raw_);
     }
@@ -63,7 +63,7 @@ class HermesParser : public ToolCallParser {
   }
 
   // Skips the text up to </tool_call>, which a model may forget.
-  void behind_call(char c, OutputDeltas& out) {
+  void after_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
     if (!ends && other.empty()) return;

@@ -25,7 +25,7 @@ class LlamaParser : public ToolCallParser {
   void finish(OutputDeltas& out) override {
     switch (state_) {
       case State::kBegin:
-        out.content(space_);
+        out.content(white_space_);
         break;
       case State::kText:
         out.content(text_.held());
@@ -59,16 +59,16 @@ class LlamaParser : public ToolCallParser {
 
   void at_begin(char c, OutputDeltas& out) {
     if (is_space(c)) {
-      space_ += c;
+      white_space_ += c;
       return;
     }
     if (c == '{') {
-      begin_object(space_, false);
+      begin_object(white_space_, false);
       in_object(c, out);
       return;
     }
     state_ = State::kText;
-    for (const char byte : space_ + c) in_text(byte, out);
+    for (const char byte : white_space_ + c) in_text(byte, out);
   }
 
   void in_text(char c, OutputDeltas& out) {
@@ -89,54 +89,54 @@ class LlamaParser : public ToolCallParser {
   // Adds a byte of an object. The deltas of the object are held back until its name is the name of
   // a tool.
   void in_object(char c, OutputDeltas& out) {
-    const bool was_told = object_->told();
-    OutputDeltas told;
-    const ToolCallObject::Step step = object_->push(c, told);
+    const bool was_sent = object_->sent();
+    OutputDeltas deltas;
+    const ToolCallObject::Step step = object_->push(c, deltas);
     const bool known = marked_ || names_.contains(object_->name());
-    const bool invalid = step == ToolCallObject::Step::kInvalid || (object_->told() && !known);
-    if (!was_told) raw_ += c;
+    const bool invalid = step == ToolCallObject::Step::kInvalid || (object_->sent() && !known);
+    if (!was_sent) raw_ += c;
     if (invalid) {
       state_ = State::kText;
-      if (was_told) return in_text(c, out);
+      if (was_sent) return in_text(c, out);
       raw_.pop_back();
       out.content(raw_);
       raw_.clear();
       return in_text(c, out);
     }
-    for (const OutputDelta& delta : told.list()) {
+    for (const OutputDelta& delta : deltas.list()) {
       if (delta.kind == OutputDelta::Kind::kCall)
         out.call(delta.text, delta.call);
       else
         out.arguments(delta.text, delta.call);
     }
-    if (object_->told() && !was_told) {
+    if (object_->sent() && !was_sent) {
       ++calls_;
       raw_.clear();
     }
     if (step == ToolCallObject::Step::kEnd) {
       state_ = State::kBetween;
-      space_.clear();
+      white_space_.clear();
     }
   }
 
   void between(char c, OutputDeltas& out) {
-    space_ += c;
+    white_space_ += c;
     if (is_space(c)) return;
-    if (c == ';' && space_.find(';') + 1 == space_.size()) return;
+    if (c == ';' && white_space_.find(';') + 1 == white_space_.size()) return;
     if (c == '{') {
-      space_.pop_back();
-      begin_object(space_, marked_);
+      white_space_.pop_back();
+      begin_object(white_space_, marked_);
       return in_object(c, out);
     }
     state_ = State::kText;
-    for (const char byte : std::exchange(space_, {})) in_text(byte, out);
+    for (const char byte : std::exchange(white_space_, {})) in_text(byte, out);
   }
 
   const std::set<std::string, std::less<>> names_;
   State state_ = State::kBegin;
   MarkerScanner text_{kPythonTag};
   std::optional<ToolCallObject> object_;
-  std::string space_;  // white space before a call, with the semicolon between calls
+  std::string white_space_;  // white space before a call, with the semicolon between calls
   // The bytes of the current call and of what precedes it, until the call is passed on.
   std::string raw_;
   bool marked_ = false;

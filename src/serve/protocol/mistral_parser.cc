@@ -48,11 +48,11 @@ class MistralParser : public ToolCallParser {
       case State::kText:
         return in_text(c, out);
       case State::kMarked:
-        return behind_mark(c, out);
+        return after_mark(c, out);
       case State::kObject:
         return in_object(c, out);
       case State::kComma:
-        return behind_object(c, out);
+        return after_object(c, out);
       case State::kName:
         return in_name(c, out);
       case State::kArguments:
@@ -84,14 +84,14 @@ class MistralParser : public ToolCallParser {
 
   // Passes on the held bytes as content, because they are not a call, and continues the text with
   // this byte.
-  void give_up(char c, OutputDeltas& out) {
+  void reject_call(char c, OutputDeltas& out) {
     out.content(raw_);
     raw_.clear();
     state_ = State::kText;
     in_text(c, out);
   }
 
-  void behind_mark(char c, OutputDeltas& out) {
+  void after_mark(char c, OutputDeltas& out) {
     if (is_space(c)) {
       raw_ += c;
     } else if (c == '[') {
@@ -106,18 +106,18 @@ class MistralParser : public ToolCallParser {
   }
 
   void in_object(char c, OutputDeltas& out) {
-    const bool was_told = object_->told();
+    const bool was_sent = object_->sent();
     const ToolCallObject::Step step = object_->push(c, out);
-    if (step == ToolCallObject::Step::kInvalid) return give_up(c, out);
-    if (!was_told) raw_ += c;
-    if (object_->told() && !was_told) {
+    if (step == ToolCallObject::Step::kInvalid) return reject_call(c, out);
+    if (!was_sent) raw_ += c;
+    if (object_->sent() && !was_sent) {
       ++calls_;
       raw_.clear();
     }
     if (step == ToolCallObject::Step::kEnd) state_ = State::kComma;
   }
 
-  void behind_object(char c, OutputDeltas& out) {
+  void after_object(char c, OutputDeltas& out) {
     if (is_space(c)) return;
     if (c == ',') {
       object_.emplace(calls_);
@@ -125,20 +125,20 @@ class MistralParser : public ToolCallParser {
     } else if (c == ']') {
       state_ = State::kText;
     } else {
-      give_up(c, out);
+      reject_call(c, out);
     }
   }
 
   void in_name(char c, OutputDeltas& out) {
     const bool goes_on = is_name_byte(c) || c == ' ' || c == '[' || c == ']';
-    if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return give_up(c, out);
+    if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return reject_call(c, out);
     if (c != '{') {
       raw_ += c;
       name_ += c;
       return;
     }
     const std::string name = name_before_arguments(name_);
-    if (name.empty()) return give_up(c, out);
+    if (name.empty()) return reject_call(c, out);
     out.call(name, calls_++);
     raw_.clear();
     scanner_ = {};
@@ -149,7 +149,7 @@ class MistralParser : public ToolCallParser {
   void in_arguments(char c, OutputDeltas& out) {
     const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
     const JsonScanner::Step step = scanner_.push(c);
-    if (step == JsonScanner::Step::kInvalid) return give_up(c, out);
+    if (step == JsonScanner::Step::kInvalid) return reject_call(c, out);
     out.arguments(raw_control ? escaped_control(c) : std::string(1, c), calls_ - 1);
     if (step == JsonScanner::Step::kEnd) state_ = State::kText;
   }

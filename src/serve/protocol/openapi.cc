@@ -24,9 +24,9 @@ std::string describe_endpoints() {
       {"DetokenizeRequest", detokenize_table()},
       {"ApplyTemplateRequest", chat_prompt_table()},
   };
-  // The template may say more of a request than its table: which fields exclude each other.
+  // The template may add facts that a table cannot express, such as fields that exclude each other.
   for (const auto& [name, table] : requests) schemas[name].update(table.schema());
-  return description.dump(2);
+  return dump_json(description);
 }
 
 }  // namespace

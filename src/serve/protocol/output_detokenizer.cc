@@ -31,8 +31,8 @@ std::string OutputDetokenizer::decoded(TokenId id) {
 
 std::string OutputDetokenizer::before_stop(std::string_view piece) {
   std::string text = stops_.push(piece);
-  if (stops_.found() && options_.include_stop && !stop_told_) {
-    stop_told_ = true;
+  if (stops_.found() && options_.include_stop && !stop_sent_) {
+    stop_sent_ = true;
     text += stops_.stop();
   }
   return text;

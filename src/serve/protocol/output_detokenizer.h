@@ -52,7 +52,7 @@ class OutputDetokenizer {
   text::StreamDecoder decoder_;
   text::StopStrings stops_;
   int64_t tokens_ = 0;
-  bool stop_told_ = false;
+  bool stop_sent_ = false;
 };
 
 }  // namespace neuronmm::serve

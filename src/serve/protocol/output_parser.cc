@@ -14,7 +14,7 @@ std::vector<OutputDelta> OutputParser::push(std::string_view text) {
     deltas.content(content);
   else
     tools_->push(content, deltas);
-  return wanted(std::move(deltas));
+  return filtered(std::move(deltas));
 }
 
 std::vector<OutputDelta> OutputParser::finish() {
@@ -28,10 +28,10 @@ std::vector<OutputDelta> OutputParser::finish() {
     tools_->push(content, deltas);
     tools_->finish(deltas);
   }
-  return wanted(std::move(deltas));
+  return filtered(std::move(deltas));
 }
 
-std::vector<OutputDelta> OutputParser::wanted(OutputDeltas deltas) {
+std::vector<OutputDelta> OutputParser::filtered(OutputDeltas deltas) {
   if (parallel_) return deltas.take();
   std::vector<OutputDelta> first;
   for (OutputDelta& delta : deltas.take()) {

@@ -26,7 +26,7 @@ class OutputParser {
   bool ended() const { return ended_; }
 
  private:
-  std::vector<OutputDelta> wanted(OutputDeltas deltas);
+  std::vector<OutputDelta> filtered(OutputDeltas deltas);
 
   ReasoningSplitter reasoning_;
   std::unique_ptr<ToolCallParser> tools_;

@@ -88,14 +88,15 @@ ApiResult<PreparedGeneration> prepare_turn(const ServedModel& model, const ChatR
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
   NMM_TRY(check_prompt(model, prompt.tokens, fields.max_tokens, names.prompt_param));
-  NMM_ASSIGN(Request asked, engine_request(model, fields, prompt.tokens, true, context.random));
+  NMM_ASSIGN(Request submission,
+             engine_request(model, fields, prompt.tokens, true, context.random));
   ResponseSettings settings = response_settings(model, fields, context, names.id_prefix);
   settings.prompts = {prompt.tokens};
   PreparedGeneration generation = prepared_generation(
       make_writer(settings, chat_settings(request, syntax, prompt.thinking, context.random()),
-                  asked),
+                  submission),
       settings, fields);
-  generation.requests.push_back(std::move(asked));
+  generation.requests.push_back(std::move(submission));
   generation.structured_output = structured_output(request, syntax, prompt.thinking);
   generation.prompt_param = names.prompt_param;
   return generation;
@@ -119,10 +120,10 @@ ApiResult<PreparedGeneration> prepare_responses_api(const ServedModel& model, st
   NMM_ASSIGN(ResponsesApiRequest request, parse_responses_api_request(body));
   return prepare_turn(
       model, request.chat, {"resp_", "input"}, context,
-      [&](ResponseSettings settings, ChatOutputSettings chat, const Request& asked) {
+      [&](ResponseSettings settings, ChatOutputSettings chat, const Request& submission) {
         Json& echoed = request.echoed;
-        echoed["temperature"] = asked.sampling.temperature;
-        echoed["top_p"] = asked.sampling.top_p;
+        echoed["temperature"] = submission.sampling.temperature;
+        echoed["top_p"] = submission.sampling.top_p;
         return std::make_shared<ResponsesApiWriter>(std::move(settings), std::move(chat),
                                                     std::move(echoed), context.sink);
       });
@@ -153,9 +154,9 @@ ApiResult<PreparedGeneration> prepare_text_completion(const ServedModel& model,
     NMM_TRY(check_prompt(model, tokens, fields.max_tokens, "prompt"));
     if (fields.echo) completion.echo.push_back(shown_prompt(model, prompt));
     settings.prompts.push_back(tokens);
-    NMM_ASSIGN(Request asked,
+    NMM_ASSIGN(Request submission,
                engine_request(model, fields, std::move(tokens), false, context.random));
-    requests.push_back(std::move(asked));
+    requests.push_back(std::move(submission));
   }
   auto writer =
       std::make_shared<TextCompletionWriter>(settings, std::move(completion), context.sink);

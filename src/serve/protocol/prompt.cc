@@ -14,20 +14,20 @@ Thinking thinking_of(const TemplateTraits& traits, const text::Conversation& con
   if (!traits.thinks) return Thinking::kNone;
   if (!conversation.continue_field.empty()) {
     const Json& last = conversation.messages.back();
-    const std::string said = last.value("content", "");
-    const size_t open = said.rfind(kThink), close = said.rfind(kThinkEnd);
+    const std::string content = last.value("content", "");
+    const size_t open = content.rfind(kThink), close = content.rfind(kThinkEnd);
     if (open == std::string::npos) return Thinking::kNone;
     return close == std::string::npos || close < open ? Thinking::kOpened : Thinking::kNone;
   }
-  const std::string_view shown = text::strip_right(prompt);
-  if (shown.ends_with(kThink)) return Thinking::kOpened;
-  if (shown.ends_with(kThinkEnd)) return Thinking::kNone;
+  const std::string_view stripped = text::strip_right(prompt);
+  if (stripped.ends_with(kThink)) return Thinking::kOpened;
+  if (stripped.ends_with(kThinkEnd)) return Thinking::kNone;
   const auto enabled = conversation.template_kwargs.find("enable_thinking");
   const bool off = enabled != conversation.template_kwargs.end() && *enabled == false;
   return off ? Thinking::kNone : Thinking::kOptional;
 }
 
-void call_developers_system(text::Conversation& conversation) {
+void rename_developer_to_system(text::Conversation& conversation) {
   for (Json& message : conversation.messages) {
     if (message["role"] == "developer") message["role"] = "system";
   }
@@ -49,19 +49,21 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
   const TemplateTraits& traits =
       conversation.tools.is_null() ? model.plain_chats : model.tool_chats;
   text::Conversation chat = conversation;
-  if (!traits.has_developer) call_developers_system(chat);
-  const bool describes = traits.tools == ToolSyntax::kDescribed;
-  auto shown =
-      text::apply_chat_template(*model.tokenizer, describes ? with_described_tools(chat) : chat);
-  if (!shown.ok() && describes && !chat.tools.is_null()) {
-    auto by_user = text::apply_chat_template(*model.tokenizer, with_tools_told_by_user(chat));
-    if (by_user.ok()) shown = std::move(by_user);
+  if (!traits.has_developer) rename_developer_to_system(chat);
+  const bool describes_tools = traits.tools == ToolSyntax::kDescribed;
+  auto rendered = text::apply_chat_template(*model.tokenizer,
+                                            describes_tools ? with_described_tools(chat) : chat);
+  if (!rendered.ok() && describes_tools && !chat.tools.is_null()) {
+    auto in_user_message =
+        text::apply_chat_template(*model.tokenizer, with_tools_in_user_message(chat));
+    if (in_user_message.ok()) rendered = std::move(in_user_message);
   }
-  if (!shown.ok()) return invalid_request("messages", shown.error().message);
+  if (!rendered.ok()) return invalid_request("messages", rendered.error().message);
   const text::EncodeOptions options = {.add_special_tokens = add_special_tokens,
-                                       .literal = shown->from_messages};
-  NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, shown->text, options, "messages"));
-  return ChatPromptTokens{shown->text, std::move(tokens), thinking_of(traits, chat, shown->text)};
+                                       .literal = rendered->from_messages};
+  NMM_ASSIGN(std::vector<TokenId> tokens, encode(model, rendered->text, options, "messages"));
+  return ChatPromptTokens{rendered->text, std::move(tokens),
+                          thinking_of(traits, chat, rendered->text)};
 }
 
 ApiResult<std::vector<TokenId>> text_prompt(const ServedModel& model, std::string_view text,

@@ -10,7 +10,7 @@ namespace {
 
 using Type = RequestField::Type;
 
-// The words that JSON Schema has for the type alone.
+// Returns the JSON Schema of the field's type and range, without its default and its description.
 Json schema_of_type(const RequestField& field) {
   switch (field.type) {
     case Type::kBoolean:

@@ -22,7 +22,7 @@ ResponseFormat read_schema(FieldReader& fields, const char* key) {
     }
     format.schema = *std::move(parsed);
   }
-  if (!format.schema.is_object()) fields.wrong(key, "a JSON schema");
+  if (!format.schema.is_object()) fields.add_mismatch(key, "a JSON schema");
   return format;
 }
 
@@ -53,7 +53,7 @@ ResponseFormat read_choice(FieldReader& fields, const char* key) {
   }
   const auto is_text = [](const Json& choice) { return choice.is_string(); };
   if (choices->empty() || !std::ranges::all_of(*choices, is_text))
-    fields.wrong(key, "an array of at least one string");
+    fields.add_mismatch(key, "an array of at least one string");
   return format;
 }
 
@@ -61,7 +61,7 @@ ResponseFormat read_choice(FieldReader& fields, const char* key) {
 ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
   const Json* described = format.object("json_schema");
   if (described == nullptr) {
-    format.wrong("json_schema", "an object with \"schema\"");
+    format.add_mismatch("json_schema", "an object with \"schema\"");
     return {};
   }
   FieldReader reader(*described, format.path("json_schema."), format.problem());
@@ -82,7 +82,7 @@ class OnlyFormat {
   void add(const char* key, ResponseFormat format) {
     if (format.kind == Kind::kText) return;
     if (format_.kind != Kind::kText)
-      fields_.fail(
+      fields_.add_error(
           key, fmt::format("expected one shape of the answer, found one in {} too", format_.param));
     format_ = std::move(format);
   }
@@ -145,7 +145,7 @@ ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
   const Json* schema = reader.object("schema");
   if (type == "json_schema" && schema == nullptr) return read_json_schema(reader, param);
   if (type != "text" && type != "json_object" && type != "json_schema")
-    reader.wrong("type", "\"text\", \"json_object\" or \"json_schema\"");
+    reader.add_mismatch("type", "\"text\", \"json_object\" or \"json_schema\"");
   if (type == "text") return {};
   if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = param};
   return {.kind = Kind::kJsonSchema, .schema = *schema, .param = param};

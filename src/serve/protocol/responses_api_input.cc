@@ -25,11 +25,11 @@ std::string texts_of(FieldReader& item, const char* key, std::string_view type) 
   for (size_t i = 0; parts != nullptr && i < parts->size(); ++i) {
     const std::string path = fmt::format("{}[{}]", item.path(key), i);
     if (!(*parts)[i].is_object()) {
-      item.wrong(key, fmt::format("an array of objects of type {:?}", type));
+      item.add_mismatch(key, fmt::format("an array of objects of type {:?}", type));
       break;
     }
     FieldReader part((*parts)[i], path + ".", item.problem());
-    if (part.required_string("type") != type) part.wrong("type", fmt::format("{:?}", type));
+    if (part.required_string("type") != type) part.add_mismatch("type", fmt::format("{:?}", type));
     if (i > 0) text += '\n';
     text += part.required_string("text");
   }
@@ -40,11 +40,13 @@ class InputMessages {
  public:
   explicit InputMessages(RequestProblem& problem) : problem_(problem) {}
 
-  void instruct(const std::string& text) {
+  void add_instructions(const std::string& text) {
     messages_.push_back({{"role", "system"}, {"content", text}});
   }
 
-  void ask(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
+  void add_user_text(const std::string& text) {
+    messages_.push_back({{"role", "user"}, {"content", text}});
+  }
 
   void add(const Json& item, const std::string& path) {
     if (!expect_object(item, path, "\"type\"", problem_)) return;
@@ -54,9 +56,10 @@ class InputMessages {
     if (type == "function_call") return add_call(reader);
     if (type == "function_call_output") return add_output(reader);
     if (type == "reasoning") return add_thought(reader);
-    reader.wrong("type",
-                 "\"message\", \"function_call\", \"function_call_output\" or \"reasoning\": this "
-                 "server keeps no responses and runs no tools");
+    reader.add_mismatch(
+        "type",
+        "\"message\", \"function_call\", \"function_call_output\" or \"reasoning\": this "
+        "server keeps no responses and runs no tools");
   }
 
   Json take() { return std::move(messages_); }
@@ -83,9 +86,9 @@ class InputMessages {
 
   void add_call(FieldReader& item) {
     Json call = {{"id", item.required_string("call_id")}, {"type", "function"}};
-    const auto space = item.string("namespace");
+    const auto name_space = item.string("namespace");
     const std::string name = item.required_string("name");
-    call["function"] = {{"name", space ? fmt::format("{}.{}", *space, name) : name},
+    call["function"] = {{"name", name_space ? fmt::format("{}.{}", *name_space, name) : name},
                         {"arguments", read_arguments(item)}};
     Json& calls = assistant()["tool_calls"];
     calls.push_back(std::move(call));
@@ -95,7 +98,7 @@ class InputMessages {
     assistant_ = false;
     const std::string id = item.required_string("call_id");
     const auto output = read_content(item, "output");
-    if (!output) item.wrong("output", "a string or an array of parts");
+    if (!output) item.add_mismatch("output", "a string or an array of parts");
     messages_.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", output.value_or("")}});
   }
 
@@ -129,15 +132,15 @@ class InputMessages {
 Json read_responses_api_input(FieldReader& fields) {
   InputMessages messages(fields.problem());
   const auto instructions = fields.string("instructions");
-  if (instructions && !instructions->empty()) messages.instruct(*instructions);
+  if (instructions && !instructions->empty()) messages.add_instructions(*instructions);
   const Json* input = fields.find("input");
   if (input != nullptr && input->is_string()) {
-    messages.ask(input->get<std::string>());
+    messages.add_user_text(input->get<std::string>());
   } else if (input != nullptr && input->is_array() && !input->empty()) {
     for (size_t i = 0; i < input->size() && !fields.problem().found(); ++i)
       messages.add((*input)[i], fmt::format("input[{}]", i));
   } else {
-    fields.wrong("input", "a string or an array of at least one item");
+    fields.add_mismatch("input", "a string or an array of at least one item");
   }
   return messages.take();
 }

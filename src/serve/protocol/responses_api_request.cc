@@ -7,15 +7,15 @@
 namespace neuronmm::serve {
 namespace {
 
-// {"format": ..., "verbosity": ...}
+// Reads the output format from the field text, {"format": ..., "verbosity": ...}.
 void read_text(FieldReader& fields, GenerationParameters& parameters) {
   auto text = fields.inner("text");
   if (!text) return;
   ResponseFormat format = read_openai_format(*text, "format");
   if (format.kind == ResponseFormat::Kind::kText) return;
   if (parameters.response_format.kind != ResponseFormat::Kind::kText)
-    text->fail("format", fmt::format("expected one shape of the answer, found one in {} too",
-                                     parameters.response_format.param));
+    text->add_error("format", fmt::format("expected one shape of the answer, found one in {} too",
+                                          parameters.response_format.param));
   parameters.response_format = std::move(format);
 }
 
@@ -24,7 +24,8 @@ void read_reasoning(FieldReader& fields, text::Conversation& conversation) {
   if (reasoning) read_effort(*reasoning, "effort", conversation);
 }
 
-// "top_logprobs", or the word for them in "include".
+// Returns the number of likely tokens that are reported for each token. Returns 0 if "include" asks
+// for log probabilities without "top_logprobs", and nothing if the client wants none.
 std::optional<int64_t> read_logprobs(FieldReader& fields) {
   const auto top = fields.integer("top_logprobs");
   const Json* include = fields.array("include");
@@ -34,7 +35,7 @@ std::optional<int64_t> read_logprobs(FieldReader& fields) {
   return included ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-std::vector<RequestField> own_fields() {
+std::vector<RequestField> responses_api_fields() {
   using Field = RequestField;
   const Json text = {{"type", "string"}};
   std::vector<Field> fields = {
@@ -63,7 +64,8 @@ std::vector<RequestField> own_fields() {
   return fields;
 }
 
-// As OpenAI tells them where a request does not say.
+// Returns the request's fields that the response repeats. A field that the request lacks has the
+// value that OpenAI's servers report for it.
 Json echoed_fields(FieldReader& fields) {
   Json echoed = {{"background", false},
                  {"instructions", nullptr},
@@ -94,7 +96,8 @@ Json echoed_fields(FieldReader& fields) {
 const RequestTable& responses_api_table() {
   static const RequestTable table = {
       generation_fields(), tool_fields(ToolSpelling::kFlat), template_variable_fields(),
-      own_fields(), RequestField::ignored({"include_reasoning", "max_tool_calls", "truncation"})};
+      responses_api_fields(),
+      RequestField::ignored({"include_reasoning", "max_tool_calls", "truncation"})};
   return table;
 }
 
@@ -103,7 +106,7 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
   request.tools = read_tool_fields(fields, ToolSpelling::kFlat);
   request.conversation.messages = read_responses_api_input(fields);
   if (request.tools.choice.kind != ToolChoice::Kind::kNone)
-    request.conversation.tools = request.tools.shown;
+    request.conversation.tools = request.tools.template_tools;
   read_template_variables(fields, request.conversation);
   read_reasoning(fields, request.conversation);
   request.parameters = read_generation_parameters(fields);
@@ -112,11 +115,11 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
   request.parameters.logprobs = read_logprobs(fields);
   read_text(fields, request.parameters);
   if (fields.boolean("background").value_or(false))
-    fields.fail("background", "expected false: this server keeps no responses");
+    fields.add_error("background", "expected false: this server keeps no responses");
   if (request.tools.choice.forced() &&
       request.parameters.response_format.kind != ResponseFormat::Kind::kText)
-    fields.fail("tool_choice", "expected no \"text.format\" beside a call that must be made");
-  request.parameters.unknown_fields = unknown_fields(fields, request.tools.left_out);
+    fields.add_error("tool_choice", "expected no \"text.format\" beside a call that must be made");
+  request.parameters.unknown_fields = unknown_fields(fields, request.tools.ignored);
   return request;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The body of POST /v1/responses, OpenAI's Responses API: a chat in other words. Nothing is kept
-// between requests.
+// Reads the body of POST /v1/responses, OpenAI's Responses API. Such a body describes a chat under
+// other field names. The server stores no responses, so fields that refer to an earlier one are
+// errors. prepared_generation.cc uses this file.
 
 #include <string_view>
 
@@ -8,17 +9,18 @@
 
 namespace neuronmm::serve {
 
+// A chat request, and the fields that its response repeats.
 struct ResponsesApiRequest {
   ChatRequest chat;
-  Json echoed;  // what the response tells of its request
+  Json echoed;  // the request's fields that the response repeats
 };
 
-// The fields of the body.
+// Returns the table of the fields of the body.
 const RequestTable& responses_api_table();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
 ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body);
-ChatRequest read_responses_api_request(
-    FieldReader& fields);  // what is wrong is the reader's problem
+// Reads the fields of the chat. Errors are recorded in fields.problem().
+ChatRequest read_responses_api_request(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -42,7 +42,7 @@ bool ResponsesApiWriter::add_token(size_t, const GeneratedToken& token) {
   begin();
   if (settings().logprobs && token.logprobs)
     new_logprobs_.push_back(chat_logprob(tokenizer(), *token.logprobs));
-  tell(output_.push(token.id));
+  send_deltas(output_.push(token.id));
   if (!items_.empty() && items_.back().kind == Kind::kReasoning) ++reasoning_tokens_;
   return !output_.ended();
 }
@@ -50,13 +50,13 @@ bool ResponsesApiWriter::add_token(size_t, const GeneratedToken& token) {
 // Ends the answer. An empty answer becomes an empty message.
 void ResponsesApiWriter::add_end(size_t, const End& end) {
   begin();
-  tell(output_.finish(end.stop_token));
+  send_deltas(output_.finish(end.stop_token));
   incomplete_ = end.reason == "length" || output_.cut_call();
   if (items_.empty() && !chat_.forced_calls) open(Kind::kMessage);
   if (!items_.empty()) close(incomplete_ ? "incomplete" : "completed");
 }
 
-void ResponsesApiWriter::tell(const std::vector<OutputDelta>& deltas) {
+void ResponsesApiWriter::send_deltas(const std::vector<OutputDelta>& deltas) {
   for (const OutputDelta& delta : deltas) {
     switch (delta.kind) {
       case OutputDelta::Kind::kReasoning:
@@ -87,7 +87,7 @@ void ResponsesApiWriter::open(Kind kind, const std::string& name) {
   item.id = random_id(prefixes[static_cast<size_t>(kind)], kItemIdLength, random_);
   if (kind == Kind::kCall) {
     item.call_id = random_call_id(chat_.tools, random_);
-    leave_space(item);
+    split_namespace(item);
   }
   items_.push_back(std::move(item));
   send_of_item("response.output_item.added", {{"item", item_json(items_.back())}}, false);
@@ -97,11 +97,11 @@ void ResponsesApiWriter::open(Kind kind, const std::string& name) {
 
 // Splits "SPACE.NAME" into its two fields. The model knows a function in a namespace by the
 // combined name.
-void ResponsesApiWriter::leave_space(Item& call) const {
+void ResponsesApiWriter::split_namespace(Item& call) const {
   const auto tool = std::ranges::find(*chat_.tool_list, call.name, &Tool::name);
-  if (tool == chat_.tool_list->end() || tool->space.empty()) return;
-  call.space = tool->space;
-  call.name = call.name.substr(call.space.size() + 1);
+  if (tool == chat_.tool_list->end() || tool->name_space.empty()) return;
+  call.name_space = tool->name_space;
+  call.name = call.name.substr(call.name_space.size() + 1);
 }
 
 void ResponsesApiWriter::add_text(const std::string& text) {
@@ -164,7 +164,7 @@ Json ResponsesApiWriter::item_json(const Item& item) {
   }
   Json call = {{"id", item.id},     {"type", "function_call"}, {"call_id", item.call_id},
                {"name", item.name}, {"arguments", item.text},  {"status", item.status}};
-  if (!item.space.empty()) call["namespace"] = item.space;
+  if (!item.name_space.empty()) call["namespace"] = item.name_space;
   return call;
 }
 

@@ -32,7 +32,7 @@ class ResponsesApiWriter : public ResponseWriter {
   enum class Kind { kReasoning, kMessage, kCall };
   struct Item {
     Kind kind = Kind::kMessage;
-    std::string id = {}, call_id = {}, name = {}, space = {};
+    std::string id = {}, call_id = {}, name = {}, name_space = {};
     std::string text = {};  // the arguments if the item is a call
     Json logprobs = Json::array();
     const char* status = "in_progress";
@@ -40,9 +40,9 @@ class ResponsesApiWriter : public ResponseWriter {
   static Json part_json(const Item& item);
   static Json item_json(const Item& item);
   void begin();
-  void tell(const std::vector<OutputDelta>& deltas);
+  void send_deltas(const std::vector<OutputDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
-  void leave_space(Item& call) const;
+  void split_namespace(Item& call) const;
   // Ends the last item with this status.
   void close(const char* status);
   void add_text(const std::string& text);

@@ -13,9 +13,9 @@ bool may_be_json_or_calls(const ChatRequest& request) {
 
 }  // namespace
 
-ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request) {
-  const bool held = request.tools.choice.forced() || may_be_json_or_calls(request);
-  return of_model == ToolSyntax::kXml && held ? ToolSyntax::kHermes : of_model;
+ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request) {
+  const bool must_obey_schema = request.tools.choice.forced() || may_be_json_or_calls(request);
+  return model_syntax == ToolSyntax::kXml && must_obey_schema ? ToolSyntax::kHermes : model_syntax;
 }
 
 // The spaces and line ends are those of the models' own templates.
@@ -23,8 +23,8 @@ ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, 
   ToolCallFormat format;
   format.functions = std::move(functions);
   format.several = several;
-  const auto of = [&](const char* before_name, const char* before_arguments,
-                      const char* after_arguments, const char* between) {
+  const auto set_texts = [&](const char* before_name, const char* before_arguments,
+                             const char* after_arguments, const char* between) {
     format.before_name = before_name;
     format.before_arguments = before_arguments;
     format.after_arguments = after_arguments;
@@ -36,18 +36,18 @@ ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, 
       break;
     case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:
-      of("<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n");
+      set_texts("<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n");
       break;
     case ToolSyntax::kLlama:
-      of("{\"name\": \"", "\", \"parameters\": ", "}", "; ");
+      set_texts("{\"name\": \"", "\", \"parameters\": ", "}", "; ");
       break;
     case ToolSyntax::kMistral:
       format.begin = "[TOOL_CALLS] [";
-      of("{\"name\": \"", "\", \"arguments\": ", "}", ", ");
+      set_texts("{\"name\": \"", "\", \"arguments\": ", "}", ", ");
       format.end = "]";
       break;
     case ToolSyntax::kMistralByName:
-      of("[TOOL_CALLS]", "[ARGS]", "", "");
+      set_texts("[TOOL_CALLS]", "[ARGS]", "", "");
       break;
   }
   return format;

@@ -51,7 +51,7 @@ struct StructuredOutput {
 // that are an alternative to a JSON format, must obey their schemas. The syntax kXml writes
 // arguments as text between tags, which cannot be held to a schema. A model of kXml therefore
 // writes such calls as JSON, between the <tool_call> tags that it knows.
-ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request);
+ToolSyntax call_syntax(ToolSyntax model_syntax, const ChatRequest& request);
 
 // Returns the format of calls to these functions in a syntax.
 ToolCallFormat tool_call_format(ToolSyntax syntax, std::vector<Tool> functions, bool several);

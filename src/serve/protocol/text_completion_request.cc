@@ -6,7 +6,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr int64_t kDefaultTokens = 16;  // OpenAI's
+constexpr int64_t kDefaultTokens = 16;  // the default of OpenAI's API
 
 std::optional<std::vector<TokenId>> token_ids(const Json& list) {
   std::vector<TokenId> ids;
@@ -26,13 +26,13 @@ std::optional<TextOrTokens> one_prompt(const Json& value) {
   return std::nullopt;
 }
 
-// A string, [string], [int] or [[int]].
+// Reads the field prompt: a string, token ids, or an array of several strings or arrays of ids.
 std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
   constexpr std::string_view kForms =
       "a string, token ids, or an array of strings or of arrays of ids";
   const Json* value = fields.find("prompt");
   if (value == nullptr) {
-    fields.wrong("prompt", kForms);
+    fields.add_mismatch("prompt", kForms);
     return {};
   }
   if (auto prompt = one_prompt(*value)) return {*std::move(prompt)};
@@ -47,9 +47,9 @@ std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
   if (!prompts.empty() && prompts.size() == value->size() && prompts.size() <= kMostPrompts)
     return prompts;
   if (prompts.size() > kMostPrompts)
-    fields.wrong("prompt", fmt::format("at most {} prompts", kMostPrompts));
+    fields.add_mismatch("prompt", fmt::format("at most {} prompts", kMostPrompts));
   else
-    fields.wrong("prompt", kForms);
+    fields.add_mismatch("prompt", kForms);
   return {};
 }
 
@@ -92,10 +92,10 @@ TextCompletionRequest read_text_completion_request(FieldReader& fields) {
   parameters.logprobs = fields.integer("logprobs");
   parameters.max_tokens = read_token_limit(fields, "max_tokens");
   if (const auto best_of = fields.integer("best_of"); best_of && *best_of != parameters.n)
-    fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
+    fields.add_error("best_of", "not supported: expected the same as \"n\" or nothing");
   if (std::ssize(request.prompts) * parameters.n > kMostAnswers)
-    fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
-                                 kMostAnswers, request.prompts.size(), parameters.n));
+    fields.add_error("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
+                                      kMostAnswers, request.prompts.size(), parameters.n));
   parameters.unknown_fields = unknown_fields(fields);
   return request;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The body of POST /v1/completions.
+// Reads the body of POST /v1/completions. prepared_generation.cc uses this file.
 
 #include <string>
 #include <string_view>
@@ -12,21 +12,23 @@ namespace neuronmm::serve {
 
 using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
 
+// A request to continue one or several prompts.
 struct TextCompletionRequest {
-  GenerationParameters
-      parameters;  // max_tokens is set, to 16 where nothing is said; 0 only beside echo
+  // `max_tokens` is 16 if the client gives no limit, and nullopt if the limit is -1.
+  GenerationParameters parameters;
   std::vector<TextOrTokens> prompts;  // at least one
 };
 
-inline constexpr size_t kMostPrompts = 1024;   // of one request
-inline constexpr int64_t kMostAnswers = 4096;  // prompts times n
+// Limits for one request: the number of prompts, and the number of answers (prompts times n).
+inline constexpr size_t kMostPrompts = 1024;
+inline constexpr int64_t kMostAnswers = 4096;
 
-// The fields of the body.
+// Returns the table of the fields of the body.
 const RequestTable& text_completion_table();
 
-// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
-TextCompletionRequest read_text_completion_request(
-    FieldReader& fields);  // wrong: the reader's problem
+// Reads the same fields. Errors are recorded in fields.problem().
+TextCompletionRequest read_text_completion_request(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -95,12 +95,12 @@ ApiResult<std::string> detokenize_response(const ServedModel& model, std::string
   RequestProblem problem;
   FieldReader fields(root, "", problem, &detokenize_table());
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
-  if (fields.find("tokens") == nullptr) fields.wrong("tokens", "an array of token ids");
+  if (fields.find("tokens") == nullptr) fields.add_mismatch("tokens", "an array of token ids");
   const std::vector<TokenId> ids = fields.token_ids("tokens");
   for (const TokenId id : ids) {
     if (id >= model.vocab_size)
-      fields.fail("tokens",
-                  fmt::format("expected token ids below {}, found {}", model.vocab_size, id));
+      fields.add_error("tokens",
+                       fmt::format("expected token ids below {}, found {}", model.vocab_size, id));
   }
   if (problem.found()) return problem.error();
   const std::string text = model.tokenizer->decode(ids);

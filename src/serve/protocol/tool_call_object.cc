@@ -58,11 +58,11 @@ ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
 
 ToolCallObject::Step ToolCallObject::end_key() {
   const std::string key = unquoted(text_);
-  const bool names = key == "name", argues = key == "arguments" || key == "parameters";
-  if ((names && !name_.empty()) || (argues && has_arguments_))
+  const bool is_name = key == "name", is_arguments = key == "arguments" || key == "parameters";
+  if ((is_name && !name_.empty()) || (is_arguments && has_arguments_))
     return Step::kInvalid;  // the key occurs twice
-  if (name_first_ && name_.empty() && !names && key != "type") return Step::kInvalid;
-  field_ = names ? Field::kName : argues ? Field::kArguments : Field::kOther;
+  if (name_first_ && name_.empty() && !is_name && key != "type") return Step::kInvalid;
+  field_ = is_name ? Field::kName : is_arguments ? Field::kArguments : Field::kOther;
   state_ = State::kColon;
   return Step::kMore;
 }
@@ -85,7 +85,7 @@ ToolCallObject::Step ToolCallObject::in_value(char c, OutputDeltas& out) {
   if (field_ == Field::kArguments) {
     has_arguments_ = true;
     arguments_ += raw_control ? escaped_control(c) : std::string(1, c);
-    if (!name_.empty()) tell(out);
+    if (!name_.empty()) send(out);
   }
   return Step::kMore;
 }
@@ -96,7 +96,7 @@ ToolCallObject::Step ToolCallObject::end_value(OutputDeltas& out) {
     name_ = unquoted(text_);
     if (name_.empty()) return Step::kInvalid;
   }
-  if (!name_.empty() && has_arguments_) tell(out);
+  if (!name_.empty() && has_arguments_) send(out);
   return Step::kMore;
 }
 
@@ -110,13 +110,13 @@ ToolCallObject::Step ToolCallObject::after_value(char c, OutputDeltas& out) {
 ToolCallObject::Step ToolCallObject::close(OutputDeltas& out) {
   if (name_.empty()) return Step::kInvalid;
   if (!has_arguments_) arguments_ = "{}";
-  tell(out);
+  send(out);
   return Step::kEnd;
 }
 
-void ToolCallObject::tell(OutputDeltas& out) {
-  if (!told_) out.call(name_, call_);
-  told_ = true;
+void ToolCallObject::send(OutputDeltas& out) {
+  if (!sent_) out.call(name_, call_);
+  sent_ = true;
   out.arguments(arguments_, call_);
   arguments_.clear();
 }

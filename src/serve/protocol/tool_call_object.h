@@ -28,7 +28,7 @@ class ToolCallObject {
   explicit ToolCallObject(int64_t call, bool name_first = false)
       : call_(call), name_first_(name_first) {}
   Step push(char c, OutputDeltas& out);
-  bool told() const { return told_; }
+  bool sent() const { return sent_; }
   const std::string& name() const { return name_; }
 
  private:
@@ -40,7 +40,7 @@ class ToolCallObject {
   Step end_value(OutputDeltas& out);
   Step after_value(char c, OutputDeltas& out);
   Step close(OutputDeltas& out);
-  void tell(OutputDeltas& out);
+  void send(OutputDeltas& out);
 
   int64_t call_;
   bool name_first_;
@@ -50,7 +50,7 @@ class ToolCallObject {
   std::string text_;       // the current key, or the string of the name
   std::string name_;       // empty until the name is known
   std::string arguments_;  // arguments that are not passed on yet
-  bool has_arguments_ = false, told_ = false;
+  bool has_arguments_ = false, sent_ = false;
 };
 
 }  // namespace neuronmm::serve

@@ -7,11 +7,11 @@ namespace {
 
 // Finds the longest prefix of a JSON text that becomes valid JSON once its open objects and arrays
 // are closed.
-class WholePart {
+class CompletePrefix {
  public:
-  std::string of(std::string_view text) {
+  std::string closed(std::string_view text) {
     for (size_t i = 0; i < text.size(); ++i) push(text, i);
-    return std::string(text.substr(0, end_)) + closed_;
+    return std::string(text.substr(0, end_)) + closing_brackets_;
   }
 
  private:
@@ -65,21 +65,22 @@ class WholePart {
     constexpr size_t kDeepest = 100;
     if (levels_.size() > kDeepest) return;
     end_ = end;
-    closed_.clear();
-    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) closed_ += level->close;
+    closing_brackets_.clear();
+    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level)
+      closing_brackets_ += level->close;
   }
 
   std::vector<Level> levels_;
   bool in_string_ = false, escaped_ = false;
   size_t end_ = 0;
-  std::string closed_;
+  std::string closing_brackets_;
 };
 
 }  // namespace
 
 Json parse_truncated_object(std::string_view text) {
   auto parsed = parse_json_text(text, "");
-  if (!parsed.ok()) parsed = parse_json_text(WholePart().of(text), "");
+  if (!parsed.ok()) parsed = parse_json_text(CompletePrefix().closed(text), "");
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json::object();
 }
 

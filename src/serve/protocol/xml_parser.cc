@@ -37,32 +37,32 @@ class XmlParser : public ToolCallParser {
 
   void finish(OutputDeltas& out) override {
     const bool between_calls = calls_ > 0 && text_.only_space();
-    if (place_ == Place::kText && !between_calls) out.content(text_.held());
-    if (place_ == Place::kFunction || place_ == Place::kName) out.content(raw_);
+    if (state_ == State::kText && !between_calls) out.content(text_.held());
+    if (state_ == State::kFunction || state_ == State::kName) out.content(raw_);
   }
 
  protected:
   void push_byte(char c, OutputDeltas& out) override {
-    switch (place_) {
-      case Place::kText:
+    switch (state_) {
+      case State::kText:
         return in_text(c, out);
-      case Place::kFunction:
+      case State::kFunction:
         return before_function(c, out);
-      case Place::kName:
+      case State::kName:
         return in_name(c, out);
-      case Place::kParameters:
+      case State::kParameters:
         return between_parameters(c, out);
-      case Place::kKey:
+      case State::kKey:
         return in_key(c, out);
-      case Place::kValue:
+      case State::kValue:
         return in_value(c, out);
-      case Place::kEnd:
-        return behind_call(c, out);
+      case State::kEnd:
+        return after_call(c, out);
     }
   }
 
  private:
-  enum class Place { kText, kFunction, kName, kParameters, kKey, kValue, kEnd };
+  enum class State { kText, kFunction, kName, kParameters, kKey, kValue, kEnd };
 
   void in_text(char c, OutputDeltas& out) {
     std::string certain;
@@ -71,18 +71,18 @@ class XmlParser : public ToolCallParser {
     if (!begins) return;
     raw_ = text_.held();
     text_.clear();
-    go_to(Place::kFunction);
+    enter(State::kFunction);
   }
 
-  void go_to(Place place) {
-    place_ = place;
+  void enter(State state) {
+    state_ = state;
     held_.clear();
   }
 
   // Passes on `content`, which is not part of a call, and continues the text with `c`, which may
   // begin a call.
   void back_to_text(const std::string& content, char c, OutputDeltas& out) {
-    go_to(Place::kText);
+    enter(State::kText);
     out.content(content);
     in_text(c, out);
   }
@@ -91,41 +91,41 @@ class XmlParser : public ToolCallParser {
     if (!held_.empty() || !is_space(c)) held_ += c;
     if (!kFunctionTag.starts_with(held_)) return back_to_text(raw_, c, out);
     raw_ += c;
-    if (held_ == kFunctionTag) go_to(Place::kName);
+    if (held_ == kFunctionTag) enter(State::kName);
   }
 
   // Adds a byte of a name. Returns the name if `c` is the '>' that ends it.
-  std::optional<std::string> named(char c) {
+  std::optional<std::string> read_name(char c) {
     if (c == '>' && !held_.empty()) return held_;
     held_ += c;
     return std::nullopt;
   }
-  bool is_no_name() const {
+  bool is_invalid_name() const {
     return held_.size() > kMostTagBytes || held_.find_first_of("<>\n\r") != std::string::npos;
   }
 
   void in_name(char c, OutputDeltas& out) {
-    const auto name = named(c);
-    if (!name && is_no_name()) return back_to_text(raw_, c, out);
+    const auto name = read_name(c);
+    if (!name && is_invalid_name()) return back_to_text(raw_, c, out);
     raw_ += c;
     if (!name) return;
     function_ = *name;
-    first_ = true;
+    no_parameter_yet_ = true;
     out.call(function_, calls_++);
-    go_to(Place::kParameters);
+    enter(State::kParameters);
   }
 
-  void tell(std::string_view json, OutputDeltas& out) { out.arguments(json, calls_ - 1); }
+  void send_arguments(std::string_view json, OutputDeltas& out) { out.arguments(json, calls_ - 1); }
 
-  void end_arguments(OutputDeltas& out) { tell(first_ ? "{}" : "}", out); }
+  void end_arguments(OutputDeltas& out) { send_arguments(no_parameter_yet_ ? "{}" : "}", out); }
 
   void between_parameters(char c, OutputDeltas& out) {
     if (held_.empty() && is_space(c)) return;
     held_ += c;
-    if (held_ == kParameterTag) return go_to(Place::kKey);
+    if (held_ == kParameterTag) return enter(State::kKey);
     if (held_ == kFunctionEnd) {
       end_arguments(out);
-      return go_to(Place::kEnd);
+      return enter(State::kEnd);
     }
     if (kParameterTag.starts_with(held_) || kFunctionEnd.starts_with(held_)) return;
     held_.pop_back();
@@ -134,14 +134,15 @@ class XmlParser : public ToolCallParser {
   }
 
   void in_key(char c, OutputDeltas& out) {
-    const auto name = named(c);
+    const auto name = read_name(c);
     if (name) {
       kind_ = parameter_kind(*tools_, function_, *name);
-      key_ = fmt::format("{}\"{}\": ", std::exchange(first_, false) ? "{" : ", ", escaped(*name));
+      key_ = fmt::format("{}\"{}\": ", std::exchange(no_parameter_yet_, false) ? "{" : ", ",
+                         escaped(*name));
       value_.clear();
-      begun_ = false;
-      go_to(Place::kValue);
-    } else if (is_no_name()) {
+      value_begun_ = false;
+      enter(State::kValue);
+    } else if (is_invalid_name()) {
       held_.pop_back();
       end_arguments(out);
       back_to_text(std::string(kParameterTag) + held_, c, out);
@@ -151,8 +152,8 @@ class XmlParser : public ToolCallParser {
   // Adds a byte of a value. Strings are passed on as they come, except for bytes that may belong to
   // the end tag.
   void in_value(char c, OutputDeltas& out) {
-    if (!std::exchange(begun_, true)) {
-      if (kind_ == ParameterKind::kString) tell(key_ + "\"", out);
+    if (!std::exchange(value_begun_, true)) {
+      if (kind_ == ParameterKind::kString) send_arguments(key_ + "\"", out);
       if (c == '\n') return;
     }
     held_ += c;
@@ -167,29 +168,30 @@ class XmlParser : public ToolCallParser {
     for (; !may_end(); held_.erase(0, 1)) ++certain;
     rest.resize(certain);
     if (kind_ == ParameterKind::kString)
-      tell(escaped(rest), out);
+      send_arguments(escaped(rest), out);
     else
       value_ += rest;
   }
 
   void end_value(OutputDeltas& out) {
-    tell(kind_ == ParameterKind::kString ? "\"" : key_ + parameter_json(kind_, value_), out);
-    go_to(Place::kParameters);
+    send_arguments(kind_ == ParameterKind::kString ? "\"" : key_ + parameter_json(kind_, value_),
+                   out);
+    enter(State::kParameters);
   }
 
   // Skips the text up to </tool_call>, which a model may forget.
-  void behind_call(char c, OutputDeltas& out) {
+  void after_call(char c, OutputDeltas& out) {
     std::string other;
     const bool ends = end_.push(c, other);
     if (!ends && other.empty()) return;
-    place_ = Place::kText;
+    state_ = State::kText;
     if (!ends) other += end_.held();
     end_.clear();
     for (const char byte : other) push_byte(byte, out);
   }
 
   const ToolList tools_;
-  Place place_ = Place::kText;
+  State state_ = State::kText;
   MarkerScanner text_{kXmlBegin}, end_{kXmlEnd};
   // The bytes of the current call with its mark, until the call is passed on.
   std::string raw_;
@@ -197,8 +199,8 @@ class XmlParser : public ToolCallParser {
   std::string held_;
   std::string function_, key_, value_;
   ParameterKind kind_ = ParameterKind::kString;
-  bool first_ = true;   // no parameter has been read
-  bool begun_ = false;  // the current value has begun
+  bool no_parameter_yet_ = true;  // no parameter has been read
+  bool value_begun_ = false;      // the current value has begun
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-// The checks that Jinja's compiler makes before a template runs. They find where each variable lies
-// and which macros use `caller`. They also find unknown filters and tests, and a `break` outside of
-// a loop.
+// Makes the checks that Jinja's compiler makes before a template runs. They find where each
+// variable lies and which macros use `caller`. Errors are unknown filters and tests, and a `break`
+// outside of a loop. Template::parse (template.h) calls analyze() on the tree of the parser.
 
 #include "text/jinja/ast.h"
 

@@ -1,5 +1,6 @@
 #pragma once
-// Visits the expressions inside an expression. The analysis of a template walks its tree this way.
+// Visits the expressions inside an expression. analysis.cc and symbols.cc walk the tree of a
+// template with it.
 
 #include <type_traits>
 #include <variant>
@@ -8,7 +9,8 @@
 
 namespace neuronmm::text::jinja {
 
-// Calls `visitor` for each expression directly inside `expression`.
+// Calls visitor(child) for each expression directly inside `expression`. Parts that are absent are
+// left out. The visitor calls for_each_child() again to go deeper.
 template <typename Visitor>
 void for_each_child(const Expression& expression, const Visitor& visitor) {
   const auto one = [&](const ExpressionPtr& child) {

@@ -1,6 +1,6 @@
 #pragma once
-// Converts JSON to values and values to JSON, for the variables of a template and the filter
-// `tojson`.
+// Converts JSON to values for the variables of a template (template.cc), and values to JSON for the
+// filter `tojson` (filters_text.cc).
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -9,7 +9,8 @@
 namespace neuronmm::text::jinja {
 
 // Converts JSON to a value. With `from_messages`, all its strings and keys are marked as coming
-// from messages.
+// from messages. Fails for JSON that is nested too deep, for integers of more than 64 bits, for
+// binary data, and if the budget is spent.
 Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bool from_messages);
 
 // The options of Python's json.dumps().

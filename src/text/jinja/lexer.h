@@ -1,6 +1,7 @@
 #pragma once
 // Splits the source of a template into tokens, and applies Jinja's white space control. The options
-// trim_blocks and lstrip_blocks are on, as transformers has them for chat templates.
+// trim_blocks and lstrip_blocks are on, as transformers has them for chat templates. The parser
+// (parser.h) calls tokenize().
 
 #include <cstdint>
 #include <string>
@@ -27,10 +28,10 @@ struct Token {
     kName,
     // `text` is the string without quotes and escapes.
     kString,
-    kInteger,
-    kFloat,
+    kInteger,   // The value is in `integer`.
+    kFloat,     // The value is in `real`.
     kOperator,  // `text` is the operator.
-    kEnd,
+    kEnd,       // The end of the source.
   };
   Kind kind;
   std::string text;
@@ -39,7 +40,9 @@ struct Token {
   double real = 0.0;
 };
 
-// Splits the source. The last token is kEnd. An error begins with "LINE:COLUMN: ".
+// Splits the source. The last token is kEnd, and there is no other kEnd. Fails for unknown
+// characters in a tag, for brackets that do not match, for malformed strings and numbers, and for
+// strings, comments or raw blocks that do not end. An error begins with "LINE:COLUMN: ".
 Result<std::vector<Token>> tokenize(std::string_view source);
 
 }  // namespace neuronmm::text::jinja

@@ -1,6 +1,6 @@
 #pragma once
 // Reads and writes numbers as Python does: repr(), the types of format(), int(), float() and
-// round().
+// round(). The lexer, the operators and the filters use it.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ namespace neuronmm::text::jinja {
 // and below 1e-4 have an exponent.
 std::string float_representation(double value);
 
-// Formats like Python's "%.*f", "%.*e" and "%.*g": "%.3g" % 1e5 is "1e+05". With `alternate` ('#'),
-// the decimal point stays.
+// Formats like Python's "%.*f", "%.*e" and "%.*g": "%.3g" % 1e5 is "1e+05". `type` is the letter.
+// With `alternate` (the flag '#'), the decimal point stays.
 std::string format_float(double value, char type, int precision, bool alternate = false);
 
 // Returns an integer in base 2, 8, 10 or 16, without a prefix.

@@ -1,5 +1,7 @@
 #pragma once
-// The objects of a template that are not data: methods, functions and namespaces.
+// The objects of a template that are not data: methods, functions and namespaces. attributes.cc
+// makes methods, and execution.cc makes functions and assigns to namespaces. A call fails where
+// Python raises an exception.
 
 #include <map>
 #include <memory>
@@ -11,8 +13,11 @@
 
 namespace neuronmm::text::jinja {
 
+// A method of str, list, tuple or dict. `self` is a value of that type.
 using Method = Result<Value> (*)(Runtime&, const Value& self, const Arguments&);
-// Return a method of the type by its name, or null.
+// Return a method of the type by its name, or null. Methods that change a list or a dict are
+// missing, because the sandbox forbids them. Text methods are in text_methods.cc, the others in
+// list_methods.cc.
 Method find_text_method(std::string_view name);
 Method find_list_method(std::string_view name);
 Method find_tuple_method(std::string_view name);
@@ -34,10 +39,13 @@ class BoundMethod final : public Object {
   Method method_;
 };
 
+// A function that every template has.
 using Function = Result<Value> (*)(Runtime&, const Arguments&);
-// Returns a global function by its name, such as range, namespace or raise_exception, or null.
+// Returns a global function by its name, such as range, namespace or raise_exception, or null. The
+// functions lipsum, cycler and joiner of Jinja exist, but every call of them fails.
 Function find_global(std::string_view name);
 
+// A global function as a value of a template.
 class GlobalFunction final : public Object {
  public:
   explicit GlobalFunction(Function function) : function_(function) {}
@@ -52,13 +60,15 @@ class GlobalFunction final : public Object {
 };
 
 // An object whose attributes a template can set: {% set ns.found = true %}. No other value can
-// change.
+// change. A namespace can therefore contain itself. The global function `namespace` adds every new
+// one to Runtime::namespaces, and the Runtime clears all of them at its end.
 class Namespace final : public Object {
  public:
   std::string_view type_name() const override { return "Namespace"; }
   Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name) override;
   // Sets an attribute. Fails for names that begin with an underscore.
   Status set(std::string_view name, Value value);
+  // Removes all attributes, which breaks cycles of references.
   void clear() { values_.clear(); }
 
  private:

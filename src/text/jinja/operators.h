@@ -1,12 +1,14 @@
 #pragma once
-// The operators of Python on the values of templates. Where Python raises an exception, they fail.
+// The operators of Python on the values of templates. The Evaluator and some filters call them.
+// They fail where Python raises an exception, and if the budget is spent. Comparisons are in
+// value.h.
 
 #include "text/jinja/ast.h"
 #include "text/jinja/runtime.h"
 
 namespace neuronmm::text::jinja {
 
-// Computes a binary operator. Integers have 64 bits, and a longer result is an error.
+// Returns `a operation b`. Integers have 64 bits, and a longer result is an error.
 Result<Value> arithmetic(Runtime& runtime, Arithmetic operation, const Value& a, const Value& b);
 // Returns -value or +value.
 Result<Value> with_sign(bool negative, const Value& value);
@@ -18,7 +20,8 @@ Result<Value> slice(Runtime& runtime, const Value& value, const Value* start, co
 // Returns `format % arguments`.
 Result<Value> format_percent(Runtime& runtime, const Text& format, const Value& arguments);
 
-// Writes "<" as "&lt;" and so on, unless the value is markup already.
+// Returns str(value) with "<" as "&lt;" and so on. A text that is markup already (text.h) stays as
+// it is.
 Result<TextPtr> escape_markup(Runtime& runtime, const Value& value);
 
 }  // namespace neuronmm::text::jinja

@@ -1,6 +1,8 @@
 #pragma once
-// The state of one rendering, which filters, tests, methods and operators share. The file also
-// declares the functions with which they work on values.
+// The state of one rendering. Template::render makes a Runtime, and passes it to everything that
+// works on values: filters, tests, methods and operators. The file also declares the functions that
+// they share. A function that returns a Result fails where Python raises an exception, and if the
+// budget is spent.
 
 #include <ctime>
 #include <string_view>
@@ -44,10 +46,12 @@ struct Arguments {
 // "__", methods that change a list or a dict).
 Result<Value> get_attribute(Runtime& runtime, const Value& value, std::string_view name);
 Result<Value> get_item(Runtime& runtime, const Value& value, const Value& key);
+// Returns function(arguments). Fails if the value is not callable.
 Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arguments);
 
-// Return or write str(value), or write repr(value).
+// Returns str(value).
 Result<TextPtr> to_text(Runtime& runtime, const Value& value);
+// Append str(value) and repr(value) to a text.
 void write_text(Runtime& runtime, const Value& value, TextWriter& out);
 void write_representation(Runtime& runtime, const Value& value, TextWriter& out);
 

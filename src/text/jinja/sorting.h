@@ -1,5 +1,6 @@
 #pragma once
-// Sorts like Python's sorted(): stable, with an error for values that have no order.
+// Sorts like Python's sorted(): stable, with an error for values that have no order, such as 1 and
+// "a". The filters sort, dictsort and groupby use it, and so does the option sort_keys of tojson.
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +10,9 @@
 
 namespace neuronmm::text::jinja {
 
-// Sorts by key_of(item), a Value. With `descending`, equal items keep their order, too.
+// Sorts `items` by key_of(item), which returns a Value and cannot fail. Items with equal keys keep
+// their order, also if `descending` is true. Fails if two keys cannot be compared or the budget is
+// spent; `items` are then unchanged.
 template <typename Item, typename KeyOf>
 Status sort_by_key(Runtime& runtime, std::vector<Item>& items, const KeyOf& key_of,
                    bool descending) {

@@ -2,7 +2,7 @@
 // Jinja templates as chat templates use them. A template gives the same text as Python's jinja2
 // with the settings of transformers, or fails where jinja2 fails. The settings are
 // ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks, loop controls and {% generation
-// %}. chat_template.h is the caller.
+// %}. apply_chat_template() (text/chat_template.h) is the caller.
 //
 // Some parts of Jinja are missing, and templates that use them fail: include, import, extends,
 // block, autoescape, integers of more than 64 bits, and a few filters about HTML. See
@@ -25,7 +25,7 @@ namespace neuronmm::text::jinja {
 // A variable that a template is given.
 struct Variable {
   std::string name;
-  const nlohmann::ordered_json* value;
+  const nlohmann::ordered_json* value;  // Not null; must stay alive until render() returns.
   // Says which strings and keys of the value come from a message. Such text never becomes special
   // tokens.
   enum class Origin {
@@ -39,7 +39,7 @@ struct Variable {
 };
 
 struct RenderOptions {
-  Limits limits = {};
+  Limits limits = {};  // A rendering that exceeds a limit fails.
   // The time that strftime_now shows, in local time.
   std::time_t now = 0;
 };
@@ -47,13 +47,17 @@ struct RenderOptions {
 // A parsed template, which can be rendered many times.
 class Template {
  public:
-  // Parses a template. Error messages call the source `name`, and they name the line and column.
+  // Parses a template, which need not outlive the call. Fails for wrong syntax, for the missing
+  // tags above, for unknown filters and tests, and for templates nested deeper than 200 levels.
+  // Errors of this function and of render() begin with "NAME:LINE:COLUMN: ".
   static Result<Template> parse(std::string_view source, std::string name);
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  // Returns the text of the template, with the ranges that come from messages.
+  // Returns the text of the template, with the ranges that come from messages. Fails where jinja2
+  // raises an exception, beyond options.limits, and if the template calls raise_exception(). A
+  // variable whose JSON cannot become a value is also an error, which begins with its name.
   Result<Text> render(const std::vector<Variable>& variables, const RenderOptions& options) const;
 
  private:

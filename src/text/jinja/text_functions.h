@@ -1,5 +1,6 @@
 #pragma once
-// The functions of Python's str. Their results keep the knowledge which bytes come from messages.
+// The functions of Python's str, for the methods and filters of texts. Their results keep the
+// knowledge which bytes come from messages. They fail if the budget is spent.
 
 #include <cstdint>
 #include <optional>

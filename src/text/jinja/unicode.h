@@ -1,6 +1,7 @@
 #pragma once
 // The code points of UTF-8 text, and what Python's str knows about them (Unicode 15, as Python
-// 3.11).
+// 3.11). Everything in this folder that looks at characters uses it. Nothing here can fail; bytes
+// that are not UTF-8 have code points, too.
 
 #include <cstddef>
 #include <string>
@@ -15,9 +16,11 @@ struct CodePoint {
   size_t length;  // The length in bytes.
 };
 
+// Returns the character that begins at byte `at`, which is less than the size of the text.
 CodePoint decode(std::string_view text, size_t at);
 // Returns the character that ends at byte `end`, which is greater than 0.
 CodePoint decode_before(std::string_view text, size_t end);
+// Appends the bytes of a character.
 void encode(char32_t c, std::string& out);
 
 size_t count_code_points(std::string_view text);

@@ -1,6 +1,7 @@
 #pragma once
 // Parses the header of a trace: the distinct tensors, patterns of access, operations and source
-// lines that its records refer to by number. docs/nki_trace.md describes the format.
+// lines that its records refer to by number. docs/nki_trace.md describes the format. TraceFile
+// (file.h) calls parse_header(), and all passes over a trace read the Header.
 
 #include <array>
 #include <cstdint>
@@ -108,7 +109,8 @@ struct Header {
   std::string location(uint32_t source) const;  // For example "kernel.py:42".
 };
 
-// Parses the header. `source` begins every message.
+// Parses the header. Fails if the JSON is damaged or a number is out of range; the message begins
+// with `source`.
 Result<Header> parse_header(std::string_view json, const std::string& source);
 
 }  // namespace neuronmm::trace

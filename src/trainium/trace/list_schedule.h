@@ -1,7 +1,8 @@
 #pragma once
-// Models the order in which a compiler might issue a trace's instructions. Of the instructions
-// whose operands are ready, the one that can begin first goes first. If several can, the first one
-// in the program goes first.
+// Models the order in which a compiler might issue a trace's instructions. Among the instructions
+// whose operands are ready, the one that can begin first goes first. If several can begin at the
+// same time, the first one in the program goes first. The model of the legacy compiler
+// (legacy_compiler.h) uses the pass.
 //
 // Documented (NKI API, nki.language.affine_range): iterations may run in parallel on different
 // engines, as far as data dependences allow. Assumed: list scheduling itself, its window, and that

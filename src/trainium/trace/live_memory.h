@@ -1,6 +1,7 @@
 #pragma once
 // Computes how much of SBUF and PSUM the tensors of a trace take at the same time. A tensor lives
-// from its first to its last access.
+// from its first to its last access. simulate() (simulate.h) reports the peaks, and the passes of
+// the legacy compiler use them to see whether a kernel fits. Nothing here can fail.
 
 #include <cstdint>
 #include <string>
@@ -20,6 +21,8 @@ struct LivePeak {
 // results never share one.
 int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes);
 
+// Returns the peak of one memory. `header` must be the one that the contents refer to, and
+// `psum_bank_bytes` are the bytes of a PSUM bank per partition.
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
                    int64_t psum_bank_bytes);
 

@@ -1,6 +1,7 @@
 #pragma once
 // Caches the prices of instructions. Every combination of an operation and its operands' forms is
-// priced once (pricing.h).
+// priced once (pricing.h). The simulation (source.h) and the scheduler (list_schedule.h) have a
+// cache each.
 
 #include <cstdint>
 #include <unordered_map>
@@ -20,7 +21,7 @@ class PriceCache {
              const simulator::DeviceSpec& device);
 
   // Returns the price of an operation, which stays valid as long as the cache. `forms` are those of
-  // the operands, in order (Access::form).
+  // the operands, in order (Access::form). Fails if the operands are not what the operation takes.
   Result<const Priced*> find(uint32_t operation, const std::vector<uint32_t>& forms);
 
  private:

@@ -4,9 +4,10 @@
 // spilled tile by tile. A tile has the columns between the cuts of the tensor's grid, where narrow
 // neighbours are joined.
 //
-// The tile whose next use is latest is evicted first. Tiles that are visited in turn thus stay as
-// far as they fit. A tile that came from HBM and has not changed is loaded again without being
-// saved.
+// The tile whose next use is latest is evicted first. If a loop visits more tiles than fit, some of
+// them therefore stay in SBUF. A tile that came from HBM and has not changed is loaded again
+// without being saved. simulate() (simulate.h) makes the object, and TraceSource (source.h) calls
+// it before and after each instruction.
 
 #include <cstdint>
 #include <deque>

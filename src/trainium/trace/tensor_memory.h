@@ -1,6 +1,7 @@
 #pragma once
 // Tracks when the parts of a kernel's tensors may be read and written, and where the tensors lie in
-// memory. A tensor that takes the place of another waits for the last accesses to it.
+// memory. A tensor that takes the place of another waits for the last accesses to it. TraceSource
+// (source.h) owns the object during a simulation.
 
 #include <cstdint>
 #include <deque>
@@ -17,6 +18,7 @@
 
 namespace neuronmm::trace {
 
+// The last accesses to a cell (accesses.h), with their times in ns.
 struct CellTimes {
   double ready = 0;      // When the content is visible to other engines.
   double last_read = 0;  // When the last reader has finished.
@@ -24,6 +26,7 @@ struct CellTimes {
   simulator::Unit unit = simulator::Unit::kDma;       // The writer's unit.
 };
 
+// The cells of a tensor while it is in use, and its place.
 struct TensorState {
   uint32_t kind = 0;
   bool live = true;     // True while accesses are still to come.
@@ -54,7 +57,8 @@ class TensorMemory {
 
   // Returns the cells of a tensor that is accessed. The first access gives the tensor its place.
   // Returns null for an operand in HBM that is only read or only written, because nothing waits for
-  // it.
+  // it. Fails if there is no place for the tensor, if its given address lies outside the memory, or
+  // if the tensors in use have too many cells.
   Result<TensorState*> touch(uint32_t root);
   // Notes that instruction `now` has finished with the tensor.
   void done(uint32_t root, uint32_t now);

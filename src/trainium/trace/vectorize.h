@@ -1,7 +1,8 @@
 #pragma once
-// Merges the small instructions of parallel loops into larger ones. A statement of the innermost
-// loop's body may do the same on neighbouring slices in every iteration. It becomes one instruction
-// with one more axis in its access patterns. The model of the legacy compiler uses the pass.
+// Merges the small instructions of parallel loops into larger ones. If an instruction in the body
+// of an innermost loop does the same on neighbouring slices in every iteration, one instruction
+// with one more axis in its access patterns replaces all of them. The model of the legacy compiler
+// (legacy_compiler.h) uses the pass.
 //
 // Documented (NKI API, nki.language.affine_range): affine_range allows loop-level optimizations
 // such as loop vectorization, which the compiler does not apply to a loop whose iterations depend

@@ -9,7 +9,8 @@ namespace {
 
 using Tokens = std::vector<text::TokenId>;
 
-// Documents of these sizes whose tokens tell where they come from: 1000 * document + position.
+// Returns documents of these sizes. Each token is 1000 * document + position, so it shows where it
+// comes from.
 std::vector<Tokens> numbered(const std::vector<int64_t>& sizes) {
   std::vector<Tokens> documents;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -31,13 +32,13 @@ Tokens joined(const std::vector<Tokens>& sequences) {
   return all;
 }
 
-TEST(DocumentSequences, ShortOnesStandTogetherAndLongOnesAlone) {
+TEST(DocumentSequences, ShortDocumentsShareASequenceAndLongOnesAreCut) {
   EXPECT_EQ(sizes_of(packed_documents(numbered({3, 4, 3, 1, 25, 2, 0, 8, 10}), 10)),
             (std::vector<int64_t>{10, 1, 8, 8, 9, 10, 10}));
   EXPECT_TRUE(packed_documents(numbered({0, 0}), 10).empty());
 }
 
-TEST(DocumentSequences, LoseAndCutNothing) {
+TEST(DocumentSequences, PackingLosesNoTokenAndJoinsNoCutDocument) {
   std::mt19937_64 random(20261123);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> sizes(random() % 30);
@@ -48,7 +49,7 @@ TEST(DocumentSequences, LoseAndCutNothing) {
     EXPECT_EQ(joined(packed), joined(documents));
     for (const Tokens& sequence : packed) {
       ASSERT_LE(std::ssize(sequence), longest);
-      // A sequence of several documents has the whole of each.
+      // A sequence with several documents has the whole of each of them.
       const bool several = sequence.front() / 1000 != sequence.back() / 1000;
       if (!several) continue;
       EXPECT_EQ(sequence.front() % 1000, 0);
@@ -58,7 +59,7 @@ TEST(DocumentSequences, LoseAndCutNothing) {
   }
 }
 
-TEST(DocumentSequences, AreTakenEvenly) {
+TEST(DocumentSequences, SequencesAreTakenEvenlyFromTheFile) {
   std::mt19937_64 random(20261124);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> sizes(1 + random() % 30);
@@ -70,12 +71,14 @@ TEST(DocumentSequences, AreTakenEvenly) {
     take_evenly(all, share, taken, spare);
     const Tokens tokens = joined(taken);
     EXPECT_LE(std::ssize(tokens), share);
-    EXPECT_GE(std::ssize(tokens), share - 1);  // a rest of one token is none
+    // A last piece of one token is not taken.
+    EXPECT_GE(std::ssize(tokens), share - 1);
     Tokens both = joined(spare);
     both.insert(both.end(), tokens.begin(), tokens.end());
     std::ranges::sort(both);
-    EXPECT_EQ(both, joined(all));  // each token once
-    // In any beginning of the text there is its part of the share, up to one document.
+    // Every token is there exactly once.
+    EXPECT_EQ(both, joined(all));
+    // Every beginning of the text gives its part of the share, up to one document.
     int64_t seen = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
       seen += sizes[i];
@@ -91,8 +94,8 @@ TEST(DocumentSequences, AreTakenEvenly) {
 
 class DocumentText : public CompressTest {};
 
-// Two documents of JSON lines are two sequences; the same letters as plain text are one.
-TEST_F(DocumentText, IsCutAtItsDocuments) {
+// Two documents as JSON lines become two sequences, because they do not fit into one together.
+TEST_F(DocumentText, JsonLinesAreSplitIntoDocuments) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
   const std::string a = random_text(40, 1), b = random_text(50, 2);
@@ -105,7 +108,7 @@ TEST_F(DocumentText, IsCutAtItsDocuments) {
   const auto first = tokenizer->encode(a), second = tokenizer->encode(b);
   const auto nothing = tokenizer->encode("");
   ASSERT_TRUE(first.ok() && second.ok() && nothing.ok());
-  // config_.max_position_embeddings is 64: both do not fit into one sequence.
+  // The two documents together have more than 64 tokens.
   ASSERT_EQ(config_.max_position_embeddings, 64);
   ASSERT_EQ(found->sequences.size(), 2u);
   EXPECT_TRUE(std::equal(first->begin(), first->end(), found->sequences[0].begin()));

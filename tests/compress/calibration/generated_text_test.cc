@@ -1,4 +1,4 @@
-// Compressions whose calibration text the dense model writes.
+// This file tests compressions whose calibration text the dense model writes itself.
 
 #include "compress/calibration/generated_text.h"
 
@@ -24,13 +24,13 @@ class SelfWritten : public CompressTest {
   }
 };
 
-// What generate() writes, and the same compression as on these sequences as saved statistics tell.
-TEST_F(SelfWritten, SequencesAreTheModelsOwn) {
+// The sequences are those that generate() returns with the same seeds.
+TEST_F(SelfWritten, SequencesAreWhatTheModelGenerates) {
   fs::create_directories(path("work"));
   const auto text =
       generated_sequences({input_.path(), 200, 7}, config_, backend_, path("work"), silent_);
   ASSERT_TRUE(text.ok()) << text.error().message;
-  ASSERT_EQ(text->sequences.size(), 4u);  // of 64, 64, 64 and 8
+  ASSERT_EQ(text->sequences.size(), 4u);  // of 64, 64, 64 and 8 tokens
   EXPECT_EQ(text->sequences.back().size(), 8u);
   EXPECT_EQ(text->origin.tokens, 200);
   EXPECT_TRUE(text->few);
@@ -55,7 +55,7 @@ TEST_F(SelfWritten, SequencesAreTheModelsOwn) {
   EXPECT_EQ(text->origin.sources[0].bytes, 800);
 }
 
-TEST_F(SelfWritten, EveryFormDoesWithoutAText) {
+TEST_F(SelfWritten, EveryFormCompressesWithoutAText) {
   for (const Form form : {Form::kUv, Form::kPivoted, Form::kNeurons, Form::kMixed}) {
     for (const char* out : {"one", "two"}) {
       const CompressSummary summary = run_well(writing(out, form));
@@ -75,12 +75,12 @@ TEST_F(SelfWritten, EveryFormDoesWithoutAText) {
   }
 }
 
-TEST_F(SelfWritten, InterruptedWritingGoesOn) {
+TEST_F(SelfWritten, InterruptedGenerationContinues) {
   run_well(writing("whole", Form::kMixed, 20 * 64));
   int64_t all = 0;
   backend_.on_attention = [&] { ++all; };
   run_well(writing("again", Form::kMixed, 20 * 64));
-  const int64_t second_batch = 64 * kLayers + 5;  // 16 sequences are written together
+  const int64_t second_batch = 64 * kLayers + 5;  // 16 sequences are generated together
   for (const int64_t stop : {int64_t{3}, second_batch}) {
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls >= stop); };
@@ -99,7 +99,7 @@ TEST_F(SelfWritten, InterruptedWritingGoesOn) {
   }
 }
 
-TEST_F(SelfWritten, IsTheTextOfSavedStatistics) {
+TEST_F(SelfWritten, SavedStatisticsRememberTheGeneratedText) {
   CompressRequest saving = writing("saving", Form::kMixed);
   saving.statistics = path("statistics");
   run_well(saving);
@@ -113,7 +113,7 @@ TEST_F(SelfWritten, IsTheTextOfSavedStatistics) {
   expect_refused(other, {"written by the model, seed 7", "written by the model, seed 8"});
 }
 
-TEST_F(SelfWritten, TooLittleOrTwoTextsAreRefused) {
+TEST_F(SelfWritten, TooFewTokensOrTwoTextsAreRefused) {
   expect_refused(writing("out", Form::kMixed, kHidden), {"more than 32 tokens", "found 32"});
   CompressRequest both = writing("out", Form::kMixed);
   both.calibration->texts = {{"text.txt", text_}};

@@ -23,7 +23,8 @@ class DownFits : public CompressTest {
   }
 };
 
-// One layer's narrowed MLP on rows of its input, in fp64, with its weights as they are stored.
+// Computes one layer's narrowed MLP on rows of its input, in fp64, with its weights as they are
+// stored.
 class NarrowRows {
  public:
   NarrowRows(const NarrowMlp& mlp, const StoredFormat& stored) {
@@ -65,7 +66,7 @@ class NarrowRows {
     }
     return out;
   }
-  // x[index] + d·x[others].
+  // Returns x[index] + d·x[others].
   std::vector<double> gathered(const std::string& which, const std::vector<double>& x) const {
     const DoubleMatrix& d = tensors_.at(which + "_pivot_proj.weight").values;
     const auto& index = tensors_.at(which + "_pivots").numbers;
@@ -80,7 +81,7 @@ class NarrowRows {
     }
     return t;
   }
-  // y[index] = z, y[others] = c·z.
+  // Returns the y with y[index] = z and y[others] = c·z.
   std::vector<double> spread(const std::vector<double>& z) const {
     const DoubleMatrix& c = tensors_.at("down_pivot_proj.weight").values;
     const auto& index = tensors_.at("down_pivots").numbers;
@@ -99,9 +100,9 @@ class NarrowRows {
   std::map<std::string, MlpTensor> tensors_;
 };
 
-// Down fitted to the neurons that are really made, against down from the dense model's statistics,
-// on text that neither has seen.
-TEST_F(DownFits, TheLocalFitIsBetterOnUnseenText) {
+// Compares down fitted to the neurons of the narrowed gate and up with down from the dense model's
+// statistics. The text for the comparison was used for neither.
+TEST_F(DownFits, AFittedDownIsBetterOnUnseenText) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
@@ -173,7 +174,8 @@ TEST_F(DownFits, TheLocalFitIsBetterOnUnseenText) {
           }
         }
         if (shape.input == 0 && shape.gate == 0) {
-          // The statistics' own optimum, but for the rounding of gate and up and of fp32 neurons.
+          // The fit finds the optimum of the statistics, except for the rounding of gate and up and
+          // of fp32 neurons.
           const double rounding = asked == kOriginal ? 1e-6 : asked == kInt8 ? 1e-2 : 0.1;
           EXPECT_NEAR(error_with, error_without, rounding * error_without) << layer;
         } else {
@@ -220,8 +222,8 @@ TEST_F(DownFits, InterruptedRunsResumeToTheSameBytes) {
   }
 }
 
-// Whatever file of the work folder a crash has damaged or lost, the result is the same.
-TEST_F(DownFits, DamagedWorkFilesAreMadeAgain) {
+// The result is the same if any file of the work folder is damaged or lost.
+TEST_F(DownFits, DamagedWorkFilesAreRewritten) {
   CompressRequest request = shaped("whole", Form::kPivoted);
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };

@@ -1,4 +1,5 @@
-// Every factorization against the optimum that one-sided Jacobi finds.
+// This file compares every factorization with the optimum from one-sided Jacobi rotations
+// (oracle.h).
 
 #include "compress/factors/factorize.h"
 
@@ -12,18 +13,18 @@
 namespace neuronmm::compress {
 namespace {
 
-// The promise: output error at most this much above the optimum.
+// The largest ratio of output error to optimum that is allowed.
 constexpr double kExcess = 1.0001;
 
-// The energy of (w - v·u)·activations.
+// Returns the energy of (w - v·u)·activations.
 double output_error(const DoubleMatrix& w_t, const Factors& factors,
                     const LongMatrix& activations) {
   const LongMatrix product = LongMatrix(factors.v_t) * LongMatrix(factors.u_t);
   return static_cast<double>(((LongMatrix(w_t) - product) * activations).energy());
 }
 
-// X with X·Xᵀ = Q·diag(λ)·Qᵀ, λ falling from 1 to 1/condition; two "massive" channels 300 times the
-// rest; of full rank or not.
+// Returns activations X with X·Xᵀ = Q·diag(λ)·Qᵀ, where λ falls from 1 to 1/condition. Two
+// "massive" channels are then made 300 times as large. `rank` may be less than `size`.
 LongMatrix activations_of(int64_t size, double condition, int64_t rank, std::mt19937_64& random) {
   LongMatrix x = random_orthonormal(size, rank, random);
   for (int64_t j = 0; j < rank; ++j) {
@@ -37,7 +38,8 @@ LongMatrix activations_of(int64_t size, double condition, int64_t rank, std::mt1
   return x;
 }
 
-// What a perfect fp64 accumulation would hold: every entry exact to half an ulp.
+// Returns the Gram matrix that a perfect fp64 accumulation would have, with every entry exact to
+// half an ulp.
 DoubleMatrix gram_of(const LongMatrix& x) {
   DoubleMatrix gram(x.rows, x.rows);
   for (int64_t j = 0; j < x.rows; ++j) {
@@ -50,7 +52,7 @@ DoubleMatrix gram_of(const LongMatrix& x) {
   return gram;
 }
 
-// As in a compression, where every layer has one thread.
+// The tests use one thread, as a compression does for each layer.
 class Factorize : public testing::Test {
  protected:
   void SetUp() override { set_num_threads(1); }
@@ -80,7 +82,7 @@ void check_whitened(const Case& c, uint64_t seed) {
   ASSERT_TRUE(by_input.ok()) << by_input.error().message;
   ASSERT_EQ(by_input->v_t.columns(), c.rank);
   ASSERT_EQ(by_input->u_t.rows(), c.rank);
-  // Where nothing need be lost, rounding of the Gram matrix to fp64 sets the floor.
+  // If the optimum is 0, the rounding of the Gram matrix to fp64 sets the error.
   const double floor = 1e-15 * total;
   EXPECT_LE(output_error(w_t, *by_input, x), kExcess * optimum + floor);
   EXPECT_NEAR(energy_lost(by_input->singular_values, c.rank), optimum / total,
@@ -93,7 +95,7 @@ void check_whitened(const Case& c, uint64_t seed) {
               1e-4 * optimum / total + 1e-14);
 }
 
-TEST_F(Factorize, WhitenedReachesTheOptimum) {
+TEST_F(Factorize, WhitenedFactorsReachTheOptimum) {
   constexpr Case kCases[] = {
       {"well-conditioned", 96, 192, 48, 1e2, 96},
       {"ill-conditioned", 96, 192, 48, 1e8, 96},
@@ -108,13 +110,13 @@ TEST_F(Factorize, WhitenedReachesTheOptimum) {
   for (const Case& c : kCases) check_whitened(c, 20240611);
 }
 
-TEST_F(Factorize, WhitenedReachesTheOptimumOfALargerMatrix) {
+TEST_F(Factorize, WhitenedFactorsReachTheOptimumOfALargerMatrix) {
   check_whitened({"larger", 160, 320, 64, 6e13, 160}, 7);
 }
 
-// Directions that calibration never visited keep what the projection can keep of W: unlike a
-// pseudo-inverse, which would map them to zero.
-TEST_F(Factorize, UnvisitedDirectionsAreNotZeroed) {
+// The projection keeps what it can of W in directions that the calibration never visited. A
+// pseudo-inverse would map them to zero.
+TEST_F(Factorize, DirectionsAbsentFromTheCalibrationAreNotZeroed) {
   std::mt19937_64 random(3);
   const DoubleMatrix w_t = random_matrix(128, 64, random);
   const LongMatrix x = random_orthonormal(64, 32, random);
@@ -129,13 +131,15 @@ TEST_F(Factorize, UnvisitedDirectionsAreNotZeroed) {
   EXPECT_GT(all - seen, 0.1 * seen);
 }
 
-// Singular values against LAPACK-free Jacobi, factors against Eckart-Young, both shapes.
-TEST_F(Factorize, PlainIsTheTruncatedSvd) {
+// Compares the singular values with those of Jacobi rotations, and the error of the factors with
+// the Eckart-Young theorem, for tall, wide and square matrices.
+TEST_F(Factorize, PlainFactorsAreTheTruncatedSvd) {
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{160, 96}, {96, 160}, {96, 96}}) {
     SCOPED_TRACE(fmt::format("N {} K {}", n, k));
     std::mt19937_64 random(11);
     DoubleMatrix w_t = random_matrix(n, k, random);
-    for (int64_t j = 0; j < k; ++j) {  // singular values over four orders of magnitude
+    // The singular values cover four orders of magnitude.
+    for (int64_t j = 0; j < k; ++j) {
       w_t.scale_column(j, std::pow(10.0, -4.0 * static_cast<double>(j) / static_cast<double>(k)));
     }
     const std::vector<double> expected = jacobi_singular_values(LongMatrix(w_t));
@@ -150,7 +154,7 @@ TEST_F(Factorize, PlainIsTheTruncatedSvd) {
     const auto error = static_cast<double>((LongMatrix(w_t) - product).energy());
     const double optimum = energy_beyond(expected, rank);
     EXPECT_NEAR(error, optimum, 1e-9 * optimum);
-    // The square root of σ on either side.
+    // The factors share σ: its square root is in u_t and in v_t.
     for (int64_t i = 0; i < rank; ++i) {
       double first = 0.0, second = 0.0;
       for (int64_t j = 0; j < k; ++j) first += factors->u_t(i, j) * factors->u_t(i, j);
@@ -162,10 +166,9 @@ TEST_F(Factorize, PlainIsTheTruncatedSvd) {
   }
 }
 
-// Rounding moves u_t alone by at most half a bf16 ulp of each entry, 2^-9 relative: v_t's rounding
-// has been fitted away. |v_t·δ|² <= (1 + η)²·|δ|², η the departure of the rounded v_t from
-// orthonormal, at most r·2^-8; every column of δ meets the activations' energy there.
-TEST_F(Factorize, Bf16RoundingCostsOneFactorOnly) {
+// The rounding to bf16 changes the entries of u_t by at most a relative 2^-9 (half an ulp). The
+// rounding of v_t adds no error of its own, because u_t is fitted to the rounded v_t.
+TEST_F(Factorize, OnlyTheFirstFactorLosesByBf16Rounding) {
   const int64_t k = 96, n = 192, rank = 48;
   std::mt19937_64 random(5);
   const DoubleMatrix w_t = random_matrix(n, k, random);
@@ -188,14 +191,14 @@ TEST_F(Factorize, Bf16RoundingCostsOneFactorOnly) {
   const Factors exact_u{rounded->v_t, *refitted, {}};
   const auto unrounded = factorize_whitened(w_t, *root, rank, DType::kF64);
   ASSERT_TRUE(unrounded.ok());
-  // The span of the rounded v_t is tilted by about 2^-9, which costs that squared of the kept
+  // The rounding tilts the span of v_t by about 2^-9, which loses the square of that of the kept
   // energy.
   const auto total = static_cast<double>((LongMatrix(w_t) * x).energy());
   EXPECT_LE(output_error(w_t, exact_u, x),
             output_error(w_t, *unrounded, x) + std::ldexp(total, -16));
 }
 
-// The u_t that goes with a rounded v_t, by LAPACK's QR.
+// Returns the best u_t for a rounded v_t, computed by LAPACK's QR.
 DoubleMatrix lapack_fit(DoubleMatrix v_t, DoubleMatrix w_t) {
   const auto n = static_cast<int>(v_t.rows()), r = static_cast<int>(v_t.columns());
   const auto k = static_cast<int>(w_t.columns());
@@ -225,9 +228,9 @@ double largest_of(const DoubleMatrix& matrix) {
   return largest;
 }
 
-// In the norm of the activations and for every method: u_t is the least-squares one for what
-// rounding makes of v_t, and both are no worse than factors that are rounded one by one.
-TEST_F(Factorize, FactorsOfFewBitsAreFittedToEachOther) {
+// For every method, u_t is the least-squares solution for the rounded v_t. In the norm of the
+// activations, both together are no worse than factors that are rounded one by one.
+TEST_F(Factorize, LowBitFactorsAreFittedToEachOther) {
   const int64_t k = 140, n = 200, rank = 130;
   for (const LowBitFormat& format : kFewBits) {
     SCOPED_TRACE(fmt::format("{} bits, groups of {}", format.bits, format.group));
@@ -240,7 +243,7 @@ TEST_F(Factorize, FactorsOfFewBitsAreFittedToEachOther) {
     const auto check = [&](const Result<Factors>& few, const Result<Factors>& exact) {
       ASSERT_TRUE(few.ok() && exact.ok());
       const DoubleMatrix v_t = rounded(few->v_t, format);
-      expect_near(few->u_t, lapack_fit(v_t, w_t), 1e-6 * largest_of(few->u_t));  // fp32
+      expect_near(few->u_t, lapack_fit(v_t, w_t), 1e-6 * largest_of(few->u_t));  // fp32 rounding
       const Factors both = {v_t, rounded(few->u_t, format), {}};
       const Factors one_by_one = {rounded(exact->v_t, format), rounded(exact->u_t, format), {}};
       EXPECT_LE(output_error(w_t, both, x), output_error(w_t, one_by_one, x));
@@ -256,7 +259,8 @@ TEST_F(Factorize, ExistingFactorsAreFittedToEachOther) {
   const int64_t k = 200, n = 300, rank = 140;
   std::mt19937_64 random(4);
   DoubleMatrix v_t = random_matrix(n, rank, random), u_t = random_matrix(rank, k, random);
-  for (int64_t i = 0; i < rank; ++i) {  // lengths over six orders of magnitude
+  // The lengths of the columns cover six orders of magnitude.
+  for (int64_t i = 0; i < rank; ++i) {
     v_t.scale_column(i, std::pow(10.0, 6.0 * static_cast<double>(i) / static_cast<double>(rank)));
     u_t.scale_row(i, std::pow(10.0, -6.0 * static_cast<double>(i) / static_cast<double>(rank)));
   }
@@ -272,7 +276,8 @@ TEST_F(Factorize, ExistingFactorsAreFittedToEachOther) {
     EXPECT_LT(error(of_v, rounded(factors.u_t, format)),
               error(rounded(v_t, format), rounded(u_t, format)));
   }
-  for (int64_t j = 0; j < n; ++j) v_t(j, 5) = 0;  // not of full rank: nothing to fit
+  // Without full column rank there is nothing to fit.
+  for (int64_t j = 0; j < n; ++j) v_t(j, 5) = 0;
   const FactorPair singular = fit_to_rounded(v_t, u_t, {});
   EXPECT_TRUE(singular.u_t.all_finite() && singular.v_t.all_finite());
 }
@@ -296,7 +301,7 @@ TEST_F(Factorize, AMatrixOfTheKeptRankIsReproduced) {
   }
 }
 
-TEST_F(Factorize, AllZeroWeightsAndActivations) {
+TEST_F(Factorize, AllZeroWeightsAndActivationsGiveFiniteFactors) {
   const DoubleMatrix zero(64, 32);
   std::mt19937_64 random(1);
   const auto root = whitening_root(DoubleMatrix(32, 32));
@@ -315,7 +320,7 @@ TEST_F(Factorize, AllZeroWeightsAndActivations) {
   check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, LowBitFormat{}));
 }
 
-TEST_F(Factorize, EnergyLost) {
+TEST_F(Factorize, EnergyLostIsTheShareOfDiscardedSquares) {
   EXPECT_DOUBLE_EQ(energy_lost({3.0, 2.0, 1.0}, 1), 5.0 / 14.0);
   EXPECT_DOUBLE_EQ(energy_lost({3.0, 2.0, 1.0}, 3), 0.0);
   EXPECT_DOUBLE_EQ(energy_lost({0.0, 0.0}, 1), 0.0);

@@ -10,8 +10,9 @@
 namespace neuronmm::compress {
 namespace {
 
-// A·C_: ,S·C_SS⁻¹ for the neurons S that are left, solved afresh; the loss of one more is the
-// square of its column over the diagonal of C_SS⁻¹.
+// Returns the loss of each of the neurons `left` (S) if it is removed next. The function solves for
+// A·C[:, S]·C[S, S]⁻¹ from scratch. A loss is the square of the neuron's column over the diagonal
+// element of C[S, S]⁻¹.
 std::vector<long double> losses_one_more(const DoubleMatrix& weighted, const DoubleMatrix& gram,
                                          const std::vector<int32_t>& left) {
   const LongMatrix own(gram.rows_at(left).columns_at(left));
@@ -29,15 +30,16 @@ std::vector<long double> losses_one_more(const DoubleMatrix& weighted, const Dou
   return losses;
 }
 
-// More neurons than go in one block. Where rounding makes two losses alike either may go.
-TEST(NeuronOrder, BlocksGoLikeOneByOne) {
+// There are more neurons than are removed in one block. If rounding makes two losses equal, either
+// neuron may go first.
+TEST(NeuronOrder, BlockwiseRemovalTakesTheCheapestNeuronEachTime) {
   constexpr int64_t kRows = 12, kNeurons = 90;
   for (const uint64_t seed : {uint64_t{1}, uint64_t{2}, uint64_t{3}}) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937_64 random(seed);
     const DoubleMatrix weighted = random_matrix(kRows, kNeurons, random);
     DoubleMatrix gram = gram_of_root(graded_root(kNeurons, 1e3, 0, random));
-    // Some are nearly copies of others.
+    // Some neurons are nearly copies of others.
     for (int64_t j = 0; j < 20; ++j) {
       for (int64_t i = 0; i < kNeurons; ++i) gram(i, j + 70) = gram(i, j);
       for (int64_t i = 0; i < kNeurons; ++i) gram(j + 70, i) = gram(j, i);
@@ -55,7 +57,8 @@ TEST(NeuronOrder, BlocksGoLikeOneByOne) {
       const auto at = std::ranges::find(left, (*order)[size_t(k)]);
       ASSERT_NE(at, left.end());
       const long double least = *std::ranges::min_element(losses);
-      // Rounding grows with the condition of the Gram matrix, which the ridge keeps below 1e9.
+      // Rounding errors grow with the condition number of the Gram matrix, which the ridge keeps
+      // below 1e9.
       EXPECT_LE(losses[size_t(at - left.begin())], least * (1 + 1e-6L)) << "place " << k;
       left.erase(at);
     }

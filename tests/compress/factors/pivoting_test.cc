@@ -17,7 +17,7 @@ const StoredFormat kStoredFormats[] = {DType::kF32, DType::kBF16, LowBitFormat{8
 
 void expect_finite(const DoubleMatrix& a) { EXPECT_TRUE(a.all_finite()); }
 
-// Every index once, both halves ascending.
+// Expects every index exactly once, with both lists in ascending order.
 void expect_partition(const std::vector<int32_t>& index, const std::vector<int32_t>& others,
                       int64_t n) {
   EXPECT_TRUE(std::ranges::is_sorted(index));
@@ -29,7 +29,7 @@ void expect_partition(const std::vector<int32_t>& index, const std::vector<int32
   EXPECT_EQ(all, expected);
 }
 
-TEST(Pivoting, TheMapMakesTheOtherRowsOfThePivots) {
+TEST(Pivoting, TheMapReproducesTheOtherRowsFromThePivots) {
   std::mt19937_64 random(kPivotSeed);
   struct Size {
     int64_t n, rank;
@@ -51,15 +51,16 @@ TEST(Pivoting, TheMapMakesTheOtherRowsOfThePivots) {
       EXPECT_EQ(pivots->largest(), largest);
       const LongMatrix wrong = LongMatrix(pivots->map) * LongMatrix(basis.rows_at(pivots->index)) -
                                LongMatrix(basis.rows_at(pivots->others));
-      // Some 2·n steps of Gauss and Jordan, each with entries near 1 and an error of 2^-53.
+      // About 2·n Gauss-Jordan steps make this error. Each has entries near 1 and a relative error
+      // of 2^-53.
       EXPECT_LE(std::sqrt(static_cast<double>(wrong.energy())),
                 0x1p-53 * static_cast<double>(n * n * rank));
     }
   }
 }
 
-// The rank of a matrix that QR alone would pivot badly (Kahan's, whose columns all look alike).
-TEST(Pivoting, SwapsTameAMatrixThatMisleadsQr) {
+// QR alone would choose bad pivots for this matrix (Kahan's, whose columns all look alike).
+TEST(Pivoting, SwapsBoundTheMapOfAMatrixThatMisleadsQr) {
   const int64_t rank = 24, n = 30;
   const double c = 0.285, s = std::sqrt(1.0 - c * c);
   std::mt19937_64 random(kPivotSeed);
@@ -81,7 +82,7 @@ TEST(Pivoting, SwapsTameAMatrixThatMisleadsQr) {
             0x1p-53 * static_cast<double>(n * n * rank));
 }
 
-// Unit vectors: the pivots are known, and the map is 0.
+// The pivots of unit vectors are known, and their map is 0.
 TEST(Pivoting, UnitVectorsAreTheirOwnPivots) {
   DoubleMatrix basis(7, 3);
   basis(5, 0) = basis(1, 1) = 1.0;
@@ -122,7 +123,7 @@ Problem random_problem(int64_t k, const std::vector<int64_t>& rows, double kappa
   return problem;
 }
 
-// What the narrowed weights lose, with the weights rounded as they will be stored.
+// Returns the loss of the narrowed weights, with the weights rounded as they will be stored.
 double loss_of_input(const Problem& problem, const NarrowInput& narrow,
                      const StoredFormat& stored) {
   const int64_t k = problem.gram.rows();
@@ -150,15 +151,17 @@ double loss_of_input(const Problem& problem, const NarrowInput& narrow,
   return 0.5 * static_cast<double>((stacked(errors, problem.row_weights) * problem.root).energy());
 }
 
-// The best of all factors, and on top of it what rounding costs: not much more than it costs the
-// dense weights, since maps and weights are both rounded (4 for both, and for scales of int8 that
-// fit them less well), and the pull of the fit where the text hardly ever goes.
+// Expects a loss close to that of the best factors. Rounding may add a few times what it costs the
+// dense weights, because maps and weights are both rounded. The factor 4 covers that, scales of
+// int8 that fit less well, and the ridge in directions that the text hardly ever visits.
 void expect_near_best(double lost, double best, double all, double dense_rounding,
                       const StoredFormat& stored) {
   EXPECT_GE(lost, best - 1e-12 * all);
   EXPECT_LE(lost, best + 1e-11 * all + 4.0 * dense_rounding);
   const auto* const few = std::get_if<LowBitFormat>(&stored);
-  if (best < 0.02 * all || (few != nullptr && few->bits < 8)) return;  // it costs more than that
+  // Rounding to few bits costs more than the bound below, and so does any rounding if the optimum
+  // is small.
+  if (best < 0.02 * all || (few != nullptr && few->bits < 8)) return;
   const double excess = stored == StoredFormat(DType::kF32)    ? 1e-6
                         : stored == StoredFormat(DType::kBF16) ? 1e-3
                                                                : 1e-2;
@@ -184,7 +187,7 @@ TEST(Pivoting, InputLossesAreTheDiscardedSingularValues) {
       ASSERT_EQ(losses->size(), expected.size());
       EXPECT_EQ(losses->back(), 0.0);
       for (size_t rank = 0; rank < expected.size(); ++rank) {
-        // Of eigenvalues every one is wrong by n·2^-53 of the largest, and n of them are added.
+        // Every eigenvalue has an error of n·2^-53 of the largest, and n of them are added.
         EXPECT_NEAR((*losses)[rank], expected[rank], 24 * 24 * 0x1p-53 * expected[0]) << rank;
       }
     }
@@ -218,8 +221,8 @@ TEST(Pivoting, ANarrowInputLosesNoMoreThanTheBestFactors) {
   }
 }
 
-// Directions that the text never visits cost nothing, and what no direction needs is free.
-TEST(Pivoting, ANarrowInputOfTheTextsRankLosesNothing) {
+// With as many pivots as the text has directions, the narrowed weights lose nothing.
+TEST(Pivoting, ANarrowInputOfTheGramMatrixsRankLosesNothing) {
   std::mt19937_64 random(kPivotSeed);
   for (const int64_t null : {1, 7, 23}) {
     const int64_t k = 24, rank = k - null;
@@ -234,8 +237,8 @@ TEST(Pivoting, ANarrowInputOfTheTextsRankLosesNothing) {
   }
 }
 
-// A text that is all zeros, or one token: any pivots are right, and nothing is undefined.
-TEST(Pivoting, NothingToFitToIsNoError) {
+// If the text is all zeros or a single token, any pivots are right, and all results are finite.
+TEST(Pivoting, ATextOfZerosOrOneTokenIsNoError) {
   std::mt19937_64 random(kPivotSeed);
   const int64_t k = 12;
   for (const int64_t visited : {0, 1}) {
@@ -265,7 +268,7 @@ struct OutputProblem {
   DoubleMatrix w_t, gram_out, metric;
   LongMatrix inputs_root, metric_root;
 
-  // Rᵀ·(w_t - e·rows)·S for pivots, or of w_t itself.
+  // Returns Rᵀ·error·S, the weighted form of an error of the weight.
   LongMatrix weighted(const LongMatrix& error) const {
     return flipped(metric_root) * error * inputs_root;
   }

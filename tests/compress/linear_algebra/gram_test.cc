@@ -7,10 +7,11 @@
 namespace neuronmm::compress {
 namespace {
 
-TEST(Gram, MatchesLongDouble) {
+TEST(Gram, SumsMatchLongDouble) {
   std::mt19937_64 random(17);
   std::normal_distribution<float> normal;
-  for (const int64_t size : {1, 33, 300}) {  // below, beside and above the column block
+  // sizes of a part of a column block, and of more than one block
+  for (const int64_t size : {1, 33, 300}) {
     SCOPED_TRACE(fmt::format("size {}, seed 17", size));
     DoubleMatrix lower(size, size);
     std::vector<long double> sums(static_cast<size_t>(size * size));
@@ -32,8 +33,8 @@ TEST(Gram, MatchesLongDouble) {
     const DoubleMatrix actual = symmetric(lower);
     for (int64_t j = 0; j < size; ++j) {
       for (int64_t i = 0; i < size; ++i) {
-        // n additions of products, each rounded: n·2^-53 of the sum of magnitudes, which is at
-        // most sqrt(g_ii·g_jj).
+        // Rounding n additions of products makes an error of n·2^-53 times the sum of magnitudes,
+        // which is at most sqrt(g_ii·g_jj).
         const double magnitude = std::sqrt(actual(i, i) * actual(j, j));
         const double bound = static_cast<double>(tokens) * 0x1p-53 * magnitude;
         const auto sum = static_cast<double>(sums[static_cast<size_t>(j * size + i)]);

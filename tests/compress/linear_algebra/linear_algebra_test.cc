@@ -1,4 +1,5 @@
-// Matrices of several blocks, the last of them partial, against sums in long double.
+// This file compares operations on matrices of several blocks, the last one partial, with sums in
+// long double.
 
 #include "compress/linear_algebra/linear_algebra.h"
 
@@ -33,7 +34,8 @@ long double dot(const double* a, int64_t step_a, const double* b, int64_t step_b
   return sum;
 }
 
-// X·Xᵀ of a matrix that is a little wider than high, so that it is well defined.
+// Returns X·Xᵀ for a matrix that is a little wider than high, so that the product is
+// well-conditioned.
 DoubleMatrix random_positive(std::mt19937_64& random) {
   const DoubleMatrix x = random_matrix(kOrder, kOrder + 50, random);
   return multiply(x, Transpose::kNo, x, Transpose::kYes);
@@ -42,7 +44,7 @@ DoubleMatrix random_positive(std::mt19937_64& random) {
 class Algebra : public testing::Test {
  protected:
   void TearDown() override { set_num_threads(threads_); }
-  // The same bits on one thread and on three.
+  // Expects the same bits on one thread and on three, and returns the matrix.
   template <typename Make>
   DoubleMatrix same_bits(const Make& make) const {
     set_num_threads(1);
@@ -56,7 +58,7 @@ class Algebra : public testing::Test {
   std::mt19937_64 random_{kAlgebraSeed};
 };
 
-TEST_F(Algebra, Products) {
+TEST_F(Algebra, ProductsMatchLongDouble) {
   const DoubleMatrix a = random_matrix(kLeftRows, kOrder, random_),
                      b = random_matrix(kOrder, kOrder, random_);
   const DoubleMatrix b_t = transposed(b), a_t = transposed(a);
@@ -72,7 +74,7 @@ TEST_F(Algebra, Products) {
     for (int64_t i = 0; i < kLeftRows; ++i) {
       const double* const row = a.data() + i;
       const auto all = static_cast<double>(dot(row, kLeftRows, b.column(j), 1, kOrder));
-      // γ_n of the sums of |a·b|, which are below 10 per term.
+      // The bound is γ_n times the sum of |a·b|, which is below 10 per term.
       const double tolerance = 10.0 * kUnit * kOrder * kOrder;
       ASSERT_NEAR(plain(i, j), all, tolerance);
       for (const DoubleMatrix& other : others) ASSERT_NEAR(other(i, j), all, tolerance);
@@ -83,8 +85,8 @@ TEST_F(Algebra, Products) {
   }
 }
 
-// W·D·Wᵀ for a diagonal D is symmetric though its two factors differ.
-TEST_F(Algebra, SymmetricProducts) {
+// W·D·Wᵀ is symmetric for a diagonal D, although its two factors differ.
+TEST_F(Algebra, SymmetricProductsMatchLongDouble) {
   const DoubleMatrix w = random_matrix(kOrder, kLeftRows, random_);
   DoubleMatrix scaled = w;
   for (int64_t k = 0; k < kLeftRows; ++k) scaled.scale_column(k, 0.1 * static_cast<double>(k + 1));
@@ -99,8 +101,8 @@ TEST_F(Algebra, SymmetricProducts) {
   }
 }
 
-// Above the diagonal lies what must not be read.
-TEST_F(Algebra, CholeskyFactors) {
+// The elements above the diagonal hold values that must not be read.
+TEST_F(Algebra, CholeskyFactorsReproduceTheMatrix) {
   DoubleMatrix a = random_positive(random_);
   for (int64_t j = 1; j < kOrder; ++j) std::fill_n(a.column(j), j, 1e300);
   const DoubleMatrix factor = same_bits([&] {
@@ -112,14 +114,15 @@ TEST_F(Algebra, CholeskyFactors) {
     for (int64_t i = 0; i < j; ++i) ASSERT_EQ(factor(i, j), 0.0);
     for (int64_t i = j; i < kOrder; ++i) {
       const long double product = dot(factor.data() + i, kOrder, factor.data() + j, kOrder, j + 1);
-      // Higham, theorem 10.3: |L·Lᵀ - A| <= γ_(n+1) |L|·|L|ᵀ <= γ_(n+1) √(a_ii a_jj).
+      // The bound is that of Higham, theorem 10.3: |L·Lᵀ - A| <= γ_(n+1) |L|·|L|ᵀ <= γ_(n+1) √(a_ii
+      // a_jj).
       const double bound = 1.1 * kUnit * (kOrder + 1) * std::sqrt(a(i, i) * a(j, j));
       ASSERT_NEAR(static_cast<double>(product - a(i, j)), 0.0, bound) << i << " " << j;
     }
   }
 }
 
-TEST_F(Algebra, CholeskyRefusesWhatIsNotPositive) {
+TEST_F(Algebra, CholeskyRefusesMatricesThatAreNotPositiveDefinite) {
   for (const int64_t at : {int64_t{3}, kOrder - 5}) {  // in the first block and in the last
     DoubleMatrix a = random_positive(random_);
     a(at, at) = -1.0;
@@ -128,7 +131,7 @@ TEST_F(Algebra, CholeskyRefusesWhatIsNotPositive) {
   }
 }
 
-TEST_F(Algebra, SolutionsAndInverses) {
+TEST_F(Algebra, SolutionsAndInverseDiagonalsAreAccurate) {
   const DoubleMatrix a = random_positive(random_), b = random_matrix(kOrder, 300, random_);
   const DoubleMatrix x = same_bits([&] {
     auto found = solve_positive(a, b);
@@ -136,7 +139,8 @@ TEST_F(Algebra, SolutionsAndInverses) {
     return std::move(found).value();
   });
   double norm_a = 0.0;
-  for (int64_t i = 0; i < kOrder; ++i) norm_a += a(i, i);  // at least the largest eigenvalue
+  // The trace is at least the largest eigenvalue.
+  for (int64_t i = 0; i < kOrder; ++i) norm_a += a(i, i);
   for (int64_t j = 0; j < b.columns(); ++j) {
     double norm_x = 0.0;
     for (int64_t k = 0; k < kOrder; ++k) norm_x += x(k, j) * x(k, j);
@@ -157,7 +161,7 @@ TEST_F(Algebra, SolutionsAndInverses) {
     std::ranges::copy(values, row.data());
     return row;
   });
-  // Both have the condition number, some 10^4 here, times n units of error.
+  // The two results differ by n units times the condition number, which is about 10^4 here.
   for (int64_t i = 0; i < kOrder; ++i) {
     EXPECT_NEAR(found(0, i) / (*inverse)(i, i), 1.0, 1e5 * kUnit * kOrder);
   }
@@ -174,7 +178,7 @@ TEST_F(Algebra, EigenvaluesAreThoseOfTheDecomposition) {
   }
 }
 
-TEST_F(Algebra, PartsOfMatrices) {
+TEST_F(Algebra, PartsOfMatricesHoldTheRightElements) {
   const DoubleMatrix a = random_matrix(kOrder, 130, random_);
   const std::vector<int32_t> rows = {599, 3, 3, 0}, columns = {129, 64, 0};
   const DoubleMatrix part = a.at(rows, columns), block = a.first_block(100);
@@ -197,8 +201,8 @@ TEST_F(Algebra, PartsOfMatrices) {
   }
 }
 
-// The largest number of fp16 is 65504; halfway to the next step it rounds to infinity.
-TEST(StoredFormat, NumbersBeyondADtypeAreAnError) {
+// The largest fp16 value is 65504. A value halfway to the next step rounds to infinity.
+TEST(StoredFormat, ValuesBeyondTheRangeOfADtypeAreAnError) {
   const std::vector<float> largest = {1, -65504}, beyond = {1, -65520}, nan = {3, std::nanf(""), 2};
   EXPECT_TRUE(check_range("w", largest, DType::kF16).ok());
   EXPECT_TRUE(check_range("w", beyond, DType::kBF16).ok());

@@ -1,3 +1,4 @@
+// Tests reading the license from the front matter of a README.md.
 #include "compress/output/front_matter.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,7 @@
 namespace neuronmm::compress {
 namespace {
 
-TEST(FrontMatter, LicencesAreFound) {
+TEST(FrontMatter, LicenseLinesAreCopied) {
   EXPECT_EQ(license_lines("---\nlicense: apache-2.0\n---\n# Model"), "license: apache-2.0\n");
   EXPECT_EQ(license_lines("---\r\nlanguage:\r\n- en\r\nlicense: mit\r\n---\r\n"), "license: mit\n");
   EXPECT_EQ(license_lines("---\nlicense: other\nlicense_name: llama3.2\n"
@@ -13,7 +14,7 @@ TEST(FrontMatter, LicencesAreFound) {
             "license: other\nlicense_name: llama3.2\nlicense_link: https://x.org/LICENSE\n");
 }
 
-TEST(FrontMatter, OnlyFrontMatterCounts) {
+TEST(FrontMatter, LinesOutsideFrontMatterAreIgnored) {
   EXPECT_EQ(license_lines(""), "");
   EXPECT_EQ(license_lines("# Model\nlicense: mit\n"), "");
   EXPECT_EQ(license_lines("---\nlicense: mit\nno end"), "");
@@ -21,8 +22,8 @@ TEST(FrontMatter, OnlyFrontMatterCounts) {
   EXPECT_EQ(license_lines("---\n  license: mit\n---\n"), "") << "a field of another one";
 }
 
-// What is copied stands in front matter that must stay one list of fields.
-TEST(FrontMatter, ValuesThatAreMoreThanAWordAreLeftOut) {
+// The copied lines become part of other front matter, which must stay a list of fields.
+TEST(FrontMatter, ValuesThatNeedQuotesAreLeftOut) {
   for (const char* value : {"", " ", "mit", " a b", " \"mit\"", " [mit, x]", " >", " a#b", " &x"}) {
     EXPECT_EQ(license_lines(std::string("---\nlicense:") + value + "\n---\n"), "") << value;
   }

@@ -1,5 +1,5 @@
-// What lies beside the weights so that transformers opens the folder. That it does is tested with
-// transformers, by tests/slow/transformers.sh.
+// Tests the files with which transformers opens a folder. tests/slow/transformers.sh tests with
+// transformers that it does.
 
 #include <nlohmann/json.hpp>
 
@@ -40,14 +40,14 @@ class TransformersFiles : public CompressTest {
   }
 };
 
-TEST_F(TransformersFiles, TheProgramCarriesTheSources) {
+TEST_F(TransformersFiles, TheSourcesAreCompiledIn) {
   const fs::path sources = source_dir() / "python/transformers";
   EXPECT_EQ(configuration_code(), content(sources / "configuration_neuronmm.py"));
   EXPECT_EQ(modeling_code(), content(sources / "modeling_neuronmm.py"));
   EXPECT_EQ(mlp_code(), content(sources / "neuronmm_mlp.py"));
 }
 
-TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
+TEST_F(TransformersFiles, EveryKindOfFolderHasThem) {
   for (const io::Architecture architecture : {io::Architecture::kLlama, io::Architecture::kMistral,
                                               io::Architecture::kQwen2, io::Architecture::kQwen3}) {
     write(architecture);
@@ -58,7 +58,8 @@ TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
     run_well(wanted);
     expect_files("low-rank", stem);
     EXPECT_FALSE(config("low-rank").contains("neuronmm_quantization"));
-    // A folder whose config names our classes is replaced and read like any other.
+    // A folder whose config names the classes of this program can be read and replaced like any
+    // other.
     ASSERT_TRUE(
         quantize({.model = path("low-rank"), .out = path("both"), .force = true}, backend_, silent_)
             .ok());
@@ -73,8 +74,9 @@ TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
   }
 }
 
-// As the reference system publishes them: factors, and a config that does not say so.
-TEST_F(TransformersFiles, RanksThatNobodyRecordedAreFound) {
+// The reference system publishes such folders: they have factors, and a config that does not say
+// so.
+TEST_F(TransformersFiles, MissingRanksAreReadFromTheTensors) {
   CompressRequest wanted = request("small", Method::kSvd);
   wanted.shapes.assign(kLayers, io::MlpShape{.gate = kRank, .up = kRank});
   run_well(wanted);

@@ -1,4 +1,4 @@
-// A dense model rounded as a text says, from the command's request to the folder.
+// Tests rounding by a calibration text on tiny random models, from the request to the folder.
 
 #include "compress/rounding/calibrated_rounding.h"
 
@@ -56,7 +56,7 @@ class ByText : public CompressTest {
     }
     EXPECT_FALSE(fs::exists(request.out));
   }
-  // Mean square, of the logits of the text's beginning.
+  // Returns the mean squared error of the logits at the beginning of the text.
   double logit_error(const std::string& out) {
     const auto tokenizer = text::Tokenizer::load(input_.path());
     const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 400, config_);
@@ -68,7 +68,7 @@ class ByText : public CompressTest {
     }
     return sum / static_cast<double>(exact.rows() * exact.columns());
   }
-  // What layers read has a few channels that dominate it, as in a trained model.
+  // Makes a few channels of the layers' inputs much larger than the others, as in a trained model.
   void spread_channels(DType norms = DType::kF32) {
     for (auto& [name, tensor] : tensors_) {
       if (!name.ends_with("layernorm.weight")) continue;
@@ -79,7 +79,7 @@ class ByText : public CompressTest {
   }
 };
 
-TEST_F(ByText, LosesLessOnIt) {
+TEST_F(ByText, GptqAndSmoothingEachLoseLessOnTheText) {
   spread_channels();
   run_well(to_nearest("nearest"));
   run_well(by_text("both"));
@@ -95,8 +95,8 @@ TEST_F(ByText, LosesLessOnIt) {
   EXPECT_NE(bytes("smooth"), bytes("nearest"));
 }
 
-// What stands in the folder are the codes that the Gram matrices of the saved statistics give.
-TEST_F(ByText, WritesTheCodes) {
+// The folder holds the codes that the Gram matrices of the saved statistics give.
+TEST_F(ByText, TheFolderHoldsTheCodesByGramMatrices) {
   QuantizeRequest request = saving("out");
   request.smooth = false;
   run_well(request);
@@ -128,7 +128,7 @@ TEST_F(ByText, WritesTheCodes) {
   expect_codes("lm_head.weight", *head, {6});
 }
 
-// Factors that did not cancel would cost much more than rounding does. Norms keep their dtype.
+// Factors that do not cancel would cost much more than rounding does. Norms keep their dtype.
 TEST_F(ByText, FactorsCancelInEveryArchitecture) {
   const io::ModelConfig small = config_;
   for (const auto architecture :
@@ -156,8 +156,8 @@ TEST_F(ByText, FactorsCancelInEveryArchitecture) {
   }
 }
 
-// Factors and maps too: the model that is rounded may be compressed.
-TEST_F(ByText, LosesLessOnItInEveryForm) {
+// The model that is rounded may be compressed, so it may have factors and maps of pivots.
+TEST_F(ByText, RoundingByTextLosesLessInEveryForm) {
   const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
       {"uv", {{16, 20, 12}, {16, 0, 20}, {0, 12, 0}}},
       {"pivoted", {{16, 20, 12}, {16, 0, 20}, {0, 12, 0}}},
@@ -197,7 +197,7 @@ TEST_F(ByText, SavedStatisticsGiveTheSameFolder) {
   backend_.on_attention = [&] { ++passes; };
   run_well(reading("reading"));
   EXPECT_EQ(passes, 0);
-  run_well(saving("again"));  // they are there
+  run_well(saving("again"));  // now the statistics are there
   EXPECT_EQ(passes, 0);
   for (const char* const other : {"saving", "reading", "again"}) {
     EXPECT_EQ(bytes(other), bytes("text")) << other;
@@ -205,8 +205,8 @@ TEST_F(ByText, SavedStatisticsGiveTheSameFolder) {
   EXPECT_EQ(bytes("saving", "config.json"), bytes("text", "config.json"));
 }
 
-// Statistics of old are of the MLPs alone: with the text the rest joins them.
-TEST_F(ByText, AddsToStatisticsOfMlps) {
+// A folder of statistics may hold only those of the MLPs. A run with the text adds the others.
+TEST_F(ByText, StatisticsOfMlpsAloneAreCompleted) {
   run_well(saving("first"));
   fs::remove(head_path(path("statistics")));
   fs::remove(attention_path(path("statistics"), 1));
@@ -217,7 +217,7 @@ TEST_F(ByText, AddsToStatisticsOfMlps) {
   EXPECT_EQ(bytes("again"), bytes("first"));
 }
 
-TEST_F(ByText, AnInterruptedRunGoesOn) {
+TEST_F(ByText, AnInterruptedRunIsContinued) {
   run_well(by_text("whole"));
   for (const int stop : {1, 5}) {
     int passes = 0;
@@ -236,7 +236,7 @@ TEST_F(ByText, AnInterruptedRunGoesOn) {
   }
 }
 
-TEST_F(ByText, NamesTheTexts) {
+TEST_F(ByText, TheConfigNamesTheTexts) {
   run_well(by_text("out"));
   const auto config = io::ModelConfig::load(path("out") / "config.json");
   ASSERT_TRUE(config.ok() && config->quantization.has_value());
@@ -246,7 +246,7 @@ TEST_F(ByText, NamesTheTexts) {
   EXPECT_FALSE(io::calibrated_on(*config, io::checksum("another")));
 }
 
-TEST_F(ByText, RefusesWhatItCannotDo) {
+TEST_F(ByText, MissingTextShortTextAndNanAreRefused) {
   expect_refused(reading("out"), {"statistics"});
   QuantizeRequest without = by_text("out");
   without.calibration.reset();

@@ -1,5 +1,5 @@
-// Codes against searches over all codes, plain roundings written here, and weights that lie on a
-// grid already.
+// Tests the choice of codes against searches over all codes, against rounding to nearest as written
+// here, and on weights that lie on a grid already.
 
 #include "compress/rounding/low_bit_rounding.h"
 
@@ -35,7 +35,8 @@ class LowBitRounding : public testing::Test {
     for (int64_t i = 0; i < out.size(); ++i) out.data()[i] = normal(random_);
     return out;
   }
-  // Of so many tokens, whose channels differ in size and move together.
+  // Returns the Gram matrix of random inputs for this number of tokens. The channels differ in size
+  // and are correlated.
   DoubleMatrix random_gram(int64_t columns, int64_t tokens) {
     const DoubleMatrix shared = normal_matrix(columns, 4), of_token = normal_matrix(4, tokens);
     DoubleMatrix x = multiply(shared, Transpose::kNo, of_token, Transpose::kNo);
@@ -59,7 +60,7 @@ class LowBitRounding : public testing::Test {
 int lowest_code(const Codes& codes) { return codes.format.bits == 4 ? 0 : 1; }
 int highest_code(const Codes& codes) { return (1 << codes.format.bits) - 1; }
 
-// The sum over rows of e·gram·eᵀ.
+// Returns the sum of e·gram·eᵀ over the rows e of the error.
 double loss_of(const DoubleMatrix& w_t, const DoubleMatrix& gram, const Codes& codes) {
   long double sum = 0;
   for (int64_t r = 0; r < w_t.rows(); ++r) {
@@ -75,7 +76,7 @@ double loss_of(const DoubleMatrix& w_t, const DoubleMatrix& gram, const Codes& c
   return static_cast<double>(sum);
 }
 
-// On the grids of `codes` every value rounded by itself.
+// Rounds every value to nearest on the grids of `codes`.
 Codes nearest_on_same_grids(const DoubleMatrix& w_t, Codes codes) {
   for (int64_t r = 0; r < codes.rows; ++r) {
     for (int64_t j = 0; j < codes.columns; ++j) {
@@ -103,8 +104,8 @@ void expect_valid(const Codes& codes) {
   for (const bf16 scale : codes.scales) ASSERT_TRUE(std::isfinite(scale.to_float()));
 }
 
-// All 16³ codes of three columns are tried beside those of the others.
-TEST_F(LowBitRounding, IsNearTheBestOfAllCodes) {
+// Tries all 16³ codes of three columns, with the codes of the other columns unchanged.
+TEST_F(LowBitRounding, CodesAreNearlyTheBestOnes) {
   constexpr int64_t kColumns = 40;
   double found = 0, best = 0, nearest = 0;
   for (int trial = 0; trial < 20; ++trial) {
@@ -126,8 +127,8 @@ TEST_F(LowBitRounding, IsNearTheBestOfAllCodes) {
   EXPECT_GT(nearest, 1.5 * best) << "else this shows nothing";
 }
 
-// Every size of a last block, group and set of rows.
-TEST_F(LowBitRounding, LosesLessThanNearest) {
+// The sizes cover every kind of incomplete last block, group and set of rows.
+TEST_F(LowBitRounding, GramRoundingLosesLessThanNearest) {
   const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {3, 40}, {130, 136}, {5, 300}, {129, 130}};
   for (const auto& [rows, columns] : sizes) {
     const DoubleMatrix w_t = normal_matrix(rows, columns);
@@ -144,8 +145,9 @@ TEST_F(LowBitRounding, LosesLessThanNearest) {
   }
 }
 
-// No single code could be another: the damping is what the Gram matrix is changed by.
-TEST_F(LowBitRounding, EveryCodeIsTheBestBesideTheOthers) {
+// After enough sweeps no single code can be changed without more loss. The loss uses the damped
+// Gram matrix, which the rounding minimizes.
+TEST_F(LowBitRounding, NoSingleCodeCanBeImproved) {
   constexpr int64_t kFewRows = 4, kColumns = 48;
   const DoubleMatrix w_t = normal_matrix(kFewRows, kColumns);
   DoubleMatrix gram = random_gram(kColumns, 500);
@@ -170,7 +172,8 @@ TEST_F(LowBitRounding, EveryCodeIsTheBestBesideTheOthers) {
   }
 }
 
-// A weight that the format can hold, of which every group uses its first and its last code.
+// Returns a weight that the format can represent exactly. Every group uses its first and its last
+// code.
 Codes full_codes(int64_t rows, int64_t columns, LowBitFormat format, std::mt19937_64& random) {
   const auto pick = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
@@ -201,7 +204,7 @@ Codes full_codes(int64_t rows, int64_t columns, LowBitFormat format, std::mt1993
   return codes;
 }
 
-TEST_F(LowBitRounding, KeepsWeightsThatLieOnTheGrid) {
+TEST_F(LowBitRounding, WeightsOnTheGridAreExact) {
   constexpr int64_t kGridRows = 20, kColumns = 320;
   const DoubleMatrix gram = random_gram(kColumns, 2000);
   for (const LowBitFormat format : kFormats) {
@@ -220,7 +223,7 @@ TEST_F(LowBitRounding, KeepsWeightsThatLieOnTheGrid) {
   }
 }
 
-TEST_F(LowBitRounding, KeepsZeros) {
+TEST_F(LowBitRounding, ZerosStayZero) {
   DoubleMatrix w_t = normal_matrix(3, 200);
   w_t.scale_row(1, 0.0);
   for (int64_t j = 0; j < 128; ++j) w_t(2, j) = 0;
@@ -232,9 +235,9 @@ TEST_F(LowBitRounding, KeepsZeros) {
   }
 }
 
-// Fewer tokens than columns, dead columns, no tokens at all, and one direction that outweighs all
-// others by far.
-TEST_F(LowBitRounding, TakesAnyGramMatrix) {
+// The cases are fewer tokens than columns, dead columns, no tokens at all, and one direction that
+// is far larger than all others.
+TEST_F(LowBitRounding, AnyGramMatrixGivesValidCodes) {
   constexpr int64_t kColumns = 160;
   const DoubleMatrix w_t = normal_matrix(9, kColumns);
   DoubleMatrix dead = random_gram(kColumns, 700);
@@ -262,7 +265,7 @@ bool same(const Codes& a, const Codes& b) {
          std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(bf16)) == 0;
 }
 
-TEST_F(LowBitRounding, ThreadsChangeNothing) {
+TEST_F(LowBitRounding, ThreadsDoNotChangeCodes) {
   const DoubleMatrix w_t = normal_matrix(400, 270), gram = random_gram(270, 900);
   set_num_threads(1);
   const Codes one = rounded(w_t, gram, {4, 16});
@@ -270,8 +273,8 @@ TEST_F(LowBitRounding, ThreadsChangeNothing) {
   EXPECT_TRUE(same(one, rounded(w_t, gram, {4, 16})));
 }
 
-// Powers of two of weights go into the scales, those of the Gram matrix nowhere.
-TEST_F(LowBitRounding, SizesDoNotMatter) {
+// Powers of two in the weights change only the scales. Those in the Gram matrix change nothing.
+TEST_F(LowBitRounding, PowersOfTwoDoNotChangeCodes) {
   const DoubleMatrix w_t = normal_matrix(5, 140), gram = random_gram(140, 900);
   DoubleMatrix tiny = w_t, heavy = gram;
   for (int64_t j = 0; j < 140; ++j) {
@@ -287,7 +290,7 @@ TEST_F(LowBitRounding, SizesDoNotMatter) {
   }
 }
 
-TEST_F(LowBitRounding, RefusesWhatIsNoNumber) {
+TEST_F(LowBitRounding, NanInfinityAndNegativeDiagonalsAreRefused) {
   const DoubleMatrix w_t = normal_matrix(2, 20), gram = random_gram(20, 50);
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     DoubleMatrix broken = w_t, broken_gram = gram;

@@ -1,3 +1,4 @@
+// Tests rounding all linear layers of a tiny random model from saved statistics.
 #include "compress/rounding/round_model.h"
 
 #include <set>
@@ -62,7 +63,7 @@ class RoundModel : public CompressTest {
   std::set<std::string> asked_;
 };
 
-TEST_F(RoundModel, RoundsEveryLinearLayerByWhatItReads) {
+TEST_F(RoundModel, EveryLinearLayerIsRoundedByTheGramOfItsInput) {
   ASSERT_TRUE(round().ok());
   EXPECT_EQ(asked_.size(), static_cast<size_t>(7 * kLayers + 1));
   for (int64_t layer = 0; layer < kLayers; ++layer) {
@@ -87,7 +88,7 @@ TEST_F(RoundModel, RoundsEveryLinearLayerByWhatItReads) {
                     *head);
 }
 
-TEST_F(RoundModel, GoesOnFromWhatIsThere) {
+TEST_F(RoundModel, OnlyMissingCodesAreComputed) {
   ASSERT_TRUE(round().ok());
   const std::string kept = "model.layers.1.mlp.up_proj.weight",
                     damaged = "model.layers.2.self_attn.q_proj.weight";
@@ -105,7 +106,7 @@ TEST_F(RoundModel, GoesOnFromWhatIsThere) {
   EXPECT_TRUE(codes(kept).ok());
 }
 
-TEST_F(RoundModel, StopsWhenInterrupted) {
+TEST_F(RoundModel, AnInterruptStopsAndKeepsCodes) {
   set_interrupted(true);
   const Status stopped = round();
   ASSERT_FALSE(stopped.ok());

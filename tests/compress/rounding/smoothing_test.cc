@@ -1,4 +1,5 @@
-// Factors per channel: the model computes the same, and int8 activations lose less.
+// Tests smoothing factors: the model computes the same function, and they minimize the product of
+// both rounding errors.
 
 #include "compress/rounding/smoothing.h"
 
@@ -95,13 +96,13 @@ void expect_the_same_model(const io::ModelConfig& config) {
     largest = std::max(largest, std::abs(double{logits.data()[i]}));
   }
   EXPECT_LE(largest_difference(logits, model::all_logits(*after, tokens)), 1e-4 * largest);
-  // Something has changed in every layer, by more than rounding.
+  // Every layer has changed, by more than rounding.
   EXPECT_GE(std::ssize(model.scales), 9 * config.num_hidden_layers);
   EXPECT_NE(model.before.at("model.layers.1.self_attn.v_proj.weight").values,
             model.after.at("model.layers.1.self_attn.v_proj.weight").values);
 }
 
-TEST(Smoothing, KeepsWhatTheModelComputesInEveryArchitecture) {
+TEST(Smoothing, LogitsStayTheSameInEveryArchitecture) {
   for (const io::Architecture architecture : {io::Architecture::kLlama, io::Architecture::kMistral,
                                               io::Architecture::kQwen2, io::Architecture::kQwen3}) {
     for (const bool tied : {false, true}) {
@@ -113,7 +114,7 @@ TEST(Smoothing, KeepsWhatTheModelComputesInEveryArchitecture) {
   }
 }
 
-TEST(Smoothing, KeepsWhatMlpsOfEveryFormCompute) {
+TEST(Smoothing, LogitsStayTheSameInEveryForm) {
   const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
       {"uv", {{5, 9, 7}, {1, 15, 15}}},
       {"pivoted", {{5, 9, 7}, {1, 15, 15}}},
@@ -128,8 +129,8 @@ TEST(Smoothing, KeepsWhatMlpsOfEveryFormCompute) {
   }
 }
 
-// Σ (x_c / s_c)² · Σ (s_c |w_c|)² is at least (Σ x_c |w_c|)², which Cauchy's inequality says.
-TEST(Smoothing, ReachesTheLeastProductOfBothErrors) {
+// By Cauchy's inequality Σ (x_c / s_c)² · Σ (s_c |w_c|)² is at least (Σ x_c |w_c|)².
+TEST(Smoothing, TheProductOfBothErrorsIsLeast) {
   std::mt19937_64 random(kSmoothingSeed);
   const io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
   const model::ModelFolder folder;
@@ -167,9 +168,9 @@ TEST(Smoothing, ReachesTheLeastProductOfBothErrors) {
   check("model.layers.1.mlp.down_proj.weight", sizes[1].neurons);
 }
 
-// A norm in bf16 has room for few quotients: the factor of the weights behind it is of what it
-// holds.
-TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
+// A norm in bf16 or fp16 can hold only few quotients. The factor of the weights after it is the
+// exact quotient of the values that the norm holds.
+TEST(Smoothing, FactorsMatchTheRoundedNorm) {
   std::mt19937_64 random(kSmoothingSeed);
   const io::ModelConfig config = model::tiny_config(io::Architecture::kQwen2);
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
@@ -204,7 +205,7 @@ TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
   }
 }
 
-TEST(Smoothing, LeavesChannelsThatAreNeverUsedAlone) {
+TEST(Smoothing, UnusedChannelsKeepFactorOne) {
   io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
   model::TestTensors tensors = model::random_tensors(config, kSmoothingSeed);
   for (const char* const name : {"gate", "up"}) {
@@ -232,7 +233,7 @@ TEST(Smoothing, LeavesChannelsThatAreNeverUsedAlone) {
   EXPECT_NE(gain[4], 1.0);
 }
 
-TEST(Smoothing, RefusesWhatIsNotFinite) {
+TEST(Smoothing, StatisticsThatAreNotFiniteAreRefused) {
   const io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
   const model::ModelFolder folder;
   folder.write_tensors(model::random_tensors(config, kSmoothingSeed));

@@ -1,4 +1,4 @@
-// The allocation of ranks against a search of all of them.
+// Tests the allocation of ranks against a search of all allocations.
 
 #include "compress/sizes/allocate.h"
 
@@ -26,7 +26,7 @@ io::ModelConfig config_of(int64_t hidden, int64_t inner, int64_t layers) {
 Plan uniform_plan(const io::ModelConfig& config, const RankRule& rule) {
   return make_plan(config, rule, std::nullopt, "model").value();
 }
-// The same with every second matrix left dense.
+// Returns the same plan with every second matrix dense.
 Plan partly_dense_plan(const io::ModelConfig& config, const RankRule& rule) {
   const Plan uniform = uniform_plan(config, rule);
   std::vector<int64_t> ranks;
@@ -48,7 +48,7 @@ MatrixSensitivity random_sensitivity(int64_t values, std::mt19937_64& random) {
   return sensitivity;
 }
 
-// Calls visit with every choice of one index per list.
+// Calls visit with every selection of one index per list.
 template <typename Visit>
 void for_all_choices(const std::vector<std::vector<RankChoice>>& lists, const Visit& visit) {
   std::vector<size_t> choices(lists.size());
@@ -82,7 +82,7 @@ double least_loss(const std::vector<std::vector<RankChoice>>& lists, int64_t bud
   return least;
 }
 
-// The losses need be neither convex nor falling.
+// Losses need not be convex, nor fall with parameters.
 TEST(Allocate, BestChoicesAreThoseOfAFullSearch) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -108,14 +108,14 @@ TEST(Allocate, BestChoicesAreThoseOfAFullSearch) {
 
 TEST(Allocate, TheFloorIsThreeQuartersOfTheUniformRankInWholeBlocks) {
   EXPECT_EQ(floor_rank(1024, 128), 768);
-  EXPECT_EQ(floor_rank(1280, 128), 896);  // 960 is no multiple
+  EXPECT_EQ(floor_rank(1280, 128), 896);  // 960 is not a multiple
   EXPECT_EQ(floor_rank(192, 64), 128);
   EXPECT_EQ(floor_rank(128, 64), 64);
   EXPECT_EQ(floor_rank(7, 1), 5);
   EXPECT_EQ(floor_rank(64, 64), 64);
 }
 
-TEST(Allocate, ChoicesOfAMatrix) {
+TEST(Allocate, ChoicesAreMultiplesThatSaveAndDense) {
   const auto config = config_of(384, 1024, 1);  // break-even 279.3
   const MatrixPlan matrix = uniform_plan(config, {0.2, 64}).matrices[0];
   MatrixSensitivity sensitivity{0.01, 0.08, {}};
@@ -135,7 +135,7 @@ TEST(Allocate, ChoicesOfAMatrix) {
   EXPECT_EQ(choices[3].rank, 0);
   EXPECT_EQ(choices[3].parameters, 384 * 1024);
   EXPECT_EQ(choices[3].loss, 0.0);
-  EXPECT_LE(choices[3].parameters, 320 * (384 + 1024));  // what the next factors would cost
+  EXPECT_LE(choices[3].parameters, 320 * (384 + 1024));  // the cost of the next factors
 }
 
 TEST(Allocate, ManyMultiplesAreThinnedOut) {
@@ -199,7 +199,7 @@ TEST(Allocate, RanksAreTheBestOfAllAndNeverExceedUniform) {
   }
 }
 
-TEST(Allocate, WhatHurtsStaysDenseAndWhatDoesNotGetsTheFloor) {
+TEST(Allocate, SensitiveMatricesStayDenseAndOthersGetTheFloor) {
   const auto config = config_of(384, 1024, 2);
   const Plan uniform = uniform_plan(config, {0.35, 32});  // rank 192
   std::mt19937_64 random(1);
@@ -217,8 +217,8 @@ TEST(Allocate, WhatHurtsStaysDenseAndWhatDoesNotGetsTheFloor) {
   for (const size_t i : {0, 2, 3, 5}) EXPECT_GE(found.ranks[i], 160);
 }
 
-// A matrix that is of low rank already loses no energy: nothing to gain beyond.
-TEST(Allocate, NoEnergyLostIsNoReasonForMore) {
+// A matrix that has low rank already loses no energy, so a larger rank gains nothing.
+TEST(Allocate, MatricesWithoutLossKeepWithinTheBudget) {
   const auto config = config_of(384, 1024, 1);
   const Plan uniform = uniform_plan(config, {0.35, 32});
   MatrixSensitivity none{0.0, 0.0, std::vector<double>(384)};
@@ -230,7 +230,7 @@ TEST(Allocate, NoEnergyLostIsNoReasonForMore) {
   EXPECT_LE(found.parameters, found.uniform_parameters);
 }
 
-TEST(Allocate, OneBlockLeavesNothingToMove) {
+TEST(Allocate, UniformRanksOfOneBlockAreRefused) {
   const auto config = config_of(384, 1024, 1);
   EXPECT_TRUE(check_allocation(uniform_plan(config, {0.5, 64}), 64, "m").ok());
   const Status refused = check_allocation(uniform_plan(config, {0.5, 128}), 128, "the/model");

@@ -1,4 +1,4 @@
-// What form auto becomes: by made-up measurements, and against both forms made one by one.
+// Tests the choice of form auto, with made-up measurements and against both forms made one by one.
 
 #include "compress/sizes/form_choice.h"
 
@@ -10,7 +10,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// Losses by form, as if they had been measured.
+// Losses by form that stand in for measurements.
 struct Measured {
   std::map<Form, double> losses;
   std::vector<Form> asked = {};
@@ -45,7 +45,7 @@ TEST(FormChoice, MeasurementsDecideWherePredictionsAreClose) {
   }
 }
 
-TEST(FormChoice, PredictionsDecideFarApart) {
+TEST(FormChoice, PredictionsDecideWhereTheyAreFarApart) {
   for (const double ratio : {0.0, 0.49, 2.01, 50.0}) {
     Measured never;
     const auto choice = choose_form(predicted(0.01, 0.01 * ratio), 100, never.measure());
@@ -56,8 +56,8 @@ TEST(FormChoice, PredictionsDecideFarApart) {
   }
 }
 
-// The third is close, the second is not: it is neither measured nor named.
-TEST(FormChoice, OnlyWhatIsCloseIsMeasured) {
+// The third prediction is close and the second is not, so the second is neither measured nor named.
+TEST(FormChoice, OnlyCloseFormsAreMeasured) {
   std::vector<FormCandidate> candidates = predicted(0.01, 0.03);
   candidates.push_back({Form::kNeurons, 0.012, {}});
   Measured measured{{{Form::kMixed, 0.5}, {Form::kNeurons, 0.3}}};
@@ -71,7 +71,7 @@ TEST(FormChoice, OnlyWhatIsCloseIsMeasured) {
       "neurons, KL 0.3 on 100 held-out tokens where mixed has 0.5 (predicted 0.012 and 0.01)");
 }
 
-TEST(FormChoice, AllThreeAreNamed) {
+TEST(FormChoice, TheTextNamesAllThreeForms) {
   std::vector<FormCandidate> candidates = predicted(0.01, 0.011);
   candidates.push_back({Form::kNeurons, 0.012, {}});
   Measured measured{{{Form::kMixed, 0.5}, {Form::kPivoted, 0.6}, {Form::kNeurons, 0.5}}};
@@ -83,7 +83,7 @@ TEST(FormChoice, AllThreeAreNamed) {
             "0.012 (close, but there is no text to spare to measure on)");
 }
 
-TEST(FormChoice, WithoutTextPredictionsDecideAndTheTextSaysSo) {
+TEST(FormChoice, WithoutTokensPredictionsDecideAndTheReportSaysSo) {
   Measured never;
   const auto choice = choose_form(predicted(0.010, 0.011), 0, never.measure());
   EXPECT_EQ(choice->taken().form, Form::kMixed);
@@ -103,7 +103,7 @@ class FormAuto : public CompressTest {
     CompressRequest request = CompressTest::request(out);
     request.form = form;
     request.allocate = Allocate::kPredicted;
-    request.rule = {0.1, 4};  // where predictions are close
+    request.rule = {0.1, 4};  // predictions are close at this ratio
     request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
     return request;
   }
@@ -112,7 +112,8 @@ class FormAuto : public CompressTest {
   }
 };
 
-// The weights are those of the form by its name; what is said of it is in the folder.
+// The weights are the same as if the form were requested by name, and the folder records the
+// choice.
 TEST_F(FormAuto, TheFormThatMeasuresLessIsWritten) {
   const CompressSummary summary = run_well(asked("auto", Form::kAuto));
   ASSERT_TRUE(summary.form);
@@ -131,7 +132,7 @@ TEST_F(FormAuto, TheFormThatMeasuresLessIsWritten) {
   EXPECT_FALSE(fs::exists(path("auto.partial")));
 }
 
-TEST_F(FormAuto, IsNotMeasuredWithoutTextToSpare) {
+TEST_F(FormAuto, NothingIsMeasuredWithoutHeldOutText) {
   CompressRequest request = asked("auto", Form::kAuto);
   request.calibration = {{{"text.txt", text_}}};
   const CompressSummary summary = run_well(request);
@@ -142,8 +143,9 @@ TEST_F(FormAuto, IsNotMeasuredWithoutTextToSpare) {
             candidates[1].predicted < candidates[0].predicted ? Form::kPivoted : Form::kMixed);
 }
 
-// Fewer neurons alone are tried where weights are rounded; what is measured is rounded, too.
-TEST_F(FormAuto, OfFewBitsNeuronsAreTried) {
+// With rounded weights, neurons alone are a candidate, and candidates are measured with rounded
+// weights.
+TEST_F(FormAuto, NeuronsAreACandidateForFewBits) {
   CompressRequest request = asked("auto", Form::kAuto);
   request.weights = quantized_formats(4);
   const CompressSummary summary = run_well(request);
@@ -189,9 +191,9 @@ TEST_F(FormAuto, InterruptedRunsResumeExactly) {
   EXPECT_GE(stopped_runs, 3);
 }
 
-// Interrupted as the second form has been measured, which is the last that runs attention here: the
-// form that wins has whole inputs, and its down is not fitted on the text.
-TEST_F(FormAuto, WhatWasMeasuredIsKept) {
+// Interrupts the run after the second form has been measured. That measurement is the last to run
+// attention here, because the chosen form has whole inputs and its down is not fitted on the text.
+TEST_F(FormAuto, MeasurementsSurviveAnInterrupt) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(asked("whole", Form::kAuto));
@@ -208,7 +210,7 @@ TEST_F(FormAuto, WhatWasMeasuredIsKept) {
   calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(asked("parts", Form::kAuto));
-  EXPECT_EQ(calls, 0);  // neither is measured again
+  EXPECT_EQ(calls, 0);  // no form is measured again
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 

@@ -1,3 +1,4 @@
+// Tests the parameters of each form and the uniform sizes against the tensors of such models.
 #include "compress/sizes/form.h"
 
 #include <cmath>
@@ -11,7 +12,7 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of the MLPs, without numbers of pivots.
+// Returns the parameters of the MLPs without the indices of pivots.
 int64_t counted_parameters(const io::ModelConfig& config) {
   int64_t count = 0;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
@@ -49,7 +50,7 @@ TEST(Form, ParametersAreThoseOfTheTensors) {
   }
 }
 
-// All sizes of the shape changed by `by`.
+// Returns the shape with `by` added to all its sizes.
 io::MlpShape resized(io::MlpShape shape, int64_t by) {
   for (int64_t io::MlpShape::*size : {&io::MlpShape::gate, &io::MlpShape::up, &io::MlpShape::down,
                                       &io::MlpShape::input, &io::MlpShape::neurons}) {
@@ -58,8 +59,9 @@ io::MlpShape resized(io::MlpShape shape, int64_t by) {
   return shape;
 }
 
-// With blocks of 1 the size above keeps no less than was asked, the size below no more.
-TEST(Form, UniformSizesKeepWhatWasAskedFor) {
+// With blocks of 1, the next larger size keeps at least the requested share, and the next smaller
+// size at most that.
+TEST(Form, UniformSizesKeepTheRequestedShare) {
   for (const MlpSizes sizes : {MlpSizes{2048, 8192}, MlpSizes{576, 1536}, MlpSizes{256, 256},
                                MlpSizes{100, 87}, MlpSizes{4096, 14336}}) {
     for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons}) {
@@ -77,7 +79,7 @@ TEST(Form, UniformSizesKeepWhatWasAskedFor) {
   }
 }
 
-// Sizes that a published table gives for pivots at the bytes of equation (5).
+// The expected sizes are those of a published table for pivots at the bytes of equation (5).
 TEST(Form, UniformSizesComeInBlocks) {
   const MlpSizes llama = {2048, 8192};
   const auto shape = uniform_shape(Form::kNarrow, llama, {0.2, 128});
@@ -109,7 +111,7 @@ TEST(Form, SizesThatKeepNothingOrSaveNothingAreRefused) {
   }
 }
 
-// Two factors save nothing from H·I / (H + I) on, 32.4 here, long before the rank is 48.
+// Two factors save nothing from rank H·I / (H + I) = 32.4 on, although the full rank is 48.
 TEST(Form, RanksOfTwoFactorsBeyondTheBreakEvenAreRefused) {
   for (const MlpSizes sizes : {MlpSizes{48, 100, true}, MlpSizes{100, 48, true}}) {
     const auto saves = uniform_shape(Form::kUv, sizes, {0.01, 4});
@@ -122,8 +124,8 @@ TEST(Form, RanksOfTwoFactorsBeyondTheBreakEvenAreRefused) {
   }
 }
 
-// Of an MLP with fewer neurons than inputs a rank ends at the neurons: pivots beyond them would be
-// more parameters than the matrix has, and no reader takes such a rank.
+// If an MLP has fewer neurons than inputs, its ranks are less than the neurons. More pivots would
+// need more parameters than the matrix has, and no reader accepts such a rank.
 TEST(Form, RanksEndAtTheSmallerSide) {
   for (const auto& [form, inner, block] :
        {std::tuple(Form::kPivoted, 40, 64), std::tuple(Form::kNarrow, 64, 8)}) {

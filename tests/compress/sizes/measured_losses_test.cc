@@ -1,5 +1,5 @@
-// Measured losses against models that really have the MLPs, and whole compressions that choose
-// sizes by them.
+// Tests measured losses against models that have the changed MLPs, and whole compressions that
+// choose sizes by them.
 
 #include "compress/sizes/measured_losses.h"
 
@@ -24,7 +24,7 @@ class MeasuredLosses : public CompressTest {
     request.rule = {0.4, 4};
     return request;
   }
-  // Mean over the tokens of all sequences of KL(dense || the model in `folder`).
+  // Returns the mean over the tokens of all sequences of KL(dense || the model in `folder`).
   double divergence(const fs::path& folder,
                     const std::vector<std::vector<text::TokenId>>& sequences) {
     long double sum = 0;
@@ -40,7 +40,7 @@ class MeasuredLosses : public CompressTest {
   }
 };
 
-// The dense weights of one layer with some of the neurons left out.
+// Returns the dense weights of one layer without some of the neurons.
 NarrowMlp without_neurons(const model::TestTensors& tensors, int64_t layer, int64_t kept) {
   NarrowMlp mlp;
   for (const MlpMatrix which : kMlpMatrices) {
@@ -57,7 +57,7 @@ NarrowMlp without_neurons(const model::TestTensors& tensors, int64_t layer, int6
   return mlp;
 }
 
-TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
+TEST_F(MeasuredLosses, DivergencesWithAnotherMlpAreThoseOfSuchAModel) {
   const std::vector<std::vector<text::TokenId>> sequences = {model::random_tokens(40, 256, 1),
                                                              model::random_tokens(17, 256, 2)};
   const auto checkpoint = io::Checkpoint::open(input_.path());
@@ -82,7 +82,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
     const NarrowWeights weights(without_neurons(tensors_, layer, kKept), DType::kF32);
     const double expected = divergence(folder.path(), sequences);
     EXPECT_GT(expected, 1e-5);
-    // Logits are rounded to fp32, and a divergence is of the second order in what they differ by.
+    // Logits are rounded to fp32, and a divergence is quadratic in their difference.
     EXPECT_NEAR(reference->divergence_with(layer, weights.mlp()), expected, 1e-4 * expected);
   }
   model::ModelFolder folder;
@@ -100,7 +100,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
   EXPECT_EQ(*reference->divergence_of(with_neurons(kInner)), 0.0);
 }
 
-TEST_F(MeasuredLosses, LogitsThatAReferenceHasNotKeptAreComputedAgain) {
+TEST_F(MeasuredLosses, LogitsThatAreNotKeptAreComputedAgain) {
   const std::vector<std::vector<text::TokenId>> sequences(4, model::random_tokens(150, 256, 1));
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
@@ -117,8 +117,8 @@ TEST_F(MeasuredLosses, LogitsThatAReferenceHasNotKeptAreComputedAgain) {
   EXPECT_EQ(found, std::vector<double>(found.size(), found[0]));
 }
 
-// Weights of attention and the LM head in the place of one layer's, against folders that have them.
-TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
+// Compares other weights of one layer's attention or of the LM head with folders that have them.
+TEST_F(MeasuredLosses, DivergencesWithOtherAttentionAndHeadsAreThoseOfSuchModels) {
   const std::vector<std::vector<text::TokenId>> sequences = {model::random_tokens(40, 256, 1),
                                                              model::random_tokens(17, 256, 2)};
   const auto checkpoint = io::Checkpoint::open(input_.path());
@@ -126,7 +126,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
   const CompressionInputs inputs = {*checkpoint, config_, backend_, nullptr, silent_};
   const auto reference = DenseReference::run(inputs, sequences);
   ASSERT_TRUE(reference.ok()) << reference.error().message;
-  // Every seventh weight is gone.
+  // Every seventh weight is 0.
   const auto expect = [&](const std::string& name, const auto& divergence_with) {
     SCOPED_TRACE(name);
     model::TestTensors tensors = tensors_;
@@ -169,7 +169,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
   });
 }
 
-TEST(CorrectLosses, ShapesCostWhatWasMeasured) {
+TEST(CorrectLosses, CorrectedLossesAreTheMeasuredOnesAtTheMeasuredShapes) {
   PredictedLosses curves;
   curves.input = {5, 3, 1, 0};
   curves.output = {4, 2, 1, 0};
@@ -179,19 +179,20 @@ TEST(CorrectLosses, ShapesCostWhatWasMeasured) {
   const std::vector<io::MlpShape> shapes = {
       {.input = 1, .neurons = 3}, {.gate = 1, .up = 2, .down = 1}, {}, {.neurons = 1}};
   correct_losses(shapes, {8.0, 40.0, 0.0, 0.0}, losses);
-  EXPECT_EQ(losses[0].input, (std::vector<double>{10, 6, 2, 0}));  // 8 for 3 + 1
+  EXPECT_EQ(losses[0].input, (std::vector<double>{10, 6, 2, 0}));  // measured 8, predicted 4
   EXPECT_EQ(losses[0].neurons, (std::vector<double>{16, 8, 4, 2, 0}));
-  EXPECT_EQ(losses[1].output, (std::vector<double>{32, 16, 8, 0}));  // 40 for 2 + 1 + 2
+  EXPECT_EQ(losses[1].output, (std::vector<double>{32, 16, 8, 0}));  // measured 40, predicted 5
   EXPECT_EQ(losses[1].up, (std::vector<double>{24, 16, 8, 0}));
-  for (const size_t layer : {2, 3}) {  // whole, or without a measured loss: the mean of 2 and 8
+  // Layer 2 is whole and layer 3 has no measured loss: both get the geometric mean of 2 and 8.
+  for (const size_t layer : {2, 3}) {
     for (size_t i = 0; i < curves.neurons.size(); ++i) {
       EXPECT_NEAR(losses[layer].neurons[i], 4 * curves.neurons[i], 1e-12);
     }
   }
 }
 
-// The vocabulary does not read what the last MLP writes, which no statistics of the layer know.
-TEST_F(MeasuredLosses, AnMlpThatNobodyReadsIsMadeSmallest) {
+// The LM head ignores what the last MLP writes. The statistics of the layer cannot show that.
+TEST_F(MeasuredLosses, AnMlpWithoutEffectIsMadeSmaller) {
   auto& down = tensors_.at(mlp_name(kLayers - 1, MlpMatrix::kDown, "_proj")).values;
   for (size_t i = 0; i < down.size(); ++i) down[i] = i / kInner == 3 ? 4.0f * down[i] : 0.0f;
   auto& norm = tensors_.at("model.norm.weight").values;
@@ -221,12 +222,13 @@ TEST_F(MeasuredLosses, EveryFormKeepsItsBudget) {
   }
 }
 
-// What the choice says of the two models, against the folders that have them.
+// Compares the losses in the choice with the folders of the two models.
 TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
   for (float& value : tensors_.at(mlp_name(1, MlpMatrix::kDown, "_proj")).values) value *= 10.0f;
   write_model(input_, tensors_);
   bool seen_measured = false, seen_predicted = false;
-  for (const double ratio : {0.5, 0.85}) {  // where single losses add up, and where they do not
+  // At the first ratio the losses of single layers add up; at the second they do not.
+  for (const double ratio : {0.5, 0.85}) {
     SCOPED_TRACE(ratio);
     CompressRequest request = measured("measured", Form::kNeurons);
     request.rule.ratio = ratio;
@@ -244,7 +246,7 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
     const auto config = io::ModelConfig::load(path("measured") / "config.json");
     ASSERT_TRUE(config.ok());
     EXPECT_EQ(config->compression->allocate, choice.taken() ? "measured" : "predicted");
-    // The number is that of the model that was written.
+    // The smaller loss is that of the model that was written.
     const auto tokenizer = text::Tokenizer::load(input_.path());
     ASSERT_TRUE(tokenizer.ok());
     const auto text = calibration_sequences(*tokenizer, request.calibration->texts, 1500, config_);
@@ -258,7 +260,7 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
   EXPECT_TRUE(seen_measured && seen_predicted);
 }
 
-TEST(SizeChoiceText, NamesWhatIsTaken) {
+TEST(SizeChoiceText, TheChosenSizesAreNamedFirst) {
   EXPECT_EQ(size_choice_text({true, 0.1412, 0.0925}),
             "by measured losses, KL 0.0925 on held-out tokens where those by predicted ones have "
             "0.141");
@@ -267,7 +269,7 @@ TEST(SizeChoiceText, NamesWhatIsTaken) {
             "0.25");
 }
 
-TEST_F(MeasuredLosses, AnInterruptedMeasurementGoesOnAfterItsLastLayer) {
+TEST_F(MeasuredLosses, AnInterruptedMeasurementContinuesAfterItsLastLayer) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(measured("whole", Form::kMixed));
@@ -285,7 +287,7 @@ TEST_F(MeasuredLosses, AnInterruptedMeasurementGoesOnAfterItsLastLayer) {
     calls = 0;
     backend_.on_attention = [&] { ++calls; };
     run_well(measured("parts", Form::kMixed));
-    // The dense model, and a layer that was not finished, may be run once more.
+    // The dense model and an unfinished layer may run once more.
     EXPECT_LE(before + calls, all_calls + 2 * kLayers);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     fs::remove_all(path("parts"));
@@ -295,7 +297,8 @@ TEST_F(MeasuredLosses, AnInterruptedMeasurementGoesOnAfterItsLastLayer) {
 TEST_F(MeasuredLosses, ADamagedFileIsMeasuredAgain) {
   run_well(measured("whole", Form::kNeurons));
   int64_t calls = 0;
-  // The statistics, the dense model, and the layers behind layer 0.
+  // Counts the attention calls of the statistics, of the dense model, and of the layers after layer
+  // 0.
   constexpr int64_t kStop = 16 * kLayers + kLayers + (kLayers - 1);
   backend_.on_attention = [&] { set_interrupted(++calls >= kStop); };
   ASSERT_FALSE(run(measured("parts", Form::kNeurons)).ok());
@@ -311,7 +314,7 @@ TEST_F(MeasuredLosses, ADamagedFileIsMeasuredAgain) {
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
-TEST_F(MeasuredLosses, ThreadsChangeNothing) {
+TEST_F(MeasuredLosses, ThreadsDoNotChangeTheModel) {
   expect_threads_change_nothing(measured("out", Form::kMixed));
 }
 

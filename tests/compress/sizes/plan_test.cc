@@ -1,3 +1,4 @@
+// Tests plans against the published sizes of Llama-3.2-1B.
 #include "compress/sizes/plan.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ io::ModelConfig llama_1b() {
   return config;
 }
 
-TEST(Plan, Llama1B) {
+TEST(Plan, SizesOfLlama1BAreThePublishedOnes) {
   const auto plan = make_plan(llama_1b(), {0.2, 128}, kOriginal, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->parameters_before, 1235814400);  // the published size of this model
@@ -36,7 +37,7 @@ TEST(Plan, Llama1B) {
     EXPECT_DOUBLE_EQ(matrix.kept_share, 0.78125);
     factor_bytes += matrix.bytes_after;
   }
-  EXPECT_EQ(factor_bytes, int64_t{1200} << 20);  // the table's last column, MiB
+  EXPECT_EQ(factor_bytes, int64_t{1200} << 20);  // 1200 MiB for all factors
   const MatrixPlan& down = plan->of(7, MlpMatrix::kDown);
   EXPECT_EQ(down.layer, 7);
   EXPECT_EQ(down.in_features, 8192);
@@ -58,7 +59,7 @@ TEST(Plan, ARankOfZeroLeavesAMatrixDense) {
   EXPECT_EQ(ranks[15].down, 640);
 }
 
-TEST(Plan, Int8Llama1B) {
+TEST(Plan, SizesOfLlama1BInInt8) {
   const auto bf16 = make_plan(llama_1b(), {0.2, 128}, kOriginal, "");
   const auto plan = make_plan(llama_1b(), {0.2, 128}, kInt8, "");
   ASSERT_TRUE(bf16.ok() && plan.ok());
@@ -70,9 +71,9 @@ TEST(Plan, Int8Llama1B) {
   EXPECT_EQ(up.bytes_after, 1280 * (2048 + 8192) / 128 * 130);
 }
 
-// Half a byte per weight, a byte per 16 and two per 128 of them; of the head, which is the
-// embedding table, 6 bits.
-TEST(Plan, Int4Llama1B) {
+// A weight has half a byte, and there is a byte per 16 weights and two bytes per 128. The LM head
+// is the embedding table and has 6 bits.
+TEST(Plan, SizesOfLlama1BIn4Bits) {
   const auto plan = make_plan(llama_1b(), {0.2, 128}, kInt4, "");
   ASSERT_TRUE(plan.ok());
   const int64_t norms = 33 * 2048, head = 128256 * 2048;
@@ -80,8 +81,8 @@ TEST(Plan, Int4Llama1B) {
   EXPECT_EQ(plan->bytes_after, 2 * norms + linear * (64 + 8 + 2) / 128 + head * (96 + 2) / 128);
 }
 
-// Maps of pivots have 8 bits beside 4.
-TEST(Plan, Int4WithPivots) {
+// Maps of pivots have 8 bits even if other weights have 4.
+TEST(Plan, MapsOfPivotsHave8BitsIn4BitModels) {
   const io::ModelConfig config = llama_1b();
   const std::vector<io::MlpShape> shapes(16, io::MlpShape{.down = 1024, .input = 1536});
   const Plan few = plan_of_shapes(config, Form::kNarrow, shapes, kInt4);

@@ -1,3 +1,4 @@
+// Tests predicted losses against their definition on random texts, in long double.
 #include "compress/sizes/predicted_loss.h"
 
 #include <algorithm>
@@ -14,12 +15,12 @@ namespace {
 constexpr uint64_t kLossSeed = 20261123;
 constexpr int64_t kLossHidden = 10, kLossInner = 16;
 
-// An MLP, and a text of which only the neurons' and the input's Gram matrices are known.
+// An MLP and a random text, of which the code only gets the Gram matrices of neurons and input.
 struct KnownProblem {
   DenseMlp mlp;
   MlpStatistics statistics;
   MlpMetric metric;
-  LongMatrix input_root, samples;  // samples [I, tokens], neurons of every token
+  LongMatrix input_root, samples;  // samples: [I, tokens], the neurons at every token
 };
 
 KnownProblem random_known(int64_t tokens, double kappa, std::mt19937_64& random) {
@@ -45,7 +46,7 @@ long double half_cost(const LongMatrix& errors, const DoubleMatrix& metric) {
   return sum / 2;
 }
 
-// W·C[:, k]·C[k, k]⁻¹ spread over all neurons: what stands in for W.
+// Returns W·C[:, k]·C[k, k]⁻¹ with zeros for all other neurons: the weight that replaces W.
 LongMatrix stand_in(const KnownProblem& problem, std::vector<int32_t> kept) {
   LongMatrix out(kLossHidden, kLossInner);
   if (kept.empty()) return out;
@@ -59,8 +60,8 @@ LongMatrix stand_in(const KnownProblem& problem, std::vector<int32_t> kept) {
   return out;
 }
 
-// ½ tr(Γ W (C - C_k C_kk⁻¹ C_kᵀ) Wᵀ) as the mean over the samples themselves, and what a ridge of
-// 1e-6 of C's mean diagonal may add.
+// The loss ½ tr(Γ W (C - C_k C_kk⁻¹ C_kᵀ) Wᵀ) as the mean over the samples. `slack` is how much a
+// ridge of 1e-6 of C's mean diagonal may add.
 struct DirectLoss {
   double loss, slack;
 };
@@ -79,7 +80,7 @@ std::vector<int32_t> first(const std::vector<int32_t>& order, int64_t count) {
   return kept;
 }
 
-TEST(PredictedLoss, NeuronsCostWhatTheOthersCannotMakeUpFor) {
+TEST(PredictedLoss, NeuronsCostWhatTheOthersCannotReplace) {
   std::mt19937_64 random(kLossSeed);
   for (const double kappa : {1e1, 1e4}) {
     SCOPED_TRACE(fmt::format("kappa {}, seed {}", kappa, kLossSeed));
@@ -91,7 +92,7 @@ TEST(PredictedLoss, NeuronsCostWhatTheOthersCannotMakeUpFor) {
     for (int64_t k = 0; k <= kLossInner; ++k) {
       const DirectLoss direct = direct_loss(problem, first(losses->order, k));
       const double found = losses->neurons[static_cast<size_t>(k)];
-      // The Gram matrix and its factor are rounded I times.
+      // Rounding the Gram matrix and its factor adds I errors.
       const double rounding = kLossInner * kLossInner * 0x1p-53 * losses->neurons[0];
       EXPECT_GE(found, direct.loss - rounding) << k;
       EXPECT_LE(found, direct.loss + direct.slack + rounding) << k;
@@ -99,7 +100,7 @@ TEST(PredictedLoss, NeuronsCostWhatTheOthersCannotMakeUpFor) {
   }
 }
 
-// One after the other goes, each time the one without which the text loses least.
+// Removes one neuron after the other, each time the one whose removal costs least on the text.
 std::vector<int32_t> removed_one_by_one(const KnownProblem& problem) {
   std::vector<int32_t> left(kLossInner), order;
   std::iota(left.begin(), left.end(), 0);
@@ -118,7 +119,7 @@ std::vector<int32_t> removed_one_by_one(const KnownProblem& problem) {
   return order;
 }
 
-TEST(PredictedLoss, NeuronsGoInTheOrderOfWhatEachCostsBesideThoseThatHaveGone) {
+TEST(PredictedLoss, NeuronsAreRemovedCheapestFirst) {
   std::mt19937_64 random(kLossSeed);
   for (const double kappa : {1e1, 1e2, 1e3}) {
     SCOPED_TRACE(fmt::format("kappa {}, seed {}", kappa, kLossSeed));
@@ -129,8 +130,8 @@ TEST(PredictedLoss, NeuronsGoInTheOrderOfWhatEachCostsBesideThoseThatHaveGone) {
   }
 }
 
-// Scored one at a time, neither of two copies is worth anything.
-TEST(PredictedLoss, OfTwoCopiesOneStays) {
+// If each neuron is scored alone, neither of two copies has any value.
+TEST(PredictedLoss, OneOfTwoCopiesStays) {
   std::mt19937_64 random(kLossSeed);
   KnownProblem problem = random_known(200, 1e1, random);
   const int64_t half = kLossInner / 2;
@@ -147,7 +148,7 @@ TEST(PredictedLoss, OfTwoCopiesOneStays) {
   EXPECT_LE(losses->neurons[size_t(half)], 1e-5 * losses->neurons[0]);
 }
 
-// Each curve is of its own weight, with its own weights of rows.
+// Every curve belongs to another weight, with other row weights.
 TEST(PredictedLoss, RanksCostTheDiscardedSingularValues) {
   std::mt19937_64 random(kLossSeed);
   const KnownProblem problem = random_known(200, 1e2, random);
@@ -190,7 +191,7 @@ TEST(PredictedLoss, FewerNeuronsAreFittedLikeLeastSquaresOnTheText) {
     SCOPED_TRACE(fmt::format("{} neurons, seed {}", kept.size(), kLossSeed));
     const auto down = down_of_fewer_neurons(problem.mlp.down_t, problem.statistics.neurons, kept);
     ASSERT_TRUE(down.ok());
-    // Normal equations of the samples themselves.
+    // Solves the normal equations of the samples.
     LongMatrix h(std::ssize(kept), problem.samples.columns);
     for (int64_t t = 0; t < h.columns; ++t) {
       for (int64_t k = 0; k < h.rows; ++k) h(k, t) = problem.samples(kept[size_t(k)], t);
@@ -201,13 +202,14 @@ TEST(PredictedLoss, FewerNeuronsAreFittedLikeLeastSquaresOnTheText) {
                found = static_cast<double>((y - LongMatrix(*down) * h).energy());
     EXPECT_GE(found, least * (1 - 1e-12));
     EXPECT_LE(found, least * (1 + 1e-9));
-    // The ridge is a relative 1e-6, and the Gram matrix of the kept has a condition below 100.
+    // The ridge is a relative 1e-6, and the Gram matrix of the kept neurons has a condition number
+    // below 100.
     EXPECT_LE((LongMatrix(*down) - best).energy(), 1e-8L * best.energy());
   }
 }
 
-// No layer is too dull: no neuron ever fires, or one never does.
-TEST(PredictedLoss, SilentNeuronsAreWorthNothing) {
+// Covers a layer in which no neuron ever fires, and one in which a single neuron never fires.
+TEST(PredictedLoss, SilentNeuronsCostNothing) {
   std::mt19937_64 random(kLossSeed);
   KnownProblem problem = random_known(100, 1e1, random);
   for (int64_t j = 0; j < kLossInner; ++j) {

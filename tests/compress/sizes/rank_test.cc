@@ -1,4 +1,4 @@
-// Ranks against the table worked out by hand from equation (5) of the paper.
+// Tests ranks against a table that was computed by hand from equation (5) of the paper.
 
 #include "compress/sizes/rank.h"
 
@@ -40,18 +40,18 @@ constexpr Row kTable[] = {
     {"Qwen3-8B", 4096, 12288, 0.2, 2432, 0.792},
 };
 
-constexpr double kPrinted = 0.0005 + 1e-9;  // the table has three decimals
+constexpr double kPrinted = 0.0005 + 1e-9;  // half of the table's third decimal
 
-TEST(Rank, MatchesThePublishedTable) {
+TEST(Rank, MatchesTheTableOfEquation5) {
   for (const Row& row : kTable) {
     SCOPED_TRACE(fmt::format("{} at {}", row.model, row.ratio));
     EXPECT_EQ(aligned_rank(row.k, row.n, {row.ratio, 128}), row.rank);
-    EXPECT_EQ(aligned_rank(row.n, row.k, {row.ratio, 128}), row.rank);  // down
+    EXPECT_EQ(aligned_rank(row.n, row.k, {row.ratio, 128}), row.rank);  // the shape of down
     EXPECT_NEAR(kept_share(row.k, row.n, row.rank), row.kept, kPrinted);
   }
 }
 
-TEST(Rank, BreakEven) {
+TEST(Rank, RanksFromBreakEvenOnSaveNothing) {
   EXPECT_TRUE(saves_parameters(2048, 8192, 1638));  // break-even 1638.4
   EXPECT_FALSE(saves_parameters(2048, 8192, 1639));
   EXPECT_FALSE(saves_parameters(2048, 6144, 1536));  // exactly break-even
@@ -59,8 +59,8 @@ TEST(Rank, BreakEven) {
   EXPECT_DOUBLE_EQ(kept_share(2048, 6144, 1536), 1.0);
 }
 
-// K = N = 2·m·block: the quotient is m·(1 - ratio), whole for these ratios, though 1 - ratio is
-// not exact in binary.
+// If K = N = 2·m·block, the quotient is m·(1 - ratio). It is whole for these ratios, although 1 -
+// ratio is not exact in binary.
 TEST(Rank, WholeQuotientsAreNotRoundedAway) {
   for (int64_t tenths = 1; tenths < 10; ++tenths) {
     for (const int64_t block : {1, 16, 128}) {
@@ -73,21 +73,21 @@ TEST(Rank, WholeQuotientsAreNotRoundedAway) {
   }
 }
 
-// K = N = 2·block·m gives m·(1 - ratio) blocks: 0.5, 1.5, 2.5 ... at ratio 0.5 and odd m. Python's
-// round() makes 0, 2, 2, 4, 4 ... of them.
+// If K = N = 2·block·m and ratio is 0.5, odd m give 0.5, 1.5, 2.5 ... blocks. Python's round()
+// makes 0, 2, 2, 4 ... of them.
 TEST(Rank, TiesGoToTheEvenMultipleAsInPython) {
   for (const auto& [m, blocks] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 0}, {3, 2}, {5, 2}, {7, 4}, {9, 4}, {11, 6}, {13, 6}}) {
     const int64_t size = 2 * 128 * m;
     EXPECT_EQ(aligned_rank(size, size, {0.5, 128}), blocks * 128) << m;
   }
-  EXPECT_EQ(aligned_rank(1024, 3072, {0.25, 128}), 512);  // Qwen3-0.6B: 4.5
-  // Ties that 1 - ratio misses by a rounding: 3.5 and 4.5 blocks at ratio 0.3 and 0.1.
+  EXPECT_EQ(aligned_rank(1024, 3072, {0.25, 128}), 512);  // Qwen3-0.6B has 4.5 blocks
+  // Rounding makes 1 - ratio miss these ties: 3.5 and 4.5 blocks at ratios 0.3 and 0.1.
   EXPECT_EQ(aligned_rank(10 * 128, 10 * 128, {0.3, 128}), 4 * 128);
   EXPECT_EQ(aligned_rank(10 * 128, 10 * 128, {0.1, 128}), 4 * 128);
 }
 
-TEST(Rank, SmallMatricesMayGetNone) { EXPECT_EQ(aligned_rank(64, 64, {0.2, 128}), 0); }
+TEST(Rank, SmallMatricesMayGetRankZero) { EXPECT_EQ(aligned_rank(64, 64, {0.2, 128}), 0); }
 
 }  // namespace
 }  // namespace neuronmm::compress

@@ -1,5 +1,5 @@
-// Measured sensitivities against models that really have the truncated matrix, and whole
-// compressions that allocate by them.
+// Tests measured sensitivities against models that have the truncated matrix, and whole
+// compressions that allocate ranks by them.
 
 #include "compress/sizes/sensitivity.h"
 
@@ -34,7 +34,7 @@ class Sensitivity : public CompressTest {
   }
 };
 
-TEST(MeanDivergence, IsTheDefinition) {
+TEST(MeanDivergence, MatchesItsDefinition) {
   std::mt19937_64 random(3);
   std::normal_distribution<float> normal(0.0f, 3.0f);
   Matrix a(5, 70), b(5, 70);
@@ -50,7 +50,7 @@ TEST(MeanDivergence, IsTheDefinition) {
   EXPECT_NEAR(mean_divergence(a.view(), b.view()), static_cast<double>(mean), 1e-5);
 }
 
-TEST(ProbeSequences, AreSpreadBeginnings) {
+TEST(ProbeSequences, AreBeginningsOfEvenlySpacedSequences) {
   CalibrationSequences text;
   for (int i = 0; i < 100; ++i) text.sequences.emplace_back(300, i);
   const auto probes = probe_sequences(text);
@@ -65,7 +65,7 @@ TEST(ProbeSequences, AreSpreadBeginnings) {
   EXPECT_EQ(probe_sequences(text).front().size(), 7u);
 }
 
-// The best plain or whitened approximation of one rank, made for that rank alone.
+// Returns the best plain or whitened approximation of one rank, computed for that rank alone.
 DoubleMatrix truncated(const DoubleMatrix& w_t, MlpMatrix matrix, const LayerGrams* grams,
                        int64_t rank) {
   const auto factors = [&]() -> Result<Factors> {
@@ -78,7 +78,7 @@ DoubleMatrix truncated(const DoubleMatrix& w_t, MlpMatrix matrix, const LayerGra
   return multiply(factors->v_t, Transpose::kNo, factors->u_t, Transpose::kNo);
 }
 
-TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
+TEST_F(Sensitivity, MatchesAModelWithTheTruncatedMatrix) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
@@ -138,8 +138,8 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
             }
           }
         }
-        // Two fp32 factors or their fp32 product: as in compress_test.cc. The divergence changes by
-        // at most twice what the logits do.
+        // The models have two fp32 factors or their fp32 product; compress_test.cc explains the
+        // error. The divergence changes by at most twice the change of the logits.
         const double bound = 4 * 0x1p-24 * (kHidden + kInner) * kMatrices * largest;
         const double wanted = static_cast<double>(sum / static_cast<long double>(rows));
         EXPECT_GT(wanted, 10 * bound);
@@ -192,12 +192,12 @@ TEST_F(Sensitivity, ThreadsDoNotChangeTheModel) {
   }
 }
 
-TEST_F(Sensitivity, InterruptedMeasurementBeginsAgainAndChangesNothing) {
+TEST_F(Sensitivity, AnInterruptedMeasurementStartsAgainWithTheSameResult) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(request("whole"));
   const int64_t calibration = kLayers * 16, all = calls;
-  // The dense probe, and each layer's six branches through the layers that follow.
+  // Counts the dense probe, and six branches per layer through the layers after it.
   EXPECT_EQ(all, calibration + kLayers + 6 * kLayers * (kLayers - 1) / 2);
   for (int64_t stop = calibration + 2; stop <= all; stop += 5) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all));
@@ -213,7 +213,7 @@ TEST_F(Sensitivity, InterruptedMeasurementBeginsAgainAndChangesNothing) {
     calls = 0;
     backend_.on_attention = [&] { ++calls; };
     run_well(request("parts"));
-    EXPECT_EQ(calls, all - calibration);  // measured again, not calibrated again
+    EXPECT_EQ(calls, all - calibration);  // measured again, but not calibrated again
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     fs::remove_all(path("parts"));
   }
@@ -239,7 +239,7 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
   }
 }
 
-TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
+TEST_F(Sensitivity, RequestsWithoutTextOrSpareBlocksAreRefused) {
   for (const Method method : {Method::kWhitened, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();

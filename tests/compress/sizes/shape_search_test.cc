@@ -1,4 +1,4 @@
-// Against every combination of sizes of tiny MLPs.
+// Tests the search against every combination of sizes of tiny MLPs.
 
 #include "compress/sizes/shape_search.h"
 
@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kSearchSeed = 20261124;
 
-// Falls to 0; the slope too, as with sums of squared singular values, or as it likes.
+// Returns a random curve that falls to 0. If it is convex, its slope falls too, as for sums of
+// squared singular values.
 std::vector<double> random_curve(int64_t size, bool convex, std::mt19937_64& random) {
   std::exponential_distribution<double> step(1.0);
   std::vector<double> steps;
@@ -35,7 +36,7 @@ std::vector<PredictedLosses> random_layers(const MlpSizes& sizes, int64_t count,
       for (double& value : *curve) value *= scale;
     }
     layer.neurons = random_curve(sizes.inner, convex, random);
-    scale *= 30.0;  // layers differ widely
+    scale *= 30.0;  // losses of layers differ widely
   }
   return layers;
 }
@@ -46,7 +47,7 @@ std::vector<int64_t> all_sizes(int64_t whole, int64_t block, bool may_shrink) {
   return sizes;
 }
 
-// Every shape that a form allows.
+// Returns every shape that a form allows.
 std::vector<io::MlpShape> all_shapes(Form form, const MlpSizes& sizes, int64_t block) {
   const bool shared = form == Form::kNarrow || form == Form::kMixed, own = form == Form::kPivoted;
   std::vector<io::MlpShape> shapes;
@@ -70,7 +71,8 @@ struct Point {
   double loss = 0.0;
 };
 
-// Of all combinations of layers: the least loss with at most so many parameters, ascending.
+// Returns, over all combinations of layers, the least loss for each number of parameters, in
+// ascending order of parameters.
 std::vector<Point> frontier(Form form, const MlpSizes& sizes, int64_t block,
                             const std::vector<PredictedLosses>& layers) {
   std::vector<Point> all = {{}};
@@ -98,7 +100,7 @@ std::vector<Point> frontier(Form form, const MlpSizes& sizes, int64_t block,
   return all;
 }
 
-// The corners of the frontier's lower convex hull.
+// Returns the corners of the frontier's lower convex hull.
 std::vector<Point> hull(const std::vector<Point>& points) {
   std::vector<Point> corners;
   for (const Point& point : points) {
@@ -114,7 +116,7 @@ std::vector<Point> hull(const std::vector<Point>& points) {
   return corners;
 }
 
-// The last point that a budget pays for.
+// Returns the loss of the last point within the budget.
 double affordable(const std::vector<Point>& points, int64_t budget) {
   double loss = std::numeric_limits<double>::infinity();
   for (const Point& point : points) {
@@ -137,7 +139,7 @@ const SearchCase kSearchCases[] = {{Form::kMixed, {4, 6}, 1, 2},    {Form::kMixe
 
 class ShapeSearchOf : public testing::TestWithParam<SearchCase> {};
 
-TEST_P(ShapeSearchOf, LosesNoMoreThanTheCornerOfTheHullThatTheBudgetPays) {
+TEST_P(ShapeSearchOf, LossIsAtMostThatOfTheLastHullCornerWithinTheBudget) {
   const auto& [form, sizes, block, count] = GetParam();
   std::mt19937_64 random(kSearchSeed);
   for (int trial = 0; trial < 12; ++trial) {
@@ -187,8 +189,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, ShapeSearchOf, testing::ValuesIn(kSearchCases),
                                               tested.param.block);
                          });
 
-// As with the whole alone: nothing can be taken away.
-TEST(ShapeSearch, ABlockAsWideAsTheModelLeavesItWhole) {
+// Only the whole is possible here, so nothing can be removed.
+TEST(ShapeSearch, BlocksAsWideAsTheModelLeaveItWhole) {
   std::mt19937_64 random(kSearchSeed);
   const MlpSizes sizes = {8, 8};
   const auto layers = random_layers(sizes, 2, true, random);
@@ -201,8 +203,8 @@ TEST(ShapeSearch, ABlockAsWideAsTheModelLeavesItWhole) {
   }
 }
 
-// Losses near the ends of what fp64 holds are chosen among like any others.
-TEST(ShapeSearch, LossesOfAnySizeAreWeighed) {
+// Losses near the limits of fp64 are handled like any others.
+TEST(ShapeSearch, LossesOfAnySizeAreCompared) {
   std::mt19937_64 random(kSearchSeed);
   const MlpSizes sizes = {6, 8};
   const auto layers = random_layers(sizes, 2, true, random);

@@ -46,7 +46,7 @@ class Statistics : public CompressTest {
 
 double silu_times(double g, double u) { return g / (1.0 + std::exp(-g)) * u; }
 
-// Sums over all tokens of the naive transformer, slopes by central differences.
+// Sums over all tokens of the naive transformer, with slopes by central differences.
 struct NaiveSums {
   DoubleMatrix in{kHidden, kHidden}, neurons{kInner, kInner}, gate{1, kInner}, up{1, kInner};
   double residual = 0.0;
@@ -81,7 +81,8 @@ struct NaiveSums {
   }
 };
 
-// fp32 activations: a relative 2^-24 for every product summed, in every layer, twice in a square.
+// The bound of the error of fp32 activations: a relative 2^-24 for every product summed in every
+// layer, doubled because squares are compared.
 constexpr double kActivationError = 2 * 0x1p-24 * (kHidden + kInner) * kLayers;
 
 void expect_means(const DoubleMatrix& found, const DoubleMatrix& sum, double tokens,
@@ -98,7 +99,7 @@ void expect_means(const DoubleMatrix& found, const DoubleMatrix& sum, double tok
   EXPECT_LE(difference, kActivationError * largest) << name;
 }
 
-TEST_F(Statistics, AreTheMeansOfTheNaiveTransformer) {
+TEST_F(Statistics, MlpMeansMatchTheNaiveTransformer) {
   ASSERT_TRUE(gather("work").ok());
   std::vector<NaiveSums> sums(kLayers);
   for (const auto& sequence : text_sequences_.sequences) {
@@ -121,7 +122,7 @@ TEST_F(Statistics, AreTheMeansOfTheNaiveTransformer) {
   }
 }
 
-// What the LM head reads of a hidden state.
+// Returns what the LM head reads, for a hidden state of the last layer.
 std::vector<double> final_norm(const std::vector<double>& hidden, const std::vector<float>& gain,
                                double eps) {
   double squares = 0;
@@ -133,7 +134,7 @@ std::vector<double> final_norm(const std::vector<double>& hidden, const std::vec
   return out;
 }
 
-TEST_F(Statistics, OfAttentionAndHeadAreTheMeansOfTheNaiveTransformer) {
+TEST_F(Statistics, AttentionAndHeadMeansMatchTheNaiveTransformer) {
   ASSERT_TRUE(gather("work", Gathered::kAllLinears).ok());
   ASSERT_TRUE(check_linear_statistics(path("work"), config_).ok());
   const int64_t width = config_.num_attention_heads * config_.head_dim;
@@ -166,7 +167,7 @@ TEST_F(Statistics, OfAttentionAndHeadAreTheMeansOfTheNaiveTransformer) {
   expect_means(*found, head, tokens, "head");
 }
 
-TEST_F(Statistics, OfMlpsAreTheSameWithAttention) {
+TEST_F(Statistics, MlpMeansAreTheSameIfAttentionIsGatheredToo) {
   ASSERT_TRUE(gather("alone").ok());
   ASSERT_TRUE(gather("all", Gathered::kAllLinears).ok());
   for (int64_t layer = 0; layer < kLayers; ++layer) {
@@ -182,7 +183,8 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };
   ASSERT_TRUE(gather("whole", Gathered::kAllLinears).ok());
-  // Of each sequence: its inputs mixed, a head's width at a time, and the attention itself.
+  // A sequence calls attention once for each slice of its inputs (a head's width) and once for
+  // itself.
   const int64_t together = kHidden / config_.head_dim + 1;
   ASSERT_EQ(all_calls % together, 0);
   for (int64_t stop = 1; stop <= all_calls; stop += together) {
@@ -207,14 +209,14 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   }
 }
 
-TEST_F(Statistics, ThreadsChangeNothing) {
+TEST_F(Statistics, MeansDoNotDependOnTheNumberOfThreads) {
   ASSERT_TRUE(gather("one", Gathered::kAllLinears).ok());
   set_num_threads(3);
   ASSERT_TRUE(gather("three", Gathered::kAllLinears).ok());
   EXPECT_EQ(statistics_bytes("one"), statistics_bytes("three"));
 }
 
-TEST_F(Statistics, ADamagedFileIsMadeAgain) {
+TEST_F(Statistics, ADamagedFileIsGatheredAgain) {
   ASSERT_TRUE(gather("whole").ok());
   ASSERT_TRUE(gather("parts").ok());
   std::fstream(path("parts") / statistics_path("", 1), std::ios::in | std::ios::out)
@@ -224,7 +226,7 @@ TEST_F(Statistics, ADamagedFileIsMadeAgain) {
   EXPECT_EQ(statistics_bytes("parts"), statistics_bytes("whole"));
 }
 
-TEST_F(Statistics, AFileOfAnotherModelIsNamed) {
+TEST_F(Statistics, ErrorsNameAFileOfAnotherModel) {
   ASSERT_TRUE(gather("work").ok());
   io::ModelConfig other = config_;
   other.intermediate_size += 8;
@@ -235,7 +237,7 @@ TEST_F(Statistics, AFileOfAnotherModelIsNamed) {
       << found.error().message;
 }
 
-TEST_F(Statistics, AnMlpThatOverflowsIsNamed) {
+TEST_F(Statistics, ErrorsNameAnMlpThatOverflows) {
   for (float& value : tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).values) value = 3e38f;
   write_model(input_, tensors_);
   const Status status = gather("work");

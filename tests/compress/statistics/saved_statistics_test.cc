@@ -1,5 +1,5 @@
-// What one compression has gathered, saved for others: they give the bytes that they would give
-// without it, and nothing is gathered twice.
+// This file tests that saved statistics give the same bytes as statistics that are gathered anew,
+// and that nothing is gathered twice.
 
 #include "compress/statistics/saved_statistics.h"
 
@@ -18,7 +18,7 @@
 namespace neuronmm::compress {
 namespace {
 
-constexpr int64_t kPasses = kLayers * 16;  // attentions of the text running through the model once
+constexpr int64_t kPasses = kLayers * 16;  // the calls of attention in one pass over the text
 
 class Saved : public CompressTest {
  protected:
@@ -29,7 +29,8 @@ class Saved : public CompressTest {
     shaped.rule = {0.4, 4};
     return shaped;
   }
-  // With the text, so that the folder is made, or gets what it lacks.
+  // Returns a request with the text and a folder of statistics. The run makes the folder, or adds
+  // what it lacks.
   CompressRequest keeping(const std::string& out, Form form = Form::kMixed) const {
     CompressRequest keeping = shaped(out, form);
     keeping.statistics = path("statistics");
@@ -47,7 +48,7 @@ class Saved : public CompressTest {
       return write_metric(file);
     });
   }
-  // Positive definite, and not what a whitened run would take.
+  // Writes a metric that is positive definite and differs from that of a whitened run.
   Status write_metric(const fs::path& file) const {
     std::vector<io::TensorSpec> specs;
     for (int64_t layer = 0; layer < kLayers; ++layer) {
@@ -100,7 +101,7 @@ class Saved : public CompressTest {
   int64_t attentions_ = 0, metrics_made_ = 0;
 };
 
-TEST_F(Saved, GiveWhatGatheringGives) {
+TEST_F(Saved, SavedStatisticsGiveTheSameModelAsTheText) {
   run_well(keeping("saving"));
   for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
     for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
@@ -122,8 +123,9 @@ TEST_F(Saved, GiveWhatGatheringGives) {
   }
 }
 
-// Of each layer what narrow_mlp() makes of statistics that were gathered apart from it.
-TEST_F(Saved, AreEnoughWithoutAText) {
+// The test expects what narrow_mlp() makes of each layer's statistics when they are gathered
+// separately.
+TEST_F(Saved, NoTextIsNeededWithSavedStatistics) {
   run_well(keeping("saving"));
   fs::create_directories(path("apart"));
   const auto checkpoint = io::Checkpoint::open(input_.path());
@@ -171,21 +173,21 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   }
 }
 
-TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
+TEST_F(Saved, ASecondRunReusesTheFolderThatItWouldMake) {
   run_well(keeping("first", Form::kPivoted));
   const auto before = contents("statistics");
-  EXPECT_EQ(before.size(), static_cast<size_t>(2 + 3 * kLayers));  // with attention, losses
+  EXPECT_EQ(before.size(), static_cast<size_t>(2 + 3 * kLayers));  // includes attention and losses
   EXPECT_FALSE(fs::exists(path("statistics.partial")));
   count_attentions();
   run_well(keeping("second", Form::kPivoted));
-  EXPECT_EQ(attentions_, kPasses);  // the fit of down alone
+  EXPECT_EQ(attentions_, kPasses);  // only the fit of down reads the text
   EXPECT_EQ(bytes("first"), bytes("second"));
   EXPECT_EQ(contents("statistics"), before);
 }
 
-// The fit reads the text once more. It is worth that where narrower inputs lose much of what is
-// lost, or where there are such and weights are rounded to fewer than 8 bits.
-TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
+// The fit of down reads the text once more. The run does so if narrower inputs cause much of the
+// loss, or if there are narrower inputs and weights are rounded to fewer than 8 bits.
+TEST_F(Saved, DownIsFittedOnTheTextOnlyWhereItPays) {
   run_well(keeping("saving"));
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kMixed, Form::kNeurons}) {
     for (const int bits : {16, 8, 4}) {
@@ -211,10 +213,10 @@ TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
   }
 }
 
-TEST_F(Saved, InterruptedSavingResumesExactly) {
+TEST_F(Saved, InterruptedSavingResumesToTheSameBytes) {
   run_well(shaped("whole", Form::kPivoted));
-  // What is saved holds attention as well: each is followed by its inputs, mixed a head's width at
-  // a time.
+  // The folder includes the statistics of attention. Every sequence therefore calls attention once
+  // more for each slice of its inputs (a head's width).
   const int64_t gathering = kPasses * (1 + kHidden / config_.head_dim);
   for (const int64_t stop : {int64_t{1}, int64_t{17}, gathering - 1, gathering, gathering + 5}) {
     SCOPED_TRACE(stop);
@@ -233,8 +235,8 @@ TEST_F(Saved, InterruptedSavingResumesExactly) {
   }
 }
 
-// Every neuron but those of layer 0 is said to be precious.
-TEST_F(Saved, LossesAreReadWhereTheyAreWhole) {
+// The test makes all neurons of layer 0 appear worthless, and expects the run to believe the file.
+TEST_F(Saved, PredictedLossesAreReadUnlessDamaged) {
   run_well(keeping("saving"));
   const fs::path folder = SavedStatistics::losses_folder(path("statistics"), "whitened");
   auto cheap = read_losses(folder, 0, config_);
@@ -244,7 +246,8 @@ TEST_F(Saved, LossesAreReadWhereTheyAreWhole) {
   const CompressSummary changed = run_well(without_text("changed", Form::kNeurons));
   EXPECT_EQ(changed.layers[0].shape.neurons, 4);
 
-  // Of another model, damaged or missing: they are predicted again, beside the output.
+  // If the losses belong to another model, are damaged or are missing, the run predicts them again
+  // and leaves the folder as it is.
   cheap->order.pop_back();
   for (const int damage : {0, 1, 2}) {
     if (damage == 0) {
@@ -269,14 +272,14 @@ TEST_F(Saved, AMetricIsSavedAndUsed) {
   ASSERT_TRUE(run_two_sided(keeping("second")).ok());
   EXPECT_EQ(metrics_made_, 2);
   EXPECT_EQ(bytes("second"), bytes("plain"));
-  // Whitened runs on them too, as if there were no metric.
+  // A whitened run ignores the metric in the folder.
   run_well(keeping("whitened"));
   run_well(shaped("plainly whitened"));
   EXPECT_EQ(bytes("whitened"), bytes("plainly whitened"));
   EXPECT_NE(bytes("whitened"), bytes("second"));
 }
 
-TEST_F(Saved, AMetricThatIsMissingIsMadeWhereThereIsAText) {
+TEST_F(Saved, AMissingMetricIsMadeIfThereIsAText) {
   run_well(keeping("saving"));
   CompressRequest none = without_text("none");
   none.method = Method::kTwoSided;
@@ -290,7 +293,7 @@ TEST_F(Saved, AMetricThatIsMissingIsMadeWhereThereIsAText) {
   EXPECT_EQ(bytes("again"), bytes("completing"));
 }
 
-TEST_F(Saved, OfSomethingElseAreRefused) {
+TEST_F(Saved, StatisticsOfAnotherModelOrTextAreRefused) {
   run_well(keeping("saving"));
   CompressRequest wrong = without_text("out");
   wrong.statistics = path("nowhere");
@@ -320,7 +323,7 @@ TEST_F(Saved, OfSomethingElseAreRefused) {
   expect_refused_before_any_work(wrong, {"are of 992 tokens", "calibration text has 496"});
 }
 
-TEST_F(Saved, DamageIsNamed) {
+TEST_F(Saved, ErrorsNameTheDamagedFile) {
   run_well(keeping("saving"));
   const fs::path layer = path("statistics") / "mlp-00001.safetensors";
   const std::string whole = bytes("statistics", "mlp-00001.safetensors");
@@ -359,7 +362,7 @@ TEST_F(Saved, DamageIsNamed) {
   expect_refused_before_any_work(without_text("out"), {"statistics.json"});
 }
 
-TEST_F(Saved, WhatCannotBeMeantIsRefused) {
+TEST_F(Saved, ContradictoryRequestsAreRefused) {
   CompressRequest measured = without_text("out");
   measured.allocate = Allocate::kMeasured;
   expect_refused_before_any_work(measured,
@@ -372,9 +375,9 @@ TEST_F(Saved, WhatCannotBeMeantIsRefused) {
   expect_refused_before_any_work(svd, {"method svd", "statistics has no use"});
 }
 
-// Factors of single matrices depend on the statistics alone: with the text that the folder is of
-// and without it they are the same.
-TEST_F(Saved, ServeFactorsOfSingleMatrices) {
+// The factors of single matrices depend on the statistics alone. They are the same with the text of
+// the folder and without it.
+TEST_F(Saved, FormUvUsesTheSavedStatistics) {
   const auto factorized = [&](const std::string& out) {
     CompressRequest wanted = request(out);
     wanted.statistics = path("statistics");
@@ -391,20 +394,20 @@ TEST_F(Saved, ServeFactorsOfSingleMatrices) {
   EXPECT_EQ(bytes("made"), bytes("again"));
   EXPECT_EQ(bytes("made"), bytes("without text"));
   EXPECT_EQ(read.calibration_tokens, made.calibration_tokens);
-  // A pass without a folder sums the outputs of down in fp32.
+  // A pass without a folder uses outputs of down in fp32.
   ASSERT_EQ(plain.matrices.size(), made.matrices.size());
   for (size_t i = 0; i < plain.matrices.size(); ++i) {
     EXPECT_NEAR(made.matrices[i].energy_lost, plain.matrices[i].energy_lost, 2 * kInner * 0x1p-24);
   }
-  // The same folder serves the forms that narrow whole MLPs.
+  // The folder of statistics also serves the forms that narrow whole MLPs.
   count_attentions();
   run_well(keeping("mixed"));
   run_well(shaped("gathered"));
-  EXPECT_EQ(attentions_, kPasses);  // of "gathered"
+  EXPECT_EQ(attentions_, kPasses);  // the calls of "gathered"
   EXPECT_EQ(bytes("mixed"), bytes("gathered"));
 }
 
-TEST_F(Saved, GramMatricesFollowFromThem) {
+TEST_F(Saved, GramMatricesFollowFromSavedStatistics) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
@@ -424,7 +427,7 @@ TEST_F(Saved, GramMatricesFollowFromThem) {
       for (int64_t i = 0; i < kHidden; ++i) {
         const double in = expected->in(i, j) / tokens, out = expected->out(i, j) / tokens;
         EXPECT_NEAR(found->in(i, j), in, 1e-14 * std::abs(in));
-        // Each output of down is a sum of kInner products in fp32.
+        // An output of down is a sum of kInner products in fp32.
         const double magnitude = std::sqrt(expected->out(i, i) * expected->out(j, j)) / tokens;
         EXPECT_NEAR(found->out(i, j), out, 2 * kInner * 0x1p-24 * magnitude);
       }

@@ -1,3 +1,5 @@
+// This file tests how a text is divided among processes, and the messages between them.
+
 #include "compress/statistics/sequence_groups.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +15,7 @@ std::vector<std::vector<text::TokenId>> sequences_of(std::initializer_list<size_
   return sequences;
 }
 
-TEST(SequenceGroups, HaveEnoughTokensButForTheLast) {
+TEST(SequenceGroups, AllGroupsButTheLastHaveEnoughTokens) {
   const auto groups = sequence_groups(sequences_of({2048, 512, 512, 512, 512, 3000, 100}));
   ASSERT_EQ(groups.size(), 4u);
   const std::vector<std::pair<size_t, size_t>> expected = {{0, 1}, {1, 5}, {5, 6}, {6, 7}};
@@ -23,7 +25,7 @@ TEST(SequenceGroups, HaveEnoughTokensButForTheLast) {
   EXPECT_TRUE(sequence_groups({}).empty());
 }
 
-TEST(Message, GivesBackWhatItWasGiven) {
+TEST(Message, ReadsBackTheValuesThatWereWritten) {
   DoubleMatrix matrix(2, 3);
   for (int64_t i = 0; i < matrix.size(); ++i) matrix.data()[i] = 0.1 * static_cast<double>(i);
   MessageWriter out;
@@ -47,8 +49,8 @@ TEST(Message, GivesBackWhatItWasGiven) {
   EXPECT_TRUE(in.at_end());
 }
 
-// Pivots, factors and a matrix of the model's own, which is not sent.
-TEST(Message, OfAnMlpLeavesOutWhatTheModelHas) {
+// The MLP has pivots, factors, and a matrix that comes unchanged from the model and is not sent.
+TEST(Message, LeavesOutMatricesThatTheReceiverHas) {
   const std::vector<float> values(64, 0.5f);
   const auto tensor = [&](int64_t rows, int64_t columns) {
     return TensorView{

@@ -29,18 +29,18 @@ TEST_P(Answers, AreTheSameAsThoseOfGenerate) {
   requests[2].sampling = {.repetition_penalty = 1.4, .frequency_penalty = 0.3};
   requests[3].stop_tokens = {3, 5, 8};
   requests[4].max_new_tokens.reset();  // so the answer goes on to the end of the context
-  std::vector<std::shared_ptr<Recorder>> told;
+  std::vector<std::shared_ptr<Recorder>> recorders;
   for (const Request& request : requests) {
-    told.push_back(std::make_shared<Recorder>());
-    ASSERT_FALSE(engine.submit(request, told.back()).refusal);
+    recorders.push_back(std::make_shared<Recorder>());
+    ASSERT_FALSE(engine.submit(request, recorders.back()).refusal);
   }
-  for (const auto& recorder : told) recorder->wait();
-  expect_all_blocks_back(engine);
+  for (const auto& recorder : recorders) recorder->wait();
+  expect_no_block_in_use(engine);
   engine.abort();  // because a backend may have only one user at a time
   for (size_t i = 0; i < requests.size(); ++i) {
     SCOPED_TRACE(i);
-    expect_answer(told[i]->answer(), expected_answer(transformer, requests[i]));
-    EXPECT_EQ(told[i]->usage()->prompt_tokens, std::ssize(requests[i].prompt));
+    expect_answer(recorders[i]->answer(), expected_answer(transformer, requests[i]));
+    EXPECT_EQ(recorders[i]->usage()->prompt_tokens, std::ssize(requests[i].prompt));
   }
 }
 
@@ -60,19 +60,20 @@ TEST_P(Answers, ToOnePromptUseConsecutiveSeedsAndComputeThePromptOnce) {
       EngineOptions options;
       options.max_sequences = max_sequences;
       Engine engine(transformer, options);
-      const auto told = ask(engine, request);
-      expect_all_blocks_back(engine);
+      const auto recorder = submit_and_wait(engine, request);
+      expect_no_block_in_use(engine);
       const Statistics statistics = engine.statistics();
       engine.abort();
       for (int64_t i = 0; i < 5; ++i) {
         SCOPED_TRACE(i);
-        expect_answer(told->answer(static_cast<size_t>(i)),
+        expect_answer(recorder->answer(static_cast<size_t>(i)),
                       expected_answer(transformer, request, i));
       }
       // If all answers run together, the prompt is computed once.
       if (max_sequences == 16) {
         int64_t generated = 0;
-        for (const ReceivedAnswer& answer : told->answers()) generated += std::ssize(answer.tokens);
+        for (const ReceivedAnswer& answer : recorder->answers())
+          generated += std::ssize(answer.tokens);
         EXPECT_LE(statistics.step_tokens_sum, prompt + generated);
       }
     }
@@ -88,21 +89,22 @@ TEST_P(Answers, PromptLogprobsAreExact) {
     request.prompt_logprobs = 2;
     request.max_new_tokens = length == 2 ? 0 : 4;
     Engine engine(transformer, {});
-    (void)ask(engine, request);  // fills the prefix cache, which must not change the result
-    const auto told = ask(engine, request);
+    (void)submit_and_wait(engine,
+                          request);  // fills the prefix cache, which must not change the result
+    const auto recorder = submit_and_wait(engine, request);
     engine.abort();
-    ASSERT_EQ(std::ssize(told->prompt_logprobs()), length - 1);
+    ASSERT_EQ(std::ssize(recorder->prompt_logprobs()), length - 1);
     const Matrix logits = all_logits(transformer, request.prompt);
     for (int64_t i = 0; i + 1 < length; ++i) {
       const model::TokenLogprobs right =
           model::token_logprobs({logits.row(i), 19}, request.prompt[static_cast<size_t>(i) + 1], 2);
-      const model::TokenLogprobs& found = told->prompt_logprobs()[static_cast<size_t>(i)];
+      const model::TokenLogprobs& found = recorder->prompt_logprobs()[static_cast<size_t>(i)];
       ASSERT_EQ(found.chosen.id, right.chosen.id);
       ASSERT_EQ(found.chosen.logprob, right.chosen.logprob);
       ASSERT_EQ(found.top[1].logprob, right.top[1].logprob);
     }
-    EXPECT_EQ(std::ssize(told->answer().tokens), *request.max_new_tokens);
-    EXPECT_EQ(told->answer().reason, FinishReason::kLength);
+    EXPECT_EQ(std::ssize(recorder->answer().tokens), *request.max_new_tokens);
+    EXPECT_EQ(recorder->answer().reason, FinishReason::kLength);
   }
 }
 
@@ -112,13 +114,13 @@ TEST_P(Answers, ContainNoStopTokenBeforeMinNewTokens) {
   Request request;
   request.prompt = {3, 1, 4};
   request.max_new_tokens = 30;
-  const std::vector<TokenId> free = ask(engine, request)->answer().tokens;
+  const std::vector<TokenId> free = submit_and_wait(engine, request)->answer().tokens;
   request.stop_tokens = {free[0], free[6]};
-  EXPECT_TRUE(ask(engine, request)->answer().tokens.empty());
+  EXPECT_TRUE(submit_and_wait(engine, request)->answer().tokens.empty());
   request.min_new_tokens = 8;
-  const auto told = ask(engine, request);
+  const auto recorder = submit_and_wait(engine, request);
   engine.abort();
-  const std::vector<TokenId>& tokens = told->answer().tokens;
+  const std::vector<TokenId>& tokens = recorder->answer().tokens;
   ASSERT_GE(tokens.size(), 8u);
   for (const TokenId token : tokens) EXPECT_EQ(std::ranges::count(request.stop_tokens, token), 0);
   // The answer equals one that is sampled as if the vocabulary had no stop tokens.
@@ -160,10 +162,10 @@ TEST_P(Answers, FollowTheirConstraint) {
       request.logprobs = 0;
       request.make_constraint = [&] { return std::make_unique<EachOnce>(tokens, end); };
       Engine engine(transformer, {});
-      const auto told = ask(engine, request);
+      const auto recorder = submit_and_wait(engine, request);
       engine.abort();
       for (size_t i = 0; i < 3; ++i) {
-        const ReceivedAnswer& answer = told->answer(i);
+        const ReceivedAnswer& answer = recorder->answer(i);
         EXPECT_EQ(std::set(answer.tokens.begin(), answer.tokens.end()), tokens);
         EXPECT_EQ(answer.tokens.size(), tokens.size());
         EXPECT_EQ(answer.reason, FinishReason::kStop);
@@ -172,8 +174,8 @@ TEST_P(Answers, FollowTheirConstraint) {
       // The log-probabilities are the model's, without the constraint. The first greedy token is
       // the most likely one of those allowed.
       const Matrix logits = all_logits(transformer, request.prompt);
-      const auto first = told->answer().tokens[0];
-      EXPECT_EQ(told->answer().logprobs[0].chosen.logprob,
+      const auto first = recorder->answer().tokens[0];
+      EXPECT_EQ(recorder->answer().logprobs[0].chosen.logprob,
                 model::token_logprobs({logits.row(1), 19}, first, 0).chosen.logprob);
       if (temperature > 0) continue;
       for (const TokenId id : tokens) EXPECT_GE(logits.row(1)[first], logits.row(1)[id]);
@@ -187,9 +189,9 @@ TEST_P(Answers, AreEmptyIfTheConstraintIsCompleteAtOnce) {
   Request request;
   request.prompt = {5, 6};
   request.make_constraint = [] { return std::make_unique<EachOnce>(std::set<TokenId>{}, -1); };
-  const auto told = ask(engine, request);
-  EXPECT_TRUE(told->answer().tokens.empty());
-  EXPECT_EQ(told->answer().reason, FinishReason::kStop);
+  const auto recorder = submit_and_wait(engine, request);
+  EXPECT_TRUE(recorder->answer().tokens.empty());
+  EXPECT_EQ(recorder->answer().reason, FinishReason::kStop);
 }
 
 struct Kind {
@@ -246,13 +248,13 @@ model::Transformer make_kind(const Kind& kind, const ops::Backend& backend) {
   return std::move(transformer).value();
 }
 
-class EveryKind : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(kinds()),
+class EveryModelKind : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryModelKind, testing::ValuesIn(kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 // Expects equal bits in all log-probabilities when other requests run at the same time and take a
 // part of each chunk. The prompt is longer than the largest piece that attention computes at once.
-TEST_P(EveryKind, AnswersDoNotDependOnOtherRequests) {
+TEST_P(EveryModelKind, AnswersDoNotDependOnOtherRequests) {
   const auto backend = cpu::make_backend();
   const model::Transformer transformer = make_kind(GetParam(), *backend);
   Request request;
@@ -275,11 +277,11 @@ TEST_P(EveryKind, AnswersDoNotDependOnOtherRequests) {
       ASSERT_FALSE(engine.submit(other, others.back()).refusal);
     };
     for (int i = 0; i < neighbours / 2; ++i) submit_neighbour();
-    const auto told = std::make_shared<Recorder>();
-    ASSERT_FALSE(engine.submit(request, told).refusal);
+    const auto recorder = std::make_shared<Recorder>();
+    ASSERT_FALSE(engine.submit(request, recorder).refusal);
     while (std::ssize(others) < neighbours) submit_neighbour();
-    told->wait();
-    expect_answer(told->answer(), expected);
+    recorder->wait();
+    expect_answer(recorder->answer(), expected);
   }
 }
 

@@ -24,22 +24,22 @@ TEST(EngineOnADevice, AnswersLikeGenerateAndSharesPrefixes) {
   const model::Generation expected = expected_answer(transformer, request);
   const double start = backend->clock_seconds();
   Engine engine(transformer, {});
-  const auto alone = ask(engine, request);
+  const auto alone = submit_and_wait(engine, request);
   expect_answer(alone->answer(), expected);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
   EXPECT_NEAR(engine.statistics().step_seconds, backend->clock_seconds() - start, 1e-12);
   const double first_seconds = engine.statistics().step_seconds;
   EXPECT_GT(first_seconds, 0);
 
-  const auto again = ask(engine, request);
+  const auto again = submit_and_wait(engine, request);
   EXPECT_EQ(again->usage()->cached_tokens, 128);
   EXPECT_EQ(again->answer().tokens.size(), 6u);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
   EXPECT_LT(engine.statistics().step_seconds, 2 * first_seconds);
   request.choices = 3;
-  const auto several = ask(engine, request);
+  const auto several = submit_and_wait(engine, request);
   for (const ReceivedAnswer& answer : several->answers()) EXPECT_EQ(answer.tokens.size(), 6u);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void expect_answer(const ReceivedAnswer& answer, const model::Generation& expect
   }
 }
 
-std::shared_ptr<Recorder> ask(Engine& engine, const Request& request) {
+std::shared_ptr<Recorder> submit_and_wait(Engine& engine, const Request& request) {
   const auto recorder = std::make_shared<Recorder>(request.choices);
   const Admission admission = engine.submit(request, recorder);
   EXPECT_FALSE(admission.refusal) << admission.message;
@@ -129,7 +129,7 @@ std::shared_ptr<Recorder> ask(Engine& engine, const Request& request) {
   return recorder;
 }
 
-void expect_all_blocks_back(const Engine& engine) {
+void expect_no_block_in_use(const Engine& engine) {
   for (int i = 0; i < 10'000 && !engine.idle(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

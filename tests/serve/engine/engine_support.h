@@ -1,6 +1,6 @@
 #pragma once
-// The helpers that the tests of the engine share: a listener that keeps everything it is told, a
-// backend that can be halted before a step, and the answers that generate() gives.
+// The helpers that the tests of the engine share: a listener that keeps everything it receives,
+// a backend that can be halted before a step, and the answers that generate() gives.
 
 #include <condition_variable>
 #include <functional>
@@ -85,9 +85,9 @@ model::Generation expected_answer(const model::Transformer& transformer, const R
 // Compares the tokens, the log-probabilities (bit by bit) and the reason of the end.
 void expect_answer(const ReceivedAnswer& answer, const model::Generation& expected);
 // Submits a request, which must not be refused, and waits for its answers.
-std::shared_ptr<Recorder> ask(Engine& engine, const Request& request);
+std::shared_ptr<Recorder> submit_and_wait(Engine& engine, const Request& request);
 // Waits until the engine is idle and expects that no block is in use.
-void expect_all_blocks_back(const Engine& engine);
+void expect_no_block_in_use(const Engine& engine);
 
 model::Transformer make_model(const io::ModelConfig& config, const ops::Backend& backend,
                               uint64_t seed = 77);

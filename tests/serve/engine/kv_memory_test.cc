@@ -34,7 +34,7 @@ TEST_P(KvMemoryTest, AForkSharesWholeBlocksAndCopiesTheLast) {
   SequenceMemory first(memory, "");
   ASSERT_TRUE(first.reserve(300));
   run(first, tokens);
-  first.publish(tokens);
+  first.share_blocks(tokens);
   EXPECT_EQ(memory.in_use(), 3);
   const auto second = first.fork();
   ASSERT_NE(second, nullptr);
@@ -102,7 +102,7 @@ TEST_P(KvMemoryTest, CountsTheBlocksThatSequencesHold) {
       std::vector<TokenId> tokens = model::random_tokens(700, 19, random() % 2);
       tokens.resize(1 + random() % 700);
       auto sequence = std::make_unique<SequenceMemory>(memory, random() % 4 == 0 ? "salt" : "");
-      sequence->reuse(tokens);
+      sequence->take_cached_blocks(tokens);
       ASSERT_LT(sequence->length(), std::ssize(tokens));
       if (!sequence->reserve(std::ssize(tokens))) continue;
       live.push_back({std::move(sequence), std::move(tokens)});
@@ -123,7 +123,7 @@ TEST_P(KvMemoryTest, CountsTheBlocksThatSequencesHold) {
     const int64_t room = std::ssize(last.memory->cache().blocks()) * kKvBlock;
     last.tokens.resize(std::min<size_t>(last.tokens.size(), static_cast<size_t>(room)));
     run(*last.memory, last.tokens);
-    last.memory->publish(last.tokens);
+    last.memory->share_blocks(last.tokens);
     const auto& blocks = last.memory->cache().blocks();
     for (int64_t end = kKvBlock; end <= last.memory->length(); end += kKvBlock) {
       contents[blocks[static_cast<size_t>(end / kKvBlock - 1)].get()] =

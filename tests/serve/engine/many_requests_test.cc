@@ -56,15 +56,15 @@ void submit_many(Engine& engine, const std::vector<Request>& requests,
   std::mt19937_64 random(seed);
   struct Sent {
     size_t request;
-    std::shared_ptr<Recorder> told;
+    std::shared_ptr<Recorder> recorder;
     bool cancelled;
   };
   std::vector<Sent> sent;
   const auto finish = [&] {
-    for (const auto& [request, told, cancelled] : sent) {
-      told->wait();
-      for (size_t i = 0; i < told->answers().size(); ++i) {
-        const ReceivedAnswer& answer = told->answer(i);
+    for (const auto& [request, recorder, cancelled] : sent) {
+      recorder->wait();
+      for (size_t i = 0; i < recorder->answers().size(); ++i) {
+        const ReceivedAnswer& answer = recorder->answer(i);
         const model::Generation& right = expected[request][i];
         if (answer.reason == FinishReason::kCancelled) {
           EXPECT_TRUE(cancelled);
@@ -81,8 +81,8 @@ void submit_many(Engine& engine, const std::vector<Request>& requests,
   };
   for (int i = 0; i < kRequestsOfThread; ++i) {
     const size_t which = random() % requests.size();
-    auto told = std::make_shared<Recorder>(requests[which].choices);
-    const Admission admission = engine.submit(requests[which], told);
+    auto recorder = std::make_shared<Recorder>(requests[which].choices);
+    const Admission admission = engine.submit(requests[which], recorder);
     ASSERT_FALSE(admission.refusal) << admission.message;
     const bool cancel = random() % 4 == 0;
     if (cancel) {
@@ -90,7 +90,7 @@ void submit_many(Engine& engine, const std::vector<Request>& requests,
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
       engine.cancel(admission.id);
     }
-    sent.push_back({which, std::move(told), cancel});
+    sent.push_back({which, std::move(recorder), cancel});
     if (sent.size() > random() % 60) finish();
   }
   finish();
@@ -121,7 +121,7 @@ TEST(ManyRequests, GetTheSameAnswersAsAloneAndGiveBackAllMemory) {
     threads.emplace_back([&, i] { submit_many(engine, requests, expected, seed + i, compared); });
   }
   for (std::thread& thread : threads) thread.join();
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
   EXPECT_GT(compared, kThreads * kRequestsOfThread / 2);
   EXPECT_GT(engine.statistics().prefix_hits, 0);
 }

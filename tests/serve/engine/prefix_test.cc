@@ -25,9 +25,9 @@ class Prefixes : public model::OnBackend {
   }
   // Checks the answer and returns how many tokens of the prompt came from the cache.
   int64_t cached(Engine& engine, const Request& request) {
-    const auto told = ask(engine, request);
-    expect_answer(told->answer(), expected_answer(transformer, request));
-    return told->usage()->cached_tokens;
+    const auto recorder = submit_and_wait(engine, request);
+    expect_answer(recorder->answer(), expected_answer(transformer, request));
+    return recorder->usage()->cached_tokens;
   }
 
   const model::Transformer transformer = make_model(long_config(1000), *backend);
@@ -49,16 +49,16 @@ TEST_P(Prefixes, WholeBlocksOfACommonPrefixAreComputedOnce) {
   EXPECT_EQ(statistics.prefix_hits, 640 + 256 + 384 + 384 + 512);
   EXPECT_EQ(statistics.prefix_queries, 709 + 740 + 500 + 500 + 300 + 512 + 513 + 128);
   EXPECT_EQ(statistics.cached_prompt_tokens, statistics.prefix_hits);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 TEST_P(Prefixes, BlocksOfAnswersAreReused) {
   Engine engine(transformer, {});
   Request first = request_of(250, 0, 1);
   first.max_new_tokens = 200;
-  const auto told = ask(engine, first);
+  const auto recorder = submit_and_wait(engine, first);
   Request second = request_of(250, 0, 1);
-  for (const TokenId token : told->answer().tokens) second.prompt.push_back(token);
+  for (const TokenId token : recorder->answer().tokens) second.prompt.push_back(token);
   second.prompt.push_back(3);
   EXPECT_EQ(cached(engine, second), 384);  // the whole blocks of 449 tokens that were computed
 }
@@ -84,15 +84,15 @@ TEST(PrefixesTogether, RequestsThatArriveTogetherComputeTheirPrefixOnce) {
   Request request;
   request.prompt = model::random_tokens(800, 19, 1);
   request.max_new_tokens = 2;
-  std::vector<std::shared_ptr<Recorder>> told;
+  std::vector<std::shared_ptr<Recorder>> recorders;
   for (TokenId i = 0; i < 8; ++i) {
     request.prompt.back() = i;
-    told.push_back(std::make_shared<Recorder>());
-    ASSERT_FALSE(engine.submit(request, told.back()).refusal);
+    recorders.push_back(std::make_shared<Recorder>());
+    ASSERT_FALSE(engine.submit(request, recorders.back()).refusal);
   }
   backend.release();
-  for (const auto& recorder : told) recorder->wait();
-  expect_all_blocks_back(engine);
+  for (const auto& recorder : recorders) recorder->wait();
+  expect_no_block_in_use(engine);
   // The steps compute one whole prompt, seven times the tokens after its last whole block, and one
   // decoded token per answer. Some chunks may be computed twice, since the requests start at the
   // same time.
@@ -105,13 +105,13 @@ TEST_P(Prefixes, AreEvictedFromTheirEndWhenMemoryIsShort) {
   Engine engine(transformer, options);
   EXPECT_EQ(engine.statistics().kv_blocks, 6);
   EXPECT_EQ(cached(engine, request_of(600, 0, 1)), 0);  // uses 5 blocks, 4 of which are complete
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
   EXPECT_EQ(engine.statistics().kv_blocks_cached, 4);
   EXPECT_EQ(cached(engine, request_of(0, 300, 2)), 0);  // needs 3, so the last of the 4 is evicted
   EXPECT_EQ(cached(engine, request_of(600, 0, 3)), 384);
   EXPECT_EQ(cached(engine, request_of(0, 700, 4)), 0);  // needs all blocks
   EXPECT_EQ(cached(engine, request_of(600, 0, 5)), 0);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 }  // namespace

@@ -78,13 +78,13 @@ TEST_F(Refusals, PromptsThatLeaveNoContextForAnAnswer) {
                  {"300 tokens", "fewer than 300"});
   Request all = prompt_of(300);
   all.max_new_tokens = 0;
-  EXPECT_TRUE(ask(shorter, all)->answer().tokens.empty());
+  EXPECT_TRUE(submit_and_wait(shorter, all)->answer().tokens.empty());
   Request beyond = prompt_of(301);
   beyond.max_new_tokens = 0;
   expect_refusal(shorter, beyond, Refusal::kContextLength, {"301 tokens", "fewer than 301"});
-  const auto told = ask(shorter, prompt_of(299));
-  EXPECT_EQ(told->answer().tokens.size(), 1u);
-  EXPECT_EQ(told->answer().reason, FinishReason::kLength);
+  const auto recorder = submit_and_wait(shorter, prompt_of(299));
+  EXPECT_EQ(recorder->answer().tokens.size(), 1u);
+  EXPECT_EQ(recorder->answer().reason, FinishReason::kLength);
 }
 
 // The memory of keys and values is never exceeded. When it is full, an answer ends as it does at
@@ -98,9 +98,9 @@ TEST_F(Refusals, PromptsThatNeverFitIntoMemory) {
   expect_refusal(engine, prompt_of(256), Refusal::kNeverFits, {"256 tokens", "room for 256"});
   Request request = prompt_of(250);
   request.max_new_tokens.reset();
-  const auto told = ask(engine, request);
-  EXPECT_EQ(told->answer().tokens.size(), 6u);
-  EXPECT_EQ(told->answer().reason, FinishReason::kLength);
+  const auto recorder = submit_and_wait(engine, request);
+  EXPECT_EQ(recorder->answer().tokens.size(), 6u);
+  EXPECT_EQ(recorder->answer().reason, FinishReason::kLength);
   options.kv_cache_bytes = block_bytes(transformer) - 1;
   EXPECT_EQ(sequence_capacity(transformer, options).kv_cache, 0);
 }
@@ -124,22 +124,22 @@ TEST_F(Refusals, RequestsThatFindTheQueueFull) {
   EXPECT_EQ(statistics.waiting, 3);
   EXPECT_EQ(statistics.running, 1);
   backend.release();
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
   EXPECT_FALSE(submit(engine, prompt_of(41)).refusal);
 }
 
 TEST_F(Refusals, RequestsAfterStopAdmission) {
   backend.hold();
   Engine engine(transformer, {});
-  const auto told = std::make_shared<Recorder>();
-  ASSERT_FALSE(engine.submit(prompt_of(5), told).refusal);
+  const auto recorder = std::make_shared<Recorder>();
+  ASSERT_FALSE(engine.submit(prompt_of(5), recorder).refusal);
   engine.stop_admission();
   expect_refusal(engine, prompt_of(5), Refusal::kStopping, {});
   EXPECT_FALSE(engine.idle());
   backend.release();
-  told->wait();  // the request that was admitted goes on
-  EXPECT_EQ(told->answer().tokens.size(), 3u);
-  expect_all_blocks_back(engine);
+  recorder->wait();  // the request that was admitted goes on
+  EXPECT_EQ(recorder->answer().tokens.size(), 3u);
+  expect_no_block_in_use(engine);
   engine.abort();
   expect_refusal(engine, prompt_of(5), Refusal::kStopping, {});
 }

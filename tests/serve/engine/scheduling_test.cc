@@ -22,15 +22,16 @@ class Scheduling : public testing::Test {
     request.max_new_tokens = new_tokens;
     return request;
   }
-  RequestId submit(Engine& engine, const Request& request, const std::shared_ptr<Recorder>& told) {
-    const Admission admission = engine.submit(request, told);
+  RequestId submit(Engine& engine, const Request& request,
+                   const std::shared_ptr<Recorder>& recorder) {
+    const Admission admission = engine.submit(request, recorder);
     EXPECT_FALSE(admission.refusal) << admission.message;
     return admission.id;
   }
   std::shared_ptr<Recorder> submit(Engine& engine, const Request& request) {
-    auto told = std::make_shared<Recorder>(request.choices);
-    submit(engine, request, told);
-    return told;
+    auto recorder = std::make_shared<Recorder>(request.choices);
+    submit(engine, request, recorder);
+    return recorder;
   }
 
   SteppedBackend backend{cpu::make_backend()};
@@ -96,7 +97,7 @@ TEST_F(Scheduling, ALongPromptFinishesWhileShortOnesKeepArriving) {
       brief.push_back(submit(engine, request_of(60, 1, seed++)));
   }
   EXPECT_TRUE(longest->finished());
-  for (const auto& told : brief) told->wait();
+  for (const auto& recorder : brief) recorder->wait();
 }
 
 TEST_F(Scheduling, SmallerPrioritiesComeFirst) {
@@ -105,21 +106,21 @@ TEST_F(Scheduling, SmallerPrioritiesComeFirst) {
   options.max_sequences = 1;
   Engine engine(transformer, options);
   std::vector<int> order;
-  std::vector<std::shared_ptr<Recorder>> told;
+  std::vector<std::shared_ptr<Recorder>> recorders;
   const int64_t priorities[] = {0, 5, 0, -1, 5, -1};
   for (int i = 0; i < 6; ++i) {
-    told.push_back(std::make_shared<Recorder>());
-    told.back()->on_each = [&order, i](int64_t, TokenId) {
+    recorders.push_back(std::make_shared<Recorder>());
+    recorders.back()->on_each = [&order, i](int64_t, TokenId) {
       order.push_back(i);
       return true;
     };
     Request request = request_of(5, i == 0 ? 2 : 1);
     request.priority = priorities[i];
-    submit(engine, request, told.back());
+    submit(engine, request, recorders.back());
     if (i == 0) backend.step();  // so the first request runs before the others arrive
   }
   backend.release();
-  for (const auto& recorder : told) recorder->wait();
+  for (const auto& recorder : recorders) recorder->wait();
   EXPECT_EQ(order, (std::vector{0, 0, 3, 5, 2, 1, 4}));
 }
 
@@ -138,10 +139,10 @@ TEST_F(Scheduling, PreemptionChangesNoAnswer) {
     options.kv_cache_bytes = 8 * block_bytes(transformer);
     options.chunk_tokens = chunk;
     Engine engine(transformer, options);
-    std::vector<std::shared_ptr<Recorder>> told;
-    for (const Request& request : requests) told.push_back(submit(engine, request));
-    for (const auto& recorder : told) recorder->wait();
-    expect_all_blocks_back(engine);
+    std::vector<std::shared_ptr<Recorder>> recorders;
+    for (const Request& request : requests) recorders.push_back(submit(engine, request));
+    for (const auto& recorder : recorders) recorder->wait();
+    expect_no_block_in_use(engine);
     const Statistics statistics = engine.statistics();
     EXPECT_GT(statistics.preemptions, 0);
     EXPECT_EQ(statistics.generated_tokens, 8 * 300);
@@ -149,10 +150,10 @@ TEST_F(Scheduling, PreemptionChangesNoAnswer) {
     for (size_t i = 0; i < requests.size(); ++i) {
       for (int64_t choice = 0; choice < requests[i].choices; ++choice) {
         SCOPED_TRACE(fmt::format("request {}, answer {}", i, choice));
-        expect_answer(told[i]->answer(static_cast<size_t>(choice)),
+        expect_answer(recorders[i]->answer(static_cast<size_t>(choice)),
                       expected_answer(transformer, requests[i], choice));
       }
-      EXPECT_EQ(std::ssize(told[i]->prompt_logprobs()), i == 4 ? 179 : 0);
+      EXPECT_EQ(std::ssize(recorders[i]->prompt_logprobs()), i == 4 ? 179 : 0);
     }
   }
 }
@@ -175,26 +176,26 @@ TEST_F(Scheduling, CancellationActsWithinAStep) {
     options.chunk_tokens = 100;
     Engine engine(transformer, options);
     const Request neighbour = request_of(30, 20, 9);
-    const auto beside = submit(engine, neighbour);
+    const auto other = submit(engine, neighbour);
     Request request = request_of(stage.prompt, 500);
     request.choices = stage.choices;
-    const auto told = std::make_shared<Recorder>(stage.choices);
+    const auto recorder = std::make_shared<Recorder>(stage.choices);
     backend.step();
-    const RequestId id = submit(engine, request, told);
+    const RequestId id = submit(engine, request, recorder);
     if (stage.steps > 0) backend.step(stage.steps);
     engine.cancel(id);
     engine.cancel(id);    // a second call changes nothing
     engine.cancel(9999);  // no request has this id
     backend.step();
-    EXPECT_TRUE(told->finished());
-    for (const ReceivedAnswer& answer : told->answers())
+    EXPECT_TRUE(recorder->finished());
+    for (const ReceivedAnswer& answer : recorder->answers())
       EXPECT_EQ(answer.reason, FinishReason::kCancelled);
     backend.release();
-    beside->wait();
+    other->wait();
     engine.cancel(id);  // the request has ended, so the call changes nothing
-    expect_all_blocks_back(engine);
+    expect_no_block_in_use(engine);
     engine.abort();
-    expect_answer(beside->answer(), expected_answer(transformer, neighbour));
+    expect_answer(other->answer(), expected_answer(transformer, neighbour));
   }
 }
 
@@ -216,7 +217,7 @@ TEST_F(Scheduling, AQueuedRequestMayBeCancelled) {
   backend.release();
   running->wait();
   EXPECT_EQ(running->answer().tokens.size(), 5u);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 TEST_F(Scheduling, AListenerMayCancelOrEndItsAnswer) {
@@ -243,7 +244,7 @@ TEST_F(Scheduling, AListenerMayCancelOrEndItsAnswer) {
   id = submit(engine, request_of(10, 2900), cancelled);
   cancelled->wait();
   EXPECT_EQ(cancelled->answer().reason, FinishReason::kCancelled);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 TEST_F(Scheduling, AnExceptionFromAListenerEndsOnlyItsAnswer) {
@@ -257,7 +258,7 @@ TEST_F(Scheduling, AnExceptionFromAListenerEndsOnlyItsAnswer) {
   EXPECT_EQ(throwing->answer().reason, FinishReason::kError);
   EXPECT_EQ(throwing->answer().message, "no more");
   EXPECT_EQ(other->answer().tokens.size(), 30u);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 TEST_F(Scheduling, AbortEndsAllAnswersAndTheThread) {
@@ -266,12 +267,12 @@ TEST_F(Scheduling, AbortEndsAllAnswersAndTheThread) {
   options.max_sequences = 2;
   options.chunk_tokens = 10;
   Engine engine(transformer, options);
-  std::vector<std::shared_ptr<Recorder>> told;
-  for (uint64_t i = 0; i < 5; ++i) told.push_back(submit(engine, request_of(500, 500, i)));
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (uint64_t i = 0; i < 5; ++i) recorders.push_back(submit(engine, request_of(500, 500, i)));
   backend.step(3);
   backend.release();
   engine.abort();
-  for (const auto& recorder : told) {
+  for (const auto& recorder : recorders) {
     EXPECT_TRUE(recorder->finished());
     EXPECT_EQ(recorder->answer().reason, FinishReason::kCancelled);
   }
@@ -281,14 +282,14 @@ TEST_F(Scheduling, AbortEndsAllAnswersAndTheThread) {
 
 TEST_F(Scheduling, AbortFromAListenerDoesNotWaitForItself) {
   Engine engine(transformer, {});
-  const auto told = std::make_shared<Recorder>();
-  told->on_each = [&](int64_t, TokenId) {
+  const auto recorder = std::make_shared<Recorder>();
+  recorder->on_each = [&](int64_t, TokenId) {
     engine.abort();
     return true;
   };
-  submit(engine, request_of(5, 500), told);
-  told->wait();
-  EXPECT_EQ(told->answer().reason, FinishReason::kCancelled);
+  submit(engine, request_of(5, 500), recorder);
+  recorder->wait();
+  EXPECT_EQ(recorder->answer().reason, FinishReason::kCancelled);
 }
 
 // The embedding of token 3 makes all logits of a sequence NaN.
@@ -311,7 +312,7 @@ TEST_F(Scheduling, LogitsThatAreNotFiniteEndOnlyTheirRequest) {
     EXPECT_NE(answer.message.find("position 20"), std::string::npos) << answer.message;
   }
   EXPECT_EQ(works->answer().tokens.size(), 10u);
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 // A backend that fails in the middle of the next `failures` forward passes.
@@ -342,14 +343,14 @@ TEST_F(Scheduling, LostWorkersEndAllRequests) {
   failing.lost = true;
   Request request = request_of(200, 5);
   request.choices = 2;
-  for (const auto& told : {submit(engine, request), submit(engine, request)}) {
-    told->wait();
-    for (const ReceivedAnswer& answer : told->answers()) {
+  for (const auto& recorder : {submit(engine, request), submit(engine, request)}) {
+    recorder->wait();
+    for (const ReceivedAnswer& answer : recorder->answers()) {
       EXPECT_EQ(answer.reason, FinishReason::kLost);
       EXPECT_EQ(answer.message, "process 1 has ended");
     }
   }
-  expect_all_blocks_back(engine);
+  expect_no_block_in_use(engine);
 }
 
 TEST_F(Scheduling, TheEngineGoesOnAfterAForwardPassThrows) {
@@ -359,14 +360,14 @@ TEST_F(Scheduling, TheEngineGoesOnAfterAForwardPassThrows) {
   Request request = request_of(200, 5);
   request.choices = 2;
   failing.failures = 1;
-  const auto first = ask(engine, request);
+  const auto first = submit_and_wait(engine, request);
   EXPECT_EQ(first->answer(1).reason, FinishReason::kError);
   EXPECT_EQ(first->answer(1).message, "the system has no memory left");
   failing.refuses = true;
-  EXPECT_EQ(ask(engine, request)->answer().message, "no kernel for this");
+  EXPECT_EQ(submit_and_wait(engine, request)->answer().message, "no kernel for this");
   failing.refuses = false;
-  const auto last = ask(engine, request);
-  expect_all_blocks_back(engine);
+  const auto last = submit_and_wait(engine, request);
+  expect_no_block_in_use(engine);
   engine.abort();
   expect_answer(last->answer(), expected_answer(fragile, request));
 }

@@ -15,7 +15,8 @@ inline bool accepts(Automaton& automaton, std::string_view text) {
   StateId state = automaton.start();
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string_view byte = text.substr(i, 1);
-    if (strings.repeats(byte, [&](size_t) { return automaton.is_marked(state); })) return false;
+    if (strings.would_repeat(byte, [&](size_t) { return automaton.is_marked_unique(state); }))
+      return false;
     strings.push(byte);
     state = automaton.step(state, byte);
   }

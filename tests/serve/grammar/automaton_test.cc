@@ -14,11 +14,11 @@ Grammar balanced() {
   const RuleId rule = grammar.add_rule();
   grammar.set_root(rule);
   const auto [start, end] = grammar.rule(rule);
-  const PositionId inside = grammar.add_position(), behind = grammar.add_position();
+  const PositionId inside = grammar.add_position(), after = grammar.add_position();
   grammar.add_text(start, "ab", end);
   grammar.add_text(start, "a", inside);
-  grammar.add_call(inside, rule, behind);
-  grammar.add_text(behind, "b", end);
+  grammar.add_call(inside, rule, after);
+  grammar.add_text(after, "b", end);
   return grammar;
 }
 
@@ -52,10 +52,10 @@ TEST(Automaton, ManyStacksTakeFewStates) {
   const auto [start, end] = grammar.rule(rule);
   grammar.add_text(start, ".", end);
   for (const char* close : {"xy", "xz"}) {
-    const PositionId inside = grammar.add_position(), behind = grammar.add_position();
+    const PositionId inside = grammar.add_position(), after = grammar.add_position();
     grammar.add_text(start, "(", inside);
-    grammar.add_call(inside, rule, behind);
-    grammar.add_text(behind, close, end);
+    grammar.add_call(inside, rule, after);
+    grammar.add_text(after, close, end);
   }
   Automaton automaton(grammar, ByteSet().set());
   std::string text(200, '(');

@@ -52,7 +52,7 @@ TEST(CountedStrings, AreInTheLanguageAndShortEnough) {
         std::string("^(?:[ab]{0,3}c)*d$"), std::string("^(?:ab|abab|x(?:yz){3}a*)?$")}) {
     const StringLanguage all = language(pattern);
     for (const int64_t maximum : {20, 64, 255, 2083}) {
-      const StringLanguage some = some_up_to(all, maximum, 8192);
+      const StringLanguage some = subset_up_to(all, maximum, 8192);
       ASSERT_FALSE(some.empty()) << pattern << maximum;
       EXPECT_LE(longest_string(some), maximum) << pattern;
       EXPECT_LT(some.states().size(), 20'000U) << pattern;
@@ -65,7 +65,7 @@ TEST(CountedStrings, AreInTheLanguageAndShortEnough) {
 }
 
 TEST(CountedStrings, ALanguageOfOneLoopIsCountedExactly) {
-  const StringLanguage some = some_up_to(language("^a*$"), 100, 8192);
+  const StringLanguage some = subset_up_to(language("^a*$"), 100, 8192);
   EXPECT_TRUE(some.accepts(std::string(100, 'a')));
   EXPECT_FALSE(some.accepts(std::string(101, 'a')));
 }

@@ -158,7 +158,7 @@ TEST(Masks, StringsInUniqueArraysNeverRepeat) {
     Automaton automaton(compiled->grammar, demo_vocabulary()->bytes());
     const auto look = [&](const std::string& text, const std::vector<uint64_t>& mask) {
       const StateId state = automaton.step(automaton.start(), text);
-      for (const TokenId id : demo_vocabulary()->quoting()) {
+      for (const TokenId id : demo_vocabulary()->tokens_with_quote()) {
         const auto bit = static_cast<size_t>(id);
         const bool allowed = (mask[bit / 64] >> (bit % 64) & 1) != 0;
         const bool read = automaton.step(state, demo_vocabulary()->text(id)) != Automaton::kDead;

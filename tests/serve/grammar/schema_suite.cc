@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "any_writing.h"
+#include "any_property_order.h"
 #include "serve/grammar/automaton.h"
 #include "serve/grammar/schema_compiler.h"
 
@@ -47,7 +47,7 @@ void run_group(const std::string& file, const std::string& draft, Json group, Co
     ++counts.instances;
     bool accepted = false, gave_up = false;
     if (possible) {
-      AnyWriting writing(*automaton, group["schema"]);
+      AnyPropertyOrder writing(*automaton, group["schema"]);
       accepted = writing.accepts(test["data"]);
       gave_up = !accepted && writing.gave_up();
     }

@@ -16,7 +16,7 @@ RepeatedSequences calls(const Json& second, int64_t maximum) {
                            {"now", SchemaPart{&second, "tools[1]"}, ";"}},
           .before = "<",
           .between = ", ",
-          .behind = ">",
+          .after = ">",
           .maximum = maximum};
 }
 
@@ -36,7 +36,7 @@ TEST(Sequences, AreRepeatedWithTextAroundAndBetween) {
 TEST(Sequences, MayBeReplacedByADocument) {
   const Json number = Json::parse(R"({"type": "integer"})");
   RepeatedSequences sequences = calls(kObject, 2);
-  sequences.instead = SchemaPart{&number, "format"};
+  sequences.alternative_document = SchemaPart{&number, "format"};
   Compiled either(compile_sequences(sequences).value());
   for (const char* text : {"12", "<now{};>", R"(<now{};, now{"a": 1};>)"})
     EXPECT_TRUE(either.accepts(text)) << text;

@@ -174,11 +174,11 @@ TEST_F(HttpTest, WithMaxTokensZeroOnlyThePromptIsEvaluated) {
   EXPECT_EQ(none["choices"][0]["finish_reason"], "length");
   body["echo"] = true;
   body["logprobs"] = 1;
-  const TestJson told = TestJson::parse(client.post("/v1/completions", body.dump()).body);
-  EXPECT_EQ(told["usage"]["completion_tokens"], 0);
-  EXPECT_EQ(told["choices"][0]["text"], body["prompt"]);
-  const TestJson& likely = told["choices"][0]["logprobs"]["token_logprobs"];
-  ASSERT_EQ(likely.size(), told["usage"]["prompt_tokens"]);
+  const TestJson response = TestJson::parse(client.post("/v1/completions", body.dump()).body);
+  EXPECT_EQ(response["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(response["choices"][0]["text"], body["prompt"]);
+  const TestJson& likely = response["choices"][0]["logprobs"]["token_logprobs"];
+  ASSERT_EQ(likely.size(), response["usage"]["prompt_tokens"]);
   EXPECT_TRUE(likely[0].is_null());
   for (size_t i = 1; i < likely.size(); ++i) EXPECT_LT(likely[i], 0.0);
 }

@@ -21,7 +21,7 @@ TEST_F(HttpTest, MemoryIsFreedWhenClientsLeaveInTheQueueOrDuringPrefill) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for the server to notice
     const int64_t before = engine_->statistics().generated_tokens;
     backend_.release();
-    expect_all_given_back();
+    expect_no_block_in_use();
     EXPECT_LE(engine_->statistics().generated_tokens, before + 1);
   }
 }
@@ -36,7 +36,7 @@ TEST_F(HttpTest, AnswerEndsWhenItsClientLeaves) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t before = engine_->statistics().generated_tokens;
   backend_.release();
-  expect_all_given_back();
+  expect_no_block_in_use();
   EXPECT_LE(engine_->statistics().generated_tokens, before + 1);
   EXPECT_EQ(HttpClient(port()).post("/v1/completions", completion(2, false)).status, 200);
 }
@@ -56,7 +56,7 @@ TEST_F(HttpTest, ClientThatNeverReadsLosesItsAnswerAndOthersContinue) {
   for (int i = 0; i < 10'000 && engine_->statistics().generated_tokens < 5; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(HttpClient(port()).post("/v1/completions", completion(20, false)).status, 200);
-  expect_all_given_back();
+  expect_no_block_in_use();
   EXPECT_LT(engine_->statistics().generated_tokens, 4 * 480);
 }
 

@@ -75,7 +75,7 @@ TEST_F(HttpTest, MetricsHaveVllmsNamesAndCountRequestsAndTokens) {
   HttpClient client(port());
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(client.post("/v1/completions", completion(5, i % 2 == 0)).status, 200);
-  expect_all_given_back();  // after this, the last step has been counted
+  expect_no_block_in_use();  // after this, the last step has been counted
   const HttpResponse response = client.get("/metrics");
   EXPECT_TRUE(response.header("content-type").starts_with("text/plain; version=0.0.4"));
   const auto metrics = parse_metrics(response.body);

@@ -40,7 +40,7 @@ TEST(AccessLog, LineIsValidJsonForAnyPath) {
 }
 
 TEST(HttpText, RoutesAreFoundByPathAndMethod) {
-  EXPECT_EQ(path_of("/health?x=/y"), "/health");
+  EXPECT_EQ(normalized_path("/health?x=/y"), "/health");
   EXPECT_EQ(find_route("GET", "/healthy").error().status, 404);
   EXPECT_EQ(find_route("HEAD", "/health")->endpoint, Endpoint::kHealth);
   EXPECT_EQ(find_route("HEAD", "/v1/completions").error().status, 405);
@@ -50,16 +50,16 @@ TEST(HttpText, EqualPathsAreRecognizedInAllSpellings) {
   for (const char* target :
        {"/v1/models", "/v1/models/", "//v1//models//", "/v1/models/?limit=/3", "/%76%31/mode%6Cs",
         "http://host:8000/v1/models", "HTTPS://host/v1//models/", "/v1/models?next=http://x/"}) {
-    EXPECT_EQ(path_of(target), "/v1/models") << target;
+    EXPECT_EQ(normalized_path(target), "/v1/models") << target;
   }
   for (const char* target : {"/", "//", "///?x", "http://host", "http://host?x=/y", "http://host/"})
-    EXPECT_EQ(path_of(target), "/") << target;
+    EXPECT_EQ(normalized_path(target), "/") << target;
   // The following paths are not other spellings of a known path and stay unchanged.
   for (const char* target :
        {"/v1%2Fmodels", "/v1/%zz", "/v1/%", "/v1/%4", "/v1/../models", "*", ""})
-    EXPECT_EQ(path_of(target), target);
-  EXPECT_EQ(model_in_path(path_of("/v1/models/org%2F%64emo/")), "org/demo");
-  EXPECT_EQ(model_in_path(path_of("/v1/models/%2564emo")), "%64emo");
+    EXPECT_EQ(normalized_path(target), target);
+  EXPECT_EQ(model_in_path(normalized_path("/v1/models/org%2F%64emo/")), "org/demo");
+  EXPECT_EQ(model_in_path(normalized_path("/v1/models/%2564emo")), "%64emo");
 }
 
 // A constraint that allows only token 3 and then ends.
@@ -86,7 +86,7 @@ TEST(ThinkingConstraint, ThoughtsAreFreeTextAndTheConstraintAppliesAfterThem) {
     return mask;
   };
   const auto constraint =
-      after_thoughts(std::make_unique<OnlyToken>(), vocabulary, {0, 1}, /*inside=*/false);
+      constrain_after_thoughts(std::make_unique<OnlyToken>(), vocabulary, {0, 1}, /*inside=*/false);
   EXPECT_EQ(allowed(*constraint), 0b001001u);
   constraint->advance(0);
   EXPECT_EQ(allowed(*constraint), 0b011110u);

@@ -67,7 +67,7 @@ class HttpTest : public testing::Test {
   }
 
   int port() const { return server_->port(); }
-  void expect_all_given_back() { expect_all_blocks_back(*engine_); }
+  void expect_no_block_in_use() { serve::expect_no_block_in_use(*engine_); }
   // Waits until the engine has this many requests; fails after some seconds.
   void wait_for_requests(int64_t running, int64_t waiting) {
     for (int i = 0; i < 5000; ++i) {

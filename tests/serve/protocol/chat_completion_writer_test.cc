@@ -375,8 +375,8 @@ TEST(ChatCompletion, StreamAddsUpToTheWholeAnswer) {
       }
       for (const Json& call : delta.value("tool_calls", Json::array())) {
         if (call.contains("id")) message["calls"].push_back(call["function"]["name"]);
-        Json& told = message["calls"].back();
-        told = told.get<std::string>() + call["function"]["arguments"].get<std::string>();
+        Json& call_text = message["calls"].back();
+        call_text = call_text.get<std::string>() + call["function"]["arguments"].get<std::string>();
       }
       message["finish_reason"] = choice["finish_reason"];
     }

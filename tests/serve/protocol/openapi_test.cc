@@ -269,7 +269,8 @@ TEST(OpenApi, AllowsExactlyTheRequestsThatAreAccepted) {
   expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(apply_template_response));
 }
 
-// A request of the description, its reader's table, a body to begin with, and who parses bodies.
+// A request: its name in the description, its table, a valid body, and a function that returns the
+// error of a body.
 struct DescribedRequest {
   std::string name;
   const RequestTable& table;
@@ -308,7 +309,7 @@ std::vector<DescribedRequest> described_requests(const ServedModel& model) {
   };
 }
 
-TEST(OpenApi, ListsExactlyTheFieldsOfTheReadersTables) {
+TEST(OpenApi, ListsExactlyTheFieldsOfEachTable) {
   const ServedFolder folder;
   for (const DescribedRequest& request : described_requests(folder.model)) {
     SCOPED_TRACE(request.name);
@@ -335,7 +336,7 @@ TEST(OpenApi, EveryListedFieldIsRead) {
   }
 }
 
-// Values around both ends of a field's range, as far as 64 bits hold them.
+// Returns the values at both ends of a field's range and just outside, if 64 bits can hold them.
 std::vector<Json> around_range(const RequestField& field) {
   if (field.type == RequestField::Type::kNumber)
     return {field.least, std::nextafter(field.least, -1e9), field.most,
@@ -346,7 +347,7 @@ std::vector<Json> around_range(const RequestField& field) {
   return values;
 }
 
-TEST(OpenApi, RangesAreThoseThatReadersEnforce) {
+TEST(OpenApi, DescribesTheRangesThatReadersEnforce) {
   const ServedFolder folder;
   int taken = 0, refused = 0;
   for (const DescribedRequest& request : described_requests(folder.model)) {

@@ -56,7 +56,7 @@ std::vector<OutputDelta> parse(const Setting& setting, const std::vector<std::st
 
 // Returns one line that describes the parsed answer: "T:thought|C:content|0.f|0:{...}|". A call has
 // its number and name, and then its number and arguments.
-std::string told(const Setting& setting, const std::string& text) {
+std::string parsed(const Setting& setting, const std::string& text) {
   std::string line;
   for (const OutputDelta& delta : parse(setting, {text})) {
     if (delta.kind == Kind::kReasoning) line += "T:" + delta.text + "|";
@@ -72,28 +72,28 @@ constexpr Setting kHermes{ToolSyntax::kHermes}, kLlama{ToolSyntax::kLlama},
 
 TEST(HermesCalls, AreRecognized) {
   EXPECT_EQ(
-      told(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"),
+      parsed(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"),
       "0.f|0:{\"a\": 1}|");
-  EXPECT_EQ(told(kHermes,
-                 "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
-                 "<tool_call>\n{\"name\": \"made_up\", \"arguments\": {\"b\": [\"}\", {}]}}\n"
-                 "</tool_call>\n"),
+  EXPECT_EQ(parsed(kHermes,
+                   "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
+                   "<tool_call>\n{\"name\": \"made_up\", \"arguments\": {\"b\": [\"}\", {}]}}\n"
+                   "</tool_call>\n"),
             "C:Let me see.|0.f|0:{}|1.made_up|1:{\"b\": [\"}\", {}]}|");
   // The keys stand in another order or with other keys; arguments or the end are missing.
-  EXPECT_EQ(told(kHermes,
-                 "<tool_call>{\"arguments\": {\"a\": {\"b\": 2}}, \"id\": 12, \"name\": "
-                 "\"f\"}</tool_call>"),
+  EXPECT_EQ(parsed(kHermes,
+                   "<tool_call>{\"arguments\": {\"a\": {\"b\": 2}}, \"id\": 12, \"name\": "
+                   "\"f\"}</tool_call>"),
             "0.f|0:{\"a\": {\"b\": 2}}|");
-  EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\"}"), "0.f|0:{}|");
-  EXPECT_EQ(told(kHermes,
-                 "<tool_call>{\"name\": \"f\", \"arguments\": {}}<tool_call>{\"name\": "
-                 "\"f\", \"parameters\": {}}</tool_call"),
+  EXPECT_EQ(parsed(kHermes, "<tool_call>{\"name\": \"f\"}"), "0.f|0:{}|");
+  EXPECT_EQ(parsed(kHermes,
+                   "<tool_call>{\"name\": \"f\", \"arguments\": {}}<tool_call>{\"name\": "
+                   "\"f\", \"parameters\": {}}</tool_call"),
             "0.f|0:{}|1.f|1:{}|");
   // A string contains a line feed, which JSON forbids.
-  EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x\ny\"}}"),
+  EXPECT_EQ(parsed(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x\ny\"}}"),
             "0.f|0:{\"a\": \"x\\ny\"}|");
   EXPECT_EQ(
-      told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call> Done."),
+      parsed(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call> Done."),
       "0.f|0:{\"a\": 1}|C: Done.|");
 }
 
@@ -103,26 +103,28 @@ TEST(HermesCalls, MalformedCallsBecomeContent) {
         "<tool_call>f()</tool_call>",
         "<tool_call>{\"name\": \"f\", \"arguments\": \"x\"}</tool_call>",
         "<tool_call>{\"name\": \"f\", \"arg", "a < b <tool <tool_call", "<tool_call>{}", "  \n "}) {
-    EXPECT_EQ(told(kHermes, text), "C:" + text + "|");
+    EXPECT_EQ(parsed(kHermes, text), "C:" + text + "|");
   }
   // Only the second attempt is a valid call.
-  EXPECT_EQ(told(kHermes, "<tool_call><tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"),
-            "C:<tool_call>|0.f|0:{}|");
+  EXPECT_EQ(
+      parsed(kHermes, "<tool_call><tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"),
+      "C:<tool_call>|0.f|0:{}|");
   // The arguments have already been passed on.
-  EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": oops}}</tool_call>"),
-            "0.f|0:{\"a\": |C:oops}}</tool_call>|");
-  EXPECT_EQ(told(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b"),
+  EXPECT_EQ(
+      parsed(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": oops}}</tool_call>"),
+      "0.f|0:{\"a\": |C:oops}}</tool_call>|");
+  EXPECT_EQ(parsed(kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b"),
             "0.f|0:{\"a\": \"b|");
 }
 
 TEST(LlamaCalls, AreRecognized) {
-  EXPECT_EQ(told(kLlama, "{\"name\": \"f\", \"parameters\": {\"a\": \"1\"}}"),
+  EXPECT_EQ(parsed(kLlama, "{\"name\": \"f\", \"parameters\": {\"a\": \"1\"}}"),
             "0.f|0:{\"a\": \"1\"}|");
-  EXPECT_EQ(told(kLlama,
-                 "\n<|python_tag|>{\"type\": \"function\", \"name\": \"other\", "
-                 "\"parameters\": {}}; {\"name\": \"f\", \"parameters\": {\"x\": null}}"),
+  EXPECT_EQ(parsed(kLlama,
+                   "\n<|python_tag|>{\"type\": \"function\", \"name\": \"other\", "
+                   "\"parameters\": {}}; {\"name\": \"f\", \"parameters\": {\"x\": null}}"),
             "0.other|0:{}|1.f|1:{\"x\": null}|");
-  EXPECT_EQ(told(kLlama, "{\"name\": \"f\", \"parameters\": {}} and more"),
+  EXPECT_EQ(parsed(kLlama, "{\"name\": \"f\", \"parameters\": {}} and more"),
             "0.f|0:{}|C: and more|");
 }
 
@@ -131,7 +133,7 @@ TEST(LlamaCalls, CallsOfUnknownToolsBecomeContent) {
        {"The answer is {\"name\": \"f\", \"parameters\": {}}", "{\"name\": \"Ann\", \"age\": 7}",
         "{\"name\": \"g\", \"parameters\": {\"a\": 1}}", "{\"a\": [1, 2]}", "{not json", "  ",
         "{\"name\": \"f\"", "<|python_tag|>print(1)", "{\"parameters\": {}, \"name\": \"f\"}"}) {
-    EXPECT_EQ(told(kLlama, text), "C:" + text + "|");
+    EXPECT_EQ(parsed(kLlama, text), "C:" + text + "|");
   }
 }
 
@@ -144,22 +146,22 @@ TEST(LlamaCalls, DoNotDelayOtherJson) {
 }
 
 TEST(MistralCalls, AreRecognized) {
-  EXPECT_EQ(told(kMistral,
-                 "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": "
-                 "\"abcdefghi\"}, {\"name\": \"g\", \"arguments\": {}}]"),
+  EXPECT_EQ(parsed(kMistral,
+                   "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": "
+                   "\"abcdefghi\"}, {\"name\": \"g\", \"arguments\": {}}]"),
             "0.f|0:{\"a\": 1}|1.g|1:{}|");
-  EXPECT_EQ(told(kMistral, "Well. [TOOL_CALLS]f[ARGS]{\"a\": \"[TOOL_CALLS]\"}[TOOL_CALLS]g{}"),
+  EXPECT_EQ(parsed(kMistral, "Well. [TOOL_CALLS]f[ARGS]{\"a\": \"[TOOL_CALLS]\"}[TOOL_CALLS]g{}"),
             "C:Well.|0.f|0:{\"a\": \"[TOOL_CALLS]\"}|1.g|1:{}|");
-  EXPECT_EQ(told(kMistral, "[TOOL_CALLS]f[CALL_ID]abc123[ARGS]{\"a\": 1}"), "0.f|0:{\"a\": 1}|");
+  EXPECT_EQ(parsed(kMistral, "[TOOL_CALLS]f[CALL_ID]abc123[ARGS]{\"a\": 1}"), "0.f|0:{\"a\": 1}|");
 }
 
 TEST(MistralCalls, MalformedCallsBecomeContent) {
   for (const std::string text :
        {"[TOOL_CALLS]", "[TOOL_CALLS] [", "[TOOL_CALLS] [5]", "[TOOL_CALLS]no name {}",
         "[TOOL_CALLS]f[ARGS]", "[TOOL_CALL", "[TOOL_CALLS]{}"}) {
-    EXPECT_EQ(told(kMistral, text), "C:" + text + "|");
+    EXPECT_EQ(parsed(kMistral, text), "C:" + text + "|");
   }
-  EXPECT_EQ(told(kMistral, "[TOOL_CALLS]f[ARGS]{\"a\" 1}"), "0.f|0:{\"a\" |C:1}|");
+  EXPECT_EQ(parsed(kMistral, "[TOOL_CALLS]f[ARGS]{\"a\" 1}"), "0.f|0:{\"a\" |C:1}|");
 }
 
 constexpr Setting kXml{ToolSyntax::kXml};
@@ -172,11 +174,11 @@ std::string xml_value(const std::string& name, const std::string& value) {
 }
 
 TEST(XmlCalls, AreRecognized) {
-  EXPECT_EQ(told(kXml, xml_call("")), "0.f|0:{}|");
-  EXPECT_EQ(told(kXml, "I look.\n" + xml_call(xml_value("text", "a b")) + "\n" +
-                           xml_call(xml_value("n", "2") + xml_value("list", "[1, \"x\"]"))),
+  EXPECT_EQ(parsed(kXml, xml_call("")), "0.f|0:{}|");
+  EXPECT_EQ(parsed(kXml, "I look.\n" + xml_call(xml_value("text", "a b")) + "\n" +
+                             xml_call(xml_value("n", "2") + xml_value("list", "[1, \"x\"]"))),
             "C:I look.|0.f|0:{\"text\": \"a b\"}|1.f|1:{\"n\": 2, \"list\": [1,\"x\"]}|");
-  EXPECT_EQ(told(kXml, "<tool_call><function=unheard.of><parameter=a>5</parameter></function>"),
+  EXPECT_EQ(parsed(kXml, "<tool_call><function=unheard.of><parameter=a>5</parameter></function>"),
             "0.unheard.of|0:{\"a\": \"5\"}|");
 }
 
@@ -199,7 +201,7 @@ TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
   };
   for (const auto& [parameter, json] : values) {
     const std::string name = parameter.substr(11, parameter.find('>') - 11);
-    EXPECT_EQ(told(kXml, xml_call(parameter)), "0.f|0:{\"" + name + "\": " + json + "}|");
+    EXPECT_EQ(parsed(kXml, xml_call(parameter)), "0.f|0:{\"" + name + "\": " + json + "}|");
   }
 }
 
@@ -207,40 +209,40 @@ TEST(XmlCalls, MalformedCallsBecomeContent) {
   for (const char* text : {"<tool_call>", "<tool_call>\n<func", "<tool_call>{\"name\": \"f\"}",
                            "<tool_call><function=>", "<tool_call><function=f", "<function=f>",
                            "<tool_call><function=f\n>"})
-    EXPECT_EQ(told(kXml, text), std::string("C:") + text + "|");
-  EXPECT_EQ(told(kXml, "<tool_call><function=f>oops</function>"), "0.f|0:{}|C:oops</function>|");
-  EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1") + "oops"),
+    EXPECT_EQ(parsed(kXml, text), std::string("C:") + text + "|");
+  EXPECT_EQ(parsed(kXml, "<tool_call><function=f>oops</function>"), "0.f|0:{}|C:oops</function>|");
+  EXPECT_EQ(parsed(kXml, "<tool_call><function=f>" + xml_value("n", "1") + "oops"),
             "0.f|0:{\"n\": 1}|C:oops|");
   // Arguments that are cut off must not become complete JSON: nobody may take them for a call that
   // the model meant.
-  EXPECT_EQ(told(kXml, "<tool_call><function=f><parameter=text>\nrm -r /tmp"),
+  EXPECT_EQ(parsed(kXml, "<tool_call><function=f><parameter=text>\nrm -r /tmp"),
             "0.f|0:{\"text\": \"rm -r /tmp|");
-  EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1")), "0.f|0:{\"n\": 1|");
+  EXPECT_EQ(parsed(kXml, "<tool_call><function=f>" + xml_value("n", "1")), "0.f|0:{\"n\": 1|");
 }
 
 TEST(Calls, OnlyTheFirstIsKeptIfOneIsAllowed) {
   const Setting one{ToolSyntax::kHermes, Thinking::kNone, false};
-  EXPECT_EQ(told(one,
-                 "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{"
-                 "\"name\": \"f\", \"arguments\": {}}</tool_call>x"),
+  EXPECT_EQ(parsed(one,
+                   "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{"
+                   "\"name\": \"f\", \"arguments\": {}}</tool_call>x"),
             "0.f|0:{}|");
 }
 
 TEST(Thoughts, AreSeparatedFromTheContent) {
   const Setting may{ToolSyntax::kNone, Thinking::kOptional},
       inside{ToolSyntax::kNone, Thinking::kOpened};
-  EXPECT_EQ(told(may, "<think>\nHm.\n\nSo.\n</think>\n\nHello.\n"), "T:Hm.\n\nSo.|C:Hello.\n|");
-  EXPECT_EQ(told(may, "\n<think>\n\n</think>\n\nHello."), "C:Hello.|");
-  EXPECT_EQ(told(may, "Hello <think>x</think>"), "C:Hello <think>x</think>|");
-  EXPECT_EQ(told(may, " <thin"), "C: <thin|");
-  EXPECT_EQ(told(may, "<think>cut </thi"), "T:cut </thi|");
-  EXPECT_EQ(told(inside, "\nHm.</think>Hi"), "T:Hm.|C:Hi|");
-  EXPECT_EQ(told(inside, "a < b </thing> c\n</think>"), "T:a < b </thing> c|");
-  EXPECT_EQ(told({}, "<think>x</think>"), "C:<think>x</think>|");
+  EXPECT_EQ(parsed(may, "<think>\nHm.\n\nSo.\n</think>\n\nHello.\n"), "T:Hm.\n\nSo.|C:Hello.\n|");
+  EXPECT_EQ(parsed(may, "\n<think>\n\n</think>\n\nHello."), "C:Hello.|");
+  EXPECT_EQ(parsed(may, "Hello <think>x</think>"), "C:Hello <think>x</think>|");
+  EXPECT_EQ(parsed(may, " <thin"), "C: <thin|");
+  EXPECT_EQ(parsed(may, "<think>cut </thi"), "T:cut </thi|");
+  EXPECT_EQ(parsed(inside, "\nHm.</think>Hi"), "T:Hm.|C:Hi|");
+  EXPECT_EQ(parsed(inside, "a < b </thing> c\n</think>"), "T:a < b </thing> c|");
+  EXPECT_EQ(parsed({}, "<think>x</think>"), "C:<think>x</think>|");
   // A call inside the thoughts is not a call.
   const std::string call = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
   EXPECT_EQ(
-      told({ToolSyntax::kHermes, Thinking::kOptional}, "<think>" + call + "</think>\n\n" + call),
+      parsed({ToolSyntax::kHermes, Thinking::kOptional}, "<think>" + call + "</think>\n\n" + call),
       "T:" + call + "|0.f|0:{}|");
 }
 

@@ -51,14 +51,14 @@ void expect_round_trip(const ServedModel& model, const std::string& turn, const 
   const size_t begin = prompt.rfind(turn);
   ASSERT_NE(begin, std::string::npos) << prompt;
   const size_t from = begin + turn.size();
-  const std::string said = prompt.substr(from, prompt.find(end, from) - from);
+  const std::string answer = prompt.substr(from, prompt.find(end, from) - from);
   OutputParser parser(model.tool_chats.thinks ? Thinking::kOptional : Thinking::kNone,
                       make_tool_call_parser(model.tool_chats.tools, read_tools()));
-  std::vector<OutputDelta> told = parser.push(said);
-  for (const OutputDelta& delta : parser.finish()) told.push_back(delta);
-  ASSERT_EQ(told.size(), 2u) << said;
-  EXPECT_EQ(told[0], (OutputDelta{OutputDelta::Kind::kCall, "get_weather", 0}));
-  EXPECT_EQ(Json::parse(told[1].text), Json::parse(arguments)) << said;
+  std::vector<OutputDelta> deltas = parser.push(answer);
+  for (const OutputDelta& delta : parser.finish()) deltas.push_back(delta);
+  ASSERT_EQ(deltas.size(), 2u) << answer;
+  EXPECT_EQ(deltas[0], (OutputDelta{OutputDelta::Kind::kCall, "get_weather", 0}));
+  EXPECT_EQ(Json::parse(deltas[1].text), Json::parse(arguments)) << answer;
   EXPECT_TRUE(parser.has_calls());
 }
 

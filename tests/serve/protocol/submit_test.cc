@@ -11,17 +11,17 @@
 namespace neuronmm::serve {
 namespace {
 
-// An engine that keeps its requests and refuses more than `room` of them.
+// An engine that keeps its requests and refuses more than `capacity` of them.
 struct FakeEngine : EngineInterface {
   Admission submit(Request request, std::shared_ptr<Listener> listener) override {
     requests.push_back(std::move(request));
     listeners.push_back(std::move(listener));
-    if (requests.size() > room) return {0, Refusal::kQueueFull, "full"};
+    if (requests.size() > capacity) return {0, Refusal::kQueueFull, "full"};
     return {requests.size(), {}, ""};
   }
   void cancel(RequestId id) override { cancelled.push_back(id); }
 
-  size_t room = 10;
+  size_t capacity = 10;
   std::vector<Request> requests;
   std::vector<std::shared_ptr<Listener>> listeners;
   std::vector<RequestId> cancelled;
@@ -49,7 +49,7 @@ TEST(Submit, ReturnsTheIdsOfAllPrompts) {
 TEST(Submit, CancelsTheRequestsBeforeARefusedOne) {
   const ServedFolder folder;
   FakeEngine engine;
-  engine.room = 1;
+  engine.capacity = 1;
   const auto sink = std::make_shared<FakeSink>();
   const auto ids = submit(prepare(folder.model, sink, {{"prompt", {"a", "b", "c"}}}), engine, 4);
   ASSERT_FALSE(ids.ok());
@@ -70,12 +70,12 @@ TEST(Submit, SendsNothingAfterTheResponseIsClosed) {
   const ServedFolder folder;
   const auto sink = std::make_shared<FakeSink>();
   PreparedGeneration answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
-  std::atomic<int> told = 0;
+  std::atomic<int> sent = 0;
   std::thread engine([&] {
-    while (answer.listeners[0]->on_token(0, {'x', {}})) ++told;
+    while (answer.listeners[0]->on_token(0, {'x', {}})) ++sent;
     answer.listeners[0]->on_finish(0, FinishReason::kStop, {}, "");
   });
-  while (told < 100) std::this_thread::yield();
+  while (sent < 100) std::this_thread::yield();
   answer.writer->close();
   const size_t events = sink->events.size();
   engine.join();

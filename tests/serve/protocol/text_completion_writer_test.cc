@@ -71,18 +71,18 @@ TEST(Completion, HasLogprobs) {
   EXPECT_EQ(logprobs["token_logprobs"], Json({-0.5, -0.5, -0.5, -0.5}));
   EXPECT_EQ(logprobs["top_logprobs"][0].dump(), R"({"a":-0.5,"b":-0.25})");
   body["stream"] = true;
-  Json told = {{"text_offset", Json::array()},
-               {"token_logprobs", Json::array()},
-               {"tokens", Json::array()},
-               {"top_logprobs", Json::array()}};
+  Json streamed = {{"text_offset", Json::array()},
+                   {"token_logprobs", Json::array()},
+                   {"tokens", Json::array()},
+                   {"top_logprobs", Json::array()}};
   for (const Json& chunk : exchange(folder.model, body, {says(text)}).sink->chunks()) {
     const Json& part = chunk["choices"][0]["logprobs"];
     if (part.is_null()) continue;
     for (const auto& [key, list] : part.items()) {
-      for (const Json& value : list) told[key].push_back(value);
+      for (const Json& value : list) streamed[key].push_back(value);
     }
   }
-  EXPECT_EQ(told, logprobs);
+  EXPECT_EQ(streamed, logprobs);
   body = {{"prompt", "p"}, {"logprobs", 0}};
   EXPECT_EQ(exchange(folder.model, body, {says("a")})
                 .body()["choices"][0]["logprobs"]["top_logprobs"][0]

@@ -35,12 +35,12 @@ void expect_cut(const Json& fields, const ScriptedAnswer& answer, const std::str
   expect_incomplete(exchange(folder.model, asked, {answer}).body(), arguments);
   asked["stream"] = true;
   const auto events = exchange(folder.model, asked, {answer}).sink->typed_events();
-  std::string told;
+  std::string sent;
   for (const Json& event : events) {
     if (event["type"] == "response.function_call_arguments.delta")
-      told += event["delta"].get<std::string>();
+      sent += event["delta"].get<std::string>();
   }
-  EXPECT_EQ(told, arguments);
+  EXPECT_EQ(sent, arguments);
   EXPECT_EQ(events.back()["type"], "response.incomplete");
   expect_incomplete(events.back()["response"], arguments);
 }

@@ -25,9 +25,9 @@ def test_streamed_message_equals_the_whole_one(client):
     whole = client.messages.create(**asked)
     assert whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20
     with client.messages.stream(**asked) as stream:
-        told = "".join(stream.text_stream)
+        streamed = "".join(stream.text_stream)
         end = stream.get_final_message()
-    assert told == whole.content[0].text == end.content[0].text
+    assert streamed == whole.content[0].text == end.content[0].text
     assert end.stop_reason == "max_tokens" and end.usage.output_tokens == 20
     counted = client.messages.count_tokens(model="demo", system="Tell.", messages=ONCE).input_tokens
     assert counted == whole.usage.input_tokens + whole.usage.cache_read_input_tokens

@@ -56,7 +56,7 @@ def test_completions(client):
 
 
 def test_concurrent_async_requests(served):
-    async def ask():
+    async def request_all():
         async with openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="secret") as client:
 
             async def one(i):
@@ -67,7 +67,7 @@ def test_concurrent_async_requests(served):
 
             return await asyncio.gather(*[one(i) for i in range(20)])
 
-    answers = asyncio.run(ask())
+    answers = asyncio.run(request_all())
     assert len(set(answers)) == 1 and answers[0]
 
 
@@ -105,13 +105,13 @@ def test_streamed_response_equals_the_whole_one(client):
     whole = client.responses.create(**asked, top_logprobs=2)
     assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens"
     assert whole.usage.output_tokens == 12 and len(whole.output[0].content[0].logprobs) == 12
-    told = ""
+    streamed = ""
     with client.responses.stream(**asked) as stream:
         for event in stream:
             if event.type == "response.output_text.delta":
-                told += event.delta
+                streamed += event.delta
     assert event.type == "response.incomplete"
-    assert told == event.response.output_text == whole.output_text
+    assert streamed == event.response.output_text == whole.output_text
 
 
 def test_responses_with_structured_output_and_tools(client):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two `neuronmm serve` behind nginx with deploy/nginx.conf, asked by 16 clients all the time: one server is killed, started again
-and drained, then both are gone. See ../serve_nginx.sh.
+"""Tests two `neuronmm serve` behind nginx with deploy/nginx.conf, while 16 clients send requests all the time.
+The test kills one server, starts it again and drains it. Then it stops both servers. See ../serve_nginx.sh.
 
     balance.py [--seconds 4] [--clients 16] [--seed N]
 """
@@ -82,7 +82,7 @@ class Clients:
         self.port, self.prompts, self.draw = port, prompts, random.Random(seed)
         self.outcomes, self.wrong = [], []
 
-    async def ask(self, prompt, stream):
+    async def request(self, prompt, stream):
         body = json.dumps({"prompt": prompt.text, "max_tokens": prompt.max_tokens, "temperature": 0, "stream": stream}).encode()
         began, connection, answer = time.monotonic(), await Connection(self.port).open(), b""
         status = 0
@@ -122,7 +122,7 @@ class Clients:
 
         async def client():
             while time.monotonic() < stop:
-                await self.ask(self.draw.choice(self.prompts), self.draw.random() < 0.5)
+                await self.request(self.draw.choice(self.prompts), self.draw.random() < 0.5)
 
         async def event():
             await asyncio.sleep(seconds / 2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""2,000 connections that say nothing and 200 streams that are read slowly, all limits at their defaults: /health is answered
-in less than 10 ms, and there is no thread for each connection. See ../serve_soak.sh.
+"""Opens 2,000 idle connections and 200 streams that are read slowly, with all limits at their defaults.
+The server must answer /health in less than 10 ms and must not start a thread for each connection. See ../serve_soak.sh.
 
     idle.py [--idle 2000] [--streams 200] [--seconds 20]
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Thousands of requests of mixed lengths to `neuronmm serve`, with clients as they are: some go in the middle of an answer, some
-at any byte of their request, some read slowly, some send what is no request. Every answer that comes to its end must be the
-text that `neuronmm generate` makes; at the end nothing runs, no block of keys and values is in use, and threads, open files
-and memory are what they were. See ../serve_soak.sh.
+"""Sends thousands of requests of mixed lengths to `neuronmm serve`. Some clients leave in the middle of an answer or of
+their request, some read slowly, and some send bytes that are not a request. Every complete answer must equal the
+text of `neuronmm generate`. At the end no request may be running, no block of keys and values may be in use,
+and no thread or open file may be left over. The memory may grow by at most 24 MiB. See ../serve_soak.sh.
 
     soak.py [--minutes 5] [--requests 10000] [--clients 48] [--seed N]
 """
@@ -213,15 +213,15 @@ class Soak:
     async def watch(self):
         """Prints a line now and then. Records the memory after a fifth of the time, when everything that
         is allocated once exists."""
-        said = 0.0
+        last_report = 0.0
         while not self.done():
             await asyncio.sleep(0.5)
             share = self.elapsed() / (self.options.minutes * 60)
             if share >= 0.2 and self.memory_early is None:
                 self.memory_early = self.server.status("VmRSS")
-            if self.elapsed() - said >= 30:
-                said = self.elapsed()
-                print(f"{said:6.0f} s {self.counts['requests']:7d} requests, {self.server.status('VmRSS') / 1024:.0f} MiB,"
+            if self.elapsed() - last_report >= 30:
+                last_report = self.elapsed()
+                print(f"{last_report:6.0f} s {self.counts['requests']:7d} requests, {self.server.status('VmRSS') / 1024:.0f} MiB,"
                       f" {self.server.status('Threads')} threads", flush=True)
 
     async def run(self):

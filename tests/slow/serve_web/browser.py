@@ -104,7 +104,7 @@ class PageTest(unittest.TestCase):
     def focused(self):
         return self.driver.execute_script("return document.activeElement.id")
 
-    def ask(self, text):
+    def submit_and_wait(self, text):
         """Sends a message and waits for the end of the answer."""
         count = len(self.all(".answer"))
         self.type(text + Keys.ENTER)

@@ -30,8 +30,8 @@ class Access(PageTest):
             self.driver.execute_script("localStorage.setItem('neuronmm.theme', JSON.stringify(arguments[0]))", theme)
             self.driver.refresh()
             self.check_with_axe(f"empty, {theme}")
-            self.ask("markdown")
-            self.ask("think")
+            self.submit_and_wait("markdown")
+            self.submit_and_wait("think")
             self.check_with_axe(f"chat, {theme}")
             for opener, dialog in (("Settings", "settings"), ("Keys", "help")):
                 self.named(opener).click()
@@ -74,7 +74,7 @@ class Access(PageTest):
         self.assertTrue(self.one("#view-model").is_displayed())
 
     def test_tab_key_reaches_every_control(self):
-        self.ask("markdown")
+        self.submit_and_wait("markdown")
         self.driver.execute_script("document.activeElement.blur(); document.querySelector('.skip').focus()")
         reached = set()
         for _ in range(40):
@@ -93,7 +93,7 @@ class Access(PageTest):
           window.heard = [];
           new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(node => heard.push(node.textContent))))
             .observe(document.getElementById('spoken'), {childList: true});""")
-        self.ask("slow markdown")
+        self.submit_and_wait("slow markdown")
         heard = self.driver.execute_script("return window.heard")
         self.assertEqual("log", self.one("#spoken").get_attribute("role"))
         self.assertIn("101 tokens", heard[-1])
@@ -114,14 +114,14 @@ class Access(PageTest):
         self.assertEqual(dark, background())
         self.driver.refresh()
         self.assertEqual(dark, background())
-        self.ask("markdown")
+        self.submit_and_wait("markdown")
         self.picture("dark")
 
     def test_narrow_screen_has_no_horizontal_scrolling(self):
         self.narrow()
-        self.ask("markdown")
-        self.ask("hostile")
-        self.ask("https://example.org/" + "very-long-" * 30)
+        self.submit_and_wait("markdown")
+        self.submit_and_wait("hostile")
+        self.submit_and_wait("https://example.org/" + "very-long-" * 30)
         self.assertEqual(360, self.scroll_width())
         self.named("Regenerate").click()
         self.wait(self.idle, "the answer")

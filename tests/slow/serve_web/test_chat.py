@@ -22,7 +22,7 @@ class Chat(PageTest):
         self.assertEqual("131 of 4,096 tokens of the context are used.", self.text("#context"))
 
     def test_markdown_becomes_elements(self):
-        self.ask("markdown")
+        self.submit_and_wait("markdown")
         self.picture("light")
         counts = {css: len(self.all(f".markdown {css}")) for css in
                   ("h3", "h4", "strong", "em", "del", "ol > li", "ol ul > li", ".code pre", "table tbody tr", "blockquote", "hr", "a")}
@@ -41,7 +41,7 @@ class Chat(PageTest):
         self.assertTrue(self.driver.execute_script("return document.querySelector('.markdown h3').marked"))
 
     def test_split_characters_and_events(self):
-        self.ask("pieces")
+        self.submit_and_wait("pieces")
         self.assertEqual("Grüße, 世界 🌍!\nA second paragraph.", self.answer())
 
     def test_stop_keeps_the_text_and_cancels_the_request(self):
@@ -56,8 +56,8 @@ class Chat(PageTest):
         self.wait(lambda: self.answer() == "You said: next", "another answer")
 
     def test_regenerate_and_undo(self):
-        self.ask("one")
-        self.ask("two")
+        self.submit_and_wait("one")
+        self.submit_and_wait("two")
         first = self.all(".answer")[0]
         [button for button in first.find_elements("css selector", "button") if button.text == "Regenerate"][0].click()
         self.wait(lambda: self.idle() and len(self.all(".message")) == 2, "the shorter conversation")
@@ -68,8 +68,8 @@ class Chat(PageTest):
         self.assertEqual(4, len(self.stored()[0]["messages"]))
 
     def test_edit_restarts_the_conversation_there(self):
-        self.ask("one")
-        self.ask("two")
+        self.submit_and_wait("one")
+        self.submit_and_wait("two")
         self.named("Edit", ".message:nth-child(1)").click()
         self.keys(" and a half" + Keys.ENTER)
         self.wait(lambda: self.idle() and len(self.all(".message")) == 2, "the shorter conversation")
@@ -78,7 +78,7 @@ class Chat(PageTest):
         self.wait(lambda: len(self.all(".message")) == 4, "what was there")
 
     def test_edit_can_be_cancelled(self):
-        self.ask("one")
+        self.submit_and_wait("one")
         self.named("Edit").click()
         self.keys("x", Keys.ESCAPE)
         self.assertEqual("one", self.text(".user .body"))
@@ -96,33 +96,33 @@ class Chat(PageTest):
         self.assertEqual("setting-top_k", self.focused())
         self.keys(Keys.BACKSPACE * 3, "40")
         self.named("Save, also for new conversations").click()
-        self.ask("hello")
+        self.submit_and_wait("hello")
         body = self.server.bodies[-1]
         self.assertEqual([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}], body.pop("messages"))
         self.assertEqual({"model": "stand-in", "temperature": 0, "top_k": 40, "stop": ["END", "###"], "stream": True,
                           "stream_options": {"include_usage": True, "continuous_usage_stats": True}}, body)
         self.named("New conversation").click()
-        self.ask("again")
+        self.submit_and_wait("again")
         self.assertEqual(40, self.server.bodies[-1]["top_k"])
 
     def test_reasoning_is_collapsed(self):
-        self.ask("think")
+        self.submit_and_wait("think")
         self.assertEqual("Four.", self.answer())
         self.assertFalse(self.one(".thoughts").is_displayed())
         self.one(".answer summary").click()
         self.assertEqual("Two and two …", self.text(".thoughts"))
 
     def test_finish_reasons_and_errors_are_shown(self):
-        self.ask("limit")
+        self.submit_and_wait("limit")
         self.assertIn("Ended at the limit of tokens.", self.text(".answer .stats"))
-        self.ask("break")
+        self.submit_and_wait("break")
         self.assertEqual("Half of it", self.answer())
         self.assertEqual("The engine ran out of memory.", self.all(".failure")[-1].text)
-        self.ask("cut")
+        self.submit_and_wait("cut")
         self.assertEqual("Half of a", self.answer())
         self.assertEqual("The connection ended before the answer did.", self.all(".failure")[-1].text)
         self.server.full = True
-        self.ask("anything")
+        self.submit_and_wait("anything")
         self.assertEqual("The queue is full. Try again in 7 seconds.", self.all(".failure")[-1].text)
         self.server.full = False
         self.named("Regenerate").click()
@@ -138,7 +138,7 @@ class Chat(PageTest):
         self.picture("key")
         self.keys("secret" + Keys.ENTER)
         self.wait(lambda: self.text("#server") == "stand-in", "the model")
-        self.ask("hello")
+        self.submit_and_wait("hello")
         self.driver.refresh()
         self.wait(lambda: self.text("#server") == "stand-in", "the model")
         self.assertFalse(self.one("#key-dialog").is_displayed())
@@ -148,7 +148,7 @@ class Chat(PageTest):
         self.type("slow" + Keys.ENTER)
         self.wait(lambda: "word3" in self.answer(), "some words")
         self.named("New conversation").click()
-        self.ask("hello")
+        self.submit_and_wait("hello")
         self.assertEqual("You said: hello", self.answer())
         [entry for entry in self.all("#list button") if "slow" in entry.text][0].click()
         count = len(self.answer())
@@ -161,7 +161,7 @@ class Chat(PageTest):
 
         def copied():
             return self.driver.execute_async_script("navigator.clipboard.readText().then(arguments[arguments.length - 1])")
-        self.ask("markdown")
+        self.submit_and_wait("markdown")
         self.named("Copy", ".code").click()
         self.wait(lambda: copied() == SCRIPTS["markdown"].text.split("```")[1].removeprefix("python\n").rstrip("\n"), "the code")
         self.named("Copy", ".foot").click()
@@ -177,7 +177,7 @@ class Chat(PageTest):
         self.expected_errors += ("ERR_CONNECTION", "503")
         self.wait(lambda: self.text("#server"), "the server")
         self.server.loading = True
-        self.ask("hello")
+        self.submit_and_wait("hello")
         self.assertEqual("The model is being loaded.", self.text(".failure"))
         self.wait(lambda: self.text("#server") == "The server is loading the model …", "the state")
         self.server.loading = False
@@ -185,5 +185,5 @@ class Chat(PageTest):
 
     def test_hostile_markdown_renders_quickly(self):
         begin = time.monotonic()
-        self.ask("hostile")
+        self.submit_and_wait("hostile")
         self.assertLess(time.monotonic() - begin, 8)

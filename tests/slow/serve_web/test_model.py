@@ -87,4 +87,4 @@ class Model(PageTest):
             self.assertEqual([], self.all("#bytes .fill, #layers figure"))
         self.picture("model_unknown")
         self.one("#tab-chat").click()
-        self.ask("hello")
+        self.submit_and_wait("hello")

@@ -34,13 +34,13 @@ class Program:
         self.url = self.address()
 
     def address(self):
-        told = ""
+        output = ""
         for line in self.process.stdout:
-            told += line
+            output += line
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
             if found:
                 return found[0]
-        raise RuntimeError(f"neuronmm serve told no address: {told}")
+        raise RuntimeError(f"neuronmm serve told no address: {output}")
 
     def reset(self):
         pass
@@ -68,7 +68,7 @@ class Real(PageTest):
         self.one("#setting-max_tokens").send_keys("24")
         self.one("#setting-temperature").send_keys("0")
         self.named("Save").click()
-        self.ask("Once upon a time")
+        self.submit_and_wait("Once upon a time")
         self.assertRegex(self.text(".answer .stats"), r"^24 tokens · [\d,.]+ tokens/s · first after .* · prompt \d+ tokens.* — Ended at the limit")
         first = self.answer()
         self.named("Regenerate").click()
@@ -88,7 +88,7 @@ class Real(PageTest):
         self.assertIn("Stopped.", self.text(".answer .stats"))
 
     def test_error_is_shown(self):
-        self.ask("word " * 2000)
+        self.submit_and_wait("word " * 2000)
         self.expected_errors = ("400",)
         self.assertIn("512", self.text(".failure"))
 

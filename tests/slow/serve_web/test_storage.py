@@ -23,9 +23,9 @@ class Storage(PageTest):
             self.wait(lambda: self.one("#notice").is_displayed() or "imported" in self.text("#undo"), "the end of the import")
 
     def test_conversations_survive_a_reload(self):
-        self.ask("one")
+        self.submit_and_wait("one")
         self.named("New conversation").click()
-        self.ask("two")
+        self.submit_and_wait("two")
         self.one("#text").send_keys("a draft")
         self.driver.refresh()
         self.assertEqual(["two", "one"], [entry.text for entry in self.all("#list button")])
@@ -44,9 +44,9 @@ class Storage(PageTest):
         self.wait(self.idle, "the stop")
 
     def test_rename_search_delete_undo(self):
-        self.ask("apples")
+        self.submit_and_wait("apples")
         self.named("New conversation").click()
-        self.ask("pears")
+        self.submit_and_wait("pears")
         self.named("Rename").click()
         self.one("#name").send_keys("Fruit" + Keys.ENTER)
         self.assertEqual("Fruit", self.text("#title"))
@@ -62,18 +62,18 @@ class Storage(PageTest):
         self.assertEqual({"Fruit", "apples"}, {conversation["title"] for conversation in self.stored()})
 
     def test_changes_appear_in_other_tabs(self):
-        self.ask("one")
+        self.submit_and_wait("one")
         page = self.driver.current_window_handle
         self.driver.switch_to.new_window("tab")
         self.driver.get(self.server.url)
-        self.ask("two")
+        self.submit_and_wait("two")
         self.driver.close()
         self.driver.switch_to.window(page)
         self.wait(lambda: self.answer() == "You said: two", "the other tab's message")
 
     def test_import_restores_an_export(self):
-        self.ask("markdown")
-        self.ask("think")
+        self.submit_and_wait("markdown")
+        self.submit_and_wait("think")
         before = self.stored()
         self.named("Export all").click()
         path = self.downloaded("neuronmm-conversations")
@@ -112,7 +112,7 @@ class Storage(PageTest):
             self.assertEqual([], self.stored())
 
     def test_scripts_in_answers_do_not_run(self):
-        self.ask("attack")
+        self.submit_and_wait("attack")
         self.picture("attack")
         self.assertFalse(self.attacked())
         self.assertEqual([], self.all("#turns :is(script, img, svg, iframe, [onerror], [onclick], [onload], [style])"))
@@ -122,7 +122,7 @@ class Storage(PageTest):
         self.assertEqual({"href", "target", "rel"}, set(names))
 
     def test_scripts_in_messages_titles_and_files_do_not_run(self):
-        self.ask(MARKUP)
+        self.submit_and_wait(MARKUP)
         self.named("Rename").click()
         self.one("#name").clear()
         self.one("#name").send_keys(MARKUP + Keys.ENTER)
@@ -153,11 +153,11 @@ class Storage(PageTest):
           const half = 'x'.repeat(1 << 20);
           try { for (let i = 0;; ++i) localStorage.setItem('fill' + i, half); } catch { }
           try { for (let i = 0;; ++i) localStorage.setItem('some' + i, 'x'.repeat(100)); } catch { }""")
-        self.ask("markdown")
+        self.submit_and_wait("markdown")
         self.assertIn("its storage is full", self.text("#notice"))
         self.assertIn("Done.", self.answer())
         self.named("Dismiss", "#notice").click()
-        self.ask("two")
+        self.submit_and_wait("two")
         self.assertEqual("You said: two", self.answer())
         self.named("Export all").click()
         exported = json.loads(pathlib.Path(self.downloaded("neuronmm-conversations")).read_text())

@@ -3,11 +3,11 @@
 
 function requestBody(conversation) {
   const { system, ...settings } = conversation.settings;
-  const told = conversation.messages.filter(message => message.role === 'user' || message.content);
+  const sent = conversation.messages.filter(message => message.role === 'user' || message.content);
   return {
     ...(app.models[0] && { model: app.models[0].id }),
     messages: [
-      ...(system ? [{ role: 'system', content: system }] : []), ...told.map(({ role, content }) => ({ role, content })),
+      ...(system ? [{ role: 'system', content: system }] : []), ...sent.map(({ role, content }) => ({ role, content })),
     ],
     ...settings, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true },
   };
@@ -17,10 +17,10 @@ async function answer(conversation) {
   if (runs.has(conversation.id)) return;
   const body = JSON.stringify(requestBody(conversation));
   const message = { role: 'assistant', content: '', stats: {} };
-  const run = { conversation, message, controller: new AbortController(), chunks: 0, first: 0, last: 0, told: 0 };
+  const run = { conversation, message, controller: new AbortController(), chunks: 0, first: 0, last: 0, spoken: 0 };
   conversation.messages.push(message);
   runs.set(conversation.id, run);
-  touch(conversation);
+  saveChanged(conversation);
   speech.begin();
   if (app.current === conversation) showConversationEnd(message);
   try {
@@ -112,12 +112,12 @@ function paint(run) {
 function finish(run) {
   const { conversation, message } = run;
   if (!app.conversations.has(conversation.id)) return;
-  touch(conversation);
+  saveChanged(conversation);
   if (message.error || app.models.length === 0) findServer(false);
   if (app.current !== conversation) return;
   paint(run);
   speech.add(run, true);
-  speech.say(message.error ?? statsText(message));
+  speech.speak(message.error ?? statsText(message));
   showRunning();
 }
 
@@ -134,17 +134,17 @@ const regenerate = message => answerFrom(message, [], 'The answer and what came 
 function answerFrom(message, added, text) {
   const conversation = app.current;
   if (runs.has(conversation.id)) {
-    tell('An answer is under way: stop it first.');
+    showUndoLine('An answer is under way: stop it first.');
     return;
   }
   const before = conversation.messages;
   conversation.messages = [...before.slice(0, before.indexOf(message)), ...added];
   showConversation();
   answer(conversation);
-  tell(text, () => {
+  showUndoLine(text, () => {
     stop(conversation);
     conversation.messages = before;
-    touch(conversation);
+    saveChanged(conversation);
     open(conversation);
   });
   $('text').focus();
@@ -158,7 +158,7 @@ function send() {
   $('text').value = '';
   store.write('draft', '');
   growComposer();
-  tell('');
+  showUndoLine('');
   $('turns').append(viewOf(message).node);
   answer(app.current);
 }

@@ -29,7 +29,7 @@ function save(conversation) {
   if (conversation.messages.length > 0 || conversation.named) store.write(`conversation.${conversation.id}`, conversation);
 }
 
-function touch(conversation) {
+function saveChanged(conversation) {
   conversation.updated = Date.now();
   save(conversation);
   showList();
@@ -53,7 +53,7 @@ function removeConversation(conversation) {
   app.conversations.delete(conversation.id);
   store.remove(`conversation.${conversation.id}`);
   open(sorted()[0] ?? newConversation());
-  tell(`“${titleOf(conversation)}” was deleted.`, () => {
+  showUndoLine(`“${titleOf(conversation)}” was deleted.`, () => {
     save(conversation);
     open(conversation);
   });
@@ -83,7 +83,7 @@ function showList() {
 
 // Shows a line above the message field. With an action, the line has a button that undoes a change.
 let undo = null;
-function tell(text, action = null) {
+function showUndoLine(text, action = null) {
   undo = action;
   $('undo').hidden = !text;
   $('undo').children[1].hidden = !action;
@@ -114,5 +114,5 @@ async function importFile(file) {
   }
   showList();
   if (added > 0) open(read.at(-1));
-  tell(`${added} imported, ${read.length - added} already here.`);
+  showUndoLine(`${added} imported, ${read.length - added} already here.`);
 }

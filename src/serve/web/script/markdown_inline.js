@@ -103,8 +103,8 @@ function closing(text, marks, from) {
     let end = at;
     while (text[end] === marks[0]) ++end;
     const fits = end - at === marks.length || (end - at === 3 && marks.length === 2);
-    const behind = at > from && !/\s/.test(text[at - 1]);
-    if (fits && behind && !(marks[0] === '_' && isWord(text[end]))) return end - marks.length;
+    const isClosing = at > from && !/\s/.test(text[at - 1]);
+    if (fits && isClosing && !(marks[0] === '_' && isWord(text[end]))) return end - marks.length;
     at = text.indexOf(marks, end);
   }
   return -1;

@@ -1,7 +1,7 @@
 // Shows the messages on the page: their text, the lines with statistics and buttons below them, and
 // the text for screen readers.
 
-const kEnds = { length: 'Ended at the limit of tokens.', stopped: 'Stopped.', left: 'Cut off when the page was left.' };
+const kEndTexts = { length: 'Ended at the limit of tokens.', stopped: 'Stopped.', left: 'Cut off when the page was left.' };
 
 function statsText(message) {
   const { tokens, exact, rate, first, prompt, cached } = message.stats ?? {};
@@ -10,7 +10,7 @@ function statsText(message) {
   if (rate != null) parts.push(`${number(rate)} tokens/s`);
   if (first != null) parts.push(`first after ${seconds(first)}`);
   if (prompt != null) parts.push(`prompt ${prompt} tokens${cached ? `, ${cached} of them cached` : ''}`);
-  return [parts.join(' · '), kEnds[message.end] ?? ''].filter(part => part).join(' — ');
+  return [parts.join(' · '), kEndTexts[message.end] ?? ''].filter(part => part).join(' — ');
 }
 
 class UserView {
@@ -94,7 +94,7 @@ function showConversation() {
   $('turns').replaceChildren(...conversation.messages.map(message => viewOf(message).node));
   $('empty').hidden = conversation.messages.length > 0;
   $('empty').textContent = app.model.model ? `Write something to ${app.model.model}.` : 'Write something to the model.';
-  tell('');
+  showUndoLine('');
   showRunning();
   scrollDown();
 }
@@ -122,12 +122,12 @@ const scrollDown = () => { $('messages').scrollTop = $('messages').scrollHeight;
 const speech = {
   begin() { $('spoken').replaceChildren(); },
   add(run, ended) {
-    const rest = run.message.content.slice(run.told);
+    const rest = run.message.content.slice(run.spoken);
     const sentences = Math.max(...['\n', '. ', '? ', '! '].map(mark => rest.lastIndexOf(mark))) + 1;
     const end = ended ? rest.length : sentences;
     if (!rest.slice(0, end).trim()) return;
-    run.told += end;
+    run.spoken += end;
     $('spoken').append(element('p', {}, rest.slice(0, end)));
   },
-  say(text) { $('spoken').append(element('p', {}, text)); },
+  speak(text) { $('spoken').append(element('p', {}, text)); },
 };

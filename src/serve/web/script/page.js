@@ -24,7 +24,7 @@ function closeSidebar() {
 
 function rename(name) {
   if (name) Object.assign(app.current, { title: name, named: true });
-  touch(app.current);
+  saveChanged(app.current);
   showTitle();
   editTitle(false);
   $('rename').focus();
@@ -86,7 +86,7 @@ function wireComposer() {
   });
   const [, back, dismiss] = $('undo').children;
   back.addEventListener('click', () => { undo(); $('text').focus(); });
-  dismiss.addEventListener('click', () => { tell(''); $('text').focus(); });
+  dismiss.addEventListener('click', () => { showUndoLine(''); $('text').focus(); });
   $('notice').lastElementChild.addEventListener('click', () => { $('notice').hidden = true; $('text').focus(); });
 }
 

@@ -54,6 +54,6 @@ function saveSettings(forNewOnes) {
     app.defaults = { ...app.current.settings };
     store.write('defaults', app.defaults);
   }
-  if (app.conversations.has(app.current.id)) touch(app.current);
+  if (app.conversations.has(app.current.id)) saveChanged(app.current);
   dialog.close();
 }

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "model/finetune_flags.h"
-#include "model/trainer.h"
+#include "training/finetune_flags.h"
+#include "training/trainer.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -16,10 +16,12 @@
 
 namespace neuronmm::grammar {
 
-class AnyWriting {
+class AnyPropertyOrder {
  public:
   // The first order that is tried is the one in which the schema names the properties.
-  AnyWriting(Automaton& automaton, const Json& schema) : automaton_(automaton) { rank(schema); }
+  AnyPropertyOrder(Automaton& automaton, const Json& schema) : automaton_(automaton) {
+    rank(schema);
+  }
 
   bool accepts(const Json& value) {
     text_.clear();
@@ -70,7 +72,7 @@ class AnyWriting {
     if (index == array.size()) return put(state, "]", then);
     return put(state, index == 0 ? "" : ",", [&](StateId before) {
       return write(array[index], before,
-                   [&](StateId behind) { return write_items(array, index + 1, behind, then); });
+                   [&](StateId after) { return write_items(array, index + 1, after, then); });
     });
   }
 
@@ -93,8 +95,8 @@ class AnyWriting {
       if (property.used) return false;
       property.used = true;
       const bool found = put(state, (written == 0 ? "" : ",") + property.key, [&](StateId before) {
-        return write(*property.value, before, [&](StateId behind) {
-          return write_properties(properties, written + 1, behind, then);
+        return write(*property.value, before, [&](StateId after) {
+          return write_properties(properties, written + 1, after, then);
         });
       });
       property.used = false;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/trainer.h"
 #include "text/tokenizer.h"
+#include "training/trainer.h"
 
 namespace neuronmm::apps {
 

@@ -8,10 +8,10 @@
 #include "base/parallel.h"
 #include "commands.h"
 #include "cpu/backend.h"
-#include "model/finetune_flags.h"
-#include "model/metric_command.h"
 #include "process.h"
 #include "report_writer.h"
+#include "training/finetune_flags.h"
+#include "training/metric_command.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/trainer.h"
+#include "training/trainer.h"
 
 #include <system_error>
 

@@ -1,4 +1,4 @@
-#include "model/metric_program.h"
+#include "training/metric_program.h"
 
 #include <csignal>
 #include <cstdlib>

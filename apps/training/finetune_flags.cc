@@ -1,4 +1,4 @@
-#include "model/finetune_flags.h"
+#include "training/finetune_flags.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "model/metric_command.h"
+#include "training/metric_command.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
