@@ -3,6 +3,7 @@
 
 #include "removed_options.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
