@@ -7,6 +7,7 @@
 #include "compress/compress_test.h"
 #include "compress/factors/factorize.h"
 #include "compress/factors/narrow_mlp.h"
+#include "compress/factors/pivoting.h"
 #include "io/checkpoint.h"
 #include "model/tensor_specs.h"
 

@@ -12,6 +12,7 @@
 #include "compress/expected_divergence.h"
 #include "compress/factors/factorize.h"
 #include "compress/output/factors_file.h"
+#include "compress/sizes/dense_reference.h"
 #include "compress/statistics/layer_grams.h"
 
 namespace neuronmm::compress {
