@@ -16,6 +16,7 @@ using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
+using neuronmm::apps::write_partly_dense_model;
 
 class ExportCommand : public neuronmm::apps::ProgramTest {
  protected:
