@@ -8,9 +8,11 @@
 namespace neuronmm::model {
 namespace {
 
+// Returns the tensor's values, or nothing if the model has no such tensor.
 std::vector<float> to_vector(const TensorView& tensor) {
+  if (tensor.empty()) return {};
   std::vector<float> values(static_cast<size_t>(tensor.size()));
-  if (!tensor.empty()) to_floats(tensor, 0, tensor.size(), values.data());
+  to_floats(tensor, 0, tensor.size(), values.data());
   return values;
 }
 
