@@ -105,7 +105,8 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsTheRequestedShareAndRuns) {
         const io::ModelConfig config = config_of("out");
 
         const int64_t kept = counted("out");
-        EXPECT_LE(static_cast<double>(kept), 0.6 * static_cast<double>(dense_));
+        // Sizes are the nearest multiples of 4, so they may exceed the ratio by half a block.
+        EXPECT_LE(static_cast<double>(kept), (0.6 + 2.0 / kHidden) * static_cast<double>(dense_));
         EXPECT_GE(static_cast<double>(kept), 0.45 * static_cast<double>(dense_));
         EXPECT_EQ(summary.parameters_before - summary.parameters_after, dense_ - kept);
         EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
