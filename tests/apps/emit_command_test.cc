@@ -34,8 +34,9 @@ class EmitCommand : public neuronmm::apps::ProgramTest {
 };
 
 TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
-  expect(neuronmm(emit("xuv --shape 1024,2048,512,4096 --tiling BM=2,BK=2,Bu=2,Br=2,BN=2")), 0,
-         {"kernel.py", "BM=2,BK=2,Bu=2,Br=2,BN=2"});
+  expect(neuronmm(emit(
+             "xuv --shape 1024,2048,512,4096 --device trn1 --tiling BM=2,BK=2,Bu=2,Br=2,BN=2")),
+         0, {"kernel.py", "BM=2,BK=2,Bu=2,Br=2,BN=2"});
   const std::string text = read(path("kernel.py"));
   for (const char* part :
        {"emit xuv --shape 1024,2048,512,4096", "M, K, r, N = 1024, 2048, 512, 4096\n",
@@ -157,9 +158,10 @@ TEST_F(EmitCommand, ExistingFilesAreKeptWithoutForce) {
 }
 
 TEST_F(EmitCommand, AKernelThatDoesNotFitIsNotWritten) {
-  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8")), 1,
+  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --device trn1 --tiling BM=8")), 1,
          {"does not fit trn1", "strip_sums", "BM=4", "--accumulate bf16"});
-  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8 --force")), 1, {});
+  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --device trn1 --tiling BM=8 --force")), 1,
+         {});
   EXPECT_TRUE(empty());
 }
 

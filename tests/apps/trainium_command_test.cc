@@ -92,7 +92,7 @@ TEST_F(TrainiumCommand, TraceAndProgramAreWritten) {
 }
 
 TEST_F(TrainiumCommand, AKernelThatDoesNotFitIsReportedWithRemedies) {
-  const std::string headline = "xuv --shape 4096,8192,4096,16384 ";
+  const std::string headline = "xuv --shape 4096,8192,4096,16384 --device trn1 ";
   expect(neuronmm(simulate(headline + "--tiling BM=8")), 0,
          {"SBUF is short of 2.22 MiB", "strip_sums", "spilled", "BM=4", "--accumulate bf16"});
   expect(neuronmm(simulate(headline)), 0, {"BM=4,BK=4,Bu=8,Br=8,BN=2", "fitted"});

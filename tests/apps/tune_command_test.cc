@@ -37,7 +37,7 @@ class TuneCommand : public neuronmm::apps::ProgramTest {
 };
 
 TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
-  const Outcome first = neuronmm(small("--top 3 --json " + path("t.json")));
+  const Outcome first = neuronmm(small("--device trn1 --top 3 --json " + path("t.json")));
   expect(first, 0,
          {"simulated (no Trainium was used)", "xuv 200,256,128,700 trn1 bf16 fp32", "fit into SBUF",
           "PE bound", "compulsory", "why the others lost", "waiting", "closest: BM="});
@@ -55,10 +55,11 @@ TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
   for (const Json& losers : report["losers"]) lost += losers["count"].get<int64_t>();
   EXPECT_EQ(lost + 1, report["tilings"]);
   // The second run and `simulate --tiling auto` take the tiling from the cache.
-  expect(neuronmm(small("--top 1 --json " + path("again.json"))), 0, {"(from the cache)"});
+  expect(neuronmm(small("--device trn1 --top 1 --json " + path("again.json"))), 0,
+         {"(from the cache)"});
   EXPECT_EQ(json("again.json")["best"][0], report["best"][0]);
-  expect(neuronmm("simulate xuv --shape 200,256,128,700 --tiling auto --json " + path("s.json") +
-                  " --cache " + path("cache.json")),
+  expect(neuronmm("simulate xuv --shape 200,256,128,700 --device trn1 --tiling auto --json " +
+                  path("s.json") + " --cache " + path("cache.json")),
          0, {});
   EXPECT_EQ(json("s.json")["settings"]["tiling"], report["best"][0]["tiling"]);
 }
@@ -69,7 +70,7 @@ TEST_F(TuneCommand, TunesWithFixedParametersOnOtherDevices) {
 }
 
 TEST_F(TuneCommand, IfNothingFitsTheOperandIsNamed) {
-  expect(neuronmm(tune("--shape 128,1024,131072,512")), 1,
+  expect(neuronmm(tune("--device trn1 --shape 128,1024,131072,512")), 1,
          {"no tiling fits", "21.78 MiB", "trn1", "needs", "strip"});
 }
 
