@@ -24,8 +24,8 @@
 #include "gguf/import.h"
 #include "job.h"
 #include "language_model.h"
-#include "training/metric_program.h"
 #include "removed_options.h"
+#include "training/metric_program.h"
 
 namespace neuronmm::python {
 namespace {
