@@ -103,7 +103,25 @@ bool is_empty_folder(const fs::path& folder) {
   return fs::is_empty(folder, error) && !error;
 }
 
+// The staging folder is next to the output, on the same file system, so that it can be renamed.
+fs::path staging_path_of(const fs::path& out) { return out.string() + ".partial"; }
+
+// Ends the commit of a killed run, and removes a staging folder that holds no work.
+Status clear_staging(const fs::path& out) {
+  const fs::path path = staging_path_of(out);
+  NMM_ASSIGN(const auto unfinished, StagingFolder::find(path));
+  if (!unfinished) return {};
+  NMM_ASSIGN(const bool finished, finish_killed_commit(*unfinished, out));
+  if (!finished && is_empty_folder(path)) NMM_TRY(unfinished->remove());
+  return {};
+}
+
 }  // namespace
+
+void remove_remains(const fs::path& out) {
+  const auto target = identity(out);
+  if (target.ok()) (void)clear_staging(*target);
+}
 
 Status check_output_apart_from_input(const fs::path& out, const fs::path& input) {
   NMM_ASSIGN(const fs::path target, identity(out));
@@ -145,19 +163,12 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
                                           const fs::path& input) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
   NMM_ASSIGN(const fs::path target, identity(out));
-  // The staging folder is next to the output, on the same file system, so that it can be renamed.
-  const fs::path staging_path = target.string() + ".partial";
+  const fs::path staging_path = staging_path_of(target);
   if (!input.empty()) {
     NMM_TRY(check_output_apart_from_input(target, input));
     NMM_TRY(check_output_apart_from_input(staging_path, input));
   }
-  {
-    NMM_ASSIGN(const auto unfinished, StagingFolder::find(staging_path));
-    if (unfinished) {
-      NMM_ASSIGN(const bool finished, finish_killed_commit(*unfinished, target));
-      if (!finished && is_empty_folder(staging_path)) NMM_TRY(unfinished->remove());
-    }
-  }
+  NMM_TRY(clear_staging(target));
   NMM_TRY(check_replaceable(target, if_exists));
   NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
   NMM_TRY(staging.mark_in_use());

@@ -23,6 +23,11 @@ Status check_space(const std::filesystem::path& folder, int64_t needed);
 Status check_output_apart_from_input(const std::filesystem::path& out,
                                      const std::filesystem::path& input);
 
+// Removes what a run left next to the complete folder `out` if it was killed at the end of its
+// commit. Work that is not finished stays, and so does what another process holds or cannot be
+// deleted. Readers of a finished folder call this; FolderWriter::create() does the same.
+void remove_remains(const std::filesystem::path& out);
+
 // An output folder that is being made.
 class FolderWriter {
  public:

@@ -8,6 +8,7 @@
 #include "compress/statistics/mlp_statistics.h"
 #include "io/calibration_source.h"
 #include "io/checksum.h"
+#include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/text_file.h"
@@ -152,6 +153,7 @@ Result<SavedStatistics> SavedStatistics::open(const fs::path& folder,
   const std::string source = (folder / kDescriptionName).string();
   NMM_TRY(check_model(object, source, checkpoint, config));
   NMM_ASSIGN(saved.origin_, read_origin(object, source));
+  io::remove_remains(folder);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_TRY(check_statistics(folder, layer, config));
   }
