@@ -1,8 +1,8 @@
 #include "serve/http/server_state.h"
 
-#include "serve/protocol/json_body.h"
 #include "serve/protocol/openapi.h"
 #include "serve/protocol/tokenizer_endpoints.h"
+#include "serve/requests/json_body.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {

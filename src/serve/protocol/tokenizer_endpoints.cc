@@ -1,8 +1,8 @@
 #include "serve/protocol/tokenizer_endpoints.h"
 
-#include "serve/protocol/anthropic_request.h"
-#include "serve/protocol/chat_request.h"
 #include "serve/protocol/prompt.h"
+#include "serve/requests/anthropic_request.h"
+#include "serve/requests/chat_request.h"
 
 namespace neuronmm::serve {
 namespace {
