@@ -14,7 +14,7 @@
 namespace neuronmm::serve {
 
 struct MetricSettings {
-  std::string prefix = "vllm:";  // letters, digits, _ and :, not beginning with a digit
+  std::string prefix;  // letters, digits, _ and :, not beginning with a digit
   std::string model_name;
   int64_t context_tokens = 0;
   bool predicted = false;  // whether the engine's clock is a simulated device's

@@ -1,6 +1,7 @@
 #include "serve/output/reasoning_splitter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace neuronmm::serve {
 namespace {
