@@ -72,20 +72,29 @@ std::vector<RequestField> prompt_fields() {
   const Json kinds = {{"enum", {"enabled", "adaptive", "between_tools", "disabled"}}};
   return {
       Field::other("system", {{"anyOf", {text, array_schema(text_block, {}, {})}}},
-                   "The system message"),
+                   "The system message, a text or blocks of text"),
       Field::other("messages", array_schema(component_schema("BlockMessage"), 1, {}),
-                   "The conversation so far")
+                   "The messages of the conversation so far, the oldest first")
           .required(),
       Field::other("tools",
                    nullable_schema(array_schema(component_schema("BlockTool"), {}, kMostTools)),
-                   "Functions that the model may call"),
-      Field::other("tool_choice", component_schema("BlockToolChoice")),
-      Field::object("thinking", {Field::other("type", kinds).required()}, "Think before answering"),
-      Field::object(
-          "output_config",
-          {Field::string("effort", "How much the model thinks, for templates that know it"),
-           Field::other("format", component_schema("ResponseFormat"))},
-          ""),
+                   "Functions that the model may call. By default there are none"),
+      Field::other("tool_choice", component_schema("BlockToolChoice"),
+                   "Whether the model may, must or must not call a tool, or the tool that it must "
+                   "call. By default auto if there are tools, else none"),
+      Field::object("thinking",
+                    {Field::other("type", kinds,
+                                  "\"disabled\" turns thoughts off, any other value turns them on")
+                         .required()},
+                    "Whether the model thinks before it answers. By default the chat template "
+                    "decides. It has no effect on models that cannot think"),
+      Field::object("output_config",
+                    {Field::string("effort",
+                                   "How much the model should think, for example \"low\". The chat "
+                                   "template gets the text as the variable reasoning_effort"),
+                     Field::other("format", component_schema("ResponseFormat"),
+                                  "Format that the answer must have. By default any text")},
+                    "Settings of the answer"),
   };
 }
 
@@ -94,8 +103,10 @@ std::vector<RequestField> message_fields() {
   return {
       single_answer_field(),
       token_limit_field("max_tokens", kTokenLimitMeaning),
-      Field::other("stop_sequences", nullable_schema(stop_strings_schema()), "The same as stop"),
-      Field::other("output_format", component_schema("ResponseFormat")),
+      Field::other("stop_sequences", nullable_schema(stop_strings_schema()),
+                   "Texts that end the answer, in addition to those of stop"),
+      Field::other("output_format", component_schema("ResponseFormat"),
+                   "The older name of output_config.format"),
       Field::not_supported("mcp_servers", "this server runs no tools"),
       Field::not_supported("container", "this server runs no tools"),
       Field::not_supported("chat_template", "the template is the model's own"),

@@ -42,15 +42,15 @@ std::vector<RequestField> chat_prompt_fields() {
   using Field = RequestField;
   return {
       Field::other("messages", array_schema(component_schema("Message"), 1, {}),
-                   "The conversation so far")
+                   "The messages of the conversation so far, the oldest first")
           .required(),
-      Field::string("reasoning_effort", "How much the model thinks, for templates that know it"),
+      Field::string("reasoning_effort", kEffortMeaning),
       Field::boolean("add_generation_prompt",
-                     "The prompt ends where an answer begins; by default unless "
-                     "continue_final_message is true"),
+                     "Whether the prompt ends with the beginning of a new message of the "
+                     "assistant. By default true, unless continue_final_message is true"),
       Field::boolean("continue_final_message",
-                     "The answer goes on with the last message; not beside "
-                     "\"add_generation_prompt\": true")
+                     "Whether the answer continues the last message. It must not be true if "
+                     "add_generation_prompt is true")
           .by_default(false),
   };
 }
@@ -60,11 +60,17 @@ std::vector<RequestField> chat_completion_fields() {
   return {
       answer_count_field(),
       token_limit_field("max_tokens", kTokenLimitMeaning),
-      token_limit_field("max_completion_tokens", "Goes before max_tokens"),
-      Field::boolean("logprobs", "Tell the log probability of each token").by_default(false),
-      Field::integer("top_logprobs", 0, kMostLogprobs,
-                     "And of the likeliest tokens; only beside \"logprobs\": true"),
-      Field::other("modalities", {{"enum", {Json::array({"text"}), nullptr}}}),
+      token_limit_field("max_completion_tokens",
+                        "The newer name of max_tokens. It has precedence if both are given"),
+      Field::boolean("logprobs",
+                     "Whether the response has the log probability of each token of the answer")
+          .by_default(false),
+      Field::integer(
+          "top_logprobs", 0, kMostLogprobs,
+          "How many of the likeliest tokens have their log probabilities in the response, too, at "
+          "each token of the answer. It needs \"logprobs\": true. By default 0"),
+      Field::other("modalities", {{"enum", {Json::array({"text"}), nullptr}}},
+                   "Kinds of output; this model writes only text"),
       Field::not_supported("audio", "this model writes text"),
       Field::not_supported("chat_template", "the template is the model's own"),
       Field::not_supported("web_search_options", "this server has no network"),
@@ -94,10 +100,12 @@ const RequestTable& chat_completion_table() {
 
 std::vector<RequestField> template_variable_fields() {
   const Json objects = array_schema({{"type", "object"}}, {}, {});
-  return {
-      RequestField::other("documents", nullable_schema(objects), "For templates that read them"),
-      RequestField::other("chat_template_kwargs", {{"type", {"object", "null"}}},
-                          "Variables of the model's chat template")};
+  return {RequestField::other("documents", nullable_schema(objects),
+                              "Documents for the chat template. They have no effect if the "
+                              "template does not read them"),
+          RequestField::other(
+              "chat_template_kwargs", {{"type", {"object", "null"}}},
+              "Variables for the chat template, by name; which there are depends on the model")};
 }
 
 void read_template_variables(FieldReader& fields, text::Conversation& conversation) {

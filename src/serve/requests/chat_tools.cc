@@ -255,9 +255,12 @@ std::vector<RequestField> tool_fields(ToolSpelling spelling) {
   const Json tool = component_schema(flat ? "ResponseTool" : "Tool");
   return {
       Field::other("tools", nullable_schema(array_schema(tool, {}, kMostTools)),
-                   "Functions that the model may call"),
-      Field::other("tool_choice", component_schema(flat ? "ResponseToolChoice" : "ToolChoice")),
-      Field::boolean("parallel_tool_calls", "An answer may have several calls").by_default(true),
+                   "Functions that the model may call. By default there are none"),
+      Field::other("tool_choice", component_schema(flat ? "ResponseToolChoice" : "ToolChoice"),
+                   "Whether the model may, must or must not call a tool, or the tool that it must "
+                   "call. By default auto if there are tools, else none"),
+      Field::boolean("parallel_tool_calls", "Whether an answer may have several calls")
+          .by_default(true),
       Field::not_supported("functions", "expected tools instead"),
       Field::not_supported("function_call", "expected tool_choice instead"),
   };

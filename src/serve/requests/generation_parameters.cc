@@ -96,17 +96,34 @@ std::vector<Field> sampling_fields() {
                        {"propertyNames", {{"pattern", "^[0-9]{1,9}$"}}},
                        {"additionalProperties", bias}};
   return {
-      Field::number("temperature", 0.0, 100.0, "0: always the likeliest token"),
-      Field::number("top_p", 0.0, 1.0, "Draw from the likeliest tokens with this probability"),
-      Field::integer("top_k", -1, kMostTokens, "Draw from this many tokens; -1 and 0: all"),
-      Field::number("min_p", 0.0, 1.0, "Leave out tokens less likely than this share of the best"),
-      Field::number("repetition_penalty", 0.01, 100.0, "Above 1: repeat fewer tokens"),
-      Field::number("presence_penalty", -2.0, 2.0, "Taken off the logits of tokens that occurred")
+      Field::number("temperature", 0.0, 100.0,
+                    "Divides the logits before a token is drawn; 0 always takes the likeliest "
+                    "token. By default that of the model's generation_config.json, else 1"),
+      Field::number("top_p", 0.0, 1.0,
+                    "Draws only from the likeliest tokens whose probabilities add up to this; 1 is "
+                    "no limit. By default that of the model's generation_config.json, else 1"),
+      Field::integer("top_k", -1, kMostTokens,
+                     "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
+                     "default that of the model's generation_config.json, else 0"),
+      Field::number(
+          "min_p", 0.0, 1.0,
+          "Leaves out tokens whose probability is less than this share of the likeliest token's; 0 "
+          "is no limit. By default that of the model's generation_config.json, else 0"),
+      Field::number("repetition_penalty", 0.01, 100.0,
+                    "Makes tokens of the prompt and the answer less likely if above 1 and likelier "
+                    "if below. By default that of the model's generation_config.json, else 1"),
+      Field::number("presence_penalty", -2.0, 2.0,
+                    "Subtracted from the logit of every token that the answer already has")
           .by_default(0.0),
-      Field::number("frequency_penalty", -2.0, 2.0, "The same, as often as they occurred")
+      Field::number(
+          "frequency_penalty", -2.0, 2.0,
+          "Subtracted from the logit of a token once for each time that the answer already has it")
           .by_default(0.0),
-      Field::other("logit_bias", biases, "Numbers by token id, added to the logits"),
-      Field::integer("seed", INT64_MIN, INT64_MAX, "The same seed draws the same tokens"),
+      Field::other("logit_bias", biases,
+                   "Numbers that are added to the logits of tokens, by token id"),
+      Field::integer("seed", INT64_MIN, INT64_MAX,
+                     "Seed of the random draws: equal requests with equal seeds get equal answers. "
+                     "By default random"),
   };
 }
 
@@ -114,13 +131,20 @@ std::vector<Field> stop_fields() {
   const Json text = {{"type", "string"}, {"maxLength", kMostStopBytes}};
   const Json stop = {{"anyOf", {text, stop_strings_schema(), {{"type", "null"}}}}};
   return {
-      Field::other("stop", stop, "The answer ends before any of these; an empty one is left out"),
-      Field::token_ids("stop_token_ids", "The answer ends before any of these"),
-      Field::boolean("include_stop_str_in_output", "The text ends with the stop string")
+      Field::other("stop", stop,
+                   "A text or several: the answer ends before the first place where one of them "
+                   "occurs. Empty texts have no effect"),
+      Field::token_ids("stop_token_ids",
+                       "Ids of tokens that end the answer, in addition to the model's own"),
+      Field::boolean("include_stop_str_in_output",
+                     "Whether the text of the answer includes the stop string that ended it")
           .by_default(false),
-      Field::boolean("ignore_eos", "Go on after the model's own end").by_default(false),
-      Field::integer("min_tokens", 0, kMostTokens,
-                     "No end before this many; at most the tokens that may be made")
+      Field::boolean("ignore_eos",
+                     "Whether the answer continues after the tokens with which the model ends it")
+          .by_default(false),
+      Field::integer(
+          "min_tokens", 0, kMostTokens,
+          "Smallest number of tokens of the answer. It must not exceed the largest number")
           .by_default(0),
   };
 }
@@ -128,21 +152,40 @@ std::vector<Field> stop_fields() {
 std::vector<Field> output_fields() {
   return {
       Field::string("model", kModelMeaning),
-      Field::boolean("stream", "Answer with server-sent events").by_default(false),
+      Field::boolean("stream", "Whether the response is a stream of server-sent events")
+          .by_default(false),
       Field::object(
           "stream_options",
-          {Field::boolean("include_usage", "The last chunk counts the tokens").by_default(false),
-           Field::boolean("continuous_usage_stats", "All chunks count the tokens")
+          {Field::boolean("include_usage",
+                          "Whether a last chunk has the numbers of tokens of prompt and answer")
+               .by_default(false),
+           Field::boolean("continuous_usage_stats",
+                          "Whether every chunk has the numbers of tokens so far")
                .by_default(false),
            Field::ignored({"include_obfuscation"}).front()},
-          "Without effect where there is no stream"),
-      Field::boolean("skip_special_tokens", "Special tokens have no text").by_default(true),
-      Field::boolean("return_token_ids", "Also tell the ids of the tokens").by_default(false),
-      Field::boolean("echo", "The answer begins with the prompt").by_default(false),
-      Field::boolean("add_special_tokens", "The prompt begins with the tokenizer's special tokens"),
-      Field::string("cache_salt", "Only requests of one salt share a cached prefix")
+          "Settings of the stream; they have no effect if the response is not a stream"),
+      Field::boolean("skip_special_tokens",
+                     "Whether special tokens are left out of the text of the answer")
+          .by_default(true),
+      Field::boolean(
+          "return_token_ids",
+          "Whether the response has the token ids of prompt and answer in addition to the text")
+          .by_default(false),
+      Field::boolean("echo",
+                     "Whether the text of the response begins with the prompt; in chats, with the "
+                     "last message if the answer continues it")
+          .by_default(false),
+      Field::boolean("add_special_tokens",
+                     "Whether the tokenizer's special tokens, such as one for the beginning of a "
+                     "text, are put before the prompt. By default false for chats, whose template "
+                     "writes them, and else true"),
+      Field::string("cache_salt",
+                    "Requests share the cached beginning of a prompt only if their salts are "
+                    "equal. By default empty")
           .at_most_bytes(kMostSaltBytes),
-      Field::integer("priority", INT64_MIN, INT64_MAX, "Smaller is earlier").by_default(0),
+      Field::integer("priority", INT64_MIN, INT64_MAX,
+                     "Requests with a smaller number are computed earlier")
+          .by_default(0),
   };
 }
 
@@ -180,10 +223,12 @@ RequestField token_limit_field(const char* name, const char* meaning) {
 }
 
 RequestField answer_count_field() {
-  return Field::integer("n", 1, kMostChoices, "Answers to each prompt").by_default(1);
+  return Field::integer("n", 1, kMostChoices, "Number of answers to each prompt").by_default(1);
 }
 
-RequestField single_answer_field() { return Field::other("n", {{"enum", {1, nullptr}}}); }
+RequestField single_answer_field() {
+  return Field::other("n", {{"enum", {1, nullptr}}}, "Number of answers; this API gives one");
+}
 
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key) {
   const auto limit = fields.integer(key);

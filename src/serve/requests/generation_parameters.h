@@ -24,9 +24,13 @@ inline constexpr size_t kMostStopBytes = 1024;  // the length of one stop string
 
 // Descriptions of fields that several tables have.
 inline constexpr const char* kModelMeaning =
-    "One of the names of /v1/models; without it the one that is served";
+    "Name of the model, one of the names that GET /v1/models lists; by default the served model";
 inline constexpr const char* kTokenLimitMeaning =
-    "Tokens of the answer at most; -1: as many as fit; 0: the prompt alone";
+    "Largest number of tokens of the answer. -1 allows as many as fit into the context, and 0 only "
+    "reads the prompt. By default max_new_tokens of the model's generation_config.json, else -1";
+inline constexpr const char* kEffortMeaning =
+    "How much the model should think. \"none\" turns thoughts off, any other text turns them on. "
+    "The chat template also gets the text as the variable reasoning_effort, for example \"low\"";
 
 // The parameters of a request. A parameter that may also come from the model's
 // generation_config.json is nullopt if the request does not set it.

@@ -115,19 +115,26 @@ std::vector<RequestField> response_format_fields() {
   const Json format = component_schema("ResponseFormat"), schema = component_schema("SchemaOrText"),
              choice = component_schema("Choice");
   std::vector<Field> fields = {
-      Field::other("response_format", format),
+      Field::other("response_format", format,
+                   "Format that the answer must have. By default any text"),
       Field::object(
           "structured_outputs",
-          {Field::other("json", schema), Field::string("regex", ""), Field::other("choice", choice),
-           Field::boolean("json_object", "Any JSON object").by_default(false),
+          {Field::other("json", schema, "JSON Schema, or its text, that the answer must satisfy"),
+           Field::string("regex", "Regular expression that must match the whole answer"),
+           Field::other("choice", choice, "Texts, of which the answer must be one"),
+           Field::boolean("json_object", "Whether the answer must be a JSON object")
+               .by_default(false),
            Field::not_supported("grammar", "expected json, regex or choice instead"),
            Field::not_supported("structural_tag", "expected json, regex or choice instead")},
-          "vLLM's, since 2025"),
-      Field::other("guided_json", schema),
-      Field::string("guided_regex", "The answer matches it from end to end"),
-      Field::string("regex", "The same as guided_regex"),
-      Field::other("guided_choice", choice),
-      Field::other("json_schema", schema),
+          "Format that the answer must have, as newer versions of vLLM write it. At most one of "
+          "its fields may be used"),
+      Field::other("guided_json", schema,
+                   "JSON Schema, or its text, that the answer must satisfy, as older versions of "
+                   "vLLM write it"),
+      Field::string("guided_regex", "Regular expression that must match the whole answer"),
+      Field::string("regex", "Another name of guided_regex"),
+      Field::other("guided_choice", choice, "Texts, of which the answer must be one"),
+      Field::other("json_schema", schema, "Another name of guided_json, as llama.cpp writes it"),
   };
   for (const char* name : {"guided_grammar", "grammar", "ebnf"})
     fields.push_back(

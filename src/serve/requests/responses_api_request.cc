@@ -39,21 +39,27 @@ std::vector<RequestField> responses_api_fields() {
   using Field = RequestField;
   const Json text = {{"type", "string"}};
   std::vector<Field> fields = {
-      Field::other("input", {{"anyOf", {text, array_schema(component_schema("InputItem"), 1, {})}}},
-                   "What the user says, or the items of the conversation so far")
+      Field::other(
+          "input", {{"anyOf", {text, array_schema(component_schema("InputItem"), 1, {})}}},
+          "A message of the user, or the items of the conversation so far, the oldest first")
           .required(),
-      Field::string("instructions", "The system message"),
+      Field::string("instructions", "The system message. By default there is none"),
       single_answer_field(),
       token_limit_field("max_output_tokens", kTokenLimitMeaning),
       Field::integer("top_logprobs", 0, kMostLogprobs,
-                     "Tell the log probabilities of each token and of so many likely ones"),
+                     "If above 0, the response has the log probability of each token of the answer "
+                     "and of this many of the likeliest tokens at its place. By default 0"),
       Field::other("include", {{"type", {"array", "null"}}},
-                   "\"message.output_text.logprobs\" has an effect"),
-      Field::object("text", {Field::other("format", component_schema("ResponseFormat"))}, ""),
-      Field::object(
-          "reasoning",
-          {Field::string("effort", "How much the model thinks, for templates that know it")}, ""),
-      Field::other("background", {{"enum", {false, nullptr}}}),
+                   "Further parts of the response. \"message.output_text.logprobs\" adds the log "
+                   "probability of each token of the answer; other values have no effect"),
+      Field::object("text",
+                    {Field::other("format", component_schema("ResponseFormat"),
+                                  "Format that the answer must have. By default any text")},
+                    "Settings of the text of the answer"),
+      Field::object("reasoning", {Field::string("effort", kEffortMeaning)},
+                    "Settings of the model's thoughts"),
+      Field::other("background", {{"enum", {false, nullptr}}},
+                   "Whether the answer is computed after the response; this server cannot do that"),
       Field::not_supported("max_tokens", "expected max_output_tokens instead"),
       Field::not_supported("chat_template", "the template is the model's own"),
       Field::not_supported("prompt", "this server keeps no prompts: send instructions and input"),

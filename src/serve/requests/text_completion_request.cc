@@ -64,13 +64,19 @@ std::vector<RequestField> text_completion_fields() {
   using Field = RequestField;
   return {
       Field::other("prompt", prompts_schema(),
-                   "A text, token ids, or several of either; at most 4096 answers, prompts times n")
+                   "A text, an array of token ids, or an array of several of either. The number of "
+                   "prompts times n is at most 4096")
           .required(),
       answer_count_field(),
-      token_limit_field("max_tokens", kTokenLimitMeaning).by_default(kDefaultTokens),
+      token_limit_field("max_tokens",
+                        "Largest number of tokens of the answer. -1 allows as many as fit into the "
+                        "context, and 0 only reads the prompt")
+          .by_default(kDefaultTokens),
       Field::integer("logprobs", 0, kMostLogprobs,
-                     "Tell the log probability of each token and of so many likely ones"),
-      Field::integer("best_of", 1, kMostChoices, "The same as n"),
+                     "If given, the response has the log probability of each token of the answer "
+                     "and of this many of the likeliest tokens at its place. With echo, also those "
+                     "of the prompt. By default none"),
+      Field::integer("best_of", 1, kMostChoices, "Number of candidates. It must be equal to n"),
       Field::not_supported("suffix", "this model does not write between two texts"),
       Field::not_supported("prompt_embeds", "expected \"prompt\""),
   };
