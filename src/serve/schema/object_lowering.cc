@@ -23,9 +23,9 @@ Result<Language> shared(Result<StringLanguage> language) {
 Status ObjectLowering::run() {
   collect_named();
   if (const Status others = collect_others(); !others.ok())
-    return lowering_.error_at(place_, others.error().message);
+    return lowering_.error_at(point_, others.error().message);
   if (const std::string reason = count_contradiction(); !reason.empty()) {
-    lowering_.note_contradiction(place_.schemas, reason);
+    lowering_.note_contradiction(point_.schemas, reason);
     return {};
   }
   NMM_TRY(decide_counts());
@@ -49,7 +49,7 @@ void ObjectLowering::collect_named() {
     if (!is_name || allows_nothing(schemas)) {
       if (!is_required) return;
       lowering_.note_contradiction(
-          place_.schemas, fmt::format("the property {:?} is required and never allowed", name));
+          point_.schemas, fmt::format("the property {:?} is required and never allowed", name));
     }
     // A name that is not allowed gets a rule without edges, so no path leads through it.
     const RuleId rule = is_name ? lowering_.rule_of(schemas) : lowering_.grammar_.add_rule();
@@ -163,7 +163,7 @@ Status ObjectLowering::decide_counts() {
   maximum_ = limits_.maximum;
   if (others_.empty() && maximum_ && *maximum_ >= std::ssize(named_)) maximum_.reset();
   if (minimum_ > 1 && !others_.empty())
-    return lowering_.error_at(place_,
+    return lowering_.error_at(point_,
                               fmt::format("minProperties {} is not supported where properties may "
                                           "have names that `properties` does not list",
                                           minimum_));
@@ -180,7 +180,7 @@ void ObjectLowering::connect() {
   all_optional_from_ = named_.size();
   while (all_optional_from_ > 0 && !named_[all_optional_from_ - 1].required) --all_optional_from_;
   positions_.assign(2 * (named_.size() + 1) * static_cast<size_t>(largest_count_ + 1), -1);
-  grammar.add_text(place_.from, "{", after(0, 0));
+  grammar.add_text(point_.from, "{", after(0, 0));
   for (size_t next = 0; next <= named_.size() && !grammar.too_large(); ++next) {
     for (int64_t count = 0; count <= largest_count_; ++count) {
       connect_after(next, count);
@@ -211,7 +211,7 @@ void ObjectLowering::connect_after(size_t next, int64_t count) {
     const PositionId close = grammar.add_position();
     if (count == 0) grammar.add_empty(from, close);
     if (count > 0) lowering_.syntax_.add_white_space(from, close);
-    grammar.add_text(close, "}", place_.to);
+    grammar.add_text(close, "}", point_.to);
   }
   if (maximum_ && count >= *maximum_) return;
   if (next == named_.size() && others_.empty()) return;

@@ -13,8 +13,8 @@ namespace neuronmm::grammar {
 class ObjectLowering {
  public:
   ObjectLowering(SchemaLowering& lowering, const ObjectLimits& limits,
-                 const SchemaLowering::Place& place)
-      : lowering_(lowering), limits_(limits), place_(place) {}
+                 const SchemaLowering::InsertionPoint& point)
+      : lowering_(lowering), limits_(limits), point_(point) {}
   // Returns an error if the limits are not supported. Limits that no object satisfies are noted as
   // a contradiction.
   Status run();
@@ -60,7 +60,7 @@ class ObjectLowering {
 
   SchemaLowering& lowering_;
   const ObjectLimits& limits_;
-  const SchemaLowering::Place& place_;
+  const SchemaLowering::InsertionPoint& point_;
   std::vector<Named> named_;
   std::vector<Other> others_;
   int64_t minimum_ = 0;

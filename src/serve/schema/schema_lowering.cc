@@ -58,10 +58,10 @@ Status SchemaLowering::run() {
     NMM_ASSIGN(const Shapes shapes, normalizer_.shapes_of(job.schemas));
     if (shapes.empty()) note_contradiction(job.schemas, "no value can satisfy it");
     const auto [start, end] = grammar_.rule(job.rule);
-    const Place place = {job.schemas, start, end};
-    for (const Shape& shape : shapes) NMM_TRY(lower(shape, place));
+    const InsertionPoint point = {job.schemas, start, end};
+    for (const Shape& shape : shapes) NMM_TRY(lower(shape, point));
     if (grammar_.too_large())
-      return error_at(place,
+      return error_at(point,
                       fmt::format("up to here the automaton has more than {} edges, the most "
                                   "that is allowed",
                                   Grammar::kMaxEdges));
@@ -74,56 +74,56 @@ void SchemaLowering::note_contradiction(const Conjunction& schemas, std::string_
     contradiction_ = document_.error_at(*schemas.front(), "", what).message;
 }
 
-Error SchemaLowering::error_at(const Place& place, std::string_view what) const {
-  return document_.error_at(*place.schemas.front(), "", what);
+Error SchemaLowering::error_at(const InsertionPoint& point, std::string_view what) const {
+  return document_.error_at(*point.schemas.front(), "", what);
 }
 
-Status SchemaLowering::lower(const Shape& shape, const Place& place) {
+Status SchemaLowering::lower(const Shape& shape, const InsertionPoint& point) {
   switch (shape.kind) {
     case Shape::Kind::kNull:
-      grammar_.add_text(place.from, "null", place.to);
+      grammar_.add_text(point.from, "null", point.to);
       return {};
     case Shape::Kind::kBoolean:
-      for (const char* word : {"true", "false"}) grammar_.add_text(place.from, word, place.to);
+      for (const char* word : {"true", "false"}) grammar_.add_text(point.from, word, point.to);
       return {};
     case Shape::Kind::kNumber:
-      return lower_number(shape.number, place);
+      return lower_number(shape.number, point);
     case Shape::Kind::kString:
-      return lower_string(shape.string, place);
+      return lower_string(shape.string, point);
     case Shape::Kind::kArray:
-      return lower_array(shape.array, place);
+      return lower_array(shape.array, point);
     case Shape::Kind::kObject:
-      return ObjectLowering(*this, shape.object, place).run();
+      return ObjectLowering(*this, shape.object, point).run();
     case Shape::Kind::kLiterals:
-      LiteralSyntax(syntax_, grammar_).add(place.from, shape.literals, place.to);
+      LiteralSyntax(syntax_, grammar_).add(point.from, shape.literals, point.to);
       return {};
   }
   return {};
 }
 
-Status SchemaLowering::lower_number(const NumberLimits& limits, const Place& place) {
+Status SchemaLowering::lower_number(const NumberLimits& limits, const InsertionPoint& point) {
   if (limits.only_type()) {
     const RuleId rule = limits.integer ? syntax_.integer() : syntax_.number();
-    grammar_.add_call(place.from, rule, place.to);
+    grammar_.add_call(point.from, rule, point.to);
     return {};
   }
   const auto language = number_language(limits);
-  if (!language.ok()) return error_at(place, language.error().message);
-  if (language->empty()) note_contradiction(place.schemas, "no number is within its limits");
-  syntax_.add_text_of(place.from, *language, place.to);
+  if (!language.ok()) return error_at(point, language.error().message);
+  if (language->empty()) note_contradiction(point.schemas, "no number is within its limits");
+  syntax_.add_text_of(point.from, *language, point.to);
   return {};
 }
 
 // Adds a string. Strings with the same limits share a rule.
-Status SchemaLowering::lower_string(const StringLimits& limits, const Place& place) {
+Status SchemaLowering::lower_string(const StringLimits& limits, const InsertionPoint& point) {
   if (limits.maximum && *limits.maximum < limits.minimum) {
-    note_contradiction(place.schemas, "no string is within its limits");
+    note_contradiction(point.schemas, "no string is within its limits");
     return {};
   }
   if (limits.only_lengths()) {
     std::optional<int64_t> maximum = limits.maximum;
     if (maximum) maximum = std::min(*maximum, std::max(limits.minimum, kMostCharacters));
-    grammar_.add_call(place.from, syntax_.counted_string(limits.minimum, maximum), place.to);
+    grammar_.add_call(point.from, syntax_.counted_string(limits.minimum, maximum), point.to);
     return {};
   }
   std::vector<const StringLanguage*> languages;
@@ -133,13 +133,13 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const Place& pla
   if (is_new) {
     counts_approximately_ |= limits.maximum.has_value();
     const auto language = string_language_or_subset(limits, settings_.counted_states);
-    if (!language.ok()) return error_at(place, language.error().message);
-    if (language->empty()) note_contradiction(place.schemas, "no string is within its limits");
+    if (!language.ok()) return error_at(point, language.error().message);
+    if (language->empty()) note_contradiction(point.schemas, "no string is within its limits");
     found->second = grammar_.add_rule();
     const auto [start, end] = grammar_.rule(found->second);
     syntax_.add_string_of(start, *language, end);
   }
-  grammar_.add_call(place.from, found->second, place.to);
+  grammar_.add_call(point.from, found->second, point.to);
   return {};
 }
 
@@ -158,21 +158,21 @@ RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const
 // Adds an array as rows of positions. Row i comes after i items. Its positions count the items that
 // are valid for `contains`, as far as they have to be counted. If `contains` has a maximum, each
 // item is read either as valid or as not valid for it.
-Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
+Status SchemaLowering::lower_array(const ArrayLimits& limits, const InsertionPoint& point) {
   if (const std::string reason = count_contradiction(limits); !reason.empty()) {
-    note_contradiction(place.schemas, reason);
+    note_contradiction(point.schemas, reason);
     return {};
   }
   if (limits.unique && limits.maximum.value_or(2) > 1) {
-    NMM_ASSIGN(const bool enforced, UniqueArrayLowering(*this, limits, place).run());
+    NMM_ASSIGN(const bool enforced, UniqueArrayLowering(*this, limits, point).run());
     if (enforced) return {};
-    const auto note = document_.error_at(*place.schemas.front(), "uniqueItems",
+    const auto note = document_.error_at(*point.schemas.front(), "uniqueItems",
                                          "is enforced for constants, and for strings that have no "
                                          "longest one; these items may repeat");
     notes_.insert(note.message);
   }
   if (limits.contains.size() > 1)
-    return error_at(place, "more than one `contains` for the same array is not supported");
+    return error_at(point, "more than one `contains` for the same array is not supported");
   const ContainsLimits none{nullptr, 0, {}};
   const ContainsLimits& contains = limits.contains.empty() ? none : limits.contains.front();
   const Json* others = contains.maximum ? normalizer_.negated(*contains.schema) : nullptr;
@@ -191,7 +191,7 @@ Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place
     return row;
   };
   std::vector<PositionId> row = new_row();
-  grammar_.add_text(place.from, "[", row[0]);
+  grammar_.add_text(point.from, "[", row[0]);
   for (int64_t i = 0; !grammar_.too_large(); ++i) {
     const bool repeats = i > 0 && i >= last && !limits.maximum;
     const bool ends = i >= last && limits.maximum;
@@ -201,7 +201,7 @@ Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place
         const PositionId close = grammar_.add_position();
         if (i == 0) grammar_.add_empty(row[count], close);
         if (i > 0) syntax_.add_white_space(row[count], close);
-        grammar_.add_text(close, "]", place.to);
+        grammar_.add_text(close, "]", point.to);
       }
       if (ends) continue;
       const PositionId item = grammar_.add_position();

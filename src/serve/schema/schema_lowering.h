@@ -55,18 +55,19 @@ class SchemaLowering {
     Conjunction schemas;
     RuleId rule;
   };
-  // The positions between which the edges of a shape are added, and the schemas of the shape.
-  struct Place {
+  // The positions in the grammar between which the edges of a shape are added, and the schemas of
+  // the shape.
+  struct InsertionPoint {
     const Conjunction& schemas;
     PositionId from, to;
   };
-  Status lower(const Shape& shape, const Place& place);
-  Status lower_number(const NumberLimits& limits, const Place& place);
-  Status lower_string(const StringLimits& limits, const Place& place);
-  Status lower_array(const ArrayLimits& limits, const Place& place);
+  Status lower(const Shape& shape, const InsertionPoint& point);
+  Status lower_number(const NumberLimits& limits, const InsertionPoint& point);
+  Status lower_string(const StringLimits& limits, const InsertionPoint& point);
+  Status lower_array(const ArrayLimits& limits, const InsertionPoint& point);
   RuleId item_rule(const ArrayLimits& limits, int64_t index, const Json* also);
   void note_contradiction(const Conjunction& schemas, std::string_view what);
-  Error error_at(const Place& place, std::string_view what) const;
+  Error error_at(const InsertionPoint& point, std::string_view what) const;
 
   const SchemaDocument& document_;
   SchemaNormalizer normalizer_;

@@ -164,7 +164,7 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
     }
     if (shape.kind != Shape::Kind::kString) return std::optional<StringLanguage>();
     auto some = string_language(shape.string);
-    if (!some.ok()) return lowering_.error_at(place_, some.error().message);
+    if (!some.ok()) return lowering_.error_at(point_, some.error().message);
     if (all) {
       NMM_ASSIGN(some, all->unite(*some));
     }
@@ -181,7 +181,7 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
 void UniqueArrayLowering::check_enough(int64_t most) {
   if (most >= limits_.minimum) return;
   lowering_.note_contradiction(
-      place_.schemas,
+      point_.schemas,
       fmt::format("minItems {} is more than its items that differ, {}", limits_.minimum, most));
 }
 
@@ -195,7 +195,7 @@ RuleId UniqueArrayLowering::constant(const Json& value) {
 void UniqueArrayLowering::close(PositionId after) {
   const PositionId bracket = grammar_.add_position();
   lowering_.syntax_.add_white_space(after, bracket);
-  grammar_.add_text(bracket, "]", place_.to);
+  grammar_.add_text(bracket, "]", point_.to);
 }
 
 // Adds a position for every set of constants that may have been used. Returns false, having built
@@ -209,7 +209,7 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
   for (const Json* value : sets.constants()) rules.push_back(constant(*value));
   std::map<Used, PositionId> after;
   for (const Used used : reached) after[used] = grammar_.add_position();
-  grammar_.add_text(place_.from, "[", after[0]);
+  grammar_.add_text(point_.from, "[", after[0]);
   for (const Used used : reached) {
     const PositionId item = grammar_.add_position();
     if (used == 0) lowering_.syntax_.add_white_space(after[0], item);
@@ -217,7 +217,7 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
     for (const size_t number : sets.followers(used))
       grammar_.add_call(item, rules[number], after[used | Used{1} << number]);
     if (std::popcount(used) < limits_.minimum) continue;
-    if (used == 0) grammar_.add_text(after[0], "]", place_.to);
+    if (used == 0) grammar_.add_text(after[0], "]", point_.to);
     if (used != 0) close(after[used]);
   }
   return true;
@@ -232,8 +232,8 @@ void UniqueArrayLowering::add_rows(size_t states, const AddItems& add_items) {
     return row;
   };
   const PositionId open = grammar_.add_position();
-  grammar_.add_text(place_.from, "[", open);
-  if (limits_.minimum == 0) grammar_.add_text(open, "]", place_.to);
+  grammar_.add_text(point_.from, "[", open);
+  if (limits_.minimum == 0) grammar_.add_text(open, "]", point_.to);
   std::vector<PositionId> before = new_row();
   lowering_.syntax_.add_white_space(open, before[0]);
   for (int64_t count = 1; count <= std::max<int64_t>(last, 1) && !grammar_.too_large(); ++count) {

@@ -20,8 +20,8 @@ class UniqueArrayLowering {
   static constexpr size_t kMostSubsets = 2048;
 
   UniqueArrayLowering(SchemaLowering& lowering, const ArrayLimits& limits,
-                      const SchemaLowering::Place& place)
-      : lowering_(lowering), limits_(limits), place_(place), grammar_(lowering.grammar_) {}
+                      const SchemaLowering::InsertionPoint& point)
+      : lowering_(lowering), limits_(limits), point_(point), grammar_(lowering.grammar_) {}
 
   // Returns false, having built nothing, if the automaton cannot see in time that two items are
   // equal.
@@ -54,7 +54,7 @@ class UniqueArrayLowering {
 
   SchemaLowering& lowering_;
   const ArrayLimits& limits_;
-  const SchemaLowering::Place& place_;
+  const SchemaLowering::InsertionPoint& point_;
   Grammar& grammar_;
 };
 
