@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "serve/grammar/matcher.h"
+#include "serve/schema/schema_compiler.h"
 
 namespace {
 

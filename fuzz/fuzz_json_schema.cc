@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "serve/grammar/automaton.h"
-#include "serve/grammar/schema_compiler.h"
 #include "serve/grammar/unique_strings.h"
+#include "serve/schema/schema_compiler.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "serve/protocol/json_scanner.h"
-#include "serve/protocol/output_parser.h"
+#include "serve/output/json_scanner.h"
+#include "serve/output/output_parser.h"
 
 namespace {
 

@@ -1,7 +1,6 @@
 // The command `neuronmm serve`: serves a model over HTTP with OpenAI's and Anthropic's APIs. It
 // first listens at its address and then loads the model. A signal lets running answers finish.
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -73,11 +72,12 @@ Result<int64_t> context_tokens(const serve::EngineOptions& options,
 Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& loaded) {
   const io::ModelConfig& config = loaded.transformer->config();
   serve::ServedModel model;
-  model.names = {flags.model_name.empty() ? default_name(flags.model_dir) : flags.model_name};
+  model.names = {flags.settings.model_name.empty() ? default_name(flags.settings.model_dir)
+                                                   : flags.settings.model_name};
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
-  NMM_ASSIGN(model.context_tokens, context_tokens(flags.engine, *loaded.transformer));
-  NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.model_dir));
+  NMM_ASSIGN(model.context_tokens, context_tokens(flags.settings.engine, *loaded.transformer));
+  NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.settings.model_dir));
   model.stop_tokens = model::stop_tokens_of(model.generation, config);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
   model.created = std::chrono::duration_cast<std::chrono::seconds>(
@@ -104,17 +104,17 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
 }
 
 Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, Loaded& loaded) {
-  NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.model_dir));
+  NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.settings.model_dir));
   loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
   NMM_ASSIGN(loaded.backend, make_backend(flags.device));
-  NMM_ASSIGN(auto transformer, model::Transformer::load(flags.model_dir, *loaded.backend));
+  NMM_ASSIGN(auto transformer, model::Transformer::load(flags.settings.model_dir, *loaded.backend));
   loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
   serve::ServiceParts parts;
   NMM_ASSIGN(parts.model, served_model(flags, loaded));
   NMM_ASSIGN(parts.description_json, description(flags, parts.model, *loaded.transformer));
-  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.engine);
+  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.settings.engine);
   parts.engine = loaded.engine.get();
-  parts.metrics_prefix = flags.metrics_prefix;
+  parts.metrics_prefix = flags.settings.metrics_prefix;
   if (flags.device.simulated()) {
     parts.device = flags.device.device;
     parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };
@@ -153,9 +153,8 @@ Result<int> run_serve(const ServeFlags& flags) {
   // `ending`.
   std::optional<OrderlyShutdown> ending;
   Loaded loaded;
-  serve::ServerOptions options = flags.server;
+  serve::ServerOptions options = flags.settings.server;
   options.version = kVersion;
-  options.limits.ping = std::chrono::seconds(std::max<int64_t>(flags.ping_interval_s, 0));
   NMM_ASSIGN(const auto server, serve::Server::start(options));
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
@@ -166,7 +165,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && all_processes().lost().empty())
     std::this_thread::sleep_for(kPollInterval);
-  Result<int> code = drain(*server, flags.shutdown_timeout_s, *ending);
+  Result<int> code = drain(*server, flags.settings.shutdown_timeout_s, *ending);
   // The launcher may send its signal before this process knows which other process was lost.
   if (const std::string lost = all_processes().lost(); !lost.empty()) return fail("{}", lost);
   return code;

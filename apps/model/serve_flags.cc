@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "flags.h"
@@ -67,90 +69,118 @@ std::string check_origin(const std::string& text) {
 }
 
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
-  command->add_option("--host", server.host, "the address to listen at; 0.0.0.0: all of IPv4")
+  command
+      ->add_option("--host", server.host, "listen at this address; 0.0.0.0 is every IPv4 address")
       ->capture_default_str();
-  command->add_option("--port", server.port, "0: any that is free, which is printed")
+  command
+      ->add_option("--port", server.port,
+                   "listen at this port; 0 chooses a free port, which is printed")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command
       ->add_option("--api-key", server.api_keys,
-                   "who shows none of these keys is refused; repeatable, or NEURONMM_API_KEY, "
-                   "which other users of the machine do not see")
+                   "refuse clients that show none of these keys; repeatable. Other users of the "
+                   "machine cannot see a key in NEURONMM_API_KEY")
       ->check(check_visible)
       ->envname("NEURONMM_API_KEY")
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "--cors-origin", server.cors_origins,
-          "web pages of this origin may ask, as https://example.org; * for all; repeatable")
+      ->add_option("--cors-origin", server.cors_origins,
+                   "let web pages of this origin send requests, for example https://example.org; "
+                   "* for all origins; repeatable")
       ->check(check_origin)
       ->allow_extra_args(false);
-  auto* certificate = command->add_option("--tls-cert", server.tls_certificate,
-                                          "serve https: the certificate and its chain, in PEM");
-  auto* key = command->add_option("--tls-key", server.tls_key, "its private key, in PEM");
+  auto* certificate =
+      command->add_option("--tls-cert", server.tls_certificate,
+                          "serve https with this certificate and its chain, in PEM");
+  auto* key =
+      command->add_option("--tls-key", server.tls_key, "the private key of --tls-cert, in PEM");
   certificate->needs(key);
   key->needs(certificate);
 }
 
+std::string kv_memory_help() {
+  return fmt::format(
+      "memory for the keys and values of all answers in bytes, for example 4G; default: {} "
+      "contexts, or {} positions for each of --max-num-seqs if that is more, within {} % of the "
+      "machine's memory",
+      serve::kDefaultKvContexts, serve::kDefaultKvPositions, 100.0 * serve::kDefaultKvMemoryShare);
+}
+
 void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
-  command->add_option("--max-num-seqs", engine.max_sequences, "answers that are computed together")
+  command
+      ->add_option("--max-num-seqs", engine.max_sequences,
+                   "compute at most this many answers together")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str();
   command
       ->add_option("--max-queued-tokens", engine.max_queued_tokens,
-                   "of prompts that wait; beyond it requests are refused with 429")
+                   "refuse requests with 429 if the waiting prompts have more tokens than this")
       ->check(CLI::Range(int64_t{1}, kMost))
       ->capture_default_str();
   command
       ->add_option("--max-queued-requests", engine.max_queued_requests,
-                   "that wait; beyond it they are refused with 429")
+                   "refuse requests with 429 if this many wait")
       ->check(CLI::Range(int64_t{1}, kMost))
       ->capture_default_str();
-  command
-      ->add_option("--kv-cache-memory", engine.kv_cache_bytes,
-                   "for the keys and values of all answers, as 4G; default: four contexts, or "
-                   "1,024 positions for each of --max-num-seqs, within half of the memory")
+  command->add_option("--kv-cache-memory", engine.kv_cache_bytes, kv_memory_help())
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(int64_t{1}, kMost));
   command
       ->add_option("--prefill-chunk", engine.chunk_tokens,
-                   "tokens of prompts in one step; the answers that run wait for them")
+                   "compute at most this many tokens of prompts in one step; running answers wait "
+                   "for the step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   command
       ->add_option("--context-length", engine.context_tokens,
-                   "tokens of prompt and answer; default: the model's")
+                   "let a prompt and its answer have at most this many tokens; default: the "
+                   "model's limit")
       ->check(CLI::Range(int64_t{1}, kMost));
+}
+
+void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
+  using std::chrono::seconds;
+  const auto set = [&limits](int64_t value) { limits.ping = seconds(std::max<int64_t>(value, 0)); };
+  command
+      ->add_option_function<int64_t>(
+          "--sse-ping-interval", set,
+          "send a comment on a stream after so many seconds without an event, so that proxies keep "
+          "it open; 0 or -1 sends none, for clients that cannot read comments")
+      ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
+      ->default_str(std::to_string(std::chrono::duration_cast<seconds>(limits.ping).count()));
+}
+
+void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
+  command
+      ->add_option("--shutdown-timeout", settings.shutdown_timeout_s,
+                   "give running answers this many seconds after SIGTERM or Ctrl-C")
+      ->check(real_range(0.0, 86400.0))
+      ->capture_default_str();
+  add_ping_flag(command, settings.server.limits);
+  command
+      ->add_option("--metrics-prefix", settings.metrics_prefix,
+                   "begin the names in /metrics with this prefix")
+      ->check(check_prefix)
+      ->capture_default_str();
+  command
+      ->add_option("--access-log", settings.server.access_log,
+                   "append a line of JSON per request to this file; - is standard output")
+      ->type_name("PATH");
 }
 
 }  // namespace
 
 void add_serve_flags(CLI::App* command, ServeFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
+  serve::ServeSettings& settings = flags.settings;
+  command->add_option("MODEL_DIR", settings.model_dir, "a Hugging Face model folder")->required();
   command
-      ->add_option("--model-name", flags.model_name,
-                   "what requests call the model; default: the folder's name")
+      ->add_option("--model-name", settings.model_name,
+                   "name of the model in requests; default: the folder's name")
       ->check(check_visible);
-  add_address_flags(command, flags.server);
-  add_engine_flags(command, flags.engine);
-  command
-      ->add_option("--shutdown-timeout", flags.shutdown_timeout_s,
-                   "seconds that running answers have after SIGTERM or Ctrl-C")
-      ->check(real_range(0.0, 86400.0))
-      ->capture_default_str();
-  command
-      ->add_option("--sse-ping-interval", flags.ping_interval_s,
-                   "seconds without an event after which a stream has a comment, so that proxies "
-                   "keep it open; -1 or 0: never, for clients that read no comments")
-      ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
-      ->capture_default_str();
-  command->add_option("--metrics-prefix", flags.metrics_prefix, "of the names in /metrics")
-      ->check(check_prefix)
-      ->capture_default_str();
-  command
-      ->add_option("--access-log", flags.server.access_log,
-                   "a line of JSON per request goes to the end of this file; -: standard output")
-      ->type_name("PATH");
+  add_address_flags(command, settings.server);
+  add_engine_flags(command, settings.engine);
+  add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 

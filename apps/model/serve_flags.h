@@ -2,26 +2,16 @@
 // The flags of the command `neuronmm serve`, which apps/model/serve.cc reads. add_serve_flags()
 // declares them with their checks, so a wrong value is refused before the command runs.
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
-#include "serve/engine/engine.h"
-#include "serve/http/server.h"
+#include "serve/http/serve_settings.h"
 
 namespace neuronmm::apps {
 
-// The values of the flags, with their defaults.
+// The values of the flags. serve::ServeSettings has the defaults.
 struct ServeFlags {
-  std::string model_dir, model_name;
-  serve::ServerOptions server;
-  serve::EngineOptions engine;
-  std::string metrics_prefix = "vllm:";
-  double shutdown_timeout_s = 45.0;
-  int64_t ping_interval_s = 30;  // in seconds; below 1: no pings
+  serve::ServeSettings settings;
   DeviceOptions device;
 };
 

@@ -50,6 +50,18 @@ TEST_F(ServeCommand, WrongModelsAndFlagsAreRefused) {
 }
 
 // The model is missing, so the server ends even if it accepts the origin.
+TEST_F(ServeCommand, TheHelpShowsTheDefaults) {
+  const Outcome help = neuronmm("serve --help");
+  for (const char* flag :
+       {"--host", "--port", "--max-num-seqs", "--max-queued-tokens", "--max-queued-requests",
+        "--prefill-chunk", "--shutdown-timeout", "--sse-ping-interval", "--metrics-prefix"}) {
+    const size_t begin = help.output.find(std::string("\n  ") + flag + " ");
+    ASSERT_NE(begin, std::string::npos) << flag << help.output;
+    const size_t end = help.output.find('\n', begin + 1);
+    EXPECT_NE(help.output.substr(begin, end - begin).find('='), std::string::npos) << flag;
+  }
+}
+
 TEST_F(ServeCommand, CorsOriginsMustHaveTheFormThatBrowsersSend) {
   const auto with_origin = [&](const std::string& origin) {
     return neuronmm("serve '" + path("nothing") + "' --port 0 --cors-origin '" + origin + "'");

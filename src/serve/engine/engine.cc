@@ -19,15 +19,17 @@
 namespace neuronmm::serve {
 namespace {
 
-// Returns the number of blocks if the options do not give a limit: four contexts, or 1,024
-// positions per sequence if that is more. They are limited to half of the machine's memory, but
-// never to less than one context. Assumed: too large a limit costs nothing, since unused blocks are
-// not allocated.
+// Returns the number of blocks if the options do not give a limit (see kDefaultKvContexts). The
+// result is never less than one context.
 int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int64_t block_bytes) {
-  const int64_t short_answer_blocks = std::min<int64_t>(context_blocks, 1024 / ops::kKvBlock);
-  const int64_t wanted = std::max(4 * context_blocks, options.max_sequences * short_answer_blocks);
+  const int64_t short_answer_blocks =
+      std::min<int64_t>(context_blocks, kDefaultKvPositions / ops::kKvBlock);
+  const int64_t wanted =
+      std::max(kDefaultKvContexts * context_blocks, options.max_sequences * short_answer_blocks);
   const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::max(context_blocks, std::min(wanted, physical / 2 / block_bytes));
+  const auto most_bytes =
+      static_cast<int64_t>(static_cast<double>(physical) * kDefaultKvMemoryShare);
+  return std::max(context_blocks, std::min(wanted, most_bytes / block_bytes));
 }
 
 }  // namespace

@@ -21,6 +21,13 @@
 
 namespace neuronmm::serve {
 
+// The memory for keys and values that EngineOptions::kv_cache_bytes 0 stands for. It is enough for
+// so many contexts, or for so many positions of every sequence if that is more, and at most this
+// share of the machine's memory. Assumed: too large a limit costs nothing, because unused blocks
+// are not allocated.
+inline constexpr int64_t kDefaultKvContexts = 4, kDefaultKvPositions = 1024;
+inline constexpr double kDefaultKvMemoryShare = 0.5;
+
 struct EngineOptions {
   int64_t max_sequences = 64;  // the largest number of answers that are computed together
   // The largest number of tokens of all waiting prompts. A prompt that finds an empty queue may be
@@ -28,9 +35,8 @@ struct EngineOptions {
   int64_t max_queued_tokens = 1 << 18;
   int64_t max_queued_requests = 1024;
   // A hard limit for keys and values, which is rounded down to whole blocks of 128 positions and
-  // must hold at least one block. Memory is allocated when it is needed. 0 chooses memory for four
-  // contexts or for 1,024 positions per sequence, whichever is more, up to half of the machine's
-  // memory.
+  // must hold at least one block. Memory is allocated when it is needed. 0 chooses the memory that
+  // kDefaultKvContexts and its neighbours describe.
   int64_t kv_cache_bytes = 0;
   // The largest number of tokens of a sequence, prompt and answer together. 0 or a value above the
   // model's limit chooses the model's limit.

@@ -57,7 +57,7 @@ void Scheduler::end_all(FinishReason reason, const std::string& message) {
 }
 
 void Scheduler::plan_step() {
-  parts_.clear();
+  plan_.clear();
   plan_decoding();
   admit();
   plan_chunks();
@@ -65,25 +65,26 @@ void Scheduler::plan_step() {
 }
 
 void Scheduler::run_step() {
-  if (parts_.empty()) return;
-  const std::optional<model::Predictions> predictions = run_parts();
+  if (plan_.empty()) return;
+  const std::optional<model::Predictions> predictions = run_plan();
   if (!predictions) return;
   std::vector<Outcome> outcomes;
   int64_t row = 0;
-  for (const Part& part : parts_) {
-    const bool all = part.logits == model::Logits::kAll;
-    const int64_t rows = all ? part.tokens : part.logits == model::Logits::kLast ? 1 : 0;
-    outcomes.push_back({.part = part, .predictions = *predictions, .first_row = row, .rows = rows});
+  for (const PlannedTokens& planned : plan_) {
+    const bool all = planned.logits == model::Logits::kAll;
+    const int64_t rows = all ? planned.tokens : planned.logits == model::Logits::kLast ? 1 : 0;
+    outcomes.push_back(
+        {.planned = planned, .predictions = *predictions, .first_row = row, .rows = rows});
     row += rows;
   }
   for (const Outcome& outcome : outcomes) {
-    run_for_one_answer(*outcome.part.sequence, [&] { keep_results(outcome); });
+    run_for_one_answer(*outcome.planned.sequence, [&] { keep_results(outcome); });
   }
   // Choosing a token goes through the whole vocabulary, so the sequences are divided among threads.
   parallel_for(std::ssize(outcomes),
                [&](int64_t i) { choose_token(outcomes[static_cast<size_t>(i)]); });
   for (Outcome& outcome : outcomes) {
-    run_for_one_answer(*outcome.part.sequence, [&] { report(outcome); });
+    run_for_one_answer(*outcome.planned.sequence, [&] { report(outcome); });
   }
 }
 
@@ -121,7 +122,7 @@ void Scheduler::plan_decoding() {
     bool fits = false;
     run_for_one_answer(*sequence,
                        [&] { fits = sequence->memory && reserve_next_position(*sequence); });
-    if (fits) parts_.push_back({sequence, 1, model::Logits::kLast});
+    if (fits) plan_.push_back({sequence, 1, model::Logits::kLast});
   }
 }
 
@@ -153,7 +154,7 @@ void Scheduler::leave_queue(Job& job) {
 }
 
 void Scheduler::plan_chunks() {
-  std::vector<Part> prompts;
+  std::vector<PlannedTokens> prompts;
   for (const auto& [key, sequence] : running_) {
     if (sequence->decoding()) continue;
     // Another request with the same prefix may have computed blocks since this one was admitted.
@@ -162,73 +163,75 @@ void Scheduler::plan_chunks() {
     prompts.push_back({sequence, 0, model::Logits::kNone});
   }
   if (prompts.empty()) return;
-  const auto pending = [](const Part& part) { return std::ssize(part.sequence->pending()); };
+  const auto pending = [](const PlannedTokens& planned) {
+    return std::ssize(planned.sequence->pending());
+  };
   const int64_t first_tokens = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
   prompts[0].tokens = first_tokens;
   std::ranges::stable_sort(prompts, {}, pending);
   int64_t left = limits_.chunk_tokens - first_tokens, logprob_rows = kLogprobRows;
-  for (Part& part : prompts) {
-    const int64_t more = std::min(pending(part) - part.tokens, left);
-    part.tokens += more;
+  for (PlannedTokens& planned : prompts) {
+    const int64_t more = std::min(pending(planned) - planned.tokens, left);
+    planned.tokens += more;
     left -= more;
-    if (part.sequence->job.lacks_prompt_logprobs()) {
-      part.tokens = std::min(part.tokens, logprob_rows);
-      part.logits = model::Logits::kAll;
-      logprob_rows -= part.tokens;
-    } else if (part.tokens == pending(part)) {
-      part.logits = model::Logits::kLast;
+    if (planned.sequence->job.lacks_prompt_logprobs()) {
+      planned.tokens = std::min(planned.tokens, logprob_rows);
+      planned.logits = model::Logits::kAll;
+      logprob_rows -= planned.tokens;
+    } else if (planned.tokens == pending(planned)) {
+      planned.logits = model::Logits::kLast;
     }
-    if (part.tokens > 0) parts_.push_back(part);
+    if (planned.tokens > 0) plan_.push_back(planned);
   }
 }
 
 void Scheduler::start_jobs() {
-  for (const Part& part : parts_) {
-    Job& job = part.sequence->job;
+  for (const PlannedTokens& planned : plan_) {
+    Job& job = planned.sequence->job;
     if (std::exchange(job.was_started, true)) continue;
-    const PromptUsage usage = {std::ssize(job.prompt()), part.sequence->memory->length()};
+    const PromptUsage usage = {std::ssize(job.prompt()), planned.sequence->memory->length()};
     statistics_.prompt_tokens += usage.prompt_tokens;
     statistics_.cached_prompt_tokens += usage.cached_tokens;
     statistics_.prefix_queries += usage.prompt_tokens;
     statistics_.prefix_hits += usage.cached_tokens;
-    run_for_one_answer(*part.sequence, [&] { job.listener->on_start(usage); });
+    run_for_one_answer(*planned.sequence, [&] { job.listener->on_start(usage); });
   }
-  std::erase_if(parts_, [](const Part& part) { return part.sequence->done; });
+  std::erase_if(plan_, [](const PlannedTokens& planned) { return planned.sequence->done; });
 }
 
-// Returns which logits each row of a part needs. For log-probabilities of the prompt, a row needs
-// the logits of the prompt token that follows. The row of the last pending token also needs the
-// logits that the next token is chosen from. The first sequence speaks for all answers there,
+// Returns which logits each row of planned tokens needs. For log-probabilities of the prompt, a row
+// needs the logits of the prompt token that follows. The row of the last pending token also needs
+// the logits that the next token is chosen from. The first sequence speaks for all answers there,
 // because they differ only in their seeds.
-std::vector<ops::WantedLogits> Scheduler::wanted_logits(const Part& part) {
-  if (part.logits == model::Logits::kNone) return {};
-  const Sequence& sequence = *part.sequence;
-  const bool complete = part.tokens == std::ssize(sequence.pending());
+std::vector<ops::WantedLogits> Scheduler::wanted_logits(const PlannedTokens& planned) {
+  if (planned.logits == model::Logits::kNone) return {};
+  const Sequence& sequence = *planned.sequence;
+  const bool complete = planned.tokens == std::ssize(sequence.pending());
   const ops::WantedLogits next =
       complete ? sequence.continuation.wanted() : ops::WantedLogits{.all = false};
-  if (part.logits == model::Logits::kLast) return {next};
+  if (planned.logits == model::Logits::kLast) return {next};
   std::vector<ops::WantedLogits> wanted;
-  for (int64_t i = 1; i <= part.tokens; ++i) {
+  for (int64_t i = 1; i <= planned.tokens; ++i) {
     const int64_t following = sequence.memory->length() + i;
     ops::WantedLogits row = {
         .all = false, .best = *sequence.job.wanted_prompt_logprobs, .log_sum = true};
     if (following < std::ssize(sequence.job.prompt())) {
       row.named = {sequence.job.prompt()[static_cast<size_t>(following)]};
     }
-    wanted.push_back(i == part.tokens ? merged(row, next) : row);
+    wanted.push_back(i == planned.tokens ? merged(row, next) : row);
   }
   return wanted;
 }
 
-// Returns nothing if the forward pass fails, having ended the answers of all parts.
-std::optional<model::Predictions> Scheduler::run_parts() {
+// Returns nothing if the forward pass fails, having ended the answers of all planned sequences.
+std::optional<model::Predictions> Scheduler::run_plan() {
   std::vector<model::SequenceTokens> batch;
   int64_t tokens = 0;
-  for (const Part& part : parts_) {
-    const Sequence& sequence = *part.sequence;
-    batch.push_back({sequence.pending().first(static_cast<size_t>(part.tokens)),
-                     &sequence.memory->cache(), part.logits, wanted_logits(part)});
-    tokens += part.tokens;
+  for (const PlannedTokens& planned : plan_) {
+    const Sequence& sequence = *planned.sequence;
+    batch.push_back({sequence.pending().first(static_cast<size_t>(planned.tokens)),
+                     &sequence.memory->cache(), planned.logits, wanted_logits(planned)});
+    tokens += planned.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
   std::string message;
@@ -248,7 +251,8 @@ std::optional<model::Predictions> Scheduler::run_parts() {
   } catch (const std::exception& error) {
     message = message_of(error);
   }
-  for (const Part& part : parts_) finish(*part.sequence, FinishReason::kError, {}, message);
+  for (const PlannedTokens& planned : plan_)
+    finish(*planned.sequence, FinishReason::kError, {}, message);
   return std::nullopt;
 }
 
@@ -263,15 +267,15 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
 // Keeps the results that later steps need: complete blocks for the prefix cache, and
 // log-probabilities of the prompt.
 void Scheduler::keep_results(const Outcome& outcome) {
-  const Sequence& sequence = *outcome.part.sequence;
+  const Sequence& sequence = *outcome.planned.sequence;
   sequence.memory->share_blocks(sequence.continuation.tokens());
-  if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
+  if (outcome.planned.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
 }
 
 // Chooses the next token of an answer that already has tokens. finish_prompt() chooses first
 // tokens. Several threads call this function, each for another answer.
 void Scheduler::choose_token(Outcome& outcome) {
-  Sequence& sequence = *outcome.part.sequence;
+  Sequence& sequence = *outcome.planned.sequence;
   if (sequence.done || !sequence.pending().empty() || sequence.continuation.generated().empty())
     return;
   try {
@@ -284,7 +288,7 @@ void Scheduler::choose_token(Outcome& outcome) {
 }
 
 void Scheduler::report(Outcome& outcome) {
-  Sequence& sequence = *outcome.part.sequence;
+  Sequence& sequence = *outcome.planned.sequence;
   if (sequence.done) return;  // keep_results() threw, which ended the answer
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
   if (outcome.step) return report_token(sequence, std::move(*outcome.step));
@@ -294,11 +298,11 @@ void Scheduler::report(Outcome& outcome) {
 // Row i holds the logits after token first + i, so it gives the log-probability of the token after
 // that, if it belongs to the prompt. After a preemption some of them are known already.
 void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
-  const Part& part = outcome.part;
-  Job& job = part.sequence->job;
-  const int64_t first = part.sequence->memory->length() - part.tokens;
+  const PlannedTokens& planned = outcome.planned;
+  Job& job = planned.sequence->job;
+  const int64_t first = planned.sequence->memory->length() - planned.tokens;
   const int64_t known = std::ssize(job.prompt_logprobs);
-  const int64_t end = std::min(first + part.tokens, std::ssize(job.prompt()) - 1);
+  const int64_t end = std::min(first + planned.tokens, std::ssize(job.prompt()) - 1);
   if (end <= known) return;
   job.prompt_logprobs.resize(static_cast<size_t>(end));
   parallel_for(end - known, [&](int64_t i) {
@@ -314,7 +318,7 @@ void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
 // the first sequence. If there is no memory for an answer, its sequence waits, and its keys and
 // values are computed again later.
 void Scheduler::finish_prompt(const Outcome& outcome) {
-  Sequence& first = *outcome.part.sequence;
+  Sequence& first = *outcome.planned.sequence;
   const std::span<const float> logits = outcome.predictions.row(outcome.last_row());
   const auto log_sum = outcome.predictions.log_sum(outcome.last_row());
   Job& job = first.job;

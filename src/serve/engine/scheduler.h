@@ -62,16 +62,16 @@ class Scheduler {
     int64_t choice;
     auto operator<=>(const Key&) const = default;
   };
-  // The share of one sequence in the next forward pass.
-  struct Part {
+  // The tokens of one sequence that the next forward pass computes, and the logits that it needs.
+  struct PlannedTokens {
     Sequence* sequence;
     int64_t tokens;  // the first pending tokens, this many
     model::Logits logits;
   };
-  // The result of a part: its rows of logits and, if its answer is being decoded, the next token
-  // or the exception that choosing the token threw.
+  // The result of planned tokens: their rows of logits and, if the answer is being decoded, the
+  // next token or the exception that choosing the token threw.
   struct Outcome {
-    Part part;
+    PlannedTokens planned;
     const model::Predictions& predictions;
     int64_t first_row, rows;
     int64_t last_row() const { return first_row + rows - 1; }
@@ -86,8 +86,8 @@ class Scheduler {
   void admit();
   void plan_chunks();
   void start_jobs();
-  static std::vector<ops::WantedLogits> wanted_logits(const Part& part);
-  std::optional<model::Predictions> run_parts();
+  static std::vector<ops::WantedLogits> wanted_logits(const PlannedTokens& planned);
+  std::optional<model::Predictions> run_plan();
   void count_step(int64_t tokens, double seconds);
   void keep_results(const Outcome& outcome);
   void choose_token(Outcome& outcome);
@@ -107,7 +107,7 @@ class Scheduler {
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   std::map<Key, Sequence*> waiting_, running_;
   std::vector<RequestId> finished_;  // the requests that delete_finished() will delete
-  std::vector<Part> parts_;          // the plan of the next forward pass
+  std::vector<PlannedTokens> plan_;  // the plan of the next forward pass
   int64_t queued_requests_ = 0;      // the number of requests that were never admitted
   Statistics statistics_;  // only the counters since the start; statistics() adds the rest
 };

@@ -3,11 +3,12 @@
 // positions with edges between them. An edge reads a byte, reads nothing, or calls another rule.
 // Rules may call each other recursively, so a grammar is a pushdown automaton.
 //
-// JsonSyntax and the lowering of schemas build grammars; Automaton (automaton.h) runs them. A
+// The compiler of schemas (serve/schema) builds grammars; Automaton (automaton.h) runs them. A
 // grammar that grows beyond kMaxEdges stops growing, and its builder must check too_large().
 
 #include <bitset>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -81,6 +82,14 @@ class Grammar {
   std::vector<std::pair<PositionId, PositionId>> unique_marks_;  // in ascending order
   RuleId root_ = -1, character_ = -1;
   bool too_large_ = false;
+};
+
+// A grammar with what the client should know about it.
+struct CompiledGrammar {
+  Grammar grammar;
+  // Says in sentences where the grammar allows more than the schema: where branches of a oneOf
+  // overlap, and where items may repeat.
+  std::vector<std::string> notes;
 };
 
 inline constexpr int32_t kUnreachable = -1;

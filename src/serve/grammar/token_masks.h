@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "serve/grammar/automaton.h"
-#include "serve/grammar/schema_compiler.h"
+#include "serve/grammar/grammar.h"
 #include "serve/grammar/token_vocabulary.h"
 #include "serve/grammar/unique_strings.h"
 

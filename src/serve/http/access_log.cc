@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {

@@ -562,7 +562,7 @@ class HttpConnection : public Connection,
     record_.complete = complete;
     record_.seconds = std::chrono::duration<double>(Clock::now() - arrived_).count();
     state_.log->write(record_);
-    if (const auto service = state_.service()) service->metrics().http_response(status);
+    if (const auto service = state_.service()) service->metrics().count_http_response(status);
   }
 
   // Ends the connection, after giving the client time to read the last response. If the socket were

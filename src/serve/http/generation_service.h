@@ -28,7 +28,7 @@ struct ServiceParts {
   // The simulated device's clock in seconds, empty if there is none. Called from the engine's
   // thread.
   std::function<double()> device_clock;
-  std::string metrics_prefix = "vllm:";
+  std::string metrics_prefix;  // beginning of the names in GET /metrics
 };
 
 enum class GenerationApi { kChatCompletions, kResponses, kAnthropicMessages, kTextCompletions };

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/protocol/api_error.h"
+#include "serve/requests/api_error.h"
 
 namespace neuronmm::serve {
 

@@ -27,7 +27,7 @@ class MeasuredListener : public Listener {
   void on_start(const PromptUsage& usage) override {
     started_ = Watch::now();
     if (targets_.device_clock) device_start_ = targets_.device_clock();
-    targets_.metrics->prompt(usage.prompt_tokens);
+    targets_.metrics->record_prompt_length(usage.prompt_tokens);
     listener_->on_start(usage);
   }
 
@@ -40,10 +40,10 @@ class MeasuredListener : public Listener {
     const auto now = Watch::now();
     if (at.tokens++ == 0) {
       at.first = now;
-      targets_.metrics->first_token(seconds_between(arrived_, now));
+      targets_.metrics->record_time_to_first_token(seconds_between(arrived_, now));
       predict_first_token();
     } else {
-      targets_.metrics->next_token(seconds_between(at.last, now));
+      targets_.metrics->record_time_between_tokens(seconds_between(at.last, now));
     }
     at.last = now;
     predict_total();
@@ -61,10 +61,10 @@ class MeasuredListener : public Listener {
     times.prefill = seconds_between(started, first);
     times.decode = seconds_between(first, now);
     times.total = seconds_between(arrived_, now);
-    targets_.metrics->finished(reason, at.tokens, times);
+    targets_.metrics->record_finished_answer(reason, at.tokens, times);
     predict_total();
     if (++ended_ == choices_.size() && device_start_ >= 0.0)
-      targets_.metrics->predicted_total(device_seconds());
+      targets_.metrics->record_predicted_total_time(device_seconds());
     listener_->on_finish(choice, reason, stop_token, message);
   }
 
@@ -78,7 +78,7 @@ class MeasuredListener : public Listener {
   void predict_first_token() {
     if (device_start_ < 0.0 || std::exchange(first_predicted_, true)) return;
     raise_to(targets_.predicted->first_token, device_seconds());
-    targets_.metrics->predicted_first_token(device_seconds());
+    targets_.metrics->record_predicted_time_to_first_token(device_seconds());
   }
   void predict_total() {
     if (device_start_ >= 0.0) raise_to(targets_.predicted->total, device_seconds());

@@ -157,13 +157,16 @@ Metrics::Metrics(const MetricSettings& settings)
     : families_(std::make_unique<Families>(settings)) {}
 Metrics::~Metrics() = default;
 
-void Metrics::first_token(double seconds) { families_->first_token.Observe(seconds); }
-void Metrics::next_token(double seconds) { families_->next_token.Observe(seconds); }
-void Metrics::prompt(int64_t tokens) {
+void Metrics::record_time_to_first_token(double seconds) {
+  families_->first_token.Observe(seconds);
+}
+void Metrics::record_time_between_tokens(double seconds) { families_->next_token.Observe(seconds); }
+void Metrics::record_prompt_length(int64_t tokens) {
   families_->prompt_tokens.Observe(static_cast<double>(tokens));
 }
 
-void Metrics::finished(FinishReason reason, int64_t tokens, const RequestTimes& times) {
+void Metrics::record_finished_answer(FinishReason reason, int64_t tokens,
+                                     const RequestTimes& times) {
   Families& to = *families_;
   to.success.Add({{"finished_reason", reason_name(reason)}}).Increment();
   to.total.Observe(times.total);
@@ -174,18 +177,18 @@ void Metrics::finished(FinishReason reason, int64_t tokens, const RequestTimes& 
   to.generated_tokens.Observe(static_cast<double>(tokens));
 }
 
-void Metrics::predicted_first_token(double seconds) {
+void Metrics::record_predicted_time_to_first_token(double seconds) {
   if (families_->predicted_first != nullptr) families_->predicted_first->Observe(seconds);
 }
-void Metrics::predicted_total(double seconds) {
+void Metrics::record_predicted_total_time(double seconds) {
   if (families_->predicted_total != nullptr) families_->predicted_total->Observe(seconds);
 }
 
-void Metrics::http_response(int status) {
+void Metrics::count_http_response(int status) {
   families_->responses.Add({{"status", std::to_string(status)}}).Increment();
 }
 
-std::string Metrics::text(const Statistics& engine, int64_t connections) const {
+std::string Metrics::prometheus_text(const Statistics& engine, int64_t connections) const {
   const Families& from = *families_;
   std::vector<MetricFamily> all = from.registry.Collect();
   const auto add = [&](MetricType type, const char* name, const char* help, auto value) {

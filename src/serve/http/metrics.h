@@ -14,7 +14,7 @@
 namespace neuronmm::serve {
 
 struct MetricSettings {
-  std::string prefix = "vllm:";  // letters, digits, _ and :, not beginning with a digit
+  std::string prefix;  // letters, digits, _ and :, not beginning with a digit
   std::string model_name;
   int64_t context_tokens = 0;
   bool predicted = false;  // whether the engine's clock is a simulated device's
@@ -32,17 +32,21 @@ class Metrics {
   explicit Metrics(const MetricSettings& settings);
   ~Metrics();
 
-  void first_token(double seconds);  // time since the request arrived
-  void next_token(double seconds);   // time since the previous token
-  void prompt(int64_t tokens);       // length of the prompt of a request that leaves the queue
-  void finished(FinishReason reason, int64_t tokens, const RequestTimes& times);
-  // Record times on the simulated device's clock, and do nothing if there is no such device.
-  void predicted_first_token(double seconds);
-  void predicted_total(double seconds);
-  void http_response(int status);
+  // Record the time from the arrival of a request to the first token of an answer, and the time
+  // from one token to the next.
+  void record_time_to_first_token(double seconds);
+  void record_time_between_tokens(double seconds);
+  // Records the length of the prompt of a request that leaves the queue.
+  void record_prompt_length(int64_t tokens);
+  void record_finished_answer(FinishReason reason, int64_t tokens, const RequestTimes& times);
+  // Record how long a simulated device takes to the first token and to the end of all answers of a
+  // request. The times are on its clock. Nothing happens if there is no such device.
+  void record_predicted_time_to_first_token(double seconds);
+  void record_predicted_total_time(double seconds);
+  void count_http_response(int status);
 
   // Returns all metrics in Prometheus' text exposition format, version 0.0.4.
-  std::string text(const Statistics& engine, int64_t connections) const;
+  std::string prometheus_text(const Statistics& engine, int64_t connections) const;
 
  private:
   struct Families;

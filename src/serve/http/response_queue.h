@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "serve/protocol/event_stream.h"
+#include "serve/responses/event_stream.h"
 
 namespace neuronmm::serve {
 

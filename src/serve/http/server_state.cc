@@ -1,8 +1,8 @@
 #include "serve/http/server_state.h"
 
-#include "serve/protocol/json_body.h"
 #include "serve/protocol/openapi.h"
 #include "serve/protocol/tokenizer_endpoints.h"
+#include "serve/requests/json_body.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {
@@ -52,8 +52,8 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
   if (endpoint == Endpoint::kModelDetails) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = service->metrics().text(service->engine().statistics(),
-                                          std::ssize(state.connections))};
+          .body = service->metrics().prometheus_text(service->engine().statistics(),
+                                                     std::ssize(state.connections))};
 }
 
 std::optional<GenerationApi> generation_api(Endpoint endpoint) {

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "serve/grammar/matcher.h"
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
+#include "serve/schema/schema_compiler.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::serve {

@@ -5,7 +5,7 @@
 // more models have seen in training than any others. prompt.cc uses these functions.
 
 #include "base/result.h"
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "serve/engine/request.h"
-#include "serve/protocol/generation_parameters.h"
 #include "serve/protocol/served_model.h"
+#include "serve/requests/generation_parameters.h"
 
 namespace neuronmm::serve {
 

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "serve/protocol/anthropic_request.h"
-#include "serve/protocol/chat_request.h"
-#include "serve/protocol/responses_api_request.h"
-#include "serve/protocol/text_completion_request.h"
 #include "serve/protocol/tokenizer_endpoints.h"
+#include "serve/requests/anthropic_request.h"
+#include "serve/requests/chat_request.h"
+#include "serve/requests/responses_api_request.h"
+#include "serve/requests/text_completion_request.h"
 
 namespace neuronmm::serve {
 namespace {

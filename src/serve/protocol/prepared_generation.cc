@@ -1,12 +1,12 @@
 #include "serve/protocol/prepared_generation.h"
 
-#include "serve/protocol/anthropic_request.h"
-#include "serve/protocol/anthropic_writer.h"
-#include "serve/protocol/chat_completion_writer.h"
-#include "serve/protocol/random_id.h"
-#include "serve/protocol/responses_api_request.h"
-#include "serve/protocol/responses_api_writer.h"
-#include "serve/protocol/text_completion_writer.h"
+#include "serve/output/random_id.h"
+#include "serve/requests/anthropic_request.h"
+#include "serve/requests/responses_api_request.h"
+#include "serve/responses/anthropic_writer.h"
+#include "serve/responses/chat_completion_writer.h"
+#include "serve/responses/responses_api_writer.h"
+#include "serve/responses/text_completion_writer.h"
 
 namespace neuronmm::serve {
 namespace {

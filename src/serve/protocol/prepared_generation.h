@@ -11,8 +11,8 @@
 
 #include "serve/engine/engine.h"
 #include "serve/protocol/engine_request.h"
-#include "serve/protocol/response_writer.h"
 #include "serve/protocol/structured_output.h"
+#include "serve/responses/response_writer.h"
 
 namespace neuronmm::serve {
 

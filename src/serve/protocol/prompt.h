@@ -7,18 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/output/reasoning_splitter.h"
 #include "serve/protocol/served_model.h"
-#include "serve/protocol/text_completion_request.h"
+#include "serve/requests/text_completion_request.h"
 #include "text/conversation.h"
 
 namespace neuronmm::serve {
-
-// The state of the model's thoughts (<think>...</think>) where the answer begins.
-enum class Thinking {
-  kNone,      // the model has none, or the prompt has closed them
-  kOptional,  // the answer may begin with <think>
-  kOpened,    // the prompt has opened them
-};
 
 // The prompt of a chat, as text and as tokens.
 struct ChatPromptTokens {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 

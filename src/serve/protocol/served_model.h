@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "io/generation_config.h"
-#include "serve/protocol/api_error.h"
-#include "serve/protocol/template_traits.h"
+#include "serve/output/template_traits.h"
+#include "serve/requests/api_error.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::serve {

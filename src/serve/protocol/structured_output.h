@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "serve/protocol/chat_request.h"
+#include "serve/output/template_traits.h"
 #include "serve/protocol/prompt.h"
-#include "serve/protocol/template_traits.h"
+#include "serve/requests/chat_request.h"
 
 namespace neuronmm::serve {
 

@@ -1,8 +1,8 @@
 #include "serve/protocol/tokenizer_endpoints.h"
 
-#include "serve/protocol/anthropic_request.h"
-#include "serve/protocol/chat_request.h"
 #include "serve/protocol/prompt.h"
+#include "serve/requests/anthropic_request.h"
+#include "serve/requests/chat_request.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -48,14 +48,22 @@ const RequestTable& tokenize_table() {
   using Field = RequestField;
   static const RequestTable table = {{
       Field::string("model", kModelMeaning),
-      Field::other("prompt", Json::object(), "A text"),
-      Field::other("content", Json::object(), "A text, as llama.cpp has it"),
-      Field::other("messages", Json::object(), "A chat, with the fields of /apply-template"),
+      Field::other("prompt", Json::object(), "The text to tokenize, as vLLM names it"),
+      Field::other("content", Json::object(), "The text to tokenize, as llama.cpp names it"),
+      Field::other("messages", Json::object(),
+                   "The messages of a chat to tokenize; all other fields of POST /apply-template "
+                   "are allowed, too"),
       Field::boolean("add_special_tokens",
-                     "Begin with the tokenizer's special tokens; by default for a prompt alone"),
-      Field::boolean("add_special", "The same for content").by_default(false),
-      Field::boolean("return_token_strs", "Also tell the tokens' texts").by_default(false),
-      Field::boolean("with_pieces", "Tell each token's text beside its id").by_default(false),
+                     "Whether the tokenizer's special tokens are put before a prompt or a chat. By "
+                     "default true for a prompt and false for a chat"),
+      Field::boolean("add_special", "Whether the tokenizer's special tokens are put before content")
+          .by_default(false),
+      Field::boolean("return_token_strs",
+                     "Whether the response has the text of each token in token_strs")
+          .by_default(false),
+      Field::boolean("with_pieces",
+                     "Whether each token of the response is an object with its id and its text")
+          .by_default(false),
   }};
   return table;
 }
@@ -63,7 +71,9 @@ const RequestTable& tokenize_table() {
 const RequestTable& detokenize_table() {
   static const RequestTable table = {
       {RequestField::string("model", kModelMeaning),
-       RequestField::token_ids("tokens", "Ids below the size of the vocabulary").required()}};
+       RequestField::token_ids(
+           "tokens", "The tokens to turn into text. Ids must be below the size of the vocabulary")
+           .required()}};
   return table;
 }
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/protocol/api_error.h"
-#include "serve/protocol/request_table.h"
 #include "serve/protocol/served_model.h"
+#include "serve/requests/api_error.h"
+#include "serve/requests/request_table.h"
 
 namespace neuronmm::serve {
 

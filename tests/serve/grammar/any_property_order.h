@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "accepts.h"
-#include "serve/grammar/decimal.h"
-#include "serve/grammar/schema_document.h"
+#include "serve/schema/decimal.h"
+#include "serve/schema/schema_document.h"
 
 namespace neuronmm::grammar {
 

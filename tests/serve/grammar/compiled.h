@@ -8,7 +8,7 @@
 
 #include "accepts.h"
 #include "serve/grammar/automaton.h"
-#include "serve/grammar/schema_compiler.h"
+#include "serve/schema/schema_compiler.h"
 
 namespace neuronmm::grammar {
 

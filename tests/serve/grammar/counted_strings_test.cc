@@ -7,8 +7,8 @@
 #include <random>
 
 #include "compiled.h"
-#include "serve/grammar/formats.h"
 #include "serve/grammar/pattern.h"
+#include "serve/schema/formats.h"
 
 namespace neuronmm::grammar {
 namespace {

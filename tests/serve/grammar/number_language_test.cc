@@ -1,6 +1,6 @@
 // Tests the automata of numbers by comparing random numbers with their bounds directly.
 
-#include "serve/grammar/number_language.h"
+#include "serve/schema/number_language.h"
 
 #include <cmath>
 #include <random>

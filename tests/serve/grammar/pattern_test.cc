@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/grammar/formats.h"
+#include "serve/schema/formats.h"
 
 namespace neuronmm::grammar {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "any_property_order.h"
 #include "serve/grammar/automaton.h"
-#include "serve/grammar/schema_compiler.h"
+#include "serve/schema/schema_compiler.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "places.h"
 #include "serve/engine/engine_support.h"
 #include "serve/http/http_client.h"
-#include "serve/http/server.h"
+#include "serve/http/serve_settings.h"
 
 namespace neuronmm::serve {
 
@@ -25,6 +25,7 @@ using TestJson = nlohmann::json;
 class HttpTest : public testing::Test {
  protected:
   HttpTest() {
+    parts_.metrics_prefix = ServeSettings().metrics_prefix;
     options_.port = 0;
     options_.version = "1.2.3";
     options_.limits.tick = std::chrono::milliseconds(5);

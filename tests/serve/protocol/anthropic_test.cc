@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "serve/protocol/anthropic_request.h"
+#include "serve/output/truncated_json.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/truncated_json.h"
+#include "serve/requests/anthropic_request.h"
 
 namespace neuronmm::serve {
 namespace {

@@ -1,6 +1,6 @@
 // Tests answers to chats in the formats that OpenAI documents.
 
-#include "serve/protocol/chat_completion_writer.h"
+#include "serve/responses/chat_completion_writer.h"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
 // Tests parsing and writing of the JSON in requests, the error objects of the APIs, and
 // JsonScanner.
 
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 
 #include <chrono>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "serve/protocol/json_scanner.h"
+#include "serve/output/json_scanner.h"
 
 namespace neuronmm::serve {
 namespace {

@@ -10,11 +10,11 @@
 #include <set>
 
 #include "serve/grammar/schema_validator.h"
-#include "serve/protocol/anthropic_request.h"
-#include "serve/protocol/chat_request.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/responses_api_request.h"
-#include "serve/protocol/text_completion_request.h"
+#include "serve/requests/anthropic_request.h"
+#include "serve/requests/chat_request.h"
+#include "serve/requests/responses_api_request.h"
+#include "serve/requests/text_completion_request.h"
 
 namespace neuronmm::serve {
 namespace {

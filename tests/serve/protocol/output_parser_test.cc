@@ -1,12 +1,12 @@
 // Tests how thoughts and tool calls are found in texts that models of each family write.
 
-#include "serve/protocol/output_parser.h"
+#include "serve/output/output_parser.h"
 
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {

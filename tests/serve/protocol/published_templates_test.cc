@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "serve/output/output_parser.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/output_parser.h"
 #include "test_data.h"
 
 namespace neuronmm::serve {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/protocol/chat_request.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/requests/chat_request.h"
 
 namespace neuronmm::serve {
 namespace {

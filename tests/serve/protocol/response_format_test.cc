@@ -1,10 +1,10 @@
 // Tests the forms in which clients of OpenAI, vLLM and llama.cpp demand an output format.
 
-#include "serve/protocol/response_format.h"
+#include "serve/requests/response_format.h"
 
 #include <gtest/gtest.h>
 
-#include "serve/protocol/json_body.h"
+#include "serve/requests/json_body.h"
 
 namespace neuronmm::serve {
 namespace {

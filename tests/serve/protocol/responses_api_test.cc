@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/responses_api_request.h"
+#include "serve/requests/responses_api_request.h"
 
 namespace neuronmm::serve {
 namespace {

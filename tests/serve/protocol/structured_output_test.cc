@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "serve/output/tool_call_parser.h"
 #include "serve/protocol/fake_server.h"
-#include "serve/protocol/tool_call_parser.h"
 
 namespace neuronmm::serve {
 namespace {

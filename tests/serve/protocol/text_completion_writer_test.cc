@@ -1,6 +1,6 @@
 // Tests answers to text completions in the formats that OpenAI documents.
 
-#include "serve/protocol/text_completion_writer.h"
+#include "serve/responses/text_completion_writer.h"
 
 #include <gtest/gtest.h>
 

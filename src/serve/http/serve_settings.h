@@ -1,0 +1,23 @@
+#pragma once
+// The settings of the command `neuronmm serve` with their defaults. Every default of the command
+// is an initial value of this structure or of the structures in it. The command's flags write into
+// the structure (apps/model/serve_flags.cc), and its help shows the initial values.
+
+#include <string>
+
+#include "serve/engine/engine.h"
+#include "serve/http/server.h"
+
+namespace neuronmm::serve {
+
+struct ServeSettings {
+  std::string model_dir;
+  std::string model_name;  // the model's name in requests; empty: the name of the folder
+  ServerOptions server;
+  EngineOptions engine;
+  // Beginning of the names in GET /metrics. The default is vLLM's, so that its dashboards work.
+  std::string metrics_prefix = "vllm:";
+  double shutdown_timeout_s = 45.0;  // time that running answers have after the first signal
+};
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,42 @@
+#pragma once
+// Separates the thoughts of an answer, the text between <think> and </think> at its beginning, from
+// its content. OutputParser uses it.
+
+#include <string>
+#include <string_view>
+
+namespace neuronmm::serve {
+
+// The state of the model's thoughts (<think>...</think>) where the answer begins.
+enum class Thinking {
+  kNone,      // the model has none, or the prompt has closed them
+  kOptional,  // the answer may begin with <think>
+  kOpened,    // the prompt has opened them
+};
+
+// The state of one answer. Line feeds around the thoughts, and between them and the content, are
+// dropped. The result does not depend on how the text is cut into pieces.
+class ReasoningSplitter {
+ public:
+  explicit ReasoningSplitter(Thinking thinking);
+  // Adds text. Appends the parts whose meaning is certain to `reasoning` and `content`.
+  void push(std::string_view text, std::string& reasoning, std::string& content);
+  // Appends the rest, after the last text.
+  void finish(std::string& reasoning, std::string& content);
+
+ private:
+  enum class State {
+    kBegin,   // <think> may follow
+    kOpened,  // skips line feeds before the thoughts
+    kInside,  // in the thoughts
+    kClosed,  // skips line feeds before the content
+    kContent,
+  };
+  void push_byte(char c, std::string& reasoning, std::string& content);
+  void inside(char c, std::string& reasoning);
+
+  State state_;
+  std::string held_;
+};
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,124 @@
+#include "serve/output/tool_call_object.h"
+
+#include "serve/requests/json_body.h"
+
+namespace neuronmm::serve {
+namespace {
+
+bool is_call_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+// Returns the content of a JSON string; empty if the literal is not a string.
+std::string unquoted(const std::string& literal) {
+  const Json value = Json::parse(literal, nullptr, false);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+}  // namespace
+
+ToolCallObject::Step ToolCallObject::push(char c, OutputDeltas& out) {
+  if (state_ == State::kInKey) {
+    text_ += c;
+    const JsonScanner::Step step = scanner_.push(c);
+    if (step == JsonScanner::Step::kEnd) return end_key();
+    return step == JsonScanner::Step::kMore ? Step::kMore : Step::kInvalid;
+  }
+  if (state_ == State::kInValue) return in_value(c, out);
+  if (is_call_space(c)) return Step::kMore;
+  switch (state_) {
+    case State::kOpen:
+      state_ = State::kFirstKey;
+      return c == '{' ? Step::kMore : Step::kInvalid;
+    case State::kFirstKey:
+    case State::kKey:
+      return begin_key(c, out);
+    case State::kColon:
+      state_ = State::kValue;
+      return c == ':' ? Step::kMore : Step::kInvalid;
+    case State::kValue:
+      state_ = State::kInValue;
+      scanner_ = {};
+      text_.clear();
+      if (field_ == Field::kName && c != '"') return Step::kInvalid;
+      if (field_ == Field::kArguments && c != '{') return Step::kInvalid;
+      return in_value(c, out);
+    default:
+      return after_value(c, out);
+  }
+}
+
+ToolCallObject::Step ToolCallObject::begin_key(char c, OutputDeltas& out) {
+  if (c == '}' && state_ == State::kFirstKey) return close(out);
+  if (c != '"') return Step::kInvalid;
+  state_ = State::kInKey;
+  scanner_ = {};
+  (void)scanner_.push(c);
+  text_.assign(1, c);
+  return Step::kMore;
+}
+
+ToolCallObject::Step ToolCallObject::end_key() {
+  const std::string key = unquoted(text_);
+  const bool is_name = key == "name", is_arguments = key == "arguments" || key == "parameters";
+  if ((is_name && !name_.empty()) || (is_arguments && has_arguments_))
+    return Step::kInvalid;  // the key occurs twice
+  if (name_first_ && name_.empty() && !is_name && key != "type") return Step::kInvalid;
+  field_ = is_name ? Field::kName : is_arguments ? Field::kArguments : Field::kOther;
+  state_ = State::kColon;
+  return Step::kMore;
+}
+
+ToolCallObject::Step ToolCallObject::in_value(char c, OutputDeltas& out) {
+  const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
+  switch (scanner_.push(c)) {
+    case JsonScanner::Step::kInvalid:
+      return Step::kInvalid;
+    case JsonScanner::Step::kEndBefore:
+      state_ = State::kComma;
+      return after_value(c, out);
+    case JsonScanner::Step::kEnd:
+      if (field_ != Field::kOther) (field_ == Field::kName ? text_ : arguments_) += c;
+      return end_value(out);
+    case JsonScanner::Step::kMore:
+      break;
+  }
+  if (field_ == Field::kName) text_ += c;
+  if (field_ == Field::kArguments) {
+    has_arguments_ = true;
+    arguments_ += raw_control ? escaped_control(c) : std::string(1, c);
+    if (!name_.empty()) send(out);
+  }
+  return Step::kMore;
+}
+
+ToolCallObject::Step ToolCallObject::end_value(OutputDeltas& out) {
+  state_ = State::kComma;
+  if (field_ == Field::kName) {
+    name_ = unquoted(text_);
+    if (name_.empty()) return Step::kInvalid;
+  }
+  if (!name_.empty() && has_arguments_) send(out);
+  return Step::kMore;
+}
+
+ToolCallObject::Step ToolCallObject::after_value(char c, OutputDeltas& out) {
+  if (is_call_space(c)) return Step::kMore;
+  if (c == '}') return close(out);
+  state_ = State::kKey;
+  return c == ',' ? Step::kMore : Step::kInvalid;
+}
+
+ToolCallObject::Step ToolCallObject::close(OutputDeltas& out) {
+  if (name_.empty()) return Step::kInvalid;
+  if (!has_arguments_) arguments_ = "{}";
+  send(out);
+  return Step::kEnd;
+}
+
+void ToolCallObject::send(OutputDeltas& out) {
+  if (!sent_) out.call(name_, call_);
+  sent_ = true;
+  out.arguments(arguments_, call_);
+  arguments_.clear();
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,270 @@
+#include "serve/requests/generation_parameters.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 30;
+constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024,
+                 kMostBiases = 10'000;
+constexpr double kMostBias = 100.0;
+
+std::optional<TokenId> parse_id(std::string_view text) {
+  TokenId id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  const bool good =
+      error == std::errc() && end == text.data() + text.size() && !text.starts_with('-');
+  return good ? std::optional(id) : std::nullopt;
+}
+
+// Reads the field logit_bias, an object such as {"50256": -100}.
+std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
+  std::vector<model::LogitBias> biases;
+  const Json* object = fields.object("logit_bias");
+  if (object == nullptr) return biases;
+  if (object->size() > kMostBiases)
+    fields.add_mismatch("logit_bias", fmt::format("at most {} token ids", kMostBiases));
+  for (const auto& [key, value] : object->items()) {
+    const auto id = parse_id(key);
+    const double bias = value.is_number() ? value.get<double>() : NAN;
+    if (!id || !(std::abs(bias) <= kMostBias)) {
+      fields.add_error("logit_bias",
+                       fmt::format("expected token ids with numbers from -100 to 100, found {}: {}",
+                                   describe(key), describe(value)));
+      return {};
+    }
+    biases.push_back({*id, bias});
+  }
+  return biases;
+}
+
+std::vector<std::string> read_stop(FieldReader& fields) {
+  const Json* stop = fields.find("stop");
+  if (stop == nullptr) return {};
+  const Json list = stop->is_array() ? *stop : Json::array({*stop});
+  const auto is_stop = [](const Json& text) {
+    return text.is_string() && text.get_ref<const std::string&>().size() <= kMostStopBytes;
+  };
+  if (list.size() > kMostStopStrings || !std::ranges::all_of(list, is_stop)) {
+    fields.add_mismatch("stop", fmt::format("a string or at most {} of them, of at most {} bytes",
+                                            kMostStopStrings, kMostStopBytes));
+    return {};
+  }
+  std::vector<std::string> stops = list.get<std::vector<std::string>>();
+  std::erase(stops, "");  // an empty text stops nothing, as in llama.cpp
+  return stops;
+}
+
+void read_stream_options(FieldReader& fields, GenerationParameters& parameters) {
+  auto options = fields.inner("stream_options");
+  if (!options) return;
+  parameters.include_usage = options->boolean_or_default("include_usage");
+  parameters.continuous_usage = options->boolean_or_default("continuous_usage_stats");
+}
+
+void read_sampling(FieldReader& fields, GenerationParameters& parameters) {
+  parameters.temperature = fields.number("temperature");
+  parameters.top_p = fields.number("top_p");
+  parameters.top_k = fields.integer("top_k");
+  if (parameters.top_k == -1) parameters.top_k = 0;  // vLLM writes -1 for all tokens
+  parameters.min_p = fields.number("min_p");
+  parameters.repetition_penalty = fields.number("repetition_penalty");
+  parameters.presence_penalty = fields.number_or_default("presence_penalty");
+  parameters.frequency_penalty = fields.number_or_default("frequency_penalty");
+  parameters.logit_bias = read_logit_bias(fields);
+  const auto seed = fields.integer("seed");
+  if (seed) parameters.seed = static_cast<uint64_t>(*seed);
+}
+
+void read_stop_conditions(FieldReader& fields, GenerationParameters& parameters) {
+  parameters.stop = read_stop(fields);
+  parameters.stop_token_ids = fields.token_ids("stop_token_ids");
+  parameters.include_stop_str_in_output = fields.boolean_or_default("include_stop_str_in_output");
+  parameters.ignore_eos = fields.boolean_or_default("ignore_eos");
+  parameters.min_tokens = fields.integer_or_default("min_tokens");
+}
+
+using Field = RequestField;
+
+std::vector<Field> sampling_fields() {
+  const Json bias = {{"type", "number"}, {"minimum", -kMostBias}, {"maximum", kMostBias}};
+  const Json biases = {{"type", {"object", "null"}},
+                       {"maxProperties", kMostBiases},
+                       {"propertyNames", {{"pattern", "^[0-9]{1,9}$"}}},
+                       {"additionalProperties", bias}};
+  return {
+      Field::number("temperature", 0.0, 100.0,
+                    "Divides the logits before a token is drawn; 0 always takes the likeliest "
+                    "token. By default that of the model's generation_config.json, else 1"),
+      Field::number("top_p", 0.0, 1.0,
+                    "Draws only from the likeliest tokens whose probabilities add up to this; 1 is "
+                    "no limit. By default that of the model's generation_config.json, else 1"),
+      Field::integer("top_k", -1, kMostTokens,
+                     "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
+                     "default that of the model's generation_config.json, else 0"),
+      Field::number(
+          "min_p", 0.0, 1.0,
+          "Leaves out tokens whose probability is less than this share of the likeliest token's; 0 "
+          "is no limit. By default that of the model's generation_config.json, else 0"),
+      Field::number("repetition_penalty", 0.01, 100.0,
+                    "Makes tokens of the prompt and the answer less likely if above 1 and likelier "
+                    "if below. By default that of the model's generation_config.json, else 1"),
+      Field::number("presence_penalty", -2.0, 2.0,
+                    "Subtracted from the logit of every token that the answer already has")
+          .by_default(0.0),
+      Field::number(
+          "frequency_penalty", -2.0, 2.0,
+          "Subtracted from the logit of a token once for each time that the answer already has it")
+          .by_default(0.0),
+      Field::other("logit_bias", biases,
+                   "Numbers that are added to the logits of tokens, by token id"),
+      Field::integer("seed", INT64_MIN, INT64_MAX,
+                     "Seed of the random draws: equal requests with equal seeds get equal answers. "
+                     "By default random"),
+  };
+}
+
+std::vector<Field> stop_fields() {
+  const Json text = {{"type", "string"}, {"maxLength", kMostStopBytes}};
+  const Json stop = {{"anyOf", {text, stop_strings_schema(), {{"type", "null"}}}}};
+  return {
+      Field::other("stop", stop,
+                   "A text or several: the answer ends before the first place where one of them "
+                   "occurs. Empty texts have no effect"),
+      Field::token_ids("stop_token_ids",
+                       "Ids of tokens that end the answer, in addition to the model's own"),
+      Field::boolean("include_stop_str_in_output",
+                     "Whether the text of the answer includes the stop string that ended it")
+          .by_default(false),
+      Field::boolean("ignore_eos",
+                     "Whether the answer continues after the tokens with which the model ends it")
+          .by_default(false),
+      Field::integer(
+          "min_tokens", 0, kMostTokens,
+          "Smallest number of tokens of the answer. It must not exceed the largest number")
+          .by_default(0),
+  };
+}
+
+std::vector<Field> output_fields() {
+  return {
+      Field::string("model", kModelMeaning),
+      Field::boolean("stream", "Whether the response is a stream of server-sent events")
+          .by_default(false),
+      Field::object(
+          "stream_options",
+          {Field::boolean("include_usage",
+                          "Whether a last chunk has the numbers of tokens of prompt and answer")
+               .by_default(false),
+           Field::boolean("continuous_usage_stats",
+                          "Whether every chunk has the numbers of tokens so far")
+               .by_default(false),
+           Field::ignored({"include_obfuscation"}).front()},
+          "Settings of the stream; they have no effect if the response is not a stream"),
+      Field::boolean("skip_special_tokens",
+                     "Whether special tokens are left out of the text of the answer")
+          .by_default(true),
+      Field::boolean(
+          "return_token_ids",
+          "Whether the response has the token ids of prompt and answer in addition to the text")
+          .by_default(false),
+      Field::boolean("echo",
+                     "Whether the text of the response begins with the prompt; in chats, with the "
+                     "last message if the answer continues it")
+          .by_default(false),
+      Field::boolean("add_special_tokens",
+                     "Whether the tokenizer's special tokens, such as one for the beginning of a "
+                     "text, are put before the prompt. By default false for chats, whose template "
+                     "writes them, and else true"),
+      Field::string("cache_salt",
+                    "Requests share the cached beginning of a prompt only if their salts are "
+                    "equal. By default empty")
+          .at_most_bytes(kMostSaltBytes),
+      Field::integer("priority", INT64_MIN, INT64_MAX,
+                     "Requests with a smaller number are computed earlier")
+          .by_default(0),
+  };
+}
+
+// Returns the fields that this server refuses: they would change the answer, so ignoring them would
+// mislead the client.
+std::vector<Field> unsupported_fields() {
+  std::vector<Field> fields = {Field::not_supported("n_predict", "expected max_tokens instead")};
+  for (const char* name :
+       {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids", "prompt_logprobs",
+        "truncate_prompt_tokens", "return_tokens_as_token_ids"})
+    fields.push_back(Field::not_supported(name, "this server does not know how"));
+  return fields;
+}
+
+}  // namespace
+
+Json stop_strings_schema() {
+  return array_schema({{"type", "string"}, {"maxLength", kMostStopBytes}}, {}, kMostStopStrings);
+}
+
+std::vector<RequestField> generation_fields() {
+  std::vector<RequestField> all = sampling_fields();
+  for (const auto& fields :
+       {stop_fields(), output_fields(), response_format_fields(), unsupported_fields(),
+        Field::ignored({"user", "metadata", "store", "service_tier", "prompt_cache_key",
+                        "prompt_cache_retention", "safety_identifier", "verbosity", "request_id",
+                        "session_id", "length_penalty", "spaces_between_special_tokens",
+                        "guided_decoding_backend"})})
+    all.insert(all.end(), fields.begin(), fields.end());
+  return all;
+}
+
+RequestField token_limit_field(const char* name, const char* meaning) {
+  return Field::integer(name, -1, INT64_MAX, meaning);
+}
+
+RequestField answer_count_field() {
+  return Field::integer("n", 1, kMostChoices, "Number of answers to each prompt").by_default(1);
+}
+
+RequestField single_answer_field() {
+  return Field::other("n", {{"enum", {1, nullptr}}}, "Number of answers; this API gives one");
+}
+
+std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key) {
+  const auto limit = fields.integer(key);
+  return limit == -1 ? std::nullopt : limit;
+}
+
+void expect_single_answer(FieldReader& fields, std::string_view why) {
+  const Json* count = fields.find("n");
+  if (count != nullptr && as_integer(*count) != 1)
+    fields.add_mismatch("n", fmt::format("1: {}", why));
+}
+
+GenerationParameters read_generation_parameters(FieldReader& fields) {
+  GenerationParameters parameters;
+  parameters.model = fields.string("model").value_or("");
+  read_sampling(fields, parameters);
+  read_stop_conditions(fields, parameters);
+  parameters.stream = fields.boolean_or_default("stream");
+  read_stream_options(fields, parameters);
+  parameters.response_format = read_response_format(fields);
+  parameters.skip_special_tokens = fields.boolean_or_default("skip_special_tokens");
+  parameters.return_token_ids = fields.boolean_or_default("return_token_ids");
+  parameters.echo = fields.boolean_or_default("echo");
+  parameters.add_special_tokens = fields.boolean("add_special_tokens");
+  parameters.cache_salt = fields.string("cache_salt").value_or("");
+  parameters.priority = fields.integer_or_default("priority");
+  return parameters;
+}
+
+std::vector<std::string> unknown_fields(const FieldReader& fields,
+                                        const std::vector<std::string>& ignored) {
+  std::vector<std::string> names = fields.unknown();
+  names.insert(names.end(), ignored.begin(), ignored.end());
+  if (names.size() > kMostUnknownFields) names.resize(kMostUnknownFields);
+  for (std::string& name : names) name.resize(std::min(name.size(), kMostUnknownBytes));
+  return names;
+}
+
+}  // namespace neuronmm::serve

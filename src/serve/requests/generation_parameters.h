@@ -1,0 +1,87 @@
+#pragma once
+// Reads the fields that all APIs have in common: how tokens are sampled, where an answer ends and
+// in which form it is sent. The readers of requests (chat_request.h and its siblings) call these
+// functions. Errors are recorded in the reader's RequestProblem.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/logits_processors.h"
+#include "serve/requests/field_reader.h"
+#include "serve/requests/response_format.h"
+#include "text/token_id.h"
+
+namespace neuronmm::serve {
+
+using text::TokenId;
+
+inline constexpr int64_t kMostLogprobs = 20;    // the limit of OpenAI's API for chats
+inline constexpr int64_t kMostChoices = 128;    // the limit of OpenAI's API
+inline constexpr size_t kMostStopStrings = 32;  // the number of stop strings
+inline constexpr size_t kMostStopBytes = 1024;  // the length of one stop string
+
+// Descriptions of fields that several tables have.
+inline constexpr const char* kModelMeaning =
+    "Name of the model, one of the names that GET /v1/models lists; by default the served model";
+inline constexpr const char* kTokenLimitMeaning =
+    "Largest number of tokens of the answer. -1 allows as many as fit into the context, and 0 only "
+    "reads the prompt. By default max_new_tokens of the model's generation_config.json, else -1";
+inline constexpr const char* kEffortMeaning =
+    "How much the model should think. \"none\" turns thoughts off, any other text turns them on. "
+    "The chat template also gets the text as the variable reasoning_effort, for example \"low\"";
+
+// The parameters of a request. A parameter that may also come from the model's
+// generation_config.json is nullopt if the request does not set it.
+struct GenerationParameters {
+  std::string model;  // empty if the request names no model
+  std::optional<int64_t> max_tokens;
+  int64_t n = 1;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int64_t> top_k;  // 0 turns top-k sampling off
+  double presence_penalty = 0.0, frequency_penalty = 0.0;
+  std::vector<model::LogitBias> logit_bias;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false, ignore_eos = false, skip_special_tokens = true;
+  int64_t min_tokens = 0;
+  // Log probabilities are sent for each token of the answer and for this many likely tokens. No log
+  // probabilities are sent without a value.
+  std::optional<int64_t> logprobs;
+  bool stream = false, include_usage = false, continuous_usage = false;
+  bool return_token_ids = false, echo = false;
+  std::optional<bool> add_special_tokens;
+  std::string cache_salt;
+  int64_t priority = 0;
+  ResponseFormat response_format;
+  std::vector<std::string> unknown_fields;  // for the access log
+};
+
+// Returns the fields that read_generation_parameters() reads.
+std::vector<RequestField> generation_fields();
+// Returns a field that limits the number of tokens of an answer. read_token_limit() reads it.
+RequestField token_limit_field(const char* name, const char* meaning);
+// Returns the field n, the number of answers to each prompt.
+RequestField answer_count_field();
+// Returns the field n of the APIs whose responses are one answer, so that only 1 is allowed.
+RequestField single_answer_field();
+// Returns the JSON Schema of a list of stop strings.
+Json stop_strings_schema();
+
+// Reads all parameters except n, max_tokens, logprobs and unknown_fields, which every API reads in
+// its own form.
+GenerationParameters read_generation_parameters(FieldReader& fields);
+// Reads the largest number of tokens of an answer. Returns nothing for -1, as in llama.cpp: only
+// the context then limits the answer.
+std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
+// Records an error unless n is 1 or absent. The message contains `why`.
+void expect_single_answer(FieldReader& fields, std::string_view why);
+
+// Returns the names of the unknown fields of a body and then the names in `ignored`, for the access
+// log. The number of names and their lengths are limited.
+std::vector<std::string> unknown_fields(const FieldReader& fields,
+                                        const std::vector<std::string>& ignored = {});
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,34 @@
+#pragma once
+// Reads the body of POST /v1/completions. prepared_generation.cc uses this file.
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "serve/requests/generation_parameters.h"
+
+namespace neuronmm::serve {
+
+using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
+
+// A request to continue one or several prompts.
+struct TextCompletionRequest {
+  // `max_tokens` is 16 if the client gives no limit, and nullopt if the limit is -1.
+  GenerationParameters parameters;
+  std::vector<TextOrTokens> prompts;  // at least one
+};
+
+// Limits for one request: the number of prompts, and the number of answers (prompts times n).
+inline constexpr size_t kMostPrompts = 1024;
+inline constexpr int64_t kMostAnswers = 4096;
+
+// Returns the table of the fields of the body.
+const RequestTable& text_completion_table();
+
+// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
+ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
+// Reads the same fields. Errors are recorded in fields.problem().
+TextCompletionRequest read_text_completion_request(FieldReader& fields);
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,34 @@
+#pragma once
+// Turns the limits of a number (bounds and multipleOf) into an automaton that reads its decimal
+// digits. Numbers within limits are written without an exponent. SchemaLowering uses the automaton
+// in the grammar, and SchemaNormalizer tests constants with it.
+
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "serve/grammar/string_language.h"
+#include "serve/schema/decimal.h"
+
+namespace neuronmm::grammar {
+
+struct NumberBound {
+  Decimal value;
+  bool exclusive = false;
+};
+
+struct NumberLimits {
+  bool integer = false;     // the number is written without a fraction and is not -0
+  bool fractional = false;  // the number is not a whole number
+  std::optional<NumberBound> minimum, maximum;
+  std::vector<Decimal> multiples;  // the number is a multiple of each of these positive numbers
+
+  // Returns whether the limits say at most that the number is an integer.
+  bool only_type() const { return !fractional && !minimum && !maximum && multiples.empty(); }
+};
+
+// Returns an error if the automaton would have more than StringLanguage::kMaxStates states, or if a
+// divisor has too many digits. The language is empty if no number is within the limits.
+Result<StringLanguage> number_language(const NumberLimits& limits);
+
+}  // namespace neuronmm::grammar

@@ -1,0 +1,210 @@
+#include "serve/schema/schema_complement.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace neuronmm::grammar {
+namespace {
+
+using ComplementKind = Shape::Kind;
+
+const Json kNothing = false;
+const Json kTrue = true;
+
+bool is_schema_of_all(const Json& schema) {
+  return schema == kTrue || (schema.is_object() && schema.empty());
+}
+
+// Collects shapes, each of which breaks one limit of the given shape.
+class ShapeComplement {
+ public:
+  ShapeComplement(const Shapes& all, const Negate& negate) : all_(all), negate_(negate) {}
+
+  Result<Shapes> run(const Shape& shape) {
+    if (shape.may_exceed_schema)
+      return fail("a oneOf whose branches may share values is not negated");
+    if (shape.kind == ComplementKind::kLiterals) {
+      NMM_TRY(literals(shape.literals));
+      return std::move(result_);
+    }
+    for (const Shape& other : all_) {
+      if (other.kind != shape.kind) result_.push_back(other);
+    }
+    if (shape.kind == ComplementKind::kNumber) NMM_TRY(number(shape.number));
+    if (shape.kind == ComplementKind::kString) NMM_TRY(string(shape.string));
+    if (shape.kind == ComplementKind::kArray) NMM_TRY(array(shape.array));
+    if (shape.kind == ComplementKind::kObject) NMM_TRY(object(shape.object));
+    return std::move(result_);
+  }
+
+ private:
+  Shape& add(ComplementKind kind) {
+    Shape shape{};
+    shape.kind = kind;
+    return result_.emplace_back(std::move(shape));
+  }
+
+  // Adds shapes with a count below the minimum and above the maximum. `limits_of` returns the
+  // limits of a shape that have the count.
+  template <typename LimitsOf>
+  void counts(ComplementKind kind, int64_t minimum, std::optional<int64_t> maximum,
+              LimitsOf limits_of) {
+    if (minimum > 0) limits_of(add(kind)).maximum = minimum - 1;
+    if (maximum) limits_of(add(kind)).minimum = *maximum + 1;
+  }
+
+  Status number(const NumberLimits& limits) {
+    if (!limits.multiples.empty()) return fail("multipleOf is not negated");
+    if (limits.integer) add(ComplementKind::kNumber).number.fractional = true;
+    if (limits.fractional) add(ComplementKind::kNumber).number.integer = true;
+    const auto beyond = [](const NumberBound& bound) {
+      return NumberBound{bound.value, !bound.exclusive};
+    };
+    if (limits.minimum) add(ComplementKind::kNumber).number.maximum = beyond(*limits.minimum);
+    if (limits.maximum) add(ComplementKind::kNumber).number.minimum = beyond(*limits.maximum);
+    return {};
+  }
+
+  Status string(const StringLimits& limits) {
+    if (limits.partial) return fail("a format of which only some strings are known is not negated");
+    counts(ComplementKind::kString, limits.minimum, limits.maximum,
+           [](Shape& shape) -> StringLimits& { return shape.string; });
+    for (const Language& language : limits.languages) {
+      NMM_ASSIGN(StringLanguage other, language->complement());
+      add(ComplementKind::kString)
+          .string.languages.push_back(std::make_shared<const StringLanguage>(std::move(other)));
+    }
+    return {};
+  }
+
+  Status array(const ArrayLimits& limits) {
+    if (limits.unique) return fail("uniqueItems is not negated");
+    counts(ComplementKind::kArray, limits.minimum, limits.maximum,
+           [](Shape& shape) -> ArrayLimits& { return shape.array; });
+    for (const ContainsLimits& contains : limits.contains) {
+      if (contains.minimum > 0)
+        add(ComplementKind::kArray).array.contains = {{contains.schema, 0, contains.minimum - 1}};
+      if (contains.maximum)
+        add(ComplementKind::kArray).array.contains = {
+            {contains.schema, *contains.maximum + 1, std::nullopt}};
+    }
+    for (const ItemSchemas& items : limits.items) NMM_TRY(some_item(items));
+    return {};
+  }
+
+  // Adds shapes of arrays with an item that its schema does not allow, in the prefix or after it.
+  Status some_item(const ItemSchemas& items) {
+    for (size_t i = 0; i < items.prefix.size(); ++i) {
+      if (items.prefix[i] == nullptr || is_schema_of_all(*items.prefix[i])) continue;
+      ArrayLimits& limits = add(ComplementKind::kArray).array;
+      limits.minimum = static_cast<int64_t>(i) + 1;
+      ItemSchemas broken;
+      broken.evaluates = false;
+      broken.prefix.assign(i, nullptr);
+      broken.prefix.push_back(negate_(*items.prefix[i]));
+      limits.items.push_back(std::move(broken));
+    }
+    if (items.rest == nullptr || is_schema_of_all(*items.rest)) return {};
+    if (*items.rest == kNothing) {
+      add(ComplementKind::kArray).array.minimum = std::ssize(items.prefix) + 1;
+    } else if (items.prefix.empty()) {
+      add(ComplementKind::kArray).array.contains = {{negate_(*items.rest), 1, std::nullopt}};
+    } else {
+      return fail("items behind prefixItems are not negated");
+    }
+    return {};
+  }
+
+  Status object(const ObjectLimits& limits) {
+    counts(ComplementKind::kObject, limits.minimum, limits.maximum,
+           [](Shape& shape) -> ObjectLimits& { return shape.object; });
+    if (!limits.names.empty()) return fail("propertyNames is not negated");
+    for (const std::string& name : limits.required) with_property(name, kNothing);
+    for (const auto& properties : limits.properties) {
+      const bool limits_others =
+          properties->additional != nullptr && !is_schema_of_all(*properties->additional);
+      const bool has_patterns =
+          std::any_of(properties->patterns.begin(), properties->patterns.end(),
+                      [](const auto& pattern) { return !is_schema_of_all(*pattern.second); });
+      if (limits_others || has_patterns)
+        return fail(
+            "properties that are not named (additionalProperties, patternProperties, "
+            "unevaluatedProperties) are not negated");
+      for (const std::string& name : properties->names) {
+        const Json& schema = *properties->named.at(name);
+        if (is_schema_of_all(schema)) continue;
+        with_property(name, *negate_(schema)).required = {name};
+      }
+    }
+    return {};
+  }
+
+  ObjectLimits& with_property(const std::string& name, const Json& schema) {
+    PropertySchemas properties;
+    properties.evaluates = false;
+    properties.add(name, &schema);
+    ObjectLimits& limits = add(ComplementKind::kObject).object;
+    limits.properties.push_back(std::make_shared<const PropertySchemas>(std::move(properties)));
+    return limits;
+  }
+
+  // Adds shapes of all values except the given constants.
+  Status literals(const std::vector<const Json*>& values) {
+    std::vector<Decimal> numbers;
+    std::set<std::string> strings;
+    bool null = false, no_items = false, no_properties = false;
+    std::set<bool> booleans;
+    for (const Json* value : values) {
+      if (value->is_structured() && !value->empty())
+        return fail("a constant that is an array or an object is not negated");
+      null |= value->is_null();
+      no_items |= value->is_array();
+      no_properties |= value->is_object();
+      if (value->is_boolean()) booleans.insert(value->get<bool>());
+      if (value->is_number()) numbers.push_back(Decimal::of(*value));
+      if (value->is_string()) strings.insert(value->get<std::string>());
+    }
+    if (!null) add(ComplementKind::kNull);
+    add(ComplementKind::kArray).array.minimum = no_items ? 1 : 0;
+    add(ComplementKind::kObject).object.minimum = no_properties ? 1 : 0;
+    for (const Json* value : {&kTrue, &kNothing}) {
+      if (!booleans.contains(value->get<bool>()))
+        add(ComplementKind::kLiterals).literals.push_back(value);
+    }
+    between(std::move(numbers));
+    return other_strings(strings);
+  }
+
+  void between(std::vector<Decimal> numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    std::optional<NumberBound> last;
+    for (const Decimal& number : numbers) {
+      NumberLimits& limits = add(ComplementKind::kNumber).number;
+      limits.minimum = last;
+      limits.maximum = last = NumberBound{number, true};
+    }
+    add(ComplementKind::kNumber).number.minimum = last;
+  }
+
+  Status other_strings(const std::set<std::string>& strings) {
+    StringLimits& limits = add(ComplementKind::kString).string;
+    if (strings.empty()) return {};
+    NMM_ASSIGN(const StringLanguage some, StringLanguage::of_strings(strings));
+    NMM_ASSIGN(StringLanguage others, some.complement());
+    limits.languages.push_back(std::make_shared<const StringLanguage>(std::move(others)));
+    return {};
+  }
+
+  const Shapes& all_;
+  const Negate& negate_;
+  Shapes result_;
+};
+
+}  // namespace
+
+Result<Shapes> complement_of(const Shape& shape, const Shapes& all, const Negate& negate) {
+  return ShapeComplement(all, negate).run(shape);
+}
+
+}  // namespace neuronmm::grammar
