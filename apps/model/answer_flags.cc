@@ -9,7 +9,7 @@
 
 #include "flags.h"
 #include "message.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "eval/divergence.h"
 #include "model/transformer.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::eval {
 

@@ -5,7 +5,7 @@
 
 #include "eval/divergence.h"
 #include "eval/perplexity.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::eval {
 

@@ -5,7 +5,7 @@
 
 #include "serve/grammar/formats.h"
 #include "serve/grammar/pattern.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "serve/grammar/matcher.h"
 #include "serve/protocol/json_body.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 namespace {

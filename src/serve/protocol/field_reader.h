@@ -12,7 +12,7 @@
 
 #include "serve/protocol/json_body.h"
 #include "serve/protocol/request_table.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
 

@@ -10,7 +10,7 @@
 #include "io/generation_config.h"
 #include "serve/protocol/api_error.h"
 #include "serve/protocol/template_traits.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 
