@@ -9,9 +9,6 @@
 namespace neuronmm::text {
 namespace {
 
-// The bytes of text per token, by which the size of the result is guessed. English has 4 to 5.
-constexpr size_t kBytesPerToken = 4;
-
 using Ranges = std::span<const ByteRange>;
 
 // Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`.

@@ -14,6 +14,9 @@
 
 namespace neuronmm::text {
 
+// The bytes of text per token, by which the size of a result is guessed. English has 4 to 5.
+inline constexpr size_t kBytesPerToken = 4;
+
 // The work on one text. All references that it is given must outlive it.
 class Encoding {
  public:

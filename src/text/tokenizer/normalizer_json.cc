@@ -16,7 +16,7 @@ namespace {
 // most six.
 constexpr int64_t kMaxNormalizers = 64;
 
-constexpr std::string_view kSupported =
+constexpr std::string_view kSupportedNormalizers =
     "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend, ByteLevel or Sequence";
 
 Normalizer::Step simple(std::string_view (*step)(std::string_view, std::string&)) {
@@ -76,7 +76,7 @@ Result<Normalizer::Step> read_step(const Component& step) {
   if (step.type == "Strip") return read_strip(step.fields);
   if (step.type == "Replace") return read_replace(step.fields);
   if (step.type == "Prepend") return read_prepend(step.fields);
-  return unsupported(step, kSupported);
+  return unsupported(step, kSupportedNormalizers);
 }
 
 }  // namespace

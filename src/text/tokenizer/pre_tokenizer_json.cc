@@ -24,7 +24,7 @@ constexpr int64_t kMaxPreTokenizers = 16;
 // one.
 constexpr int64_t kMaxByteLevels = 4;
 
-constexpr std::string_view kSupported =
+constexpr std::string_view kSupportedPreTokenizers =
     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, "
     "Sequence, Split, Whitespace or WhitespaceSplit";
 
@@ -119,7 +119,7 @@ Status read_step(const Component& step, PreTokenizer& out) {
   for (const char* type : {"Punctuation", "Digits", "WhitespaceSplit", "BertPreTokenizer"}) {
     if (step.type == type) return read_class_split(step, out);
   }
-  if (step.type != "Whitespace") return unsupported(step, kSupported);
+  if (step.type != "Whitespace") return unsupported(step, kSupportedPreTokenizers);
   add<WordsStep>(out);
   return {};
 }

@@ -16,9 +16,6 @@
 namespace neuronmm::text {
 namespace {
 
-// The bytes of text per token, by which the size of the result is guessed. English has 4 to 5.
-constexpr size_t kBytesPerToken = 4;
-
 // Returns the text that is searched for an added token after normalization.
 std::string normalized_content(const Normalizer& normalizer, const AddedToken& token) {
   std::string storage;
