@@ -147,7 +147,7 @@ class MlpRounding {
     const DoubleMatrix map = tensors_.weight(tensor);
     NMM_TRY(tensors_.round_to_nearest(tensor, map));
     NMM_ASSIGN(const DoubleMatrix rounded, tensors_.rounded(tensor));
-    const std::vector<int32_t> others = ops::others(pivots);
+    const std::vector<int32_t> others = ops::non_pivots(pivots);
     std::vector<double> s(static_cast<size_t>(in.columns()));
     const std::vector<double> of_pivots = factors(behind, "_proj");
     const std::vector<double> of_others = tensors_.input_factors(tensor);
