@@ -55,13 +55,13 @@ Status read_texts(compress::QuantizeRequest& request) {
 
 // Quantizes the model in `folder`, which has float weights.
 Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
-                          const ops::Backend& backend, compress::DataParallel* others) {
+                          const ops::Backend& backend, compress::DataParallel* helpers) {
   compress::QuantizeRequest request = quantize_settings(flags);
   request.model = folder;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_TRY(read_texts(request));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, others));
+  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, helpers));
   const std::string model = flags.given.model.string(), out = request.out.string();
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   const double bits_per_weight = summary.parameters == 0
@@ -147,8 +147,8 @@ void add_quantize(Program& program) {
             [&](const std::filesystem::path& model) {
               return run_data_parallel(
                   model, flags->device,
-                  [&](const ops::Backend& backend, compress::DataParallel* others) {
-                    return quantize_with(*flags, model, backend, others);
+                  [&](const ops::Backend& backend, compress::DataParallel* helpers) {
+                    return quantize_with(*flags, model, backend, helpers);
                   });
             });
       },

@@ -47,14 +47,14 @@ class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
           Progress& progress, const compress::MakeMetric& make_metric,
-          compress::DataParallel* others, io::ModelConfig config, io::Checkpoint checkpoint,
+          compress::DataParallel* helpers, io::ModelConfig config, io::Checkpoint checkpoint,
           compress::CalibrationSequences text)
       : request_(request),
         device_(device),
         backend_(backend),
         progress_(progress),
         make_metric_(make_metric),
-        others_(others),
+        helpers_(helpers),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
         text_(std::move(text)) {}
@@ -97,7 +97,7 @@ class Fitting {
             .backend = backend_,
             .text = &text_,
             .progress = progress_,
-            .others = others_};
+            .helpers = helpers_};
   }
 
   Result<SearchInputs> measure_search_inputs(const compress::CompressionInputs& inputs,
@@ -311,7 +311,7 @@ class Fitting {
   const ops::Backend& backend_;
   Progress& progress_;
   const compress::MakeMetric& make_metric_;
-  compress::DataParallel* others_;
+  compress::DataParallel* helpers_;
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   compress::CalibrationSequences text_;
@@ -322,7 +322,7 @@ class Fitting {
 
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
                       Progress& progress, const compress::MakeMetric& make_metric,
-                      compress::DataParallel* others) {
+                      compress::DataParallel* helpers) {
   NMM_TRY(compress::load_blas());
   std::error_code ignored;
   if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
@@ -337,7 +337,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
-  return Fitting(request, device, backend, progress, make_metric, others, std::move(config),
+  return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),
                  std::move(checkpoint), std::move(text))
       .run();
 }

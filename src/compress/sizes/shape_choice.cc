@@ -4,7 +4,7 @@
 #include <functional>
 #include <system_error>
 
-#include "compress/sizes/form_trial.h"
+#include "compress/sizes/held_out_divergence.h"
 #include "compress/sizes/measured_losses.h"
 #include "compress/sizes/predicted_curves.h"
 #include "compress/sizes/shape_search.h"
@@ -125,10 +125,10 @@ Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeR
   for (const Candidate& candidate : candidates) {
     forms.push_back({candidate.form, candidate.model.predicted_loss(), {}});
   }
-  FormTrials trials(inputs, request, work);
-  return choose_form(std::move(forms), trials.tokens(), [&](Form form) {
-    return trials.measure(form_name(form),
-                          std::ranges::find(candidates, form, &Candidate::form)->model);
+  HeldOutDivergence divergence(inputs, request, work);
+  return choose_form(std::move(forms), divergence.tokens(), [&](Form form) {
+    return divergence.measure(form_name(form),
+                              std::ranges::find(candidates, form, &Candidate::form)->model);
   });
 }
 
@@ -166,12 +166,12 @@ Status correct_sizes(const CompressionInputs& inputs, const ShapeRequest& reques
   NMM_TRY(correct_curves(inputs, request, work, model, layers));
   NMM_ASSIGN(const FoundShapes found, shapes_of(request, model.form, sizes, layers));
   ShapedModel other = shaped_model(model.form, request.pad, found, sizes, layers);
-  FormTrials trials(inputs, request, work);
-  SizeChoice choice = {.held_out = trials.tokens() > 0};
-  NMM_ASSIGN(choice.predicted, trials.measure(form_name(model.form), model));
-  NMM_ASSIGN(choice.measured, trials.measure("measured", other));
+  HeldOutDivergence divergence(inputs, request, work);
+  SizeChoice choice = {.held_out = divergence.tokens() > 0};
+  NMM_ASSIGN(choice.predicted, divergence.measure(form_name(model.form), model));
+  NMM_ASSIGN(choice.measured, divergence.measure("measured", other));
   other.form_choice = model.form_choice;
-  if (choice.taken()) model = std::move(other);
+  if (choice.uses_measured()) model = std::move(other);
   model.size_choice = choice;
   return {};
 }

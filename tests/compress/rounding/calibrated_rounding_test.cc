@@ -105,7 +105,7 @@ TEST_F(ByText, TheFolderHoldsTheCodesByGramMatrices) {
   ASSERT_TRUE(before.ok() && after.ok());
   const auto expect_codes = [&](const std::string& name, const DoubleMatrix& inputs,
                                 const LowBitFormat& format) {
-    const auto gram = RoundingGram::of(inputs);
+    const auto gram = RoundingGram::prepare(inputs);
     ASSERT_TRUE(gram.ok());
     const auto codes = round_by_gram(to_double_matrix(before->tensors().at(name)), *gram, format);
     ASSERT_TRUE(codes.ok());

@@ -15,10 +15,10 @@ namespace neuronmm::compress {
 
 // `backend` and what `mlp` points to must outlive the object. `residual` [M, H] has one token per
 // row.
-class MlpHalf {
+class NormedMlp {
  public:
-  MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
-          const ops::Backend& backend);
+  NormedMlp(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
+            const ops::Backend& backend);
   // Returns what the MLP reads.
   Matrix input(ConstMatrixView residual) const;
   // Returns what the MLP adds to the residual.

@@ -1,4 +1,4 @@
-#include "compress/output/found_ranks.h"
+#include "compress/output/rank_record.h"
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ double removed_share(const std::vector<io::MlpShape>& ranks, const io::ModelConf
 
 }  // namespace
 
-Result<std::string> with_found_ranks(std::string config_text, const io::Checkpoint& checkpoint,
+Result<std::string> with_rank_record(std::string config_text, const io::Checkpoint& checkpoint,
                                      const io::ModelConfig& config) {
   if (config.compression) return config_text;
   io::CompressionRecord record;

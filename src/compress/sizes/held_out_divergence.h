@@ -15,11 +15,11 @@
 namespace neuronmm::compress {
 
 // Measures models on the held-out part of the calibration text.
-class FormTrials {
+class HeldOutDivergence {
  public:
   // Runs nothing before the first measurement. All arguments must outlive the object.
-  FormTrials(const CompressionInputs& inputs, const ShapeRequest& request,
-             const std::filesystem::path& work)
+  HeldOutDivergence(const CompressionInputs& inputs, const ShapeRequest& request,
+                    const std::filesystem::path& work)
       : inputs_(inputs), request_(request), work_(work) {}
 
   // Returns the number of tokens of the held-out text. Returns 0 if there is no text, or none that

@@ -1,4 +1,4 @@
-#include "compress/sizes/form_trial.h"
+#include "compress/sizes/held_out_divergence.h"
 
 #include <cmath>
 #include <system_error>
@@ -9,14 +9,14 @@ namespace neuronmm::compress {
 
 namespace fs = std::filesystem;
 
-int64_t FormTrials::tokens() const {
+int64_t HeldOutDivergence::tokens() const {
   if (inputs_.text == nullptr || !inputs_.text->has_held_out) return 0;
   int64_t tokens = 0;
   for (const auto& sequence : inputs_.text->held_out) tokens += std::ssize(sequence);
   return tokens;
 }
 
-Result<double> FormTrials::measure(std::string_view name, const ShapedModel& model) {
+Result<double> HeldOutDivergence::measure(std::string_view name, const ShapedModel& model) {
   const fs::path folder = work_ / fmt::format("trial-{}", name);
   const fs::path file = folder.string() + ".safetensors";
   if (const auto saved = read_measured(file)) return *saved;

@@ -17,7 +17,7 @@ namespace neuronmm::compress {
 // low-rank. The method is recorded as "unknown", because the tensors do not tell it; the ratio is
 // the mean share of parameters that the factors save. Fails if the weights of a layer cannot be
 // read.
-Result<std::string> with_found_ranks(std::string config_text, const io::Checkpoint& checkpoint,
+Result<std::string> with_rank_record(std::string config_text, const io::Checkpoint& checkpoint,
                                      const io::ModelConfig& config);
 
 }  // namespace neuronmm::compress
