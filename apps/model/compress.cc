@@ -129,11 +129,11 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
 Result<int> run(const CompressFlags& flags) {
   const compress::CompressSettings settings = compress_settings(flags);
   const compress::CompressRequest& request = settings.request;
-  if (all_processes().is_first()) {
+  if (world_communicator().is_first()) {
     for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   }
   if (flags.dry_run) {
-    if (!all_processes().is_first()) return 0;
+    if (!world_communicator().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
     return dry_run(request, writer);
   }

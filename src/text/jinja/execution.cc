@@ -166,7 +166,7 @@ Result<Value> Evaluator::filtered_items(const For& node, const Value& items) {
     return truth(*value) ? std::optional(item) : std::nullopt;
   };
   return make_iterator(std::make_shared<TransformIterator>(Value(ObjectPtr(source)),
-                                                           std::move(passes), items.depth()));
+                                                           std::move(passes), items.nesting()));
 }
 
 Result<Evaluator::Flow> Evaluator::run(const For& node) {
@@ -186,7 +186,7 @@ Result<Evaluator::Flow> Evaluator::loop_over(const For& node, const Value& all, 
       return run_loop(node, outside, inner, inner_depth);
     };
   const auto loop = std::make_shared<Loop>(items, length_of(filtered), depth, std::move(recurse));
-  NMM_TRY(check_nesting(loop->depth()));
+  NMM_TRY(check_nesting(loop->nesting()));
   bool completed = false;
   Result<Flow> flow = Flow::kNext;
   while (true) {
