@@ -34,7 +34,8 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   // Moves to the next item and returns it, or nothing at the end. Fails if the iterator fails.
   Result<std::optional<Value>> next(Runtime& runtime);
   // Releases the values that loop.changed() keeps, which may refer to this object. The evaluator
-  // calls it when the loop is over. The attributes stay those of the last item.
+  // calls it when the loop is over, also after an error. The attributes stay those of the last
+  // item.
   void finish();
 
   std::string_view type_name() const override { return "LoopContext"; }
