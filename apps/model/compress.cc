@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
-#include "io/text_file.h"
 #include "message.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
@@ -93,18 +92,10 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   return 0;
 }
 
-Status read_texts(compress::CompressRequest& request) {
-  if (!request.calibration) return {};
-  for (compress::NamedText& text : request.calibration->texts) {
-    NMM_ASSIGN(text.text, io::read_corpus(text.name));
-  }
-  return {};
-}
-
 Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
                           const ops::Backend& backend, compress::DataParallel* helpers) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-  NMM_TRY(read_texts(request));
+  if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));
   Progress progress(stderr);
   const compress::MeasureLoss measure =
       flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);

@@ -10,7 +10,6 @@
 
 #include "commands.h"
 #include "flags.h"
-#include "io/text_file.h"
 #include "message.h"
 #include "model/data_processes.h"
 #include "model/fit_report.h"
@@ -83,9 +82,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
   fit::FitRequest& request = settings.request;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
-  for (compress::NamedText& text : request.calibration.texts) {
-    NMM_ASSIGN(text.text, io::read_corpus(text.name));
-  }
+  NMM_TRY(compress::read_texts(request.calibration));
   for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};

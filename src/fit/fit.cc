@@ -12,6 +12,7 @@
 #include "fit/correction_json.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
+#include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
 #include "model/transformer.h"
@@ -35,13 +36,6 @@ constexpr double kUnusedShare = 0.8;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
-  return {};
-}
-
 // A run of `fit`. Its model and text are opened before anything is measured.
 class Fitting {
  public:
@@ -60,7 +54,7 @@ class Fitting {
         text_(std::move(text)) {}
 
   Result<FitResult> run() {
-    NMM_TRY(make_folder(request_.sensitivities));
+    NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
@@ -104,7 +98,7 @@ class Fitting {
                                              const Costs& costs) const {
     const fs::path work = request_.sensitivities / "work";
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
-    for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
+    for (const fs::path& folder : {work, shapes}) NMM_TRY(io::make_folder(folder));
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
                                                 .what = compress::Gathered::kAllLinears};

@@ -51,6 +51,9 @@ struct CalibrationText {
   uint64_t seed = 0;
 };
 
+// Reads the texts from the files that their names say (io::read_corpus).
+Status read_texts(CalibrationText& calibration);
+
 // Returns the names as a list for messages, such as "a.txt, b.txt".
 std::string joined_names(const std::vector<NamedText>& texts);
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "compress/sizes/measured_file.h"
+#include "io/atomic_file.h"
 
 namespace neuronmm::compress {
 
@@ -20,9 +21,7 @@ Result<double> HeldOutDivergence::measure(std::string_view name, const ShapedMod
   const fs::path folder = work_ / fmt::format("trial-{}", name);
   const fs::path file = folder.string() + ".safetensors";
   if (const auto saved = read_measured(file)) return *saved;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  NMM_TRY(io::make_folder(folder));
 
   const NarrowRequest narrowing = narrow_request(request_, model, inputs_.config);
   NMM_ASSIGN(const auto narrowed, narrow_layers(inputs_, narrowing, work_, folder));
@@ -37,7 +36,8 @@ Result<double> HeldOutDivergence::measure(std::string_view name, const ShapedMod
                 inputs_.checkpoint.folder().string());
   }
   NMM_TRY(save_measured(file, measured));
-  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work folder
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);  // what cannot be deleted goes with the rest of the work folder
   return measured;
 }
 

@@ -1,11 +1,10 @@
 #include "compress/sizes/predicted_curves.h"
 
-#include <system_error>
-
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/sizes/loss_job.h"
 #include "compress/sizes/losses_file.h"
+#include "io/atomic_file.h"
 
 namespace neuronmm::compress {
 
@@ -14,9 +13,7 @@ namespace fs = std::filesystem;
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
                                                       const StatisticsFiles& files,
                                                       const fs::path& work) {
-  std::error_code error;
-  fs::create_directories(files.losses, error);
-  if (error) return fail("{}: cannot be created: {}", files.losses.string(), error.message());
+  NMM_TRY(io::make_folder(files.losses));
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   const auto saved = [&](int64_t layer) {
     auto losses = read_losses(files.losses, layer, inputs.config);

@@ -8,6 +8,7 @@
 #include "compress/sizes/measured_losses.h"
 #include "compress/sizes/predicted_curves.h"
 #include "compress/sizes/shape_search.h"
+#include "io/atomic_file.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -140,9 +141,7 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
   ShapeRequest unrounded = request;
   unrounded.weights = {};
   const fs::path folder = work / "narrowed";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  NMM_TRY(io::make_folder(folder));
   const NarrowRequest narrowing = narrow_request(unrounded, model, inputs.config);
   const MeasureRequest wanted = {.shapes = narrowing.shapes,
                                  .narrow = [&]() -> Status {
@@ -152,7 +151,8 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
                                  },
                                  .narrowed = narrowed_mlps(inputs, unrounded.weights, folder)};
   NMM_ASSIGN(const auto measured, measure_losses(inputs, wanted, work));
-  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work folder
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);  // what cannot be deleted goes with the rest of the work folder
   correct_losses(wanted.shapes, measured, layers);
   return {};
 }
