@@ -35,7 +35,8 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? make_shared_backend(options) : make_own_backend(options);
+  return world_communicator().processes() > 1 ? make_shared_backend(options)
+                                              : make_own_backend(options);
 }
 
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
@@ -59,8 +60,8 @@ Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptio
 }
 
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  return all_processes().processes() > 1 ? make_shared_backend(options)
-                                         : make_own_latency_backend(options);
+  return world_communicator().processes() > 1 ? make_shared_backend(options)
+                                              : make_own_latency_backend(options);
 }
 
 }  // namespace neuronmm::apps

@@ -110,7 +110,7 @@ int follow() {
 
 }  // namespace
 
-parallel::Communicator& all_processes() { return *communicator(); }
+parallel::Communicator& world_communicator() { return *communicator(); }
 
 void add_link_options(CLI::App* command) {
   constexpr const char* kGroup = "OPTIONS under mpirun";
@@ -141,7 +141,7 @@ void add_link_options(CLI::App* command) {
 int run_on_processes(const LaunchedCommand& command, const std::function<int()>& run_command) {
   if (parallel::launched_processes() == 1) return run_command();
   if (const Status connected = connect_processes(command); !connected.ok()) {
-    if (all_processes().is_first()) {
+    if (world_communicator().is_first()) {
       print_message("neuronmm {}: {}\n", command.name, printable(connected.error().message));
     }
     communicator() = parallel::make_single();
@@ -150,12 +150,12 @@ int run_on_processes(const LaunchedCommand& command, const std::function<int()>&
   bool completed = false;
   const int code = catch_exceptions([&] {
     const int result = command.mode == ProcessMode::kDataParallel ? run_command()
-                       : all_processes().is_first()               ? lead(run_command)
+                       : world_communicator().is_first()          ? lead(run_command)
                                                                   : follow();
     completed = true;
     return result;
   });
-  if (!completed) all_processes().end_all(code);
+  if (!completed) world_communicator().end_all(code);
   communicator() = parallel::make_single();
   return code;
 }

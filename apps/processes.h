@@ -17,7 +17,7 @@ namespace neuronmm::apps {
 
 // Returns the communicator of all processes of this run. Without a launcher it has one process, and
 // so it has before and after run_on_processes(). The reference is valid while the command runs.
-parallel::Communicator& all_processes();
+parallel::Communicator& world_communicator();
 
 // Adds --link-timeout, --link and --link-values. One set of values serves the whole program,
 // because only one command runs.

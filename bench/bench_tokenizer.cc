@@ -13,7 +13,7 @@
 
 #include "io/folder_writer.h"
 #include "io/text_file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

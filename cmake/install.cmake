@@ -19,18 +19,20 @@ endif()
 
 # C++ programs load and run models with these libraries. The first list has the headers that
 # docs/cpp_api.md promises. The second list has the headers that these headers include.
-set(libraries base ops cpu io jinja text model gguf)
+set(libraries base ops cpu io jinja unicode tokenizer text model gguf)
 set(promised_headers
     base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h
     io/checkpoint.h io/model_config.h model/forward_pass.h model/generate.h model/model_host.h model/sampler.h
     model/transformer.h ops/attention.h ops/backend.h ops/forwarding_backend.h ops/kv_cache.h ops/reference.h
-    ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h text/tokenizer.h)
+    ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
+    text/tokenizer/tokenizer.h)
 set(included_headers
     base/low_bit_format.h io/calibration_source.h io/generation_config.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h model/candidates.h
     model/continuation.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
-    model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/added_tokens.h
-    text/byte_range.h text/decoder.h text/jinja/budget.h text/token_id.h text/tokenizer_config.h text/utf8_stream.h)
+    model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h
+    text/tokenizer/added_tokens.h text/tokenizer/decoder.h text/tokenizer/token_id.h
+    text/tokenizer/tokenizer_config.h text/unicode/byte_range.h text/unicode/utf8_stream.h)
 foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()

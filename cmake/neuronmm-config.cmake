@@ -1,7 +1,7 @@
 # find_package(neuronmm) reads this file. It defines the libraries neuronmm::base, ops, cpu, io,
-# jinja, text, model and gguf. Headers are included by their folder, as in #include
-# "text/tokenizer.h" (docs/cpp_api.md). The components of find_package are names of libraries that
-# have to exist.
+# jinja, unicode, tokenizer, text, model and gguf. Headers are included by their folder, as in
+# #include "text/tokenizer/tokenizer.h" (docs/cpp_api.md). The components of find_package are names
+# of libraries that have to exist.
 
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)

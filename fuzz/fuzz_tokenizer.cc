@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "text/stream_decoder.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

@@ -196,10 +196,7 @@ std::string shape_text(const KernelSettings& s) {
 }
 
 std::string tiling_text(const kernels::Tiling& tiling) {
-  std::string text;
-  for (const auto& [name, value] : tiling.values()) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
-  }
+  const std::string text = tuner::tiling_text(tiling);
   return text.empty() ? "none" : text;
 }
 

@@ -24,10 +24,6 @@ constexpr const char* kEngineColours[] = {"#0f82c8", "#e08e0b", "#00a078", "#cc7
 constexpr const char* kEngineNames[] = {"Tensor", "Vector", "Scalar", "GpSimd", "DMA"};
 constexpr size_t kComputeEngines = 4;
 
-std::string page_cell(const char* tag, const std::string& text) {
-  return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
-}
-
 // The charts show microseconds for kernels below ten milliseconds.
 struct TimeUnit {
   const char* name;
@@ -149,17 +145,18 @@ std::string lines_section(const KernelRun& run) {
   SourceText text;
   for (const trace::LineReport& line : run.timing.lines) {
     const trace::SourceLine& source = run.header.sources[line.source];
-    html +=
-        "<tr>" + page_cell("td", run.header.location(line.source)) +
-        page_cell("td", fmt::format("{:.2f}", line.stalled() / 1e3)) +
-        page_cell("td", fmt::format("{:.1f} %", line.stalled() / 1e4 / run.latency_ms())) +
-        page_cell("td", causes_text(line)) + page_cell("td", std::to_string(line.instructions)) +
-        page_cell("td", fmt::format("{:.2f}", line.busy_ns / 1e3)) +
-        page_cell("td", line.bytes > 0
-                            ? fmt::format("{:.1f}", static_cast<double>(line.bytes) / 1024)
-                            : "") +
-        "<td style=\"text-align:left\"><code>" +
-        escape_xml(text.line(run.header.files[source.file], source.line)) + "</code></td></tr>\n";
+    html += "<tr>" + html_element("td", run.header.location(line.source)) +
+            html_element("td", fmt::format("{:.2f}", line.stalled() / 1e3)) +
+            html_element("td", fmt::format("{:.1f} %", line.stalled() / 1e4 / run.latency_ms())) +
+            html_element("td", causes_text(line)) +
+            html_element("td", std::to_string(line.instructions)) +
+            html_element("td", fmt::format("{:.2f}", line.busy_ns / 1e3)) +
+            html_element("td", line.bytes > 0
+                                   ? fmt::format("{:.1f}", static_cast<double>(line.bytes) / 1024)
+                                   : "") +
+            "<td style=\"text-align:left\"><code>" +
+            escape_xml(text.line(run.header.files[source.file], source.line)) +
+            "</code></td></tr>\n";
   }
   return html + "</table>\n</div>\n";
 }

@@ -9,7 +9,7 @@
 
 #include "flags.h"
 #include "message.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -110,7 +110,7 @@ Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,
   io::GenerationConfig settings = file;
   settings.override_with(flags.settings);
   if (flags.greedy) settings.do_sample = false;
-  model::apply(settings, options);
+  model::apply_generation_config(settings, options);
   model::SamplingOptions& sampling = options.sampling;
   sampling.frequency_penalty = flags.frequency_penalty;
   sampling.presence_penalty = flags.presence_penalty;

@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "io/generation_config.h"
 #include "model/generate.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::apps {
 

@@ -14,7 +14,7 @@
 #include "model/chat_session.h"
 #include "model/line_reader.h"
 #include "text/chat_template.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -24,10 +24,6 @@ std::string colour_of(size_t model) {
   return kColours[model % std::size(kColours)];
 }
 
-std::string html_element(const char* tag, const std::string& text) {
-  return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
-}
-
 std::string html_row(const char* tag, const std::string& name,
                      const std::vector<std::string>& cells) {
   std::string row = "<tr>" + html_element("th", name);

@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "compress/sizes/allocate.h"
 #include "eval/folder_divergence.h"
-#include "io/text_file.h"
 #include "message.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
@@ -25,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-compress::Measure measure_on(const compress::CompressRequest& request, const ops::Backend& backend,
-                             Progress& progress) {
+compress::MeasureLoss measure_on(const compress::CompressRequest& request,
+                                 const ops::Backend& backend, Progress& progress) {
   return [&](const fs::path& compressed, const std::vector<std::vector<text::TokenId>>& sequences)
              -> Result<compress::MeasuredLoss> {
     NMM_ASSIGN(const auto summary,
@@ -93,21 +92,13 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   return 0;
 }
 
-Status read_texts(compress::CompressRequest& request) {
-  if (!request.calibration) return {};
-  for (compress::NamedText& text : request.calibration->texts) {
-    NMM_ASSIGN(text.text, io::read_corpus(text.name));
-  }
-  return {};
-}
-
 Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
-                          const ops::Backend& backend, compress::DataParallel* others) {
+                          const ops::Backend& backend, compress::DataParallel* helpers) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-  NMM_TRY(read_texts(request));
+  if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));
   Progress progress(stderr);
-  const compress::Measure measure =
-      flags.no_measure ? compress::Measure() : measure_on(request, backend, progress);
+  const compress::MeasureLoss measure =
+      flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);
   const compress::MakeMetric make_metric =
       [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
         return run_metric_program({.model = request.model,
@@ -116,7 +107,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
                                    .threads = flags.device.threads});
       };
   NMM_ASSIGN(const auto summary,
-             compress::compress(request, backend, progress, {}, measure, make_metric, others));
+             compress::compress(request, backend, progress, {}, measure, make_metric, helpers));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
   request.model = flags.given.model;  // the report names the folder that the user gave
@@ -129,11 +120,11 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
 Result<int> run(const CompressFlags& flags) {
   const compress::CompressSettings settings = compress_settings(flags);
   const compress::CompressRequest& request = settings.request;
-  if (all_processes().is_first()) {
+  if (world_communicator().is_first()) {
     for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   }
   if (flags.dry_run) {
-    if (!all_processes().is_first()) return 0;
+    if (!world_communicator().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
     return dry_run(request, writer);
   }
@@ -141,8 +132,8 @@ Result<int> run(const CompressFlags& flags) {
     compress::CompressRequest of_model = request;
     of_model.model = model;
     return run_data_parallel(model, flags.device,
-                             [&](const ops::Backend& backend, compress::DataParallel* others) {
-                               return compress_with(flags, of_model, backend, others);
+                             [&](const ops::Backend& backend, compress::DataParallel* helpers) {
+                               return compress_with(flags, of_model, backend, helpers);
                              });
   };
   return run_on_floats(request.model, request.out,

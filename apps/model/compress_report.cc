@@ -113,7 +113,7 @@ Json form_json(const compress::FormChoice& choice) {
 }
 
 Json sizes_json(const compress::SizeChoice& choice) {
-  return {{"taken", choice.taken() ? "measured" : "predicted"},
+  return {{"taken", choice.uses_measured() ? "measured" : "predicted"},
           {"held_out", choice.held_out},
           {"kl_predicted", choice.predicted},
           {"kl_measured", choice.measured}};
@@ -154,7 +154,7 @@ void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
   writer.print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
                "bytes before", "bytes after");
   for (const compress::MlpMatrix which : compress::kMlpMatrices) {
-    const compress::MatrixPlan& matrix = plan.of(0, which);
+    const compress::MatrixPlan& matrix = plan.matrix_plan(0, which);
     const std::string rank = matrix.rank == 0 ? "dense" : std::to_string(matrix.rank);
     writer.print("{:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>14} {:>14}\n", compress::matrix_name(which),
                  matrix.in_features, rank, matrix.out_features, matrix.kept_share,

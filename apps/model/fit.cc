@@ -10,7 +10,6 @@
 
 #include "commands.h"
 #include "flags.h"
-#include "io/text_file.h"
 #include "message.h"
 #include "model/data_processes.h"
 #include "model/fit_report.h"
@@ -78,14 +77,12 @@ fit::FitSettings fit_settings(const FitFlags& flags) {
 }
 
 Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
-                     compress::DataParallel* others) {
+                     compress::DataParallel* helpers) {
   fit::FitSettings settings = fit_settings(flags);
   fit::FitRequest& request = settings.request;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
-  for (compress::NamedText& text : request.calibration.texts) {
-    NMM_ASSIGN(text.text, io::read_corpus(text.name));
-  }
+  NMM_TRY(compress::read_texts(request.calibration));
   for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
@@ -98,7 +95,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
                                    .threads = flags.device.threads});
       };
   Progress progress(stderr);
-  NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, make_metric, others));
+  NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, make_metric, helpers));
   if (flags.device.simulated()) {
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
   }
@@ -112,8 +109,8 @@ Result<int> run_fit(const FitFlags& flags) {
   DeviceOptions host = flags.device;
   if (host.simulated()) host.device = "cpu";
   return run_data_parallel(flags.given.model, host,
-                           [&](const ops::Backend& backend, compress::DataParallel* others) {
-                             return fit_with(flags, backend, others);
+                           [&](const ops::Backend& backend, compress::DataParallel* helpers) {
+                             return fit_with(flags, backend, helpers);
                            });
 }
 

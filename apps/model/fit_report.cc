@@ -155,7 +155,7 @@ std::string paragraphs(const std::string& text) {
   std::string html;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    html += "<p>" + escape_xml(text.substr(begin, end - begin)) + "</p>\n";
+    html += html_element("p", text.substr(begin, end - begin)) + "\n";
     begin = end + 1;
   }
   return html;

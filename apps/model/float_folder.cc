@@ -71,7 +71,7 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
                           const std::function<Result<int>(const fs::path& model)>& command) {
   if (!options.dequantize) return command(model);
   FloatFolder floats(out, named_folder(model).filename());
-  parallel::Communicator& all = all_processes();
+  parallel::Communicator& all = world_communicator();
   Status created;
   if (all.is_first()) {
     Progress progress(stderr);

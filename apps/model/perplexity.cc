@@ -18,7 +18,7 @@
 #include "model/quality_text.h"
 #include "report_writer.h"
 #include "text/documents.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::apps {
 namespace {

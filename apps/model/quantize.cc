@@ -11,7 +11,6 @@
 #include "compress/quantize_settings.h"
 #include "flags.h"
 #include "io/quantization.h"
-#include "io/text_file.h"
 #include "model/bits_flags.h"
 #include "model/data_processes.h"
 #include "model/float_folder.h"
@@ -45,23 +44,15 @@ compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   return *std::move(settings);
 }
 
-Status read_texts(compress::QuantizeRequest& request) {
-  if (!request.calibration) return {};
-  for (compress::NamedText& text : request.calibration->texts) {
-    NMM_ASSIGN(text.text, io::read_corpus(text.name));
-  }
-  return {};
-}
-
 // Quantizes the model in `folder`, which has float weights.
 Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
-                          const ops::Backend& backend, compress::DataParallel* others) {
+                          const ops::Backend& backend, compress::DataParallel* helpers) {
   compress::QuantizeRequest request = quantize_settings(flags);
   request.model = folder;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
-  NMM_TRY(read_texts(request));
+  if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, others));
+  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, helpers));
   const std::string model = flags.given.model.string(), out = request.out.string();
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   const double bits_per_weight = summary.parameters == 0
@@ -147,8 +138,8 @@ void add_quantize(Program& program) {
             [&](const std::filesystem::path& model) {
               return run_data_parallel(
                   model, flags->device,
-                  [&](const ops::Backend& backend, compress::DataParallel* others) {
-                    return quantize_with(*flags, model, backend, others);
+                  [&](const ops::Backend& backend, compress::DataParallel* helpers) {
+                    return quantize_with(*flags, model, backend, helpers);
                   });
             });
       },

@@ -163,11 +163,11 @@ Result<int> run_serve(const ServeFlags& flags) {
   ending.emplace();
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
-  while (!interrupted() && all_processes().lost().empty())
+  while (!interrupted() && world_communicator().lost().empty())
     std::this_thread::sleep_for(kPollInterval);
   Result<int> code = drain(*server, flags.settings.shutdown_timeout_s, *ending);
   // The launcher may send its signal before this process knows which other process was lost.
-  if (const std::string lost = all_processes().lost(); !lost.empty()) return fail("{}", lost);
+  if (const std::string lost = world_communicator().lost(); !lost.empty()) return fail("{}", lost);
   return code;
 }
 

@@ -8,7 +8,7 @@
 
 #include "commands.h"
 #include "model/generate.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::apps {
 

@@ -11,7 +11,7 @@
 #include "io/text_file.h"
 #include "report_writer.h"
 #include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -62,9 +62,9 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   // The config holds the ranks of the plan, as it would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
              compress::make_plan(config, rule, std::nullopt, std::string(published.model)));
-  config.compression.emplace().ranks = plan.ranks();
+  config.compression.emplace().ranks = plan.mlp_shapes();
   NMM_ASSIGN(row.low_rank, simulate_request(config, published.model, *backend));
-  row.rank = plan.ranks().front().gate;
+  row.rank = plan.mlp_shapes().front().gate;
   row.bytes_ratio = static_cast<double>(plan.bytes_before) / static_cast<double>(plan.bytes_after);
   return row;
 }

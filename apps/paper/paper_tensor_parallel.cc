@@ -154,7 +154,7 @@ Result<io::ModelConfig> compressed(io::ModelConfig config, const PublishedReques
   const compress::RankRule rule{.ratio = published.ratio};
   NMM_ASSIGN(const compress::Plan plan,
              compress::make_plan(config, rule, std::nullopt, std::string(published.model)));
-  config.compression.emplace().ranks = plan.ranks();
+  config.compression.emplace().ranks = plan.mlp_shapes();
   return config;
 }
 

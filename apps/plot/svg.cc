@@ -36,6 +36,10 @@ std::string escape_xml(const std::string& text) {
   return escaped;
 }
 
+std::string html_element(const char* tag, const std::string& text) {
+  return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
+}
+
 std::string svg_text(double x, double y, const std::string& more, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"currentColor\" {}>{}</text>\n", x, y,
                      more, escape_xml(text));

@@ -13,6 +13,8 @@ namespace neuronmm::apps {
 // Bytes that XML cannot hold, such as control characters, become text such as "\x1b"
 // (base/printable.h).
 std::string escape_xml(const std::string& text);
+// Returns <tag>text</tag>, where `text` is escaped.
+std::string html_element(const char* tag, const std::string& text);
 
 // Returns a text element whose base line begins at (x, y), in pixels. `more` are further
 // attributes, which are written as they are. `text` is escaped.

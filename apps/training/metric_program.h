@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "training/trainer.h"
 
 namespace neuronmm::apps {

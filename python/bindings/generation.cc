@@ -53,7 +53,7 @@ model::GenerateOptions options_of(nb::handle params, io::GenerationConfig settin
   take(given.max_new_tokens, "max_tokens");
   settings.override_with(given);
   model::GenerateOptions options;
-  model::apply(settings, options);
+  model::apply_generation_config(settings, options);
   options.sampling.frequency_penalty = field<double>(params, "frequency_penalty");
   options.sampling.presence_penalty = field<double>(params, "presence_penalty");
   for (const auto [id, bias] : nb::cast<nb::dict>(params.attr("logit_bias")))

@@ -12,7 +12,7 @@
 #include "io/generation_config.h"
 #include "model/transformer.h"
 #include "ops/backend.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::python {
 

@@ -110,8 +110,8 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
   Progress progress(shown ? stderr : nullptr);
   NMM_TRY(read_texts(request.calibration));
   const auto backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
-  const compress::Measure measure = [&](const fs::path& compressed,
-                                        const std::vector<std::vector<text::TokenId>>& sequences)
+  const compress::MeasureLoss measure =
+      [&](const fs::path& compressed, const std::vector<std::vector<text::TokenId>>& sequences)
       -> Result<compress::MeasuredLoss> {
     NMM_ASSIGN(const auto summary,
                eval::folder_divergence(request.model, compressed, sequences, *backend, progress));
@@ -119,7 +119,7 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags,
                                   summary.dense_perplexity, summary.perplexity};
   };
   return compress::compress(request, *backend, progress, {},
-                            flags.measure ? measure : compress::Measure(),
+                            flags.measure ? measure : compress::MeasureLoss(),
                             make_metric_of(flags, shown));
 }
 

@@ -1,6 +1,6 @@
 // Binds the tokenizer: text and conversations to tokens, and tokens to text.
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>

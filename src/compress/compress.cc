@@ -27,7 +27,7 @@ using nlohmann::ordered_json;
 
 // Refuses a model that is compressed or quantized already. The tensors are checked too, because a
 // config.json may not say that a model is compressed.
-Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+Status check_dense_floats(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   NMM_TRY(model::check_head(checkpoint, config));
   if (config.quantization) {
     return fail(
@@ -49,7 +49,7 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
 }
 
 // Returns whether the model itself writes the calibration text.
-bool writes_text(const CompressRequest& request) {
+bool uses_generated_text(const CompressRequest& request) {
   return request.calibration && request.calibration->self_generated > 0;
 }
 
@@ -170,7 +170,7 @@ std::vector<io::MlpShape> recorded_shapes(const ShapedModel& model, const io::Mo
 }
 
 // Results of the calibration text, as far as the method needs them.
-struct KnownOfText {
+struct TextStatistics {
   GramSource grams;       // for matrices that are whitened one by one; null: method svd
   StatisticsFiles files;  // for whole MLPs that are narrowed
 };
@@ -179,12 +179,12 @@ struct KnownOfText {
 class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
-              DataParallel* others, ordered_json model_identity, io::ModelConfig config,
+              DataParallel* helpers, ordered_json model_identity, io::ModelConfig config,
               io::Checkpoint checkpoint, Plan plan, CalibrationInput calibration)
       : request_(request),
         backend_(backend),
         progress_(progress),
-        others_(others),
+        helpers_(helpers),
         model_identity_(std::move(model_identity)),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
@@ -192,17 +192,17 @@ class Compression {
     summary_.plan = std::move(plan);
   }
 
-  Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure,
+  Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
                               const MakeMetric& make_metric) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
     const fs::path work = output.resume_folder();
     NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_)));
-    if (writes_text(request_)) NMM_TRY(write_text(work));
-    NMM_ASSIGN(const KnownOfText known, gather(work, make_metric));
-    NMM_TRY(choose_sizes(known, work));
-    NMM_TRY(narrow(known, work, on_matrix));
+    if (uses_generated_text(request_)) NMM_TRY(write_text(work));
+    NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
+    NMM_TRY(choose_sizes(statistics, work));
+    NMM_TRY(narrow(statistics, work, on_matrix));
     NMM_TRY(write(output, measure));
     // If another program has changed the model meanwhile, the factors belong to two different
     // models.
@@ -218,7 +218,7 @@ class Compression {
             .backend = backend_,
             .text = calibration_.text ? &*calibration_.text : nullptr,
             .progress = progress_,
-            .others = others_};
+            .helpers = helpers_};
   }
 
   // Lets the model write the calibration text. Saved statistics can only be checked now, because
@@ -236,13 +236,13 @@ class Compression {
     return {};
   }
 
-  Result<KnownOfText> gather(const fs::path& work, const MakeMetric& make_metric) const {
-    KnownOfText known;
+  Result<TextStatistics> gather(const fs::path& work, const MakeMetric& make_metric) const {
+    TextStatistics statistics;
     const bool matrices = !narrows_mlps(request_);
-    if (matrices && request_.method == Method::kSvd) return known;
+    if (matrices && request_.method == Method::kSvd) return statistics;
     if (matrices && request_.statistics.empty()) {
-      NMM_ASSIGN(known.grams, gather_layer_grams(inputs(), work));
-      return known;
+      NMM_ASSIGN(statistics.grams, gather_layer_grams(inputs(), work));
+      return statistics;
     }
     const StatisticsRequest wanted = {
         .folder = request_.statistics,
@@ -250,21 +250,21 @@ class Compression {
         .method = method_name(request_.method)};
     NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
     if (matrices) {
-      known.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);
+      statistics.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);
     } else {
-      known.files = with_usable_losses(std::move(files), config_, work);
+      statistics.files = with_usable_losses(std::move(files), config_, work);
     }
-    return known;
+    return statistics;
   }
 
-  Status choose_sizes(const KnownOfText& known, const fs::path& work) {
+  Status choose_sizes(const TextStatistics& statistics, const fs::path& work) {
     if (!narrows_mlps(request_)) {
       if (!measures_matrices(request_)) return {};  // the plan has the ranks of the rule
       NMM_ASSIGN(summary_.plan, plan_by_measurement(inputs(), summary_.plan, request_.rule.block,
-                                                    request_.weights, known.grams, work));
+                                                    request_.weights, statistics.grams, work));
       return {};
     }
-    NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, known.files), work));
+    NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, statistics.files), work));
     summary_.form = shaped_.form_choice;
     summary_.sizes = shaped_.size_choice;
     if (summary_.form) progress_.print("form: " + form_choice_text(*summary_.form));
@@ -274,14 +274,14 @@ class Compression {
     return {};
   }
 
-  Status narrow(const KnownOfText& known, const fs::path& work, const OnMatrix& on_matrix) {
+  Status narrow(const TextStatistics& statistics, const fs::path& work, const OnMatrix& on_matrix) {
     if (!narrows_mlps(request_)) {
       NMM_ASSIGN(summary_.matrices, factorize_model(inputs(), summary_.plan, request_.weights,
-                                                    known.grams, work, on_matrix));
+                                                    statistics.grams, work, on_matrix));
       return {};
     }
     const NarrowRequest wanted =
-        narrow_request(shape_request(request_, known.files), shaped_, config_);
+        narrow_request(shape_request(request_, statistics.files), shaped_, config_);
     const bool fits = calibration_.text && is_worth_a_fit(shaped_, request_.weights);
     NMM_ASSIGN(const auto largest_maps, fits ? narrow_layers_on_text(inputs(), wanted, work)
                                              : narrow_layers(inputs(), wanted, work, work));
@@ -292,7 +292,7 @@ class Compression {
     return {};
   }
 
-  Status write(const io::FolderWriter& output, const Measure& measure) {
+  Status write(const io::FolderWriter& output, const MeasureLoss& measure) {
     const CompressedModel model = {.request = request_,
                                    .checkpoint = checkpoint_,
                                    .config = config_,
@@ -314,7 +314,7 @@ class Compression {
     return {};
   }
 
-  Status measure_loss(const fs::path& folder, const Measure& measure) {
+  Status measure_loss(const fs::path& folder, const MeasureLoss& measure) {
     if (!measure || !calibration_.text || calibration_.text->measured.empty()) return {};
     NMM_ASSIGN(summary_.loss, measure(folder, calibration_.text->measured));
     summary_.loss->held_out = calibration_.text->measured_held_out || !calibrated();
@@ -328,7 +328,7 @@ class Compression {
   const CompressRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
-  DataParallel* others_;
+  DataParallel* helpers_;
   ordered_json model_identity_;  // taken before any of its files was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
@@ -341,19 +341,19 @@ class Compression {
 
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 const Measure& measure, const MakeMetric& make_metric,
-                                 DataParallel* others) {
+                                 const MeasureLoss& measure, const MakeMetric& make_metric,
+                                 DataParallel* helpers) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
-  NMM_TRY(check_dense(checkpoint, config));
+  NMM_TRY(check_dense_floats(checkpoint, config));
   NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,
                                                 config, progress));
   NMM_TRY(check_metric(request, calibration));
-  Compression compression(request, backend, progress, others, std::move(identity),
+  Compression compression(request, backend, progress, helpers, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
                           std::move(calibration));
   return compression.run(on_matrix, measure, make_metric);

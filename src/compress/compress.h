@@ -34,7 +34,7 @@ namespace neuronmm::compress {
 // Measures what the compression costs, before the folder gets its final name. `compressed` is the
 // folder in its present place, and `sequences` are tokens on which the two models are compared. An
 // error ends the compression.
-using Measure =
+using MeasureLoss =
     std::function<Result<MeasuredLoss>(const std::filesystem::path& compressed,
                                        const std::vector<std::vector<text::TokenId>>& sequences)>;
 
@@ -46,20 +46,21 @@ struct CompressSummary {
   int64_t calibration_tokens = 0;                       // 0: no text was needed
   std::optional<FormChoice> form;                       // if the request was for form auto
   std::optional<SizeChoice> sizes;                      // if sizes were measured
-  std::optional<MeasuredLoss> loss;                     // empty without a text or a Measure
+  std::optional<MeasuredLoss> loss;                     // empty without a text or a MeasureLoss
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
 };
 
 // Compresses a model. `backend` runs the calibration text. `progress` gets all output. on_matrix is
 // called for every matrix that is factorized alone. `make_metric` computes the output metric of
-// method two-sided. `others` are processes that share the work; this process is then process 0. An
+// method two-sided. `helpers` are processes that share the work; this process is then process 0. An
 // interrupted run keeps what is finished in out + ".partial", and the same request continues it.
 // Fails on requests that check_request() refuses, models that are compressed already, texts and
 // statistics that do not fit the model, and outputs that io::FolderWriter refuses.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 const Measure& measure = {}, const MakeMetric& make_metric = {},
-                                 DataParallel* others = nullptr);
+                                 const MeasureLoss& measure = {},
+                                 const MakeMetric& make_metric = {},
+                                 DataParallel* helpers = nullptr);
 
 }  // namespace neuronmm::compress

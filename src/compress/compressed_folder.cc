@@ -20,7 +20,7 @@ io::CompressionRecord record_of(const CompressedModel& model) {
   io::CompressionRecord record = {.method = std::string(method_name(request.method)),
                                   .ratio = request.rule.ratio,
                                   .block = request.rule.block,
-                                  .ranks = model.plan.ranks(),
+                                  .ranks = model.plan.mlp_shapes(),
                                   .allocate = std::string(allocate_name(request.allocate)),
                                   .form = std::string(form_name(model.plan.form))};
   if (model.calibration != nullptr) record.calibration = model.calibration->sources;

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compress/output/found_ranks.h"
+#include "compress/output/rank_record.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/output/transformers_code.h"
 #include "io/checkpoint.h"
@@ -118,7 +118,7 @@ Status write_config(const io::Checkpoint& checkpoint, const io::ModelConfig& con
                     const fs::path& folder) {
   const fs::path original = checkpoint.folder() / "config.json";
   NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
-  NMM_ASSIGN(text, with_found_ranks(std::move(text), checkpoint, config));
+  NMM_ASSIGN(text, with_rank_record(std::move(text), checkpoint, config));
   NMM_ASSIGN(text, io::without_quantization(text, original.string()));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));
   if (written.compression) return write_transformers_files(folder, text, original.string());

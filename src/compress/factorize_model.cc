@@ -27,7 +27,7 @@ class ModelFactorization {
   ModelFactorization(const CompressionInputs& inputs, const Plan& plan,
                      const WeightFormats& weights, const GramSource& grams,
                      const std::filesystem::path& work, const OnMatrix& on_matrix)
-      : others_(inputs.others),
+      : helpers_(inputs.helpers),
         checkpoint_(inputs.checkpoint),
         config_(inputs.config),
         plan_(plan),
@@ -43,9 +43,9 @@ class ModelFactorization {
     progress_.start("factorizing", total_);
     const int64_t count =
         std::min({int64_t{num_threads()}, config_.num_hidden_layers, kMaxLayersAtOnce});
-    if (others_ == nullptr) {
+    if (helpers_ == nullptr) {
       run_on_threads(count, [this](int64_t) { work(); });
-    } else if (const Status status = work_with_others(count); !status.ok()) {
+    } else if (const Status status = work_with_helpers(count); !status.ok()) {
       error_ = status.error();
     }
     progress_.finish();
@@ -72,7 +72,7 @@ class ModelFactorization {
 
   // Deals layers out to all processes in rounds of `at_once` layers per process. The results of a
   // round are saved before the next one begins.
-  Status work_with_others(int64_t at_once) {
+  Status work_with_helpers(int64_t at_once) {
     std::vector<LayerJob> jobs;
     for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
       NMM_ASSIGN(const auto to_do, unfinished(layer));
@@ -80,11 +80,11 @@ class ModelFactorization {
         NMM_ASSIGN(auto grams, layer_grams(layer));
         jobs.push_back(factors_job(layer, to_do, grams));
       }
-      const bool full = std::ssize(jobs) == at_once * others_->processes();
+      const bool full = std::ssize(jobs) == at_once * helpers_->processes();
       if (!full && (jobs.empty() || layer + 1 < config_.num_hidden_layers)) continue;
       if (interrupted()) return stop();
-      NMM_TRY(others_->run_jobs({checkpoint_, config_}, run_factors_job, jobs, at_once,
-                                [&](int64_t done, MessageReader& in) { return take(done, in); }));
+      NMM_TRY(helpers_->run_jobs({checkpoint_, config_}, run_factors_job, jobs, at_once,
+                                 [&](int64_t done, MessageReader& in) { return take(done, in); }));
       jobs.clear();
     }
     return {};
@@ -96,8 +96,9 @@ class ModelFactorization {
     const std::vector<Factors> factors = read_factors_result(in);
     NMM_CHECK(factors.size() == matrices.size());
     for (size_t i = 0; i < matrices.size(); ++i) {
-      NMM_ASSIGN(const MatrixReport done, save_factors(work_, plan_.of(layer, matrices[i].matrix),
-                                                       factors[i], matrices[i].stored));
+      NMM_ASSIGN(const MatrixReport done,
+                 save_factors(work_, plan_.matrix_plan(layer, matrices[i].matrix), factors[i],
+                              matrices[i].stored));
       report(done);
     }
     return {};
@@ -110,7 +111,7 @@ class ModelFactorization {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
     std::vector<MatrixToFactorize> to_do;
     for (const MlpMatrix matrix : kMlpMatrices) {
-      const MatrixPlan& plan = plan_.of(layer, matrix);
+      const MatrixPlan& plan = plan_.matrix_plan(layer, matrix);
       if (plan.rank == 0) continue;
       const StoredFormat stored = stored_format(weights_, weight_of(weights.mlp, matrix).w_t.dtype);
       const auto finished = finished_factors(work_, plan, staged_dtype(stored));
@@ -145,8 +146,9 @@ class ModelFactorization {
       NMM_ASSIGN(const Factors factors,
                  factorization.factors(weights.mlp, layer, matrix.matrix, matrix.rank,
                                        matrix.stored, checkpoint_.folder().string()));
-      NMM_ASSIGN(const MatrixReport done,
-                 save_factors(work_, plan_.of(layer, matrix.matrix), factors, matrix.stored));
+      NMM_ASSIGN(
+          const MatrixReport done,
+          save_factors(work_, plan_.matrix_plan(layer, matrix.matrix), factors, matrix.stored));
       report(done);
     }
     return {};
@@ -172,7 +174,7 @@ class ModelFactorization {
                     reports_.size(), total_, work_.parent_path().string()));
   }
 
-  DataParallel* others_;
+  DataParallel* helpers_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const Plan& plan_;

@@ -9,9 +9,9 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/linear_algebra/blas.h"
-#include "compress/output/found_ranks.h"
 #include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
+#include "compress/output/rank_record.h"
 #include "compress/output/transformers_code.h"
 #include "compress/quantize_settings.h"
 #include "compress/rounding/calibrated_rounding.h"
@@ -185,21 +185,21 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   NMM_TRY(write_model(source, quantization, output.staging(), progress));
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
   NMM_TRY(write_card(source, quantization, output));
-  NMM_ASSIGN(config, with_found_ranks(std::move(config), source.checkpoint, source.config));
+  NMM_ASSIGN(config, with_rank_record(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));
   return write_transformers_files(output.staging(), config, original.string());
 }
 
 // A run whose inputs are opened and checked.
-class Quantizing {
+class QuantizeRun {
  public:
-  Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
-             DataParallel* others, const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-             const CalibrationInput& text)
+  QuantizeRun(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
+              DataParallel* helpers, const io::Checkpoint& checkpoint,
+              const io::ModelConfig& config, const CalibrationInput& text)
       : request_(request),
         backend_(backend),
         progress_(progress),
-        others_(others),
+        helpers_(helpers),
         checkpoint_(checkpoint),
         config_(config),
         text_(text),
@@ -240,7 +240,7 @@ class Quantizing {
                                       .backend = backend_,
                                       .text = text_.text ? &*text_.text : nullptr,
                                       .progress = progress_,
-                                      .others = others_};
+                                      .helpers = helpers_};
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
                                          .statistics = request_.statistics,
@@ -251,7 +251,7 @@ class Quantizing {
   const QuantizeRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
-  DataParallel* others_;
+  DataParallel* helpers_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const CalibrationInput& text_;
@@ -262,7 +262,7 @@ class Quantizing {
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 DataParallel* others) {
+                                 DataParallel* helpers) {
   const fs::path& model = request.model;
   NMM_TRY(check_request(request));
   // BLAS is loaded first, so that a missing library is reported at once.
@@ -283,7 +283,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
-  Quantizing run(request, backend, progress, others, checkpoint, config, text);
+  QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
   NMM_TRY(open_work_folder(output.resume_folder(),
                            settings_of(request, text, identity, run.quantization())));
   NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));

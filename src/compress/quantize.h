@@ -45,12 +45,12 @@ struct QuantizeSummary {
 };
 
 // Rounds a model. `backend` runs the text. on_matrix is called for every low-rank matrix whose two
-// factors are fitted to each other; rounding by GPTQ does not call it. `others` are processes that
+// factors are fitted to each other; rounding by GPTQ does not call it. `helpers` are processes that
 // share the work. Fails if the model is quantized already, if a weight is not finite, if text or
 // statistics do not fit the model, or if io::FolderWriter refuses the output. An interrupted run
 // keeps what is finished in out + ".partial", and the same request continues it.
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 DataParallel* others = nullptr);
+                                 DataParallel* helpers = nullptr);
 
 }  // namespace neuronmm::compress

@@ -65,7 +65,7 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
   const int64_t head_dim = shape().head_dim;
   for (int64_t i = 0; i < k.rows; ++i) {
     const int64_t block = (length() + i) / kKeyBlock, position = (length() + i) % kKeyBlock;
-    uint32_t* const memory = words()[block];
+    uint32_t* const memory = block_memory()[block];
     auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
                                                position / kPanel * head_.key_panel);
     const float* const key = k.row(i) + head * head_dim;

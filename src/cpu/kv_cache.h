@@ -25,7 +25,7 @@ class CpuKvCache : public ops::KvCache {
   explicit CpuKvCache(const ops::KvCacheShape& shape);
 
   bool is_bf16() const { return is_bf16_; }
-  const uint32_t* const* block_data() const { return words(); }
+  const uint32_t* const* block_data() const { return block_memory(); }
   // Return where the keys and the values of a head begin in a block, in words.
   int64_t keys_offset(int64_t layer, int64_t head) const {
     return (layer * shape().num_key_value_heads + head) * head_.total;

@@ -39,18 +39,19 @@ class CpuLinear : public ops::Linear {
       : kernels_(kernels),
         scratch_(std::move(scratch)),
         linear_(weight),
-        fine_(weight.fine_input && linear_.first_type() == WeightType::kInt8) {
-    NMM_CHECK(!weight.fine_input || (!linear_.has_strip() && linear_.out().empty()));
+        rounds_twice_(weight.round_input_twice && linear_.first_type() == WeightType::kInt8) {
+    NMM_CHECK(!weight.round_input_twice || (!linear_.has_strip() && linear_.out().empty()));
   }
 
   const PackedLinear& packed() const { return linear_; }
-  bool fine() const { return fine_; }
+  bool rounds_twice() const { return rounds_twice_; }
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
-      if (fine_) return apply_finely(x.row_range(first, rows), y.row_range(first, rows));
-      apply_block(x.row_range(first, rows), y.row_range(first, rows));
+      const ConstMatrixView x_rows = x.row_range(first, rows);
+      const MutableMatrixView y_rows = y.row_range(first, rows);
+      rounds_twice_ ? apply_rounding_twice(x_rows, y_rows) : apply_block(x_rows, y_rows);
     });
   }
 
@@ -69,15 +70,15 @@ class CpuLinear : public ops::Linear {
   }
 
   // Processes a few rows at a time, because the parts of the sum take twice the memory of y.
-  void apply_finely(ConstMatrixView x, MutableMatrixView y) const {
+  void apply_rounding_twice(ConstMatrixView x, MutableMatrixView y) const {
     constexpr int64_t kRows = 48;
     for (int64_t first = 0; first < x.rows; first += kRows) {
       const int64_t rows = std::min(kRows, x.rows - first);
-      apply_fine(x.row_range(first, rows), y.row_range(first, rows));
+      apply_block_rounding_twice(x.row_range(first, rows), y.row_range(first, rows));
     }
   }
   // Adds the rest that rounding leaves of each row as another row of the same product.
-  void apply_fine(ConstMatrixView x, MutableMatrixView y) const {
+  void apply_block_rounding_twice(ConstMatrixView x, MutableMatrixView y) const {
     LayerScratch& s = *scratch_;
     const int64_t rows = x.rows, n = y.columns;
     const MutableMatrixView both(s.strip.reserve(2 * rows * x.columns), 2 * rows, x.columns);
@@ -100,7 +101,7 @@ class CpuLinear : public ops::Linear {
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> scratch_;
   PackedLinear linear_;
-  bool fine_;
+  bool rounds_twice_;
 };
 
 }  // namespace
@@ -127,7 +128,7 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
   PackedRows a = x;
   if (linear.has_strip()) {
     const MutableMatrixView strip = linear.strip_in(scratch.strip, x.rows);
-    const Product first[] = {linear.strip(x, strip)};
+    const Product first[] = {linear.strip_product(x, strip)};
     multiply(kernels, first);
     a = pack_rows(kernels, strip, linear.last_type(), scratch.strip_rows);
   }
@@ -145,7 +146,7 @@ void apply_together(const Kernels& kernels, LayerScratch& scratch,
     const auto* const linear = dynamic_cast<const CpuLinear*>(linears[i]);
     NMM_CHECK(linear != nullptr);
     const PackedLinear& packed = linear->packed();
-    if (packed.has_strip() || !packed.out().empty() || linear->fine() ||
+    if (packed.has_strip() || !packed.out().empty() || linear->rounds_twice() ||
         (type && packed.first_type() != *type)) {
       linear->apply(x, ys[i]);
       continue;

@@ -41,7 +41,7 @@ class PackedLinear {
     return {storage.reserve(rows * strip_width()), rows, strip_width()};
   }
   // Returns the product that makes the strip X·U of packed x. Only for low-rank layers.
-  Product strip(const PackedRows& x, MutableMatrixView y) const {
+  Product strip_product(const PackedRows& x, MutableMatrixView y) const {
     return {.a = x, .w = &u_, .y = y};
   }
   // Returns the last product: Y = A·V (+ bias) with the packed strip, or Y = A·W (+ bias) without

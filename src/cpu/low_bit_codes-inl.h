@@ -160,7 +160,7 @@ struct Int4Codes {
         reinterpret_cast<const uint8_t*>(group + kScaleWords) + line / kLines * kPanel + 2 * column;
     for (int half = 0; half < 2; ++half) {
       const ops::GroupOf4Bits of = ops::GroupOf4Bits::of(stored[half]);
-      multiplier[half] = static_cast<uint32_t>(of.sc);
+      multiplier[half] = static_cast<uint32_t>(of.multiplier);
       offset[half] = 0x01010101u * static_cast<uint32_t>(128 - of.zero());
     }
   }

@@ -52,7 +52,7 @@ class CpuMlp : public ops::Mlp {
   }
   Product strip_product(const PackedLinear& linear, ConstMatrixView x, const PackedRows& rows,
                         Buffer<float>& storage, MutableMatrixView strip) const {
-    if (linear.in().empty()) return linear.strip(rows, strip);
+    if (linear.in().empty()) return linear.strip_product(rows, strip);
     return linear.in().narrow(kernels_, x, storage, strip);
   }
 

@@ -24,7 +24,7 @@ void scatter(const float* from, const std::vector<int32_t>& index, float* to) {
 PackedPivots::PackedPivots(const ops::Pivots& pivots) {
   if (pivots.empty()) return;
   index_ = pivots.index;
-  others_ = ops::others(pivots);
+  others_ = ops::non_pivots(pivots);
   map_ = PackedMatrix(pivots.map_t);
   NMM_CHECK(map_.k() == rank() || map_.n() == rank());
 }

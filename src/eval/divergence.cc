@@ -73,22 +73,6 @@ Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const T
   return result;
 }
 
-Result<std::vector<SequenceDivergence>> token_divergences(
-    const Transformer& dense, const Transformer& other,
-    std::span<const std::vector<TokenId>> sequences, Progress& progress) {
-  for (const std::vector<TokenId>& sequence : sequences) {
-    NMM_TRY(check_sequence(dense.config(), other.config(), sequence));
-  }
-  std::vector<SequenceDivergence> result;
-  progress.start("comparing with the dense model", std::ssize(sequences));
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    NMM_ASSIGN(result.emplace_back(), sequence_divergence(dense, other, sequences[i]));
-    progress.update(static_cast<int64_t>(i) + 1);
-  }
-  progress.finish();
-  return result;
-}
-
 double DivergenceSummary::perplexity_ratio() const { return std::exp(added_loss.value); }
 
 DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "base/progress.h"
 #include "base/result.h"
 #include "eval/interval.h"
 #include "model/transformer.h"
@@ -48,11 +47,6 @@ Result<SequenceDivergence> sequence_divergence(const model::Transformer& dense,
                                                const model::Transformer& other,
                                                std::span<const text::TokenId> sequence,
                                                double* other_seconds = nullptr);
-
-// Compares two models on all sequences. All sequences are checked before the first is computed.
-Result<std::vector<SequenceDivergence>> token_divergences(
-    const model::Transformer& dense, const model::Transformer& other,
-    std::span<const std::vector<text::TokenId>> sequences, Progress& progress);
 
 // Means per token. The samples of their standard errors are the sequences (interval.h).
 struct DivergenceSummary {

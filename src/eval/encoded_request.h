@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "eval/task_item.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::eval {
 

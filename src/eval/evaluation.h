@@ -15,7 +15,7 @@
 #include "eval/perplexity.h"
 #include "eval/task.h"
 #include "model/transformer.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::eval {
 

@@ -10,16 +10,16 @@
 #include "base/result.h"
 #include "eval/divergence.h"
 #include "model/transformer.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::eval {
 
-// Returns the values that token_divergences() and summarize() give. There must be at least one
+// Returns the values that sequence_divergence() and summarize() give. There must be at least one
 // sequence.
 //
 // Memory holds one layer of one model at a time, then both LM heads and both models' logits of 256
 // tokens. The hidden states of both models take 8·H bytes per token together (H: hidden_size).
-// Errors: what token_divergences() finds, folders that cannot be loaded, and predictions that are
+// Errors: what check_sequence() finds, folders that cannot be loaded, and predictions that are
 // NaN or infinite.
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
                                             const std::filesystem::path& other,

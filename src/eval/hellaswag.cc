@@ -1,7 +1,7 @@
 #include "eval/hellaswag.h"
 
 #include "eval/python_text.h"
-#include "text/letter_case.h"
+#include "text/unicode/letter_case.h"
 
 namespace neuronmm::eval {
 namespace {

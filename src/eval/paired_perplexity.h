@@ -3,9 +3,10 @@
 // chunks. The difference shows what compression has changed, without what makes a text hard for
 // both.
 
+#include "base/progress.h"
 #include "eval/divergence.h"
 #include "eval/perplexity.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::eval {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "text/white_space.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::eval {
 

@@ -11,7 +11,7 @@
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
-#include "text/letter_case.h"
+#include "text/unicode/letter_case.h"
 
 namespace neuronmm::eval {
 namespace {

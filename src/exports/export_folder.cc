@@ -20,15 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
-  return {};
-}
-
 Status write_file(const fs::path& path, std::string_view text) {
-  NMM_TRY(make_folder(path.parent_path()));
+  NMM_TRY(io::make_folder(path.parent_path()));
   return io::write_text_file(path, text);
 }
 
@@ -50,7 +43,7 @@ Result<std::vector<fs::path>> weight_files(const fs::path& model) {
 }
 
 Status write_model(const fs::path& model, const fs::path& folder) {
-  NMM_TRY(make_folder(folder));
+  NMM_TRY(io::make_folder(folder));
   const fs::path config = model / "config.json";
   NMM_ASSIGN(const std::string text, io::read_text_file(config, io::kMaxConfigBytes));
   NMM_TRY(compress::write_transformers_files(folder, text, config.string()));

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "io/model_config.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::finetune {
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
-#include "compress/output/found_ranks.h"
 #include "compress/output/model_card.h"
+#include "compress/output/rank_record.h"
 #include "compress/output/tensor_writer.h"
 #include "compress/output/transformers_code.h"
 #include "compress/rounding/stored_format.h"
@@ -247,7 +247,7 @@ Status write_config(const FinetuneRequest& request, const io::ModelConfig& confi
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
   NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
-  NMM_ASSIGN(text, compress::with_found_ranks(std::move(text), model.checkpoint(), config));
+  NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
   }

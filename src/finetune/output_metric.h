@@ -19,7 +19,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::finetune {
 

@@ -84,7 +84,7 @@ class Loader {
     };
     TorchPivots pivots;
     pivots.index = indices(weight.index);
-    pivots.others = indices(ops::others(weight));
+    pivots.others = indices(ops::non_pivots(weight));
     pivots.order = at::argsort(at::cat({pivots.index, pivots.others}));
     pivots.map = matrix(stem + "_pivot_proj.weight", weight.map_t);
     return pivots;

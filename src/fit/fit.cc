@@ -12,6 +12,7 @@
 #include "fit/correction_json.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
+#include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
 #include "model/transformer.h"
@@ -35,32 +36,25 @@ constexpr double kUnusedShare = 0.8;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
-  return {};
-}
-
 // A run of `fit`. Its model and text are opened before anything is measured.
 class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
           Progress& progress, const compress::MakeMetric& make_metric,
-          compress::DataParallel* others, io::ModelConfig config, io::Checkpoint checkpoint,
+          compress::DataParallel* helpers, io::ModelConfig config, io::Checkpoint checkpoint,
           compress::CalibrationSequences text)
       : request_(request),
         device_(device),
         backend_(backend),
         progress_(progress),
         make_metric_(make_metric),
-        others_(others),
+        helpers_(helpers),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
         text_(std::move(text)) {}
 
   Result<FitResult> run() {
-    NMM_TRY(make_folder(request_.sensitivities));
+    NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
@@ -97,14 +91,14 @@ class Fitting {
             .backend = backend_,
             .text = &text_,
             .progress = progress_,
-            .others = others_};
+            .helpers = helpers_};
   }
 
   Result<SearchInputs> measure_search_inputs(const compress::CompressionInputs& inputs,
                                              const Costs& costs) const {
     const fs::path work = request_.sensitivities / "work";
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
-    for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
+    for (const fs::path& folder : {work, shapes}) NMM_TRY(io::make_folder(folder));
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
                                                 .what = compress::Gathered::kAllLinears};
@@ -311,7 +305,7 @@ class Fitting {
   const ops::Backend& backend_;
   Progress& progress_;
   const compress::MakeMetric& make_metric_;
-  compress::DataParallel* others_;
+  compress::DataParallel* helpers_;
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   compress::CalibrationSequences text_;
@@ -322,7 +316,7 @@ class Fitting {
 
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
                       Progress& progress, const compress::MakeMetric& make_metric,
-                      compress::DataParallel* others) {
+                      compress::DataParallel* helpers) {
   NMM_TRY(compress::load_blas());
   std::error_code ignored;
   if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
@@ -337,7 +331,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
-  return Fitting(request, device, backend, progress, make_metric, others, std::move(config),
+  return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),
                  std::move(checkpoint), std::move(text))
       .run();
 }

@@ -111,12 +111,12 @@ struct FitResult {
   std::vector<Candidate> fast_front;
 };
 
-// Finds, writes and measures the best model. `backend` runs the text on the host. `others` are
+// Finds, writes and measures the best model. `backend` runs the text on the host. `helpers` are
 // processes that share the gathering of statistics. Errors: a model that is compressed or rounded,
 // a budget that the model meets as it is, and a budget that cannot be met. The last message names
 // the nearest budget that can be met.
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
                       Progress& progress, const compress::MakeMetric& make_metric,
-                      compress::DataParallel* others = nullptr);
+                      compress::DataParallel* helpers = nullptr);
 
 }  // namespace neuronmm::fit

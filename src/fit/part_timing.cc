@@ -120,7 +120,7 @@ Seconds PartTiming::attention(size_t format) const {
 Seconds PartTiming::head(size_t format) const {
   ops::LinearWeight weight;
   weight.w_t = weights_.weight(config_.vocab_size, config_.hidden_size, format_of(format));
-  weight.fine_input = format != kAsIs;
+  weight.round_input_twice = format != kAsIs;
   std::vector<std::unique_ptr<ops::Linear>> copies(copy_count(weight.w_t));
   for (auto& copy : copies) copy = backend_->make_linear(weight);
   Matrix x(1, config_.hidden_size), y(1, config_.vocab_size);

@@ -17,7 +17,7 @@
 #include "io/json_file.h"
 #include "io/text_file.h"
 #include "model/layer_weights.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::fit {
 namespace {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::gguf {
 namespace {

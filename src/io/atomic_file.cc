@@ -136,6 +136,13 @@ Status sync_folder(const fs::path& folder) {
   return write_error(folder, code);
 }
 
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  return {};
+}
+
 AtomicFile::AtomicFile(fs::path path, fs::path temporary, int descriptor)
     : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept

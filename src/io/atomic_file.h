@@ -18,6 +18,9 @@ bool is_temporary_name(std::string_view name);
 // Makes renames in the folder durable. A file system that cannot sync a folder is no error.
 Status sync_folder(const std::filesystem::path& folder);
 
+// Makes a folder, and the folders above it that are missing. A folder that exists is no error.
+Status make_folder(const std::filesystem::path& folder);
+
 // A file that is being written.
 class AtomicFile {
  public:

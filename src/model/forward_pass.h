@@ -9,7 +9,7 @@
 #include "ops/kv_cache.h"
 #include "ops/log_sum.h"
 #include "ops/wanted_logits.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::model {
 

@@ -196,7 +196,8 @@ Result<std::vector<Generation>> generate_batch(
   return run.all();
 }
 
-void apply(const io::GenerationConfig& generation_config, GenerateOptions& options) {
+void apply_generation_config(const io::GenerationConfig& generation_config,
+                             GenerateOptions& options) {
   const io::GenerationConfig& from = generation_config;
   SamplingOptions& sampling = options.sampling;
   if (from.do_sample.value_or(false)) {

@@ -55,7 +55,8 @@ Result<std::vector<Generation>> generate_batch(
 // do_sample, generation is greedy whatever the temperature; with do_sample, the temperature is 1
 // unless the file gives another. Options that the file does not mention keep their values. Stop
 // tokens come from stop_tokens_of() instead.
-void apply(const io::GenerationConfig& generation_config, GenerateOptions& options);
+void apply_generation_config(const io::GenerationConfig& generation_config,
+                             GenerateOptions& options);
 
 // Returns eos_token_id of generation_config.json, or that of config.json if the former has none.
 // The former is newer and lists all tokens that end a turn; the latter often has the end-of-text

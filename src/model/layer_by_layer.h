@@ -11,7 +11,7 @@
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 #include "ops/backend.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::model {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::model {
 

@@ -10,7 +10,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/generate.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::model {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::model {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/log_sum.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::model {
 

@@ -17,12 +17,12 @@ std::vector<float> to_vector(const TensorView& tensor) {
 }
 
 // Returns the weight of the LM head, which is the embedding table if the two are tied. Backends
-// round its input twice (fine_input), because one rounding of it caused two fifths of SmolLM2's
-// loss in int8 (docs/low_bit.md).
+// round its input twice (round_input_twice), because one rounding of it caused two fifths of
+// SmolLM2's loss in int8 (docs/low_bit.md).
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
-  ops::LinearWeight weight = {.fine_input = true};
+  ops::LinearWeight weight = {.round_input_twice = true};
   NMM_TRY(check_head(checkpoint, config));
   if (config.tie_word_embeddings) {
     weight.w_t = embedding;

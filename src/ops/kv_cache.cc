@@ -12,9 +12,9 @@ void KvCache::set_block(int64_t index, KvBlock block) {
   NMM_CHECK(index >= 0 && index <= std::ssize(blocks_));
   if (index == std::ssize(blocks_)) {
     blocks_.emplace_back();
-    words_.emplace_back();
+    block_memory_.emplace_back();
   }
-  words_[static_cast<size_t>(index)] = block.get();
+  block_memory_[static_cast<size_t>(index)] = block.get();
   blocks_[static_cast<size_t>(index)] = std::move(block);
 }
 

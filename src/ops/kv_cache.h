@@ -62,14 +62,15 @@ class KvCache {
   void grow(int64_t positions);
 
  protected:
-  uint32_t* const* words() const { return words_.data(); }  // the memory of each block
+  // Returns the memory of each block.
+  uint32_t* const* block_memory() const { return block_memory_.data(); }
 
  private:
   const KvCacheShape shape_;
   const int64_t block_words_;
   int64_t length_ = 0;
   std::vector<KvBlock> blocks_;
-  std::vector<uint32_t*> words_;
+  std::vector<uint32_t*> block_memory_;
 };
 
 }  // namespace neuronmm::ops

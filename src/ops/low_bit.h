@@ -36,18 +36,20 @@ namespace neuronmm::ops {
 
 using neuronmm::LowBitFormat;
 
-// The multiplier and zero point of a group of 4-bit codes. The stored byte has sc - 1 in its low
-// half and zz - 8 in its high half.
+// The multiplier (sc above) of a group of 4-bit codes and twice its zero point (zz). The stored
+// byte has sc - 1 in its low half and zz - 8 in its high half.
 struct GroupOf4Bits {
-  int sc = 1;  // 1 ... 16
-  int zz = 8;  // 8 ... 23
+  int multiplier = 1;        // 1 ... 16
+  int twice_zero_point = 8;  // 8 ... 23
 
   static GroupOf4Bits of(uint8_t stored) { return {(stored & 15) + 1, (stored >> 4) + 8}; }
-  uint8_t stored() const { return static_cast<uint8_t>((sc - 1) | (zz - 8) << 4); }
-  int byte(int q) const { return sc * q - zero(); }
-  int zero() const { return sc * zz / 2; }
+  uint8_t stored() const {
+    return static_cast<uint8_t>((multiplier - 1) | (twice_zero_point - 8) << 4);
+  }
+  int byte(int q) const { return multiplier * q - zero(); }
+  int zero() const { return multiplier * twice_zero_point / 2; }
   // Returns whether every code q in 0 ... 15 gives a byte within ±127.
-  bool fits() const { return zero() <= 127 && 15 * sc - zero() <= 127; }
+  bool fits() const { return zero() <= 127 && 15 * multiplier - zero() <= 127; }
 };
 
 // Returns eight stored fields of 4 bits as eight bytes. The first field is in the lowest bits.

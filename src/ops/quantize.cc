@@ -147,7 +147,7 @@ WeightView QuantizedWeight::view() const {
   return weight;
 }
 
-QuantizedWeight stored(const Codes& codes) {
+QuantizedWeight pack_codes(const Codes& codes) {
   QuantizedWeight weight = empty_weight(codes.rows, codes.columns, codes.format);
   NMM_CHECK(codes.scales.size() == weight.scales.size() &&
             codes.groups.size() == weight.multipliers.size());

@@ -33,7 +33,7 @@ struct QuantizedWeight {
 };
 
 // Packs codes as they are stored.
-QuantizedWeight stored(const Codes& codes);
+QuantizedWeight pack_codes(const Codes& codes);
 
 // Rounds a weight [rows, columns] of a float dtype.
 QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format = {});

@@ -82,7 +82,7 @@ DoubleMatrix columns_of(const DoubleMatrix& x, const std::vector<int32_t>& colum
 // Returns t = x[pivots] + map_t · x[others], or x if there are no pivots.
 DoubleMatrix narrow_input(const DoubleMatrix& x, const Pivots& pivots) {
   if (pivots.empty()) return x;
-  DoubleMatrix t = multiply(columns_of(x, others(pivots)), pivots.map_t);
+  DoubleMatrix t = multiply(columns_of(x, non_pivots(pivots)), pivots.map_t);
   const DoubleMatrix kept = columns_of(x, pivots.index);
   for (size_t i = 0; i < t.values.size(); ++i) t.values[i] += kept.values[i];
   return t;
@@ -92,11 +92,11 @@ DoubleMatrix narrow_input(const DoubleMatrix& x, const Pivots& pivots) {
 DoubleMatrix widen_output(const DoubleMatrix& z, const Pivots& pivots) {
   if (pivots.empty()) return z;
   const DoubleMatrix rest = multiply(z, pivots.map_t);
-  const std::vector<int32_t> others_of = others(pivots);
+  const std::vector<int32_t> other_columns = non_pivots(pivots);
   DoubleMatrix y(z.rows, pivots.features());
   for (int64_t i = 0; i < y.rows; ++i) {
     for (int64_t j = 0; j < z.columns; ++j) y.row(i)[pivots.index[j]] = z.row(i)[j];
-    for (int64_t j = 0; j < rest.columns; ++j) y.row(i)[others_of[j]] = rest.row(i)[j];
+    for (int64_t j = 0; j < rest.columns; ++j) y.row(i)[other_columns[j]] = rest.row(i)[j];
   }
   return y;
 }
@@ -162,7 +162,7 @@ class ReferenceKvCache final : public KvCache {
     return shape.num_key_value_heads * shape.head_dim;
   }
   float* row(int64_t matrix, int64_t position) const {
-    return reinterpret_cast<float*>(words()[position / kKvBlock]) +
+    return reinterpret_cast<float*>(block_memory()[position / kKvBlock]) +
            (matrix * kKvBlock + position % kKvBlock) * width(shape());
   }
 };

@@ -370,12 +370,12 @@ GridOf4Bits grid_of_4bits(const float* values, int64_t count, int64_t group) {
 void codes_of_4bits(const float* values, int64_t count, float scale, GroupOf4Bits group,
                     uint8_t* q) {
   if (!(scale > 0)) {
-    std::fill_n(q, count, static_cast<uint8_t>(group.zero() / group.sc));
+    std::fill_n(q, count, static_cast<uint8_t>(group.zero() / group.multiplier));
     return;
   }
-  const float zero = static_cast<float>(group.zero()) / static_cast<float>(group.sc);
+  const float zero = static_cast<float>(group.zero()) / static_cast<float>(group.multiplier);
   HWY_DYNAMIC_DISPATCH(nearest_codes)
-  (values, count, scale * static_cast<float>(group.sc), zero, 0, 15, 0, q);
+  (values, count, scale * static_cast<float>(group.multiplier), zero, 0, 15, 0, q);
 }
 
 // Tries 48 scales in equal steps, from 1.2 down to 0.6125 times the scale that covers the values.

@@ -69,7 +69,7 @@ void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* 
   neuronmm::to_doubles(weight, first, count, out);
 }
 
-std::vector<int32_t> others(const Pivots& pivots) {
+std::vector<int32_t> non_pivots(const Pivots& pivots) {
   std::vector<int32_t> rest;
   auto pivot = pivots.index.begin();
   for (int32_t i = 0; i < pivots.features(); ++i) {

@@ -70,7 +70,7 @@ struct Pivots {
   int64_t features() const { return empty() ? 0 : rank() + map_t.size() / rank(); }  // n
 };
 // Returns the indices below n that are not pivots, ascending.
-std::vector<int32_t> others(const Pivots& pivots);
+std::vector<int32_t> non_pivots(const Pivots& pivots);
 
 // The weight of one linear layer in one of three forms. A dense layer has w_t, a low-rank layer has
 // u_t and v_t, and a pivoted layer has a narrower w_t and either `in` or `out`.
@@ -88,7 +88,7 @@ struct LinearWeight {
   // Asks a backend that rounds activations for quantized weights to round this layer's input twice:
   // first the input, then what the first rounding left. Only dense weights without pivots may set
   // it.
-  bool fine_input = false;
+  bool round_input_twice = false;
 
   bool low_rank() const { return !u_t.empty(); }
   bool pivoted() const { return !in.empty() || !out.empty(); }

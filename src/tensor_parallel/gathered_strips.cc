@@ -29,7 +29,7 @@ void GatheredStrips::add(const ops::WeightView& first, const ops::Pivots& pivots
   if (!pivots.empty()) {
     const auto begin = pivots.index.begin() + mine.first;
     strip.pivots.assign(begin, begin + mine.count);
-    strip.others = ops::others(pivots);
+    strip.others = ops::non_pivots(pivots);
   }
   if (mine.count > 0) strip.first = backend_.make_linear({.w_t = rows_of(first, mine)});
 }

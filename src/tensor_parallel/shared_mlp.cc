@@ -23,7 +23,7 @@ class StripToOutput {
  public:
   StripToOutput(const ops::Backend& backend, const ops::LinearWeight& down)
       : index_(down.out.index) {
-    if (!index_.empty()) others_ = ops::others(down.out);
+    if (!index_.empty()) others_ = ops::non_pivots(down.out);
     last_ = backend.make_linear({.w_t = index_.empty() ? down.v_t : down.out.map_t});
   }
   void apply(ConstMatrixView z, MutableMatrixView y) const {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "text/jinja/template.h"
-#include "text/white_space.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::text {
 namespace {

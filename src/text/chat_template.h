@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/byte_range.h"
 #include "text/conversation.h"
 #include "text/jinja/budget.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/unicode/byte_range.h"
 
 namespace neuronmm::text {
 

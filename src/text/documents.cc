@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
-#include "text/white_space.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::text {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::text {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "text/decoder.h"
-#include "text/token_id.h"
-#include "text/utf8_stream.h"
+#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/token_id.h"
+#include "text/unicode/utf8_stream.h"
 
 namespace neuronmm::text {
 

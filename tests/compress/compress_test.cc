@@ -341,7 +341,7 @@ TEST_F(Compress, TheResultIsMeasuredOnTokensThatCalibrationHasNotSeen) {
 
 TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   std::vector<std::vector<text::TokenId>> seen;
-  const Measure measure = [&](const fs::path& folder, const auto& sequences) {
+  const MeasureLoss measure = [&](const fs::path& folder, const auto& sequences) {
     EXPECT_TRUE(io::Checkpoint::open(folder).ok());
     EXPECT_FALSE(fs::exists(path(seen.empty() ? "out" : "svd"))) << "measured before the commit";
     seen = sequences;
@@ -378,7 +378,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
 }
 
 TEST_F(Compress, AFailedMeasurementKeepsTheWork) {
-  const Measure failing = [](const fs::path&, const auto&) {
+  const MeasureLoss failing = [](const fs::path&, const auto&) {
     return Result<MeasuredLoss>(fail("no memory for it"));
   };
   const auto stopped = compress(request("out"), backend_, silent_, {}, failing);

@@ -278,9 +278,9 @@ TEST_F(Shaped, PivotedMatricesBecomeFactors) {
                               {"down_pivot_proj.weight", map_out, {}}},
                              0.5};
   const DoubleMatrix of_gate =
-      multiply(gate, Transpose::kNo, expanded(index, transposed(map_in)), Transpose::kYes);
+      multiply(gate, Transpose::kNo, identity_and_map(index, transposed(map_in)), Transpose::kYes);
   const DoubleMatrix of_down =
-      multiply(expanded(index, map_out), Transpose::kNo, down, Transpose::kNo);
+      multiply(identity_and_map(index, map_out), Transpose::kNo, down, Transpose::kNo);
   for (const StoredFormat& stored : {StoredFormat(DType::kBF16), StoredFormat(LowBitFormat{}),
                                      StoredFormat(LowBitFormat{4, 16})}) {
     SCOPED_TRACE(fmt::format("format {}", stored.index()));

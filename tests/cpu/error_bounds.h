@@ -168,7 +168,7 @@ inline Bounded widen_output(const Bounded& z, const ops::Pivots& pivots) {
 }
 
 inline Bounded multiply(const Bounded& x, const ops::LinearWeight& weight) {
-  Bounded y = weight.fine_input && weight.quantized() ? multiply_int8(x, weight.w_t, true)
+  Bounded y = weight.round_input_twice && weight.quantized() ? multiply_int8(x, weight.w_t, true)
               : weight.low_rank()
                   ? multiply(multiply(x, weight.u_t), weight.v_t)
                   : widen_output(multiply(narrow_input(x, weight.in), weight.w_t), weight.out);

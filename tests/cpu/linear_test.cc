@@ -230,11 +230,11 @@ TEST_P(Linear, FineInputsAreRoundedTwice) {
     for (const LowBitFormat format : {LowBitFormat{}, LowBitFormat{6}, LowBitFormat{4, 16}}) {
       const ops::QuantizedWeight rounded = ops::quantize(w.view(), format);
       for (const int64_t m : {1, 2, 12, 13, 40, 250}) {
-        expect_right({.w_t = rounded.view(), .bias = bias.view(), .fine_input = true}, m);
-        if (m < 50) expect_right({.w_t = rounded.view(), .fine_input = true}, m);
+        expect_right({.w_t = rounded.view(), .bias = bias.view(), .round_input_twice = true}, m);
+        if (m < 50) expect_right({.w_t = rounded.view(), .round_input_twice = true}, m);
       }
     }
-    expect_right({.w_t = w.view(), .fine_input = true}, 3);
+    expect_right({.w_t = w.view(), .round_input_twice = true}, 3);
   }
 }
 
@@ -322,7 +322,7 @@ TEST_P(Linear, LayersRunTogetherHaveTheirOwnBits) {
       {.w_t = v.view()},
       {.u_t = u.view(), .v_t = second.view()},
       {.w_t = other.view()},
-      {.w_t = int8.view(), .fine_input = true}};
+      {.w_t = int8.view(), .round_input_twice = true}};
   for (const int64_t m : {0, 1, 13, 250}) {
     const Strided x = strided(m, k);
     std::vector<std::unique_ptr<ops::Linear>> linears;

@@ -22,7 +22,7 @@ const LowBitFormat kLowBitFormats[] = {{6, 128}, {4, 32}, {4, 16}};
 class BothWays {
  public:
   BothWays(const LowBitFormat& format, int64_t rows, int64_t columns, std::mt19937_64& random)
-      : low_(ops::stored(codes(format, rows, columns, random))),
+      : low_(ops::pack_codes(codes(format, rows, columns, random))),
         int8_{rows, columns, {}, low_.scales} {
     int8_.values.resize(static_cast<size_t>(rows * columns));
     for (int64_t i = 0; i < rows; ++i) {

@@ -91,7 +91,7 @@ TEST(PackedMatrix, GroupsOfFewBitsHoldScalesMultipliersAndLines) {
     const int64_t per_row = ops::groups_of_row(format, kLong);
     for (int64_t i = 0; i < kN * per_row; ++i) codes.groups.push_back(static_cast<uint8_t>(i));
     for (int64_t i = 0; i < kN * 2; ++i) codes.scales.push_back({static_cast<uint16_t>(i + 1)});
-    const ops::QuantizedWeight weight = ops::stored(codes);
+    const ops::QuantizedWeight weight = ops::pack_codes(codes);
     const PackedMatrix packed(weight.view());
     EXPECT_EQ(packed.type(), four ? WeightType::kInt4 : WeightType::kInt6);
     const int64_t head = 16 + (four ? 128 / format.group * 8 : 0), unit = four ? 32 : 48;

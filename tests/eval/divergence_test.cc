@@ -15,6 +15,16 @@ namespace {
 
 class DivergenceTest : public EvalTest {};
 
+Result<std::vector<SequenceDivergence>> token_divergences(
+    const model::Transformer& dense, const model::Transformer& other,
+    const std::vector<std::vector<TokenId>>& sequences) {
+  std::vector<SequenceDivergence> result;
+  for (const std::vector<TokenId>& sequence : sequences) {
+    NMM_ASSIGN(result.emplace_back(), sequence_divergence(dense, other, sequence));
+  }
+  return result;
+}
+
 std::vector<long double> probabilities(const std::vector<double>& logits) {
   std::vector<long double> p;
   long double sum = 0.0L;
@@ -49,7 +59,7 @@ TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(40, config_.vocab_size, 3),
                                                        random_tokens(2, config_.vocab_size, 4),
                                                        random_tokens(64, config_.vocab_size, 5)};
-  const auto tokens = value_of(token_divergences(load(a), load(b), sequences, silent_));
+  const auto tokens = value_of(token_divergences(load(a), load(b), sequences));
   ASSERT_EQ(tokens.size(), 3u);
   long double sum = 0.0L, dense_loss = 0.0L, loss = 0.0L;
   int64_t same_choices = 0;
@@ -102,8 +112,7 @@ TEST_F(DivergenceTest, LongSequencesAreComputedInPieces) {
   const model::TestTensors a = model::random_tensors(config_, 1);
   const model::TestTensors b = model::random_tensors(config_, 2);
   const std::vector<TokenId> sequence = random_tokens(700, config_.vocab_size, 6);
-  const auto tokens = value_of(
-      token_divergences(load(a), load(b), std::vector<std::vector<TokenId>>{sequence}, silent_));
+  const auto tokens = value_of(token_divergences(load(a), load(b), {sequence}));
   ASSERT_EQ(tokens.at(0).size(), 699u);
   const auto logits_a = model::naive_logits(config_, a, sequence);
   for (const size_t i : {0u, 255u, 256u, 511u, 512u, 698u}) {
@@ -117,8 +126,7 @@ TEST_F(DivergenceTest, LongSequencesAreComputedInPieces) {
 TEST_F(DivergenceTest, IsZeroForAModelAndItself) {
   const auto model = random_model(7);
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(30, config_.vocab_size, 8)};
-  const DivergenceSummary summary =
-      summarize(value_of(token_divergences(model, model, sequences, silent_)));
+  const DivergenceSummary summary = summarize(value_of(token_divergences(model, model, sequences)));
   EXPECT_NEAR(summary.divergence.value, 0.0, 1e-15);
   EXPECT_EQ(summary.dense_perplexity, summary.perplexity);
   EXPECT_EQ(summary.agreement.value, 1.0);
@@ -130,7 +138,7 @@ TEST_F(DivergenceTest, IsNotFiniteIfLogitsAreNotFinite) {
   non_finite.at("lm_head.weight").values[3] = INFINITY;
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
   const DivergenceSummary summary =
-      summarize(value_of(token_divergences(random_model(7), load(non_finite), sequences, silent_)));
+      summarize(value_of(token_divergences(random_model(7), load(non_finite), sequences)));
   EXPECT_FALSE(std::isfinite(summary.divergence.value));
   EXPECT_TRUE(std::isfinite(summary.dense_perplexity));
 }
@@ -167,8 +175,8 @@ TEST_F(DivergenceTest, FolderDivergenceHasTheBitsOfLoadedModels) {
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(300, config_.vocab_size, 3),
                                                        random_tokens(2, config_.vocab_size, 4)};
   const auto found = value_of(folder_divergence(a.path(), b.path(), sequences, backend_, silent_));
-  const auto of_models = summarize(
-      value_of(token_divergences(load(tensors[0]), load(tensors[1]), sequences, silent_)));
+  const auto of_models =
+      summarize(value_of(token_divergences(load(tensors[0]), load(tensors[1]), sequences)));
   EXPECT_EQ(found.tokens, 300);
   EXPECT_EQ(found.divergence.value, of_models.divergence.value);
   EXPECT_EQ(found.divergence.standard_error, of_models.divergence.standard_error);
@@ -180,8 +188,7 @@ TEST_F(DivergenceTest, FolderDivergenceHasTheBitsOfLoadedModels) {
 TEST_F(DivergenceTest, RefusesModelsThatCannotBeCompared) {
   const auto model = random_model(1);
   const auto message = [&](std::vector<TokenId> sequence) {
-    return message_of(token_divergences(
-        model, model, std::vector<std::vector<TokenId>>{std::move(sequence)}, silent_));
+    return message_of(token_divergences(model, model, {std::move(sequence)}));
   };
   EXPECT_TRUE(has(message({1}), "at least 2 tokens, found 1"));
   EXPECT_TRUE(has(message(std::vector<TokenId>(65, 1)),
@@ -192,7 +199,7 @@ TEST_F(DivergenceTest, RefusesModelsThatCannotBeCompared) {
   set_interrupted(false);
   config_.vocab_size = 20;
   const std::vector<std::vector<TokenId>> sequences = {{1, 2}};
-  EXPECT_TRUE(has(message_of(token_divergences(model, random_model(1), sequences, silent_)),
+  EXPECT_TRUE(has(message_of(token_divergences(model, random_model(1), sequences)),
                   "vocab_size, found 19 and 20"));
 }
 

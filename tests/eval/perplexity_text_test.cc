@@ -7,7 +7,7 @@
 #include "eval/eval_test.h"
 #include "io/checksum.h"
 #include "places.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::eval {
 namespace {

@@ -9,7 +9,7 @@
 #include "cpu/backend.h"
 #include "io/model_config.h"
 #include "io/text_file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::fit {
 namespace {

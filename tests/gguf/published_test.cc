@@ -15,7 +15,7 @@
 #include "model/generate.h"
 #include "model/transformer.h"
 #include "test_data.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::gguf {
 namespace {

@@ -7,7 +7,7 @@
 #include "cpu/backend.h"
 #include "model/generate.h"
 #include "model/transformer.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

@@ -371,7 +371,7 @@ TEST(StopTokens, GenerationConfigOverridesConfig) {
 }
 
 GenerateOptions applied(const io::GenerationConfig& config, GenerateOptions options = {}) {
-  apply(config, options);
+  apply_generation_config(config, options);
   return options;
 }
 

@@ -60,7 +60,7 @@ TEST(LowBit, StoredCodesAreReadBackInEveryFormatAndWidth) {
     for (const int64_t columns : {1, 2, 3, 4, 5, 15, 31, 33, 127, 128, 129, 130, 300}) {
       SCOPED_TRACE(testing::Message() << format.bits << " bits, columns " << columns);
       const Codes codes = random_codes(format, 3, columns, random);
-      const QuantizedWeight weight = stored(codes);
+      const QuantizedWeight weight = pack_codes(codes);
       EXPECT_EQ(std::ssize(weight.values), 3 * stored_row_bytes(format, columns));
       const WeightView view = weight.view();
       std::vector<double> doubles(static_cast<size_t>(columns));
@@ -85,7 +85,7 @@ TEST(LowBit, BitsPerWeightAreThoseOfTheFormat) {
   const int64_t rows = 4, columns = 1024;
   const double expected[] = {8.125, 6.125, 4.375, 4.625};
   for (size_t i = 0; i < std::size(kFormats); ++i) {
-    const QuantizedWeight weight = stored(random_codes(kFormats[i], rows, columns, random));
+    const QuantizedWeight weight = pack_codes(random_codes(kFormats[i], rows, columns, random));
     EXPECT_EQ(8.0 * static_cast<double>(weight.view().stored_bytes()),
               expected[i] * static_cast<double>(rows * columns));
   }
@@ -200,7 +200,7 @@ TEST(LowBit, QuantizeOntoAGridChoosesTheNearestCodes) {
   for (const LowBitFormat& format : kFormats) {
     if (format.bits == 8) continue;
     Codes codes = random_codes(format, rows, columns, random);
-    const QuantizedWeight grid = stored(codes);
+    const QuantizedWeight grid = pack_codes(codes);
     std::vector<float> values = random_values(rows * columns, random, 10.0f);
     const OwnedTensor tensor(DType::kF32, {rows, columns}, values);
     const QuantizedWeight found = quantize_onto(tensor.view(), grid);

@@ -120,7 +120,7 @@ TEST_F(Reference, InputPivotsAbsorbTheOtherInputs) {
   std::iota(x.data(), x.data() + 4, 1.0f);
   backend->make_linear(weight)->apply(x.view(), y.view());
   EXPECT_EQ(y.row(0)[0], (2 + 2 * 1 + 3 * 3) + 10 * (4 + 4 * 1 + 5 * 3));
-  EXPECT_EQ(others(weight.in), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(non_pivots(weight.in), (std::vector<int32_t>{0, 2}));
   EXPECT_EQ(weight.in_features(), 4);
   EXPECT_EQ(weight.out_features(), 1);
   EXPECT_EQ(weight.rank(), 2);

@@ -1,6 +1,6 @@
 // Tests the search for added tokens, also against a naive search and on large texts.
 
-#include "text/added_tokens.h"
+#include "text/tokenizer/added_tokens.h"
 
 #include <algorithm>
 #include <array>

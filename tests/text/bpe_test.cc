@@ -1,6 +1,6 @@
 // Compares Bpe with the definition of byte pair encoding, followed literally.
 
-#include "text/bpe.h"
+#include "text/tokenizer/bpe.h"
 
 #include <chrono>
 #include <map>

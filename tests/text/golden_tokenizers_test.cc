@@ -9,7 +9,7 @@
 #include "places.h"
 #include "small_tokenizer.h"
 #include "text/stream_decoder.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::text {
 namespace {

@@ -1,6 +1,6 @@
 // Tests letter case. The expected values are those of Python's str.capitalize() and len().
 
-#include "text/letter_case.h"
+#include "text/unicode/letter_case.h"
 
 #include <gtest/gtest.h>
 

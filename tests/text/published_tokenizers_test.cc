@@ -9,7 +9,7 @@
 #include "small_tokenizer.h"
 #include "test_data.h"
 #include "text/chat_template.h"
-#include "text/unicode_form.h"
+#include "text/unicode/unicode_form.h"
 
 namespace neuronmm::text {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "small_tokenizer.h"
-#include "text/byte_token.h"
 #include "text/stream_decoder.h"
+#include "text/tokenizer/byte_token.h"
 
 namespace neuronmm::text {
 namespace {

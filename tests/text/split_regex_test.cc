@@ -1,12 +1,12 @@
 // Tests the regular expressions of pre-tokenizers: their syntax, their matches and their budget.
 
-#include "text/split_regex.h"
+#include "text/unicode/split_regex.h"
 
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "text/split_step.h"
+#include "text/tokenizer/split_step.h"
 
 namespace neuronmm::text {
 namespace {

@@ -1,10 +1,10 @@
 // Tests the pieces that pre-tokenizer steps make.
 
-#include "text/split_step.h"
+#include "text/tokenizer/split_step.h"
 
 #include <gtest/gtest.h>
 
-#include "text/rewrite_steps.h"
+#include "text/tokenizer/rewrite_steps.h"
 
 namespace neuronmm::text {
 namespace {

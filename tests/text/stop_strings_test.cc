@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::text {
 namespace {

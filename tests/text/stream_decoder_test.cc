@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "small_tokenizer.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::text {
 namespace {

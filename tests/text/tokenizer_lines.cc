@@ -15,8 +15,8 @@
 #include "io/folder_writer.h"
 #include "io/text_file.h"
 #include "text/stream_decoder.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/unicode/utf8.h"
 
 namespace {
 

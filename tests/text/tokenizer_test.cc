@@ -1,6 +1,6 @@
 // Tests all steps together, on small tokenizers.
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,6 @@
 // Tests Unicode's normalization forms, also against utf8proc on random text.
 
-#include "text/unicode_form.h"
+#include "text/unicode/unicode_form.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -1,14 +1,14 @@
 // Tests UTF-8 decoding on every character and on invalid bytes, and white space at the ends of
 // text.
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "small_tokenizer.h"
-#include "text/white_space.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::text {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "compress/calibration/document_sequences.h"
 #include "io/checksum.h"
+#include "io/text_file.h"
 #include "model/transformer.h"
 #include "text/documents.h"
 
@@ -166,6 +167,13 @@ void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
   seen = of_sequences;
   result.has_held_out = enough();
   result.held_out = take_spread(enough() ? pieces : seen);
+}
+
+Status read_texts(CalibrationText& calibration) {
+  for (NamedText& text : calibration.texts) {
+    NMM_ASSIGN(text.text, io::read_corpus(text.name));
+  }
+  return {};
 }
 
 std::string joined_names(const std::vector<NamedText>& texts) {

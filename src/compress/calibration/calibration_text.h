@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "io/calibration_source.h"
 #include "io/model_config.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::compress {
 
@@ -50,6 +50,9 @@ struct CalibrationText {
   int64_t self_generated = 0;
   uint64_t seed = 0;
 };
+
+// Reads the texts from the files that their names say (io::read_corpus).
+Status read_texts(CalibrationText& calibration);
 
 // Returns the names as a list for messages, such as "a.txt, b.txt".
 std::string joined_names(const std::vector<NamedText>& texts);

@@ -76,16 +76,16 @@ class DownFitRun {
   Status run_layer(LayerwisePass& pass) {
     const int64_t layer = pass.layer();
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
-    NMM_ASSIGN(KnownMlp known, settings_.know(layer));
+    NMM_ASSIGN(MlpData data, settings_.read(layer));
     NMM_ASSIGN(const auto order, settings_.order(layer));
     const io::MlpShape& shape = settings_.shapes[static_cast<size_t>(layer)];
     NMM_ASSIGN(KeptNeurons kept,
-               keep_neurons(std::move(known.mlp), std::move(known.statistics.neurons), known.metric,
+               keep_neurons(std::move(data.mlp), std::move(data.statistics.neurons), data.metric,
                             order, shape));
     stored_ = stored_format(settings_.weights, weights.mlp.gate.w_t.dtype);
     NarrowMlp narrow;
-    NMM_TRY(narrow_inputs(kept, known.statistics.in, shape, stored_, narrow));
-    NMM_TRY(fit_outputs(pass, weights, kept, known.metric, shape, narrow));
+    NMM_TRY(narrow_inputs(kept, data.statistics.in, shape, stored_, narrow));
+    NMM_TRY(fit_outputs(pass, weights, kept, data.metric, shape, narrow));
     return settings_.save(layer, narrow);
   }
 

@@ -28,8 +28,8 @@ struct DownFit {
   WeightFormats weights;
   // Whether the stored MLPs are those that with_factors() makes.
   bool as_factors = false;
-  // Reads the weights, the statistics and the metric of a layer (know_mlp()).
-  std::function<Result<KnownMlp>(int64_t layer)> know;
+  // Reads the weights, the statistics and the metric of a layer (read_mlp_data()).
+  std::function<Result<MlpData>(int64_t layer)> read;
   // Returns the neurons of a layer in the order in which they are kept (neuron_order.h).
   std::function<Result<std::vector<int32_t>>(int64_t layer)> order;
   // Saves the finished MLP of a layer. The layers come in order.

@@ -49,11 +49,11 @@ Status LayerTasks::run(const std::string& label, const std::function<Status(int6
   return interrupted() ? Status(stopped()) : Status();
 }
 
-Status LayerTasks::run_with_others(
+Status LayerTasks::run_with_helpers(
     const std::string& label, const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
     const RunJob& run, const std::function<Status(int64_t, MessageReader&)>& take) {
   const int64_t layers = inputs_.config.num_hidden_layers;
-  const auto round = static_cast<size_t>(at_once() * inputs_.others->processes());
+  const auto round = static_cast<size_t>(at_once() * inputs_.helpers->processes());
   inputs_.progress.start(label, layers);
   std::vector<LayerJob> jobs;
   const auto take_one = [&](int64_t layer, MessageReader& result) {
@@ -69,8 +69,8 @@ Status LayerTasks::run_with_others(
     }
     if (jobs.size() < round && (jobs.empty() || layer + 1 < layers)) continue;
     if (interrupted()) return stopped();
-    NMM_TRY(inputs_.others->run_jobs({inputs_.checkpoint, inputs_.config}, run, jobs, at_once(),
-                                     take_one));
+    NMM_TRY(inputs_.helpers->run_jobs({inputs_.checkpoint, inputs_.config}, run, jobs, at_once(),
+                                      take_one));
     jobs.clear();
     inputs_.checkpoint.release_pages();
   }

@@ -29,10 +29,10 @@ class LayerTasks {
   // Does the same on all processes. `job` returns the job for a layer, or nothing if the result of
   // the layer exists already. `run` runs a job, and `take` saves its result. The layers are
   // processed in rounds, and the results of a round are saved before the next round begins.
-  Status run_with_others(const std::string& label,
-                         const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
-                         const RunJob& run,
-                         const std::function<Status(int64_t, MessageReader&)>& take);
+  Status run_with_helpers(const std::string& label,
+                          const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
+                          const RunJob& run,
+                          const std::function<Status(int64_t, MessageReader&)>& take);
 
  private:
   int64_t at_once() const;

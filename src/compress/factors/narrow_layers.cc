@@ -44,7 +44,7 @@ class NarrowingByStatistics {
 
   Result<std::vector<double>> run() {
     largest_maps_.resize(static_cast<size_t>(inputs_.config.num_hidden_layers));
-    NMM_TRY(inputs_.others == nullptr ? on_threads() : on_processes());
+    NMM_TRY(inputs_.helpers == nullptr ? on_threads() : on_processes());
     return std::move(largest_maps_);
   }
 
@@ -52,12 +52,11 @@ class NarrowingByStatistics {
   Status on_threads() {
     return LayerTasks(inputs_, work_).run(kLabel, [this](int64_t layer) -> Status {
       if (is_saved(layer)) return {};
-      NMM_ASSIGN(KnownMlp known, know_mlp(inputs_, request_.files, layer));
+      NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
       NMM_ASSIGN(const auto order, request_.order(layer));
       NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
-      NMM_ASSIGN(const NarrowMlp narrow,
-                 narrow_mlp(std::move(known.mlp), std::move(known.statistics), known.metric, order,
-                            shape(layer), stored));
+      NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(data.mlp), std::move(data.statistics),
+                                                    data.metric, order, shape(layer), stored));
       return save(layer, narrow);
     });
   }
@@ -65,16 +64,17 @@ class NarrowingByStatistics {
   Status on_processes() {
     const auto job = [this](int64_t layer) -> Result<std::optional<LayerJob>> {
       if (is_saved(layer)) return std::optional<LayerJob>();
-      NMM_ASSIGN(const KnownMlp known, know_mlp(inputs_, request_.files, layer));
+      NMM_ASSIGN(const MlpData data, read_mlp_data(inputs_, request_.files, layer));
       NMM_ASSIGN(const auto order, request_.order(layer));
       NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
       return std::optional(
-          narrow_job(layer, known.statistics, known.metric, order, shape(layer), stored));
+          narrow_job(layer, data.statistics, data.metric, order, shape(layer), stored));
     };
     return LayerTasks(inputs_, work_)
-        .run_with_others(kLabel, job, run_narrow_job, [this](int64_t layer, MessageReader& result) {
-          return save(layer, read_narrow_result(result));
-        });
+        .run_with_helpers(kLabel, job, run_narrow_job,
+                          [this](int64_t layer, MessageReader& result) {
+                            return save(layer, read_narrow_result(result));
+                          });
   }
 
   const io::MlpShape& shape(int64_t layer) const {
@@ -100,18 +100,18 @@ class NarrowingByStatistics {
 
 }  // namespace
 
-Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const StatisticsFiles& files,
-                          int64_t layer) {
-  KnownMlp known;
+Result<MlpData> read_mlp_data(const CompressionInputs& inputs, const StatisticsFiles& files,
+                              int64_t layer) {
+  MlpData data;
   NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
-  NMM_ASSIGN(known.mlp, DenseMlp::read(weights.mlp));
-  NMM_ASSIGN(known.statistics, read_statistics(files.statistics, layer, inputs.config));
+  NMM_ASSIGN(data.mlp, DenseMlp::read(weights.mlp));
+  NMM_ASSIGN(data.statistics, read_statistics(files.statistics, layer, inputs.config));
   if (files.metric.empty()) {
-    known.metric = local_metric(known.statistics, known.mlp.down_t);
+    data.metric = local_metric(data.statistics, data.mlp.down_t);
   } else {
-    NMM_ASSIGN(known.metric, read_metric(files.metric, layer, inputs.config));
+    NMM_ASSIGN(data.metric, read_metric(files.metric, layer, inputs.config));
   }
-  return known;
+  return data;
 }
 
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
@@ -127,7 +127,7 @@ Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& input
       .shapes = request.shapes,
       .weights = request.weights,
       .as_factors = request.as_factors,
-      .know = [&](int64_t layer) { return know_mlp(inputs, request.files, layer); },
+      .read = [&](int64_t layer) { return read_mlp_data(inputs, request.files, layer); },
       .order = request.order,
       .save = [&](int64_t layer,
                   const NarrowMlp& mlp) { return save_layer(inputs, request, out, layer, mlp); },

@@ -17,14 +17,14 @@
 namespace neuronmm::compress {
 
 // The data of one layer that narrowing needs.
-struct KnownMlp {
+struct MlpData {
   DenseMlp mlp;
   MlpStatistics statistics;
   MlpMetric metric;
 };
 // Reads the data of a layer. If `files` has no metric, the local one is computed (mlp_metric.h).
-Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const StatisticsFiles& files,
-                          int64_t layer);
+Result<MlpData> read_mlp_data(const CompressionInputs& inputs, const StatisticsFiles& files,
+                              int64_t layer);
 
 // The sizes and formats of the narrowed MLPs.
 struct NarrowRequest {

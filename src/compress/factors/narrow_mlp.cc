@@ -151,9 +151,9 @@ NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored) {
     }
     const DoubleMatrix& map = by_name.at(which + "_pivot_proj.weight")->values;
     const std::vector<int32_t>& index = pivots->second->numbers;
-    FactorPair factors = which == "down"
-                             ? FactorPair{expanded(index, map), weight}
-                             : FactorPair{weight, transposed(expanded(index, transposed(map)))};
+    FactorPair factors =
+        which == "down" ? FactorPair{identity_and_map(index, map), weight}
+                        : FactorPair{weight, transposed(identity_and_map(index, transposed(map)))};
     if (const auto* const format = std::get_if<LowBitFormat>(&stored)) {
       factors = fit_to_rounded(std::move(factors.v_t), std::move(factors.u_t), *format);
     }

@@ -145,7 +145,7 @@ Result<DoubleMatrix> orthonormal(DoubleMatrix a) {
 
 }  // namespace
 
-DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map) {
+DoubleMatrix identity_and_map(const std::vector<int32_t>& index, const DoubleMatrix& map) {
   DoubleMatrix out(map.rows() + map.columns(), map.columns());
   size_t pivot = 0;
   for (int64_t i = 0, other = 0; i < out.rows(); ++i) {
@@ -215,7 +215,7 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
   round_to(map_format(stored), out.d);
-  const DoubleMatrix e = expanded(out.index, transposed(out.d));
+  const DoubleMatrix e = identity_and_map(out.index, transposed(out.d));
   NMM_ASSIGN(const InputFit fit, input_fit(e, gram));
   for (const InputWeight& weight : weights) {
     out.weights_t.push_back(fit_input(*weight.w_t, out, fit));
@@ -237,7 +237,7 @@ Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& 
   NarrowOutput out{std::move(pivots.index), std::move(pivots.map), {}, 0.0};
   out.largest = largest_entry(out.c).size;
   round_to(map_format(stored), out.c);
-  const DoubleMatrix e = expanded(out.index, out.c);
+  const DoubleMatrix e = identity_and_map(out.index, out.c);
   const DoubleMatrix metric_e = times(metric, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, metric_e, Transpose::kNo);
   add_to_diagonal(ridge_of(normal, kFitRidge), normal);

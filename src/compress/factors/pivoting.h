@@ -34,7 +34,7 @@ Result<PivotChoice> choose_pivots(const DoubleMatrix& basis);
 
 // Returns the matrix [n, r] with the identity in the rows `index` and `map` [n - r, r] in the other
 // rows.
-DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map);
+DoubleMatrix identity_and_map(const std::vector<int32_t>& index, const DoubleMatrix& map);
 
 // In the functions below, `stored` is how the weights will be stored in the checkpoint. Maps are
 // rounded to map_format(stored), and the weights are fitted to the rounded maps. The returned

@@ -112,7 +112,7 @@ class SourceList {
       const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
         NMM_ASSIGN(const auto codes,
                    read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
-        return ops::stored(codes);
+        return ops::pack_codes(codes);
       };
       sources_.push_back({spec, format, {}, stored});
       return;

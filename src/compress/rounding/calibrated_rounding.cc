@@ -1,11 +1,11 @@
 #include "compress/rounding/calibrated_rounding.h"
 
 #include <cmath>
-#include <system_error>
 
 #include "compress/rounding/round_model.h"
 #include "compress/statistics/gathered_statistics.h"
 #include "compress/statistics/mlp_statistics.h"
+#include "io/atomic_file.h"
 #include "model/layer_weights.h"
 
 namespace neuronmm::compress {
@@ -66,9 +66,7 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
   }
   if (!rounding.gptq) return rounded;
   rounded.codes = work / "codes";
-  std::error_code error;
-  fs::create_directories(rounded.codes, error);
-  if (error) return fail("{}: cannot be created: {}", rounded.codes.string(), error.message());
+  NMM_TRY(io::make_folder(rounded.codes));
   const ModelRounding model = {
       .checkpoint = inputs.checkpoint,
       .config = inputs.config,

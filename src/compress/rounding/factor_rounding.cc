@@ -4,7 +4,7 @@
 
 namespace neuronmm::compress {
 
-void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
+void balance_factors(DoubleMatrix& v_t, DoubleMatrix& u_t) {
   for (int64_t i = 0; i < v_t.columns(); ++i) {
     double squares = 0;
     for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
@@ -15,7 +15,7 @@ void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
 }
 
 FactorPair fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
-  balance(v_t, u_t);
+  balance_factors(v_t, u_t);
   DoubleMatrix rounded = v_t;
   round_to(DType::kF32, rounded);  // the work folder holds it in fp32
   round_to(format, rounded);

@@ -15,7 +15,7 @@ struct FactorPair {
 // Scales each column of v_t to length 1 and multiplies the row of u_t that belongs to it by the old
 // length, so that the product stays the same. The columns of a group share a scale when they are
 // rounded, so their sizes should be equal.
-void balance(DoubleMatrix& v_t, DoubleMatrix& u_t);
+void balance_factors(DoubleMatrix& v_t, DoubleMatrix& u_t);
 
 // Balances the factors and fits u_t to v_t as it will be after rounding to `format`. If rounding
 // costs v_t its full column rank, u_t is only balanced. Neither factor of the result is rounded

@@ -131,7 +131,7 @@ inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, 
         const float sc = scale[r] > 0 ? std::rint(free.step[r] / scale[r]) : 1.0F;
         tried[r] = {std::clamp(static_cast<int>(sc) + multiplier, 1, kLargestMultiplier),
                     std::clamp(free.halves[r] + shift, kFewestHalves, kMostHalves)};
-        grid.set(static_cast<int64_t>(r), scale[r] * static_cast<float>(tried[r].sc),
+        grid.set(static_cast<int64_t>(r), scale[r] * static_cast<float>(tried[r].multiplier),
                  scale[r] * static_cast<float>(tried[r].zero()));
       }
       squared_errors(tile, grid, range, sum);

@@ -80,7 +80,7 @@ class MlpRounding {
         NMM_TRY(round_factors_of(which, in));
       } else {
         if (!shared) {
-          NMM_ASSIGN(shared, RoundingGram::of(divided_inputs(in, factors(which, "_proj"))));
+          NMM_ASSIGN(shared, RoundingGram::prepare(divided_inputs(in, factors(which, "_proj"))));
         }
         NMM_TRY(round_dense(which, weight(which, "_proj"), *shared));
       }
@@ -93,7 +93,7 @@ class MlpRounding {
     DoubleMatrix gram = leading(std::move(neurons), mlp_.neurons());
     if (mlp_.down.low_rank()) return round_factors_of("down", gram);
     NMM_ASSIGN(const RoundingGram inputs,
-               RoundingGram::of(divided_inputs(std::move(gram), factors("down", "_proj"))));
+               RoundingGram::prepare(divided_inputs(std::move(gram), factors("down", "_proj"))));
     DoubleMatrix weight = this->weight("down", "_proj");
     if (!mlp_.down.out.empty()) {
       const DoubleMatrix map = this->weight("down", "_pivot_proj");
@@ -126,16 +126,16 @@ class MlpRounding {
   // first.
   Status round_factors_of(const char* which, const DoubleMatrix& in) const {
     DoubleMatrix v_t = weight(which, "_u_proj"), u_t = weight(which, "_v_proj");
-    balance(v_t, u_t);
+    balance_factors(v_t, u_t);
     const DoubleMatrix gram = divided_inputs(in, factors(which, "_v_proj"));
-    NMM_ASSIGN(const RoundingGram strip, RoundingGram::of(gram_between(u_t, gram, u_t)));
+    NMM_ASSIGN(const RoundingGram strip, RoundingGram::prepare(gram_between(u_t, gram, u_t)));
     NMM_TRY(tensors_.round(name(which, "_u_proj"), v_t, strip));
     NMM_ASSIGN(const DoubleMatrix rounded, tensors_.rounded(name(which, "_u_proj")));
     // v_t·u_t is approximated by rounded · (rounded⁺·v_t) · u_t, unless rounding has cost v_t its
     // full column rank.
     const auto change = least_squares(rounded, v_t);
     if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
-    NMM_ASSIGN(const RoundingGram inputs, RoundingGram::of(gram));
+    NMM_ASSIGN(const RoundingGram inputs, RoundingGram::prepare(gram));
     return tensors_.round(name(which, "_v_proj"), u_t, inputs);
   }
 
@@ -147,7 +147,7 @@ class MlpRounding {
     const DoubleMatrix map = tensors_.weight(tensor);
     NMM_TRY(tensors_.round_to_nearest(tensor, map));
     NMM_ASSIGN(const DoubleMatrix rounded, tensors_.rounded(tensor));
-    const std::vector<int32_t> others = ops::others(pivots);
+    const std::vector<int32_t> others = ops::non_pivots(pivots);
     std::vector<double> s(static_cast<size_t>(in.columns()));
     const std::vector<double> of_pivots = factors(behind, "_proj");
     const std::vector<double> of_others = tensors_.input_factors(tensor);
@@ -160,7 +160,7 @@ class MlpRounding {
     const DoubleMatrix found = with_pivots(rounded, pivots.index, others);
     DoubleMatrix own = gram_between(found, gram, found);
     NarrowedInput input;
-    NMM_ASSIGN(input.gram, RoundingGram::of(own));
+    NMM_ASSIGN(input.gram, RoundingGram::prepare(own));
     NMM_ASSIGN(input.fit, fit_between(std::move(own), gram_between(found, gram, exact)));
     return input;
   }

@@ -59,7 +59,7 @@ class RoundingRun {
       if (tensors_.finished(tensor)) continue;
       if (!gram) {
         NMM_ASSIGN(DoubleMatrix inputs, read_gram());
-        NMM_ASSIGN(gram, RoundingGram::of(
+        NMM_ASSIGN(gram, RoundingGram::prepare(
                              divided_inputs(std::move(inputs), tensors_.input_factors(tensor))));
       }
       NMM_TRY(tensors_.round(tensor, tensors_.weight(tensor), *gram));

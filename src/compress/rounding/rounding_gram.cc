@@ -55,7 +55,7 @@ Status check_gram(const DoubleMatrix& gram) {
 
 }  // namespace
 
-Result<RoundingGram> RoundingGram::of(const DoubleMatrix& gram) {
+Result<RoundingGram> RoundingGram::prepare(const DoubleMatrix& gram) {
   NMM_TRY(check_gram(gram));
   const int64_t size = gram.columns();
   const std::vector<double> own = compress::diagonal(gram);

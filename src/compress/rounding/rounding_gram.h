@@ -15,7 +15,7 @@ namespace neuronmm::compress {
 struct RoundingGram {
   // Prepares `gram` [K, K], of which only the lower triangle is read. Fails if it holds NaN,
   // infinity or a negative number on the diagonal, or if it has no Cholesky factor after damping.
-  static Result<RoundingGram> of(const DoubleMatrix& gram);
+  static Result<RoundingGram> prepare(const DoubleMatrix& gram);
 
   // Returns, for each group of `group` columns, the upper triangular U with U·Uᵀ equal to the
   // group's diagonal block of h. The blocks [group, group] follow each other, each column-major.

@@ -44,7 +44,7 @@ void RowGrids::update(int64_t g, int64_t lane) {
   LaneGrid& of_group = grid[static_cast<size_t>(g)];
   if (format.bits == 4) {
     const ops::GroupOf4Bits& chosen = group[static_cast<size_t>(g * kLanes + lane)];
-    of_group.set(lane, step * static_cast<float>(chosen.sc),
+    of_group.set(lane, step * static_cast<float>(chosen.multiplier),
                  step * static_cast<float>(chosen.zero()));
   } else {
     of_group.set(lane, step, step * 0.5F * (range.lowest + range.highest));

@@ -57,7 +57,8 @@ inline GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
   constexpr int kZeros = 2 * kZeroSteps + 1;
   const int sc = static_cast<int>(choice) / kZeros - kMultiplierSteps;
   const int zz = static_cast<int>(choice) % kZeros - kZeroSteps;
-  return {std::clamp(present.sc + sc, 1, 16), std::clamp(present.zz + zz, 8, 23)};
+  return {std::clamp(present.multiplier + sc, 1, 16),
+          std::clamp(present.twice_zero_point + zz, 8, 23)};
 }
 
 using GroupTile = std::array<float, kMostColumns * kLanes>;
@@ -352,7 +353,7 @@ inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits>
   LaneGrid grid;
   for (int64_t r = 0; r < kLanes; ++r) {
     const GroupOf4Bits tried = nearby(present[static_cast<size_t>(r)], choice);
-    grid.set(r, scale[r] * static_cast<float>(tried.sc),
+    grid.set(r, scale[r] * static_cast<float>(tried.multiplier),
              scale[r] * static_cast<float>(tried.zero()));
   }
   return grid;

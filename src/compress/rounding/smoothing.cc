@@ -38,7 +38,7 @@ Values column_squares(const ops::WeightView& weight, const Values& row_squares =
 Values before_pivots(const ops::Pivots& pivots, const Values& squares) {
   Values all(static_cast<size_t>(pivots.features()));
   const Values of_others = column_squares(pivots.map_t, squares);
-  const std::vector<int32_t> others = ops::others(pivots);
+  const std::vector<int32_t> others = ops::non_pivots(pivots);
   for (size_t i = 0; i < others.size(); ++i) all[static_cast<size_t>(others[i])] = of_others[i];
   for (size_t i = 0; i < pivots.index.size(); ++i) {
     all[static_cast<size_t>(pivots.index[i])] = squares[i];
@@ -245,7 +245,7 @@ class Smoothing {
     const Values of_pivots = picked(s, pivots.index);
     TensorScale& map = scale(stem + "_pivot_proj.weight");
     map.rows = inverse(of_pivots);
-    map.columns = picked(s, ops::others(pivots));
+    map.columns = picked(s, ops::non_pivots(pivots));
     return of_pivots;
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "compress/statistics/mlp_half.h"
+#include "compress/statistics/normed_mlp.h"
 #include "model/rope.h"
 #include "ops/divergence.h"
 
@@ -77,8 +77,8 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
 
 void DenseReference::add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const {
   const TensorView& norm = weights_[static_cast<size_t>(layer)].post_attention_norm;
-  const MlpHalf half(inputs_->config, norm, mlp, inputs_->backend);
-  inputs_->backend.add(half.output(residual.view()).view(), residual.view());
+  const NormedMlp normed_mlp(inputs_->config, norm, mlp, inputs_->backend);
+  inputs_->backend.add(normed_mlp.output(residual.view()).view(), residual.view());
 }
 
 double DenseReference::divergence(Matrix hidden, const ops::Linear* projection) const {

@@ -2,8 +2,8 @@
 // Runs the dense model on a text and compares changed models with it. The result is the mean over
 // tokens of KL(p_dense ‖ p_changed), in nats. Models may differ from the dense one in one MLP, in
 // one layer's attention, in the LM head, or in all MLPs. Compression uses it to measure sizes and
-// forms (measured_losses.h, form_trial.h), and `fit` to measure formats. Memory is the main cost:
-// see run().
+// forms (measured_losses.h, held_out_divergence.h), and `fit` to measure formats. Memory is the
+// main cost: see run().
 
 #include <functional>
 #include <memory>

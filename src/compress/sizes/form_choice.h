@@ -33,7 +33,7 @@ struct FormCandidate {
   Form form = Form::kMixed;
   double predicted = 0.0;  // nats per token
   // KL(dense ‖ compressed) in nats per token. It is measured on MLPs that are narrowed by the
-  // statistics alone, before down is fitted to the narrowed gate and up (form_trial.h).
+  // statistics alone, before down is fitted to the narrowed gate and up (held_out_divergence.h).
   std::optional<double> measured;
 };
 

@@ -83,11 +83,11 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
 }  // namespace
 
 // Three matrices per layer, in the order of MlpMatrix.
-const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
+const MatrixPlan& Plan::matrix_plan(int64_t layer, MlpMatrix matrix) const {
   return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
 }
 
-std::vector<io::MlpShape> Plan::ranks() const {
+std::vector<io::MlpShape> Plan::mlp_shapes() const {
   if (!shapes.empty()) return shapes;
   std::vector<io::MlpShape> ranks;
   for (size_t i = 0; i < matrices.size(); i += 3) {
@@ -161,7 +161,7 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
 double kept_share(const Plan& plan, const RankRule& rule) {
   int64_t kept = 0, all = 0;
   for (const MlpMatrix which : kMlpMatrices) {
-    const MatrixPlan& matrix = plan.of(0, which);
+    const MatrixPlan& matrix = plan.matrix_plan(0, which);
     const int64_t k = matrix.in_features, n = matrix.out_features;
     kept += aligned_rank(k, n, rule) * (k + n);
     all += k * n;

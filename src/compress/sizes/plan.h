@@ -35,9 +35,9 @@ struct Plan {
   int64_t parameters_before = 0, parameters_after = 0;
   int64_t bytes_before = 0, bytes_after = 0;
 
-  const MatrixPlan& of(int64_t layer, MlpMatrix matrix) const;
+  const MatrixPlan& matrix_plan(int64_t layer, MlpMatrix matrix) const;
   // Returns `shapes`, or the ranks of the matrices as shapes if it is empty.
-  std::vector<io::MlpShape> ranks() const;
+  std::vector<io::MlpShape> mlp_shapes() const;
 };
 
 // Returns the share of the MLPs' parameters that the ranks of `rule` keep. It uses the sizes of the

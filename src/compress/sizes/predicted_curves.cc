@@ -1,11 +1,10 @@
 #include "compress/sizes/predicted_curves.h"
 
-#include <system_error>
-
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/sizes/loss_job.h"
 #include "compress/sizes/losses_file.h"
+#include "io/atomic_file.h"
 
 namespace neuronmm::compress {
 
@@ -14,9 +13,7 @@ namespace fs = std::filesystem;
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
                                                       const StatisticsFiles& files,
                                                       const fs::path& work) {
-  std::error_code error;
-  fs::create_directories(files.losses, error);
-  if (error) return fail("{}: cannot be created: {}", files.losses.string(), error.message());
+  NMM_TRY(io::make_folder(files.losses));
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   const auto saved = [&](int64_t layer) {
     auto losses = read_losses(files.losses, layer, inputs.config);
@@ -31,22 +28,22 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
   };
   LayerTasks tasks(inputs, work);
   const std::string label = "predicting losses";
-  if (inputs.others != nullptr) {
+  if (inputs.helpers != nullptr) {
     const auto job = [&](int64_t layer) -> Result<std::optional<LayerJob>> {
       if (saved(layer)) return std::optional<LayerJob>();
-      NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, files, layer));
-      return std::optional(losses_job(layer, known.statistics, known.metric));
+      NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));
+      return std::optional(losses_job(layer, data.statistics, data.metric));
     };
-    NMM_TRY(tasks.run_with_others(label, job, run_losses_job,
-                                  [&](int64_t layer, MessageReader& result) {
-                                    return save(layer, read_losses_result(result));
-                                  }));
+    NMM_TRY(tasks.run_with_helpers(label, job, run_losses_job,
+                                   [&](int64_t layer, MessageReader& result) {
+                                     return save(layer, read_losses_result(result));
+                                   }));
     return layers;
   }
   NMM_TRY(tasks.run(label, [&](int64_t layer) -> Status {
     if (saved(layer)) return {};
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, files, layer));
-    NMM_ASSIGN(auto losses, predict_losses(known.mlp, known.statistics, known.metric));
+    NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));
+    NMM_ASSIGN(auto losses, predict_losses(data.mlp, data.statistics, data.metric));
     return save(layer, std::move(losses));
   }));
   return layers;

@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "compress/factors/factorize.h"
 #include "compress/sizes/dense_reference.h"
-#include "compress/statistics/mlp_half.h"
+#include "compress/statistics/normed_mlp.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 
@@ -122,7 +122,7 @@ class SensitivityPass {
     }
     layer.attention_half(dense_.view(), rotary_, batch_);
     NMM_TRY(branch_off(index, weights));
-    const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
+    const NormedMlp mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
     backend_.add(mlp.output(dense_.view()).view(), dense_.view());
     checkpoint_.release_pages();
     return {};
@@ -133,16 +133,17 @@ class SensitivityPass {
   Status branch_off(int64_t layer, const model::LayerWeights& weights) {
     std::vector<MatrixPlan> matrices;
     for (const MlpMatrix matrix : kMlpMatrices) {
-      if (plan_.of(layer, matrix).rank > 0) matrices.push_back(plan_.of(layer, matrix));
+      if (plan_.matrix_plan(layer, matrix).rank > 0)
+        matrices.push_back(plan_.matrix_plan(layer, matrix));
     }
     NMM_ASSIGN(const auto factors, factorize(layer, weights.mlp, matrices));
     for (size_t i = 0; i < matrices.size(); ++i) {
       for (const bool at_floor : {false, true}) {
         const int64_t rank = matrices[i].rank;
         const TruncatedWeight truncated(factors[i], at_floor ? floor_rank(rank, block_) : rank);
-        const MlpHalf mlp(config_, weights.post_attention_norm,
-                          with_matrix(weights.mlp, matrices[i].matrix, truncated.weight()),
-                          backend_);
+        const NormedMlp mlp(config_, weights.post_attention_norm,
+                            with_matrix(weights.mlp, matrices[i].matrix, truncated.weight()),
+                            backend_);
         branches_.push_back({sensitivities_.size(), at_floor, dense_});
         backend_.add(mlp.output(dense_.view()).view(), branches_.back().hidden.view());
         NMM_TRY(step(layer));

@@ -4,10 +4,11 @@
 #include <functional>
 #include <system_error>
 
-#include "compress/sizes/form_trial.h"
+#include "compress/sizes/held_out_divergence.h"
 #include "compress/sizes/measured_losses.h"
 #include "compress/sizes/predicted_curves.h"
 #include "compress/sizes/shape_search.h"
+#include "io/atomic_file.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -125,10 +126,10 @@ Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeR
   for (const Candidate& candidate : candidates) {
     forms.push_back({candidate.form, candidate.model.predicted_loss(), {}});
   }
-  FormTrials trials(inputs, request, work);
-  return choose_form(std::move(forms), trials.tokens(), [&](Form form) {
-    return trials.measure(form_name(form),
-                          std::ranges::find(candidates, form, &Candidate::form)->model);
+  HeldOutDivergence divergence(inputs, request, work);
+  return choose_form(std::move(forms), divergence.tokens(), [&](Form form) {
+    return divergence.measure(form_name(form),
+                              std::ranges::find(candidates, form, &Candidate::form)->model);
   });
 }
 
@@ -140,9 +141,7 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
   ShapeRequest unrounded = request;
   unrounded.weights = {};
   const fs::path folder = work / "narrowed";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  NMM_TRY(io::make_folder(folder));
   const NarrowRequest narrowing = narrow_request(unrounded, model, inputs.config);
   const MeasureRequest wanted = {.shapes = narrowing.shapes,
                                  .narrow = [&]() -> Status {
@@ -152,7 +151,8 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
                                  },
                                  .narrowed = narrowed_mlps(inputs, unrounded.weights, folder)};
   NMM_ASSIGN(const auto measured, measure_losses(inputs, wanted, work));
-  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work folder
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);  // what cannot be deleted goes with the rest of the work folder
   correct_losses(wanted.shapes, measured, layers);
   return {};
 }
@@ -166,12 +166,12 @@ Status correct_sizes(const CompressionInputs& inputs, const ShapeRequest& reques
   NMM_TRY(correct_curves(inputs, request, work, model, layers));
   NMM_ASSIGN(const FoundShapes found, shapes_of(request, model.form, sizes, layers));
   ShapedModel other = shaped_model(model.form, request.pad, found, sizes, layers);
-  FormTrials trials(inputs, request, work);
-  SizeChoice choice = {.held_out = trials.tokens() > 0};
-  NMM_ASSIGN(choice.predicted, trials.measure(form_name(model.form), model));
-  NMM_ASSIGN(choice.measured, trials.measure("measured", other));
+  HeldOutDivergence divergence(inputs, request, work);
+  SizeChoice choice = {.held_out = divergence.tokens() > 0};
+  NMM_ASSIGN(choice.predicted, divergence.measure(form_name(model.form), model));
+  NMM_ASSIGN(choice.measured, divergence.measure("measured", other));
   other.form_choice = model.form_choice;
-  if (choice.taken()) model = std::move(other);
+  if (choice.uses_measured()) model = std::move(other);
   model.size_choice = choice;
   return {};
 }

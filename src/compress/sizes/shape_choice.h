@@ -15,9 +15,9 @@ namespace neuronmm::compress {
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 
 // Predicts what every size of every layer costs and chooses sizes. Form auto and measured sizes
-// need measurements on models that are narrowed by the statistics alone (form_trial.h); these need
-// a text in `inputs`. Predictions and measurements are kept in `work`, so that an interrupted run
-// continues.
+// need measurements on models that are narrowed by the statistics alone (held_out_divergence.h);
+// these need a text in `inputs`. Predictions and measurements are kept in `work`, so that an
+// interrupted run continues.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
 

@@ -20,8 +20,8 @@ double ShapedModel::predicted_loss() const {
 }
 
 std::string size_choice_text(const SizeChoice& choice) {
-  const auto [taken, other] =
-      choice.taken() ? std::pair("measured", "predicted") : std::pair("predicted", "measured");
+  const auto [taken, other] = choice.uses_measured() ? std::pair("measured", "predicted")
+                                                     : std::pair("predicted", "measured");
   const auto [least, most] = std::minmax(choice.measured, choice.predicted);
   return fmt::format("by {} losses, KL {:.3g} on {} where those by {} ones have {:.3g}", taken,
                      least, choice.held_out ? "held-out tokens" : "the calibration text", other,

@@ -34,12 +34,13 @@ struct LayerReport {
 };
 
 // The comparison of sizes by predicted losses with sizes by measured ones: KL(dense ‖ compressed)
-// of both models on held-out text, in nats per token (form_trial.h).
+// of both models on held-out text, in nats per token (held_out_divergence.h).
 struct SizeChoice {
   // False: the text is part of the one that both models were fitted to.
   bool held_out = false;
   double predicted = 0.0, measured = 0.0;
-  bool taken() const { return measured <= predicted; }  // true: sizes by measured losses are used
+  // Returns whether the sizes by measured losses are used.
+  bool uses_measured() const { return measured <= predicted; }
 };
 // Returns a text such as "by measured losses, KL 0.0925 on held-out tokens where those by predicted
 // ones have 0.141".

@@ -23,7 +23,7 @@
 #include "compress/statistics/layer_job.h"
 #include "compress/statistics/sequence_visit.h"
 #include "parallel/communicator.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::compress {
 

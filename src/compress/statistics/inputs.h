@@ -23,7 +23,7 @@ struct CompressionInputs {
   const CalibrationSequences* text;
   Progress& progress;
   // Processes that share the work; null if there are none.
-  DataParallel* others = nullptr;
+  DataParallel* helpers = nullptr;
 };
 
 }  // namespace neuronmm::compress

@@ -88,7 +88,7 @@ Status LayerwisePass::visit(const LayerVisit& layer_visit) {
   const VisitContext context = {inputs_.checkpoint, inputs_.config, inputs_.backend, held_->rotary,
                                 *held_->cache};
   const auto visit = make_visit(context, layer_visit);
-  if (inputs_.others != nullptr && sequence_ == 0) return visit_with_others(layer_visit, visit);
+  if (inputs_.helpers != nullptr && sequence_ == 0) return visit_with_helpers(layer_visit, visit);
   if (!visit.ok()) return visit.error();
   for (const SequenceGroup& group : groups_) {
     while (sequence_ < group.end) {
@@ -101,23 +101,23 @@ Status LayerwisePass::visit(const LayerVisit& layer_visit) {
   return interrupted() ? stop() : Status();
 }
 
-Status LayerwisePass::visit_with_others(const LayerVisit& layer_visit,
-                                        const Result<std::unique_ptr<SequenceVisit>>& visit) {
-  DataParallel& others = *inputs_.others;
-  if (!others_have_) {
-    others.open_pass({&sequences(), embedded_ ? nullptr : &hidden_, settings_.sums});
-    others_have_ = true;
+Status LayerwisePass::visit_with_helpers(const LayerVisit& layer_visit,
+                                         const Result<std::unique_ptr<SequenceVisit>>& visit) {
+  DataParallel& helpers = *inputs_.helpers;
+  if (!helpers_have_) {
+    helpers.open_pass({&sequences(), embedded_ ? nullptr : &hidden_, settings_.sums});
+    helpers_have_ = true;
   }
-  NMM_TRY(others.begin_visit(layer_visit, visit.ok() ? Status() : Status(visit.error())));
+  NMM_TRY(helpers.begin_visit(layer_visit, visit.ok() ? Status() : Status(visit.error())));
   embedded_ = false;
-  const auto processes = static_cast<size_t>(others.processes());
+  const auto processes = static_cast<size_t>(helpers.processes());
   for (size_t group = 0; group < groups_.size(); group += processes) {
-    others.begin_round(!interrupted());
+    helpers.begin_round(!interrupted());
     if (interrupted()) return stopped();
     if (group_sums_.empty()) group_sums_ = zero_sums();
     for (sequence_ = groups_[group].first; sequence_ < groups_[group].end;) visit_next(**visit);
     close_group();
-    others.add_sums(group, groups_.size(), sums_);
+    helpers.add_sums(group, groups_.size(), sums_);
   }
   group_sums_.clear();
   sequence_ = sequences().size();
@@ -157,7 +157,7 @@ Status LayerwisePass::next_layer() {
   clear_sums();
   report();
   if (!done()) {
-    if (others_have_) inputs_.others->collect_hidden(first_row_, hidden_);
+    if (helpers_have_) inputs_.helpers->collect_hidden(first_row_, hidden_);
     return save();
   }
   inputs_.progress.finish();

@@ -75,8 +75,8 @@ class LayerwisePass {
   MutableMatrixView hidden(size_t sequence);
   Status embed();
   void visit_next(SequenceVisit& visit);
-  Status visit_with_others(const LayerVisit& layer_visit,
-                           const Result<std::unique_ptr<SequenceVisit>>& visit);
+  Status visit_with_helpers(const LayerVisit& layer_visit,
+                            const Result<std::unique_ptr<SequenceVisit>>& visit);
   void close_group();
   Status stop() const;
   Error stopped() const;
@@ -106,7 +106,7 @@ class LayerwisePass {
   // Whether hidden_ still holds the embedded text.
   bool embedded_ = false;
   // Whether the other processes have their shares of the text.
-  bool others_have_ = false;
+  bool helpers_have_ = false;
 };
 
 }  // namespace neuronmm::compress

@@ -56,10 +56,10 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
 
 // Runs the second half of a layer in single steps, because backends do not show what happens
 // between gate and down.
-class OpenMlpHalf {
+class OpenNormedMlp {
  public:
-  OpenMlpHalf(const io::ModelConfig& config, const model::LayerWeights& weights,
-              const ops::Backend& backend)
+  OpenNormedMlp(const io::ModelConfig& config, const model::LayerWeights& weights,
+                const ops::Backend& backend)
       : backend_(backend),
         eps_(static_cast<float>(config.rms_norm_eps)),
         norm_(static_cast<size_t>(weights.post_attention_norm.size())),
@@ -200,7 +200,7 @@ class StatisticsVisit : public SequenceVisit {
   bool all_, last_;
   AttentionRecorder recorder_;
   model::DecoderLayer layer_;
-  OpenMlpHalf mlp_;
+  OpenNormedMlp mlp_;
   HeadInput head_;
   // The sums of the sequence that is being visited.
   std::span<DoubleMatrix> sums_;

@@ -5,8 +5,8 @@
 
 #include "base/parallel.h"
 #include "compress/linear_algebra/gram.h"
-#include "compress/statistics/mlp_half.h"
 #include "compress/statistics/mlp_message.h"
+#include "compress/statistics/normed_mlp.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -46,15 +46,15 @@ class NeuronsVisit : public SequenceVisit {
       : context_(context),
         mlp_(in, weights.mlp),
         neurons_(mlp_.weight(), context.backend),
-        half_(context.config, weights.post_attention_norm, weights.mlp, context.backend),
+        normed_mlp_(context.config, weights.post_attention_norm, weights.mlp, context.backend),
         layer_(context.config, 0, weights, context.backend) {}
 
   void visit(const SequenceState& state) override {
     const MutableMatrixView hidden = state.hidden;
     const ops::SequenceRows rows = {&context_.cache, hidden.rows};
     layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
-    const Matrix h = neurons_(half_.input(hidden).view());
-    const Matrix target = half_.output(hidden);
+    const Matrix h = neurons_(normed_mlp_.input(hidden).view());
+    const Matrix target = normed_mlp_.output(hidden);
     context_.backend.add(target.view(), hidden);
     add_gram(h.view(), state.sums[kNeuronGram]);
     add_cross_gram(target.view(), h.view(), state.sums[kTargetCross]);
@@ -64,7 +64,7 @@ class NeuronsVisit : public SequenceVisit {
   VisitContext context_;
   ReceivedMlp mlp_;
   NarrowNeurons neurons_;
-  MlpHalf half_;
+  NormedMlp normed_mlp_;
   model::DecoderLayer layer_;
 };
 

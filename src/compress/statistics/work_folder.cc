@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "io/atomic_file.h"
 #include "io/text_file.h"
 
 namespace neuronmm::compress {
@@ -16,8 +17,7 @@ Status open_work_folder(const fs::path& folder, const std::string& settings,
   std::error_code error;
   fs::remove_all(folder, error);
   if (error) return fail("{}: cannot be deleted: {}", folder.string(), error.message());
-  fs::create_directories(folder, error);
-  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  NMM_TRY(io::make_folder(folder));
   return io::write_text_file(settings_path, settings);
 }
 

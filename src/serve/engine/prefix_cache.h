@@ -14,7 +14,7 @@
 #include <unordered_map>
 
 #include "ops/kv_cache.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
 

@@ -13,7 +13,7 @@
 #include "model/sampler.h"
 #include "model/token_constraint.h"
 #include "model/token_logprobs.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
 

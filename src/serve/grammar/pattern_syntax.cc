@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "serve/grammar/unicode_property.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

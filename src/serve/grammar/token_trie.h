@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "serve/grammar/automaton.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::grammar {
 

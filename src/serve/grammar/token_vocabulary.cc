@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

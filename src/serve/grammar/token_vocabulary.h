@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "serve/grammar/token_trie.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::grammar {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "text/split_regex.h"
-#include "text/utf8.h"
+#include "text/unicode/split_regex.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

@@ -6,7 +6,7 @@
 #include "serve/grammar/matcher.h"
 #include "serve/requests/json_body.h"
 #include "serve/schema/schema_compiler.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 namespace {

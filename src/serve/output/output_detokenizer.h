@@ -12,7 +12,7 @@
 
 #include "text/stop_strings.h"
 #include "text/stream_decoder.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 

@@ -2,7 +2,7 @@
 
 #include "serve/protocol/described_tools.h"
 #include "text/chat_template.h"
-#include "text/white_space.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::serve {
 namespace {

@@ -10,7 +10,7 @@
 #include "io/generation_config.h"
 #include "serve/output/template_traits.h"
 #include "serve/requests/api_error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 

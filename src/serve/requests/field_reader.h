@@ -12,7 +12,7 @@
 
 #include "serve/requests/json_body.h"
 #include "serve/requests/request_table.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
 

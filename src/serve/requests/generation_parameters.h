@@ -11,7 +11,7 @@
 #include "model/logits_processors.h"
 #include "serve/requests/field_reader.h"
 #include "serve/requests/response_format.h"
-#include "text/token_id.h"
+#include "text/tokenizer/token_id.h"
 
 namespace neuronmm::serve {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/utf8_stream.h"
+#include "text/unicode/utf8_stream.h"
 
 namespace neuronmm::serve {
 namespace {

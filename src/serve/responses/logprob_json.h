@@ -7,7 +7,7 @@
 
 #include "model/token_logprobs.h"
 #include "serve/requests/json_body.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::serve {
 

@@ -5,7 +5,7 @@
 
 #include "serve/grammar/pattern.h"
 #include "serve/schema/formats.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace neuronmm::grammar {
 namespace {

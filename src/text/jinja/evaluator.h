@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "text/jinja/runtime.h"
 
 namespace neuronmm::text::jinja {
+
+class Loop;
 
 // The variables that the caller of a template gives it.
 using Variables = std::map<std::string, Value, std::less<>>;
@@ -81,6 +84,9 @@ class Evaluator {
   Result<Flow> run(const Break&) { return Flow::kBreak; }
   Result<Flow> run(const Continue&) { return Flow::kContinue; }
   Result<Flow> loop_over(const For& node, const Value& items, int depth);
+  // Executes the body for each item and ends the loop. Returns whether the body ran to its end at
+  // least once.
+  Result<bool> run_body(const For& node, const std::shared_ptr<Loop>& loop);
   Result<Value> filtered_items(const For& node, const Value& items);
   Status assign(const Target& target, const Value& value, Frame& frame);
   Result<FramePtr> enter(const Scope& scope, const FramePtr& outer);

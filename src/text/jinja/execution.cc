@@ -166,12 +166,44 @@ Result<Value> Evaluator::filtered_items(const For& node, const Value& items) {
     return truth(*value) ? std::optional(item) : std::nullopt;
   };
   return make_iterator(std::make_shared<TransformIterator>(Value(ObjectPtr(source)),
-                                                           std::move(passes), items.depth()));
+                                                           std::move(passes), items.nesting()));
 }
 
 Result<Evaluator::Flow> Evaluator::run(const For& node) {
   NMM_ASSIGN(const Value items, evaluate(*node.items));
   return loop_over(node, items, 0);
+}
+
+// Ends a loop on every path out of its body. Without this, the values that loop.changed(loop) keeps
+// would never be freed after an error, because they refer to the loop that holds them.
+class LoopEnd {
+ public:
+  explicit LoopEnd(Loop& loop) : loop_(loop) {}
+  ~LoopEnd() { loop_.finish(); }
+  LoopEnd(const LoopEnd&) = delete;
+  LoopEnd& operator=(const LoopEnd&) = delete;
+
+ private:
+  Loop& loop_;
+};
+
+Result<bool> Evaluator::run_body(const For& node, const std::shared_ptr<Loop>& loop) {
+  const LoopEnd end(*loop);
+  const FramePtr outside = frame_;
+  bool completed = false;
+  while (true) {
+    NMM_ASSIGN(const auto item, loop->next(runtime_));
+    if (!item) return completed;
+    NMM_ASSIGN(const FramePtr frame, enter(node.scope, outside));
+    if (node.loop) frame->at(*node.loop) = Value(ObjectPtr(loop));
+    NMM_TRY(assign(node.target, *item, *frame));
+    frame_ = frame;
+    const Result<Flow> flow = execute(node.body);
+    frame_ = outside;
+    if (!flow.ok()) return flow.error();
+    completed = completed || *flow == Flow::kNext;
+    if (*flow == Flow::kBreak) return completed;
+  }
 }
 
 // Jinja runs the `else` unless the body ran to its end at least once. A body that `continue` ends
@@ -186,26 +218,11 @@ Result<Evaluator::Flow> Evaluator::loop_over(const For& node, const Value& all, 
       return run_loop(node, outside, inner, inner_depth);
     };
   const auto loop = std::make_shared<Loop>(items, length_of(filtered), depth, std::move(recurse));
-  NMM_TRY(check_nesting(loop->depth()));
-  bool completed = false;
-  Result<Flow> flow = Flow::kNext;
-  while (true) {
-    NMM_ASSIGN(const auto item, loop->next(runtime_));
-    if (!item) break;
-    NMM_ASSIGN(const FramePtr frame, enter(node.scope, outside));
-    if (node.loop) frame->at(*node.loop) = Value(ObjectPtr(loop));
-    NMM_TRY(assign(node.target, *item, *frame));
-    frame_ = frame;
-    flow = execute(node.body);
-    frame_ = outside;
-    if (!flow.ok()) return flow;
-    completed = completed || *flow == Flow::kNext;
-    if (*flow == Flow::kBreak) break;
-  }
-  loop->finish();
+  NMM_TRY(check_nesting(loop->nesting()));
+  NMM_ASSIGN(const bool completed, run_body(node, loop));
   if (completed || node.otherwise.empty()) return Flow::kNext;
   NMM_ASSIGN(frame_, enter(node.otherwise_scope, outside));
-  flow = execute(node.otherwise);
+  auto flow = execute(node.otherwise);
   frame_ = outside;
   return flow;
 }

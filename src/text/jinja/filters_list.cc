@@ -12,11 +12,13 @@
 namespace neuronmm::text::jinja {
 namespace {
 
-int depth_of(const Value& value, const Arguments& arguments) {
-  int depth = value.depth();
-  for (const Value& argument : arguments.positional) depth = std::max(depth, argument.depth());
-  for (const auto& [name, argument] : arguments.named) depth = std::max(depth, argument.depth());
-  return depth;
+int nesting_of(const Value& value, const Arguments& arguments) {
+  int nesting = value.nesting();
+  for (const Value& argument : arguments.positional)
+    nesting = std::max(nesting, argument.nesting());
+  for (const auto& [name, argument] : arguments.named)
+    nesting = std::max(nesting, argument.nesting());
+  return nesting;
 }
 
 // Any false value has no items for `map` and `select`: {{ 0 | select | list }} is [].
@@ -33,7 +35,7 @@ FilterResult lazy_list_iterator(const Value& value, const Arguments& arguments, 
     return make(runtime, std::move(items));
   };
   return make_iterator(
-      std::make_shared<LazyListIterator>(std::move(made), depth_of(value, arguments)));
+      std::make_shared<LazyListIterator>(std::move(made), nesting_of(value, arguments)));
 }
 
 // Returns the arguments after the first `count`, which belong to the filter or test that they name.
@@ -65,7 +67,7 @@ FilterResult select(const Value& value, const Arguments& arguments, bool of_attr
     return holds == wanted ? std::optional(item) : std::nullopt;
   };
   return make_iterator(std::make_shared<TransformIterator>(items_or_none(value), std::move(passes),
-                                                           depth_of(value, arguments)));
+                                                           nesting_of(value, arguments)));
 }
 
 }  // namespace
@@ -133,7 +135,7 @@ FilterResult filter_items(Runtime& runtime, const Value& value, const Arguments&
         Value(ObjectPtr(std::make_shared<DictView>(value.dict_ptr(), DictView::Kind::kItems))));
   };
   (void)runtime;
-  return make_iterator(std::make_shared<LazyListIterator>(std::move(make), value.depth()));
+  return make_iterator(std::make_shared<LazyListIterator>(std::move(make), value.nesting()));
 }
 
 // The filter has the forms map("upper"), map("replace", "a", "b") and map(attribute="name",
@@ -153,7 +155,7 @@ FilterResult filter_map(Runtime&, const Value& value, const Arguments& arguments
     return std::optional(std::move(result));
   };
   return make_iterator(std::make_shared<TransformIterator>(items_or_none(value), std::move(apply),
-                                                           depth_of(value, arguments)));
+                                                           nesting_of(value, arguments)));
 }
 
 FilterResult filter_select(Runtime&, const Value& value, const Arguments& arguments) {

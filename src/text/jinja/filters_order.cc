@@ -129,7 +129,7 @@ FilterResult filter_unique(Runtime&, const Value& value, const Arguments& argume
     return seen->insert(std::move(hash)).second ? std::optional(item) : std::nullopt;
   };
   return make_iterator(std::make_shared<TransformIterator>(
-      value, std::move(is_new), std::max(value.depth(), attribute.depth())));
+      value, std::move(is_new), std::max(value.nesting(), attribute.nesting())));
 }
 
 // Sorts the items by an attribute and groups those with equal ones. A group is (attribute, items).

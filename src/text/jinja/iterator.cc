@@ -20,7 +20,7 @@ class IndexedIterator final : public Iterator {
       return std::optional(std::move(item));
     }
   }
-  int depth() const override { return 1 + sequence_->depth(); }
+  int nesting() const override { return 1 + sequence_->nesting(); }
 
  private:
   std::shared_ptr<Sequence> sequence_;
@@ -109,7 +109,7 @@ Result<Value> DictView::at(Runtime& runtime, size_t i) const {
 }
 
 Result<Value> make_iterator(IteratorPtr iterator) {
-  NMM_TRY(check_nesting(iterator->depth()));
+  NMM_TRY(check_nesting(iterator->nesting()));
   return Value(ObjectPtr(std::move(iterator)));
 }
 

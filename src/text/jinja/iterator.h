@@ -26,7 +26,7 @@ class ListIterator final : public Iterator {
  public:
   explicit ListIterator(ListPtr list) : list_(std::move(list)) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
-  int depth() const override { return 1 + list_->depth; }
+  int nesting() const override { return 1 + list_->nesting; }
 
  private:
   ListPtr list_;
@@ -37,15 +37,15 @@ class ListIterator final : public Iterator {
 class LazyListIterator final : public Iterator {
  public:
   using Make = std::function<Result<Values>(Runtime&)>;
-  LazyListIterator(Make make, int depth) : make_(std::move(make)), depth_(depth + 1) {}
+  LazyListIterator(Make make, int nesting) : make_(std::move(make)), nesting_(nesting + 1) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
-  int depth() const override { return depth_; }
+  int nesting() const override { return nesting_; }
 
  private:
   Make make_;
   Values items_;
   size_t next_ = 0;
-  int depth_;
+  int nesting_;
 };
 
 // Gives the results of a function of each item. Items for which the function has no result are
@@ -53,16 +53,16 @@ class LazyListIterator final : public Iterator {
 class TransformIterator final : public Iterator {
  public:
   using Function = std::function<Result<std::optional<Value>>(Runtime&, const Value&)>;
-  // `depth` is the larger depth of the source and of the values that the function holds.
-  TransformIterator(Value source, Function function, int depth)
-      : source_(std::move(source)), function_(std::move(function)), depth_(depth + 1) {}
+  // `nesting` is the larger nesting of the source and of the values that the function holds.
+  TransformIterator(Value source, Function function, int nesting)
+      : source_(std::move(source)), function_(std::move(function)), nesting_(nesting + 1) {}
   Result<std::optional<Value>> next(Runtime& runtime) override;
-  int depth() const override { return depth_; }
+  int nesting() const override { return nesting_; }
 
  private:
   Value source_;
   Function function_;
-  int depth_;
+  int nesting_;
   IteratorPtr items_;
 };
 
@@ -91,7 +91,7 @@ class DictView final : public Object {
   DictView(DictPtr dict, Kind kind) : dict_(std::move(dict)), kind_(kind) {}
   std::string_view type_name() const override;
   std::optional<size_t> length() const override { return dict_->entries.size(); }
-  int depth() const override { return 2 + dict_->depth; }
+  int nesting() const override { return 2 + dict_->nesting; }
   Result<Value> at(Runtime& runtime, size_t i) const;
   const DictPtr& dict() const { return dict_; }
   Kind kind() const { return kind_; }

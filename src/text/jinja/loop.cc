@@ -11,7 +11,7 @@ class LoopMethod final : public Object {
   LoopMethod(std::shared_ptr<Loop> loop, bool cycle) : loop_(std::move(loop)), cycle_(cycle) {}
   std::string_view type_name() const override { return "method"; }
   bool callable() const override { return true; }
-  int depth() const override { return 1 + loop_->depth(); }
+  int nesting() const override { return 1 + loop_->nesting(); }
   Result<Value> call(Runtime& runtime, const Arguments& arguments) override {
     return cycle_ ? loop_->cycle(arguments) : loop_->changed(runtime, arguments);
   }
@@ -55,7 +55,7 @@ Result<int64_t> Loop::count(Runtime& runtime) {
     length_ = rest.size() + static_cast<size_t>(index0_ + 1) + (after_ ? 1 : 0);
     NMM_ASSIGN(const Value list, make_list(runtime, std::move(rest)));
     items_ = std::make_shared<ListIterator>(list.list_ptr());
-    nesting_ = std::max(nesting_, 1 + items_->depth());
+    nesting_ = std::max(nesting_, 1 + items_->nesting());
   }
   return static_cast<int64_t>(*length_);
 }

@@ -29,12 +29,13 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
         length_(length),
         depth0_(depth0),
         recurse_(std::move(recurse)),
-        nesting_(1 + items_->depth()) {}
+        nesting_(1 + items_->nesting()) {}
 
   // Moves to the next item and returns it, or nothing at the end. Fails if the iterator fails.
   Result<std::optional<Value>> next(Runtime& runtime);
   // Releases the values that loop.changed() keeps, which may refer to this object. The evaluator
-  // calls it when the loop is over. The attributes stay those of the last item.
+  // calls it when the loop is over, also after an error. The attributes stay those of the last
+  // item.
   void finish();
 
   std::string_view type_name() const override { return "LoopContext"; }
@@ -43,7 +44,7 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   // Calls loop(items). Fails if the loop is not marked `recursive`.
   Result<Value> call(Runtime& runtime, const Arguments& arguments) override;
   Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name) override;
-  int depth() const override { return nesting_; }
+  int nesting() const override { return nesting_; }
 
   // Returns the argument whose turn it is. Fails without arguments.
   Result<Value> cycle(const Arguments& arguments) const;
@@ -58,7 +59,7 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
   std::optional<size_t> length_;
   int depth0_;  // The level of recursion of the loop, unlike nesting_.
   Recurse recurse_;
-  int nesting_;                                    // The result of depth() (value.h).
+  int nesting_;                                    // The result of nesting() (value.h).
   std::optional<Value> before_, current_, after_;  // The previous, this and the next item.
   // The values that changed() saw last.
   std::optional<Values> last_values_;

@@ -32,7 +32,7 @@ class BoundMethod final : public Object {
   Result<Value> call(Runtime& runtime, const Arguments& arguments) override {
     return method_(runtime, self_, arguments);
   }
-  int depth() const override { return 1 + self_.depth(); }
+  int nesting() const override { return 1 + self_.nesting(); }
 
  private:
   Value self_;

@@ -123,7 +123,7 @@ class Parser {
   Result<std::unique_ptr<Statement>> generation();
   Result<std::unique_ptr<Statement>> filter_block();
   Result<std::unique_ptr<Statement>> with();
-  Result<std::unique_ptr<Statement>> print();  // Parses {% print a, b %}.
+  Result<std::unique_ptr<Statement>> print_tag();  // Parses {% print a, b %}.
   template <typename Node>
   std::unique_ptr<Statement> finish(Node node, const SourcePosition& position);
 

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Statement>> Parser::statement() {
   if (at_name("generation")) return generation();
   if (at_name("filter")) return filter_block();
   if (at_name("with")) return with();
-  if (at_name("print")) return print();
+  if (at_name("print")) return print_tag();
   if (skip_name("break")) return finish(Break{}, tag.position);
   if (skip_name("continue")) return finish(Continue{}, tag.position);
   return unexpected("a tag of chat templates");
@@ -239,7 +239,7 @@ Result<std::unique_ptr<Statement>> Parser::with() {
   return finish(std::move(with), position);
 }
 
-Result<std::unique_ptr<Statement>> Parser::print() {
+Result<std::unique_ptr<Statement>> Parser::print_tag() {
   const SourcePosition position = take().position;
   Output output;
   while (current().kind != Kind::kBlockEnd) {

@@ -116,11 +116,11 @@ std::string number_key(const Value& value) {
 
 }  // namespace
 
-Status check_nesting(int depth) {
+Status check_nesting(int nesting) {
   // The deepest nesting that functions recurse into. JSON files with 100 levels or more are
   // refused.
-  constexpr int kMaxDepth = 200;
-  if (depth > kMaxDepth) return fail("a value nested deeper than {} levels", kMaxDepth);
+  constexpr int kMaxNesting = 200;
+  if (nesting > kMaxNesting) return fail("a value nested deeper than {} levels", kMaxNesting);
   return {};
 }
 
@@ -154,10 +154,10 @@ std::string_view Value::type_name() const {
   return object()->type_name();
 }
 
-int Value::depth() const {
-  if (list() != nullptr) return list()->depth;
-  if (dict() != nullptr) return dict()->depth;
-  return object() != nullptr ? object()->depth() : 0;
+int Value::nesting() const {
+  if (list() != nullptr) return list()->nesting;
+  if (dict() != nullptr) return dict()->nesting;
+  return object() != nullptr ? object()->nesting() : 0;
 }
 
 // Small integers and short texts are one object in CPython. CPython does not document which longer
@@ -208,15 +208,15 @@ Result<Value> make_list(Runtime& runtime, Values items, List::Kind kind) {
   NMM_TRY(runtime.budget.allocate(sizeof(List) + items.size() * sizeof(Value)));
   NMM_TRY(runtime.budget.spend(1 + items.size() / 16));
   List list{std::move(items), kind};
-  for (const Value& item : list.items) list.depth = std::max(list.depth, 1 + item.depth());
-  NMM_TRY(check_nesting(list.depth));
+  for (const Value& item : list.items) list.nesting = std::max(list.nesting, 1 + item.nesting());
+  NMM_TRY(check_nesting(list.nesting));
   return Value(std::make_shared<const List>(std::move(list)));
 }
 
 Status DictBuilder::set(const Value& key, Value value) {
   NMM_ASSIGN(std::string hash, hash_key(runtime_, key));
   NMM_TRY(runtime_.budget.allocate(hash.size() + 2 * sizeof(Value)));
-  dict_.depth = std::max({dict_.depth, 1 + key.depth(), 1 + value.depth()});
+  dict_.nesting = std::max({dict_.nesting, 1 + key.nesting(), 1 + value.nesting()});
   const auto [found, added] = dict_.index.emplace(std::move(hash), dict_.entries.size());
   if (added)
     dict_.entries.emplace_back(key, std::move(value));
@@ -226,7 +226,7 @@ Status DictBuilder::set(const Value& key, Value value) {
 }
 
 Result<Value> DictBuilder::take() {
-  NMM_TRY(check_nesting(dict_.depth));
+  NMM_TRY(check_nesting(dict_.nesting));
   return Value(std::make_shared<const Dict>(std::move(dict_)));
 }
 

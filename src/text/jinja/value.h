@@ -39,7 +39,7 @@ class Object {
   // Returns the value of `.name` and ["name"], or nothing if there is none.
   virtual Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name);
   // The deepest nesting of containers and iterators, including this one.
-  virtual int depth() const { return 1; }
+  virtual int nesting() const { return 1; }
 };
 using ObjectPtr = std::shared_ptr<Object>;
 
@@ -91,7 +91,7 @@ class Value {
   const std::string& undefined_message() const { return *std::get<Undefined>(state_).message; }
 
   std::string_view type_name() const;
-  int depth() const;
+  int nesting() const;
   // Returns Python's `is`.
   bool same_as(const Value& other) const;
 
@@ -109,7 +109,7 @@ struct List {
   Values items;
   // The kind kGroup is a tuple that the filter `groupby` made.
   enum class Kind { kList, kTuple, kGroup } kind = Kind::kList;
-  int depth = 1;
+  int nesting = 1;
 };
 
 // A dict, whose entries are in the order of insertion.
@@ -117,7 +117,7 @@ struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   // Maps hash_key() to the position of the entry.
   std::unordered_map<std::string, size_t> index;
-  int depth = 1;
+  int nesting = 1;
 
   const Value* find(const std::string& hash_key) const;
 };
@@ -127,8 +127,8 @@ struct Dict {
 Result<std::string> hash_key(Runtime& runtime, const Value& value);
 std::string hash_key(std::string_view text);
 
-// Fails if `depth` is more than a value may have.
-Status check_nesting(int depth);
+// Fails if `nesting` is more than a value may have.
+Status check_nesting(int nesting);
 
 // Make a list or a tuple. They fail if the budget is spent, or if values are nested so deep that
 // recursion could exhaust the stack.

@@ -65,7 +65,7 @@ int64_t rows_per_part(int64_t tokens) {
 // Returns the order of the kernels, which have pivots first.
 std::vector<int32_t> pivots_first_order(const ops::Pivots& pivots) {
   std::vector<int32_t> order = pivots.index;
-  const std::vector<int32_t> others = ops::others(pivots);
+  const std::vector<int32_t> others = ops::non_pivots(pivots);
   order.insert(order.end(), others.begin(), others.end());
   return order;
 }

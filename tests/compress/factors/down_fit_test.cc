@@ -130,19 +130,18 @@ TEST_F(DownFits, AFittedDownIsBetterOnUnseenText) {
       DownFit fit{
           .shapes = std::vector<io::MlpShape>(kLayers, shape),
           .weights = asked,
-          .know = [&](int64_t layer) -> Result<KnownMlp> {
-            KnownMlp known;
+          .read = [&](int64_t layer) -> Result<MlpData> {
+            MlpData data;
             NMM_ASSIGN(const auto weights, model::layer_weights(*checkpoint, config_, layer));
-            NMM_ASSIGN(known.mlp, DenseMlp::read(weights.mlp));
-            NMM_ASSIGN(known.statistics, read_statistics(path("statistics"), layer, config_));
-            known.metric = local_metric(known.statistics, known.mlp.down_t);
-            NMM_ASSIGN(const auto losses,
-                       predict_losses(known.mlp, known.statistics, known.metric));
+            NMM_ASSIGN(data.mlp, DenseMlp::read(weights.mlp));
+            NMM_ASSIGN(data.statistics, read_statistics(path("statistics"), layer, config_));
+            data.metric = local_metric(data.statistics, data.mlp.down_t);
+            NMM_ASSIGN(const auto losses, predict_losses(data.mlp, data.statistics, data.metric));
             order = losses.order;
             NMM_ASSIGN(auto mlp,
-                       narrow_mlp(known.mlp, known.statistics, known.metric, order, shape, stored));
+                       narrow_mlp(data.mlp, data.statistics, data.metric, order, shape, stored));
             unfitted.push_back(std::move(mlp));
-            return known;
+            return data;
           },
           .order = [&](int64_t) { return Result(order); },
           .save = [&](int64_t, const NarrowMlp& mlp) -> Status {

@@ -105,11 +105,11 @@ TEST_F(ByText, TheFolderHoldsTheCodesByGramMatrices) {
   ASSERT_TRUE(before.ok() && after.ok());
   const auto expect_codes = [&](const std::string& name, const DoubleMatrix& inputs,
                                 const LowBitFormat& format) {
-    const auto gram = RoundingGram::of(inputs);
+    const auto gram = RoundingGram::prepare(inputs);
     ASSERT_TRUE(gram.ok());
     const auto codes = round_by_gram(to_double_matrix(before->tensors().at(name)), *gram, format);
     ASSERT_TRUE(codes.ok());
-    const ops::QuantizedWeight stored = ops::stored(*codes);
+    const ops::QuantizedWeight stored = ops::pack_codes(*codes);
     const auto expect_bytes = [&](const std::string& tensor, const auto& values) {
       const TensorView& found = after->tensors().at(tensor);
       const auto wanted = std::as_bytes(std::span(values));

@@ -46,7 +46,7 @@ class LowBitRounding : public testing::Test {
     return multiply(x, Transpose::kNo, x, Transpose::kYes);
   }
   Codes rounded(const DoubleMatrix& w_t, const DoubleMatrix& gram, LowBitFormat format) const {
-    const auto prepared = RoundingGram::of(gram);
+    const auto prepared = RoundingGram::prepare(gram);
     if (!prepared.ok()) throw std::runtime_error(prepared.error().message);
     auto codes = round_by_gram(w_t, *prepared, format);
     if (!codes.ok()) throw std::runtime_error(codes.error().message);
@@ -152,7 +152,7 @@ TEST_F(LowBitRounding, NoSingleCodeCanBeImproved) {
   const DoubleMatrix w_t = normal_matrix(kFewRows, kColumns);
   DoubleMatrix gram = random_gram(kColumns, 500);
   for (const LowBitFormat format : {LowBitFormat{4, 32}, LowBitFormat{6, 128}}) {
-    const auto prepared = RoundingGram::of(gram);
+    const auto prepared = RoundingGram::prepare(gram);
     ASSERT_TRUE(prepared.ok());
     auto codes = round_by_gram(w_t, *prepared, format, {.descents = 20, .refits = 0});
     ASSERT_TRUE(codes.ok());
@@ -296,16 +296,16 @@ TEST_F(LowBitRounding, NanInfinityAndNegativeDiagonalsAreRefused) {
     DoubleMatrix broken = w_t, broken_gram = gram;
     broken(1, 3) = bad;
     broken_gram(4, 4) = bad;
-    const auto prepared = RoundingGram::of(gram);
+    const auto prepared = RoundingGram::prepare(gram);
     ASSERT_TRUE(prepared.ok());
     const auto codes = round_by_gram(broken, *prepared, {4, 16});
     ASSERT_FALSE(codes.ok());
     EXPECT_NE(codes.error().message.find("NaN"), std::string::npos);
-    EXPECT_FALSE(RoundingGram::of(broken_gram).ok());
+    EXPECT_FALSE(RoundingGram::prepare(broken_gram).ok());
   }
   DoubleMatrix negative = gram;
   negative(7, 7) = -1;
-  const auto refused = RoundingGram::of(negative);
+  const auto refused = RoundingGram::prepare(negative);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("-1 on its diagonal in row 7"), std::string::npos);
 }

@@ -48,7 +48,7 @@ class RoundModel : public CompressTest {
   }
   void expect_rounded_by(const std::string& tensor, const DoubleMatrix& inputs) {
     SCOPED_TRACE(tensor);
-    const auto gram = RoundingGram::of(inputs);
+    const auto gram = RoundingGram::prepare(inputs);
     ASSERT_TRUE(gram.ok());
     const auto expected = round_by_gram(to_double_matrix(checkpoint_->tensors().at(tensor)), *gram,
                                         format_of(tensor));

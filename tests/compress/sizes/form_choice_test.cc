@@ -5,7 +5,7 @@
 #include <map>
 
 #include "compress/compress_test.h"
-#include "compress/sizes/form_trial.h"
+#include "compress/sizes/held_out_divergence.h"
 
 namespace neuronmm::compress {
 namespace {

@@ -242,10 +242,10 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
     request.allocate = Allocate::kPredicted;
     run_well(request);
     const bool same_sizes = bytes("predicted") == bytes("measured");
-    EXPECT_EQ(same_sizes, !choice.taken() || choice.measured == choice.predicted);
+    EXPECT_EQ(same_sizes, !choice.uses_measured() || choice.measured == choice.predicted);
     const auto config = io::ModelConfig::load(path("measured") / "config.json");
     ASSERT_TRUE(config.ok());
-    EXPECT_EQ(config->compression->allocate, choice.taken() ? "measured" : "predicted");
+    EXPECT_EQ(config->compression->allocate, choice.uses_measured() ? "measured" : "predicted");
     // The smaller loss is that of the model that was written.
     const auto tokenizer = text::Tokenizer::load(input_.path());
     ASSERT_TRUE(tokenizer.ok());
@@ -253,7 +253,7 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
     ASSERT_TRUE(text.ok());
     const double expected = divergence(path("measured"), text->held_out);
     EXPECT_NEAR(std::min(choice.measured, choice.predicted), expected, 1e-4 * expected);
-    (choice.taken() ? seen_measured : seen_predicted) = true;
+    (choice.uses_measured() ? seen_measured : seen_predicted) = true;
     fs::remove_all(path("measured"));
     fs::remove_all(path("predicted"));
   }

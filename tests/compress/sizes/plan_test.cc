@@ -38,7 +38,7 @@ TEST(Plan, SizesOfLlama1BAreThePublishedOnes) {
     factor_bytes += matrix.bytes_after;
   }
   EXPECT_EQ(factor_bytes, int64_t{1200} << 20);  // 1200 MiB for all factors
-  const MatrixPlan& down = plan->of(7, MlpMatrix::kDown);
+  const MatrixPlan& down = plan->matrix_plan(7, MlpMatrix::kDown);
   EXPECT_EQ(down.layer, 7);
   EXPECT_EQ(down.in_features, 8192);
   EXPECT_EQ(down.out_features, 2048);
@@ -48,11 +48,11 @@ TEST(Plan, ARankOfZeroLeavesAMatrixDense) {
   std::vector<int64_t> given;
   for (int64_t layer = 0; layer < 16; ++layer) given.insert(given.end(), {1280, 0, 640});
   const Plan plan = plan_of_ranks(llama_1b(), given, kOriginal);
-  const MatrixPlan& up = plan.of(3, MlpMatrix::kUp);
+  const MatrixPlan& up = plan.matrix_plan(3, MlpMatrix::kUp);
   EXPECT_EQ(up.rank, 0);
   EXPECT_EQ(up.kept_share, 1.0);
   EXPECT_EQ(up.bytes_after, up.bytes_before);
-  const auto ranks = plan.ranks();
+  const auto ranks = plan.mlp_shapes();
   ASSERT_EQ(ranks.size(), 16u);
   EXPECT_EQ(ranks[15].gate, 1280);
   EXPECT_EQ(ranks[15].up, 0);
@@ -67,7 +67,7 @@ TEST(Plan, SizesOfLlama1BInInt8) {
   EXPECT_EQ(plan->bytes_before, bf16->bytes_before);
   const int64_t norms = 33 * 2048, linear = plan->parameters_after - norms;
   EXPECT_EQ(plan->bytes_after, 2 * norms + linear + 2 * linear / 128);
-  const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
+  const MatrixPlan& up = plan->matrix_plan(3, MlpMatrix::kUp);
   EXPECT_EQ(up.bytes_after, 1280 * (2048 + 8192) / 128 * 130);
 }
 

@@ -140,7 +140,7 @@ class Expected {
   }
   Bounded narrow(const Bounded& x, const ops::Pivots& pivots) const {
     const int64_t others = x.columns - pivots.rank();
-    return multiply_added_to(columns(x, pivots.index), columns(x, ops::others(pivots)),
+    return multiply_added_to(columns(x, pivots.index), columns(x, ops::non_pivots(pivots)),
                              transposed(pivots.map_t), rounding(others, "in.BK", DType::kBF16));
   }
   Bounded widened(const Bounded& z, const ops::Pivots& pivots) const {
@@ -148,7 +148,7 @@ class Expected {
         multiply(z, transposed(pivots.map_t), rounding(pivots.rank(), "out.Br", DType::kBF16));
     Bounded y(z.rows, pivots.features());
     place(z, pivots.index, y);
-    place(others, ops::others(pivots), y);
+    place(others, ops::non_pivots(pivots), y);
     return y;
   }
   static void place(const Bounded& part, const std::vector<int32_t>& index, Bounded& y) {
@@ -246,7 +246,7 @@ TensorView spread(const ops::LinearWeight& weight, std::list<std::vector<std::by
     }
   };
   place(weight.w_t, weight.in.index);
-  place(others, ops::others(weight.in));
+  place(others, ops::non_pivots(weight.in));
   return {DType::kBF16, {out, in}, bytes.data()};
 }
 

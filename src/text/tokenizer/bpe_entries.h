@@ -1,0 +1,38 @@
+#pragma once
+// Reads the vocabulary and the merges of a tokenizer.json. These are hundreds of thousands of
+// texts, and loading would spend most of its time on making JSON values of them. The functions here
+// read the events of the JSON parser instead.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "text/tokenizer/text_arena.h"
+
+namespace neuronmm::text {
+
+// The entries of "vocab" and "merges", as views of texts that the object owns.
+struct BpeEntries {
+  using Merge = std::pair<std::string_view, std::string_view>;
+
+  // The memory that the views refer to.
+  TextArena texts;
+  std::vector<std::pair<std::string_view, int64_t>> vocab;
+  std::vector<Merge> merges;
+};
+
+// Parses the whole file. An object of integers in model.vocab and an array of merges ("a b" or
+// ["a", "b"]) in model.merges go to `entries`, and the returned value holds them as empty. Errors
+// begin with `source`.
+Result<nlohmann::json> parse_with_entries(std::string_view text, const std::string& source,
+                                          BpeEntries& entries);
+
+// Splits "a b" at its only space, since tokens in this form contain none. Returns false if the line
+// has no space or several.
+bool split_merge(std::string_view line, BpeEntries::Merge& merge);
+
+}  // namespace neuronmm::text

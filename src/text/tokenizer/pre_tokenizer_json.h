@@ -1,0 +1,21 @@
+#pragma once
+// Reads the "pre_tokenizer" of a tokenizer.json. tokenizer_json.cc is the caller. Unknown steps are
+// errors.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "text/tokenizer/tokenizer_definition.h"
+
+namespace neuronmm::text {
+
+// Sets `ends_spelled` if the last step is ByteLevel. The step that spells its bytes is then not
+// added: the caller adds it unless BPE works on bytes.
+Status read_pre_tokenizer(const nlohmann::json& value, const std::string& source,
+                          PreTokenizer& pre_tokenizer, bool& ends_spelled);
+// Adds GPT-2's only step, a ByteLevel that puts no space before the text.
+Status read_gpt2_pre_tokenizer(PreTokenizer& pre_tokenizer);
+
+}  // namespace neuronmm::text

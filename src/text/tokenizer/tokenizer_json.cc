@@ -1,0 +1,181 @@
+#include "text/tokenizer/tokenizer_json.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json_file.h"
+#include "text/tokenizer/added_token_json.h"
+#include "text/tokenizer/bpe_model_json.h"
+#include "text/tokenizer/decoder_json.h"
+#include "text/tokenizer/decoder_steps.h"
+#include "text/tokenizer/normalizer_json.h"
+#include "text/tokenizer/post_processor_json.h"
+#include "text/tokenizer/pre_tokenizer_json.h"
+#include "text/tokenizer/rewrite_steps.h"
+
+namespace neuronmm::text {
+namespace {
+
+using nlohmann::json;
+
+// The only added token of GPT-2.
+constexpr std::string_view kGpt2EndOfText = "<|endoftext|>";
+
+// Returns the id of the next token that the vocabulary does not contain.
+int64_t next_added_id(const TokenizerDefinition& definition) {
+  int64_t next = definition.vocabulary.tokens();
+  for (const AddedToken& token : definition.added_tokens)
+    next = std::max(next, int64_t{token.id} + 1);
+  return next;
+}
+
+// Adds a token with the id that the tokenizers library gives it, whatever the file says. A token of
+// the vocabulary with the same text lends its id; other tokens get the next one. A file that
+// contradicts itself is refused.
+Status add_added_token(AddedToken token, int64_t id_in_file, int64_t& next_id,
+                       TokenizerDefinition& definition) {
+  Vocabulary& vocabulary = definition.vocabulary;
+  if (id_in_file < 0 || id_in_file >= Vocabulary::kMaxSize)
+    return fail("{:?} has id {}; ids are 0 to {}", token.content, id_in_file,
+                Vocabulary::kMaxSize - 1);
+  if (vocabulary.has(id_in_file) && vocabulary.text(id_in_file) != token.content)
+    return fail("id {} belongs to {:?} and {:?}", id_in_file, vocabulary.text(id_in_file),
+                token.content);
+  const auto in_model = vocabulary.find_token(token.content);
+  if (const auto known = vocabulary.find(token.content); known && !in_model)
+    return fail("{:?} has id {} and id {}", token.content, *known, id_in_file);
+  const int64_t id = in_model ? *in_model : next_id++;
+  NMM_TRY(vocabulary.add_added(token.content, id));
+  token.id = static_cast<TokenId>(id);
+  definition.added_tokens.push_back(std::move(token));
+  return {};
+}
+
+// Reads "added_tokens". Their ids follow the vocabulary, and they may name tokens of the
+// vocabulary.
+Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& definition) {
+  const json* list = root.find("added_tokens");
+  if (list == nullptr) return {};
+  if (!list->is_array()) return root.wrong("added_tokens", "an array");
+  int64_t next_id = definition.vocabulary.tokens();
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string source = fmt::format("{}: added_tokens[{}]", root.source(), i);
+    const json& entry = (*list)[i];
+    if (!entry.is_object())
+      return fail("{}: expected an object, found {}", source, io::describe_json(entry));
+    const io::JsonFields fields(entry, source);
+    NMM_ASSIGN(const auto id, fields.integer("id"));
+    if (!id) return fields.missing("id");
+    NMM_ASSIGN(AddedToken token, read_added_token(fields));
+    if (const Status added = add_added_token(std::move(token), *id, next_id, definition);
+        !added.ok())
+      return fail("{}: {}", source, added.error().message);
+  }
+  return {};
+}
+
+// Lets BPE work on bytes if the pre-tokenizer ends with the spelling of bytes and no rule of the
+// model looks at the characters of that spelling. Otherwise adds the step that spells bytes.
+void choose_alphabet(bool ends_spelled, TokenizerDefinition& definition) {
+  Alphabet::Options& alphabet = definition.model.alphabet;
+  const bool has_rules = alphabet.byte_fallback || alphabet.unknown;
+  alphabet.bytes = ends_spelled && alphabet.continuing_prefix.empty() &&
+                   alphabet.end_suffix.empty() &&
+                   !(has_rules && !has_all_bytes(definition.vocabulary, true));
+  if (ends_spelled && !alphabet.bytes)
+    definition.pre_tokenizer.add(std::make_shared<SpellBytesStep>());
+}
+
+// Reads the stages of the pipeline. An unknown step is an error with its name.
+Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition) {
+  const auto source_of = [&](const char* key) { return root.source() + ": " + key; };
+  if (const json* normalizer = root.find("normalizer"))
+    NMM_TRY(read_normalizer(*normalizer, source_of("normalizer"), definition.normalizer));
+  bool ends_spelled = false;
+  if (const json* pre_tokenizer = root.find("pre_tokenizer"))
+    NMM_TRY(read_pre_tokenizer(*pre_tokenizer, source_of("pre_tokenizer"), definition.pre_tokenizer,
+                               ends_spelled));
+  choose_alphabet(ends_spelled, definition);
+  if (const json* post_processor = root.find("post_processor"))
+    NMM_TRY(read_post_processor(*post_processor, source_of("post_processor"), definition));
+  if (const json* decoder = root.find("decoder"))
+    NMM_TRY(read_decoder(*decoder, source_of("decoder"), definition));
+  return {};
+}
+
+}  // namespace
+
+// The vocabulary comes first, because added tokens and the pipeline name tokens of it.
+Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
+  BpeEntries entries;
+  NMM_ASSIGN(const json root, parse_with_entries(text, source, entries));
+  const io::JsonFields fields(root, source);
+  NMM_ASSIGN(const auto version, fields.string("version"));
+  if (version.value_or("1.0") != "1.0") return fields.wrong("version", "\"1.0\"");
+  const json* model = fields.find("model");
+  if (model == nullptr) return fields.missing("model");
+  if (!model->is_object()) return fields.wrong("model", "an object");
+  TokenizerDefinition definition;
+  NMM_TRY(read_bpe_model(io::JsonFields(*model, source + ": model"), entries, definition));
+  NMM_TRY(read_added_tokens(fields, definition));
+  NMM_TRY(read_pipeline(fields, definition));
+  return definition;
+}
+
+Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
+                                             const std::string& vocab_source,
+                                             std::string_view merges_text,
+                                             const std::string& merges_source) {
+  NMM_ASSIGN(const json vocab, io::parse_json_object(vocab_json, vocab_source));
+  BpeEntries entries;
+  for (const auto& [token, id] : vocab.items()) {
+    if (!id.is_number_integer())
+      return fail("{}: {:?}: expected an id, found {}", vocab_source, token, io::describe_json(id));
+    entries.vocab.emplace_back(entries.texts.store(token), id.get<int64_t>());
+  }
+  TokenizerDefinition definition;
+  NMM_TRY(read_vocab(entries, vocab_source, definition.vocabulary));
+  NMM_TRY(read_merges_text(merges_text, merges_source, definition.vocabulary, definition.model));
+  // GPT-2's files do not mark its only special token.
+  if (const auto id = definition.vocabulary.find_token(kGpt2EndOfText)) {
+    AddedToken token;
+    token.content = kGpt2EndOfText;
+    token.special = true;
+    int64_t next_id = definition.vocabulary.tokens();
+    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
+  }
+  // GPT-2's files do not describe the pipeline, which is byte-level without a space before the
+  // text.
+  NMM_TRY(read_gpt2_pre_tokenizer(definition.pre_tokenizer));
+  definition.model.alphabet.bytes = true;
+  definition.decoder.add(byte_level_step(), Decoder::Joins::kAll);
+  definition.decodes_bytes = true;
+  return definition;
+}
+
+Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
+                            TokenizerDefinition& definition) {
+  const auto is_added = [&](const std::string& content) {
+    return std::any_of(definition.added_tokens.begin(), definition.added_tokens.end(),
+                       [&](const AddedToken& token) { return token.content == content; });
+  };
+  int64_t next_id = next_added_id(definition);
+  for (const AddedToken& token : config.added_tokens) {
+    if (is_added(token.content)) continue;
+    if (const Status added = add_added_token(token, token.id, next_id, definition); !added.ok())
+      return fail("{}: added_tokens_decoder: {}", source, added.error().message);
+  }
+  for (const auto& [name, content] : config.special_tokens) {
+    const auto id = definition.vocabulary.find_token(content);
+    if (!id || is_added(content)) continue;
+    AddedToken token;
+    token.content = content;
+    token.special = true;
+    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
+  }
+  return {};
+}
+
+}  // namespace neuronmm::text

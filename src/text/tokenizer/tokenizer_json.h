@@ -1,0 +1,27 @@
+#pragma once
+// Reads tokenizer.json, the file of the Hugging Face tokenizers library, if its model is BPE.
+// Tokenizer is the caller. Errors begin with `source` and name the field.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/tokenizer/tokenizer_config.h"
+#include "text/tokenizer/tokenizer_definition.h"
+
+namespace neuronmm::text {
+
+// Parses the text of a tokenizer.json. Parts that we do not run are errors.
+Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source);
+
+// Parses GPT-2's two files. They do not describe the steps around the model, which are fixed.
+Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
+                                             const std::string& vocab_source,
+                                             std::string_view merges_text,
+                                             const std::string& merges_source);
+
+// Adds the tokens that only tokenizer_config.json has.
+Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
+                            TokenizerDefinition& definition);
+
+}  // namespace neuronmm::text
