@@ -30,7 +30,7 @@ std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_strin
 
 // Prints the sizes of each layer's MLP after whole MLPs were narrowed.
 void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
-  const bool measured = summary.sizes && summary.sizes->taken();
+  const bool measured = summary.sizes && summary.sizes->uses_measured();
   const bool pivoted =
       summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
   writer.print("form {}\n", compress::form_name(summary.plan.form));

@@ -27,7 +27,7 @@ io::CompressionRecord record_of(const CompressedModel& model) {
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   record.settings = settings_json(request).dump(-1, ' ', false, kReplace);
   if (model.form) record.form_choice = form_choice_text(*model.form);
-  if (model.sizes && !model.sizes->taken()) {
+  if (model.sizes && !model.sizes->uses_measured()) {
     record.allocate = allocate_name(Allocate::kPredicted);
   }
   return record;

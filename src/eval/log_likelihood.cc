@@ -142,7 +142,7 @@ class Scorer {
     for (const Prediction& p : predictions) {
       const ops::WantedLogits one = {.all = false, .named = {p.target}, .log_sum = true};
       auto& all = wanted[static_cast<size_t>(p.row - first_row)];
-      all = merged(all, one);
+      all = union_of(all, one);
     }
     return wanted;
   }

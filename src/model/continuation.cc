@@ -36,7 +36,7 @@ ops::WantedLogits Continuation::wanted() const {
   ops::WantedLogits wanted = {.all = constraint_ || (draws && sampling.top_k <= 0),
                               .log_sum = options_.logprobs.has_value()};
   if (wanted.all) return wanted;
-  wanted.best = std::max(draws ? sampling.top_k : 1, options_.logprobs.value_or(0));
+  wanted.num_best = std::max(draws ? sampling.top_k : 1, options_.logprobs.value_or(0));
   const auto name = [&](std::span<const TokenId> tokens) {
     wanted.named.insert(wanted.named.end(), tokens.begin(), tokens.end());
   };

@@ -11,11 +11,11 @@ namespace neuronmm::ops {
 
 // The wanted logits of one row.
 struct WantedLogits {
-  bool all = true;                  // every logit; `named` and `best` are then not looked at
+  bool all = true;                  // every logit; `named` and `num_best` are then not looked at
   std::vector<int32_t> named = {};  // the ids of wanted tokens, ascending, without repetitions
   // The number of largest logits that are wanted in addition to the named ones. Of equal logits
   // those with smaller ids come first.
-  int64_t best = 0;
+  int64_t num_best = 0;
   bool log_sum = false;  // also the row's log sum, which gives probabilities (ops/log_sum.h)
 };
 
@@ -23,6 +23,6 @@ struct WantedLogits {
 inline constexpr float kUnwantedLogit = std::numeric_limits<float>::lowest();
 
 // Returns the wish for all logits that a or b wants.
-WantedLogits merged(const WantedLogits& a, const WantedLogits& b);
+WantedLogits union_of(const WantedLogits& a, const WantedLogits& b);
 
 }  // namespace neuronmm::ops

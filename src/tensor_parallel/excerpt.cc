@@ -59,11 +59,11 @@ std::vector<Entry> entries_of(std::span<const float> logits, const Share& column
   std::vector<Entry> entries;
   std::vector<float> others;
   for (auto id = first; id != end; ++id) entries.push_back({*id, logits[at(*id)]});
-  if (!entries.empty() && wanted.best > 0) {
+  if (!entries.empty() && wanted.num_best > 0) {
     others.assign(logits.begin(), logits.end());
     for (const Entry& named : entries) others[at(named.id)] = kImpossible;
   }
-  const auto best = best_of(others.empty() ? logits : others, columns.first, wanted.best);
+  const auto best = best_of(others.empty() ? logits : others, columns.first, wanted.num_best);
   entries.insert(entries.end(), best.begin(), best.end());
   return entries;
 }

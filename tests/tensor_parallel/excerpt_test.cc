@@ -131,7 +131,8 @@ TEST(Excerpt, AnswersContinueAsWithTheWholeRow) {
 TEST(Excerpt, SizeFollowsTheFormula) {
   std::mt19937_64 random(1);
   const std::vector<float> row = random_row(random, 128256);
-  const ops::WantedLogits wanted = {.all = false, .named = {3, 70000}, .best = 20, .log_sum = true};
+  const ops::WantedLogits wanted = {
+      .all = false, .named = {3, 70000}, .num_best = 20, .log_sum = true};
   for (const int processes : {1, 2, 3, 4, 7}) {
     const int64_t blocks = (128256 + 1023) / 1024;
     EXPECT_EQ(sent_by(processes, row, wanted).bytes,
@@ -142,7 +143,7 @@ TEST(Excerpt, SizeFollowsTheFormula) {
 
 TEST(Excerpt, ProcessesWithoutABlockSendNoLogits) {
   const std::vector<float> row = {1, 5, 2, 5, 4};
-  const Received received = sent_by(3, row, {.all = false, .named = {4}, .best = 1});
+  const Received received = sent_by(3, row, {.all = false, .named = {4}, .num_best = 1});
   const float none = ops::kUnwantedLogit;
   EXPECT_EQ(received.row, (std::vector<float>{none, 5, none, none, 4}));
 }

@@ -308,7 +308,7 @@ void check_predictions(const Communicator& all, const model::Transformer& transf
   model::SequenceTokens sequence = {tokens, cache.get(), Logits::kAll};
   for (int32_t i = 0; i < 8; ++i) {
     sequence.wanted.push_back(
-        {.all = false, .named = {i, 100 + i}, .best = i, .log_sum = i % 2 == 0});
+        {.all = false, .named = {i, 100 + i}, .num_best = i, .log_sum = i % 2 == 0});
   }
   sequence.wanted.push_back({.all = true, .log_sum = true});
   const model::Predictions found = transformer.predict(std::span(&sequence, 1));
@@ -325,11 +325,11 @@ void check_predictions(const Communicator& all, const model::Transformer& transf
     const float best = *std::ranges::max_element(row);
     const bool has_best =
         *std::max_element(found.logits.row(i), found.logits.row(i) + vocabulary) == best;
-    expect(wanted.best == 0 || has_best, name + ": the best logit");
+    expect(wanted.num_best == 0 || has_best, name + ": the best logit");
     for (const int32_t id : wanted.named) {
       expect(found.logits.row(i)[id] == row[static_cast<size_t>(id)], name + ": a named logit");
     }
-    const int64_t most = 2 + all.processes() * wanted.best;
+    const int64_t most = 2 + all.processes() * wanted.num_best;
     expect(wanted.all ? here == vocabulary : here <= most, name + ": how many logits there are");
     if (!wanted.log_sum) continue;
     const auto log_sum = found.log_sum(i);
@@ -349,7 +349,7 @@ void check_excerpt_bytes(Communicator& all, const ops::Backend& own) {
       DType::kF32, {kVocabulary, kHidden}, reinterpret_cast<const std::byte*>(weight.data())});
   const auto head = tensor_parallel::make_shared_vocabulary(own, all, {.w_t = view});
   const std::vector<ops::WantedLogits> wanted(
-      kRows, {.all = false, .named = {1, 2000, 4099}, .best = 7, .log_sum = true});
+      kRows, {.all = false, .named = {1, 2000, 4099}, .num_best = 7, .log_sum = true});
   Matrix y(kRows, kVocabulary);
   const auto before = all.traffic();
   (void)head->apply_wanted(x.view(), wanted, y.view());

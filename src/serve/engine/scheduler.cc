@@ -214,11 +214,11 @@ std::vector<ops::WantedLogits> Scheduler::wanted_logits(const PlannedTokens& pla
   for (int64_t i = 1; i <= planned.tokens; ++i) {
     const int64_t following = sequence.memory->length() + i;
     ops::WantedLogits row = {
-        .all = false, .best = *sequence.job.wanted_prompt_logprobs, .log_sum = true};
+        .all = false, .num_best = *sequence.job.wanted_prompt_logprobs, .log_sum = true};
     if (following < std::ssize(sequence.job.prompt())) {
       row.named = {sequence.job.prompt()[static_cast<size_t>(following)]};
     }
-    wanted.push_back(i == planned.tokens ? merged(row, next) : row);
+    wanted.push_back(i == planned.tokens ? union_of(row, next) : row);
   }
   return wanted;
 }
