@@ -4,12 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "text/jinja/ast.h"
-#include "text/jinja/frame.h"
 #include "text/jinja/runtime.h"
 
 namespace neuronmm::text::jinja {
@@ -18,6 +18,25 @@ class Loop;
 
 // The variables that the caller of a template gives it.
 using Variables = std::map<std::string, Value, std::less<>>;
+
+// The variables of a scope while the scope runs. The Evaluator makes a frame, inside its `outer`
+// frame, whenever it enters a scope (ast.h): the template, a loop's body, a macro or a block.
+struct Frame {
+  std::shared_ptr<Frame> outer;
+  // The variables by slot; without a value where a variable is not set.
+  std::vector<std::optional<Value>> variables;
+  // True if a macro that was made in this frame refers to it.
+  bool captured_by_macro = false;
+
+  // Returns a variable. The address must come from the analysis of the scope that runs in this
+  // frame.
+  std::optional<Value>& at(const VariableAddress& address) {
+    Frame* frame = this;
+    for (int i = 0; i < address.scopes_out; ++i) frame = frame->outer.get();
+    return frame->variables[address.slot];
+  }
+};
+using FramePtr = std::shared_ptr<Frame>;
 
 // Evaluates expressions and executes statements. An error stops the rendering.
 class Evaluator {
