@@ -23,7 +23,7 @@ using validation::PublishedRequest;
 using validation::PublishedSample;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHeading =
+constexpr const char* kRequestHeading =
     "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n"
     "Whole requests: batch 1, 32 tokens in + 32 out, bf16, one core of trn1\n\n";
 
@@ -39,7 +39,7 @@ constexpr const char* kWhatIsModelled =
     "bytes or FLOPs saved. The simulated speed-up is what compression alone gives over a dense\n"
     "model that is already as well tiled. Nothing is fitted to these rows.\n";
 
-struct Row {
+struct RequestRow {
   PublishedRequest published;
   int64_t rank = 0;
   // The bytes of the dense model's weights over those of the compressed model's.
@@ -51,9 +51,9 @@ struct Row {
 };
 
 // Simulates the dense model, and the model with the ranks that `compress` would choose for it.
-Result<Row> simulate_row(const PublishedRequest& published) {
+Result<RequestRow> simulate_row(const PublishedRequest& published) {
   NMM_ASSIGN(io::ModelConfig config, paper_model(published.model));
-  Row row;
+  RequestRow row;
   row.published = published;
   NMM_ASSIGN(const auto device, simulator::find_device("trn1"));
   const auto backend = device::make_timing_backend(device, tuned_tilings(device));
@@ -70,14 +70,14 @@ Result<Row> simulate_row(const PublishedRequest& published) {
 }
 
 // The table has a line per published request. docs/simulator.md explains its columns.
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<RequestRow>& rows) {
   std::string text =
       fmt::format("{:13}{:>6}{:>6}  {:^26}{:^26}{:^31}{:>8}\n", "", "", "", "dense, simulated ms",
                   "low-rank, simulated ms", "speed-up", "weight");
   text += fmt::format("{:13}{:>6}{:>6}  {:>8}{:>8}{:>9} {:>8}{:>8}{:>9} {:>10}{:>10}{:>11}{:>8}\n",
                       "model", "ratio", "rank", "prefill", "decode", "request", "prefill", "decode",
                       "request", "published", "simulated", "difference", "bytes");
-  for (const Row& row : rows) {
+  for (const RequestRow& row : rows) {
     const Request &a = row.dense, &b = row.low_rank;
     text += fmt::format(
         "{:13}{:>6}{:>6}  {:>8.2f}{:>8.3f}{:>9.1f} {:>8.2f}{:>8.3f}{:>9.1f} {:>9.2f}x{:>9.2f}x"
@@ -97,7 +97,7 @@ std::string sample_line(const char* name, const PublishedSample& published,
 }
 
 // Shows the only run whose times are published, and not just a ratio.
-std::string sample(const Row& row) {
+std::string sample(const RequestRow& row) {
   return fmt::format("\n{}, ratio {}, ms:\n  {:9} {:^19} {:^19} {:^19}\n  {:9}",
                      row.published.model, row.published.ratio, "", "prefill", "decode, one token",
                      "request", "") +
@@ -112,7 +112,7 @@ Json request_json(const Request& request) {
           {"request_ms", request.whole}};
 }
 
-Json row_json(const Row& row) {
+Json row_json(const RequestRow& row) {
   return {{"model", row.published.model},
           {"ratio", row.published.ratio},
           {"rank", row.rank},
@@ -136,11 +136,11 @@ Result<Figure> end_to_end_figure(const Choice& choice) {
                  .groups_name = "model, ratio"};
   chart.series = {{"published", "#4f9a4f", false, {}}, {"simulated", "#4f9a4f", true, {}}};
   const std::vector<std::string> wanted = models_or_all(choice.models);
-  std::vector<Row> rows;
+  std::vector<RequestRow> rows;
   Json json = Json::array();
   for (const PublishedRequest& published : validation::kPublishedRequests) {
     if (std::find(wanted.begin(), wanted.end(), published.model) == wanted.end()) continue;
-    NMM_ASSIGN(Row row, simulate_row(published));
+    NMM_ASSIGN(RequestRow row, simulate_row(published));
     chart.groups.push_back(fmt::format("{} {}", published.model, published.ratio));
     chart.series[0].values.push_back(published.speedup);
     chart.series[1].values.push_back(row.speedup());
@@ -151,8 +151,8 @@ Result<Figure> end_to_end_figure(const Choice& choice) {
   if (rows.empty()) {
     return fail("--model {}: no request of it is published", fmt::join(choice.models, ", "));
   }
-  figure.text = kHeading + table(rows);
-  for (const Row& row : rows) {
+  figure.text = kRequestHeading + table(rows);
+  for (const RequestRow& row : rows) {
     const PublishedRequest& published = row.published;
     if (published.model == validation::kSampleModel &&
         published.ratio == validation::kSampleRatio) {

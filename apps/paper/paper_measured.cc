@@ -12,7 +12,6 @@ namespace neuronmm::apps {
 namespace {
 
 using io::JsonFields;
-using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "neuronmm-check-1";
@@ -45,7 +44,7 @@ struct MeasuredRow {
 };
 
 Result<JsonFields> object_at(const JsonFields& fields, const std::string& key) {
-  const json* value = fields.find(key);
+  const nlohmann::json* value = fields.find(key);
   if (value == nullptr) return fields.missing(key);
   if (!value->is_object()) return fields.wrong(key, "an object");
   return JsonFields(*value, fmt::format("{}: \"{}\"", fields.source(), key));
@@ -74,7 +73,8 @@ Status add_rows(const TimedStep& step, const JsonFields& found, const JsonFields
   return {};
 }
 
-Result<std::vector<MeasuredRow>> read_rows(const json& report, const std::string& source) {
+Result<std::vector<MeasuredRow>> read_rows(const nlohmann::json& report,
+                                           const std::string& source) {
   const JsonFields fields(report, source);
   NMM_ASSIGN(const auto format, fields.string("format"));
   if (format != kFormat) return fields.wrong("format", fmt::format("\"{}\"", kFormat));
@@ -97,7 +97,7 @@ Result<std::vector<MeasuredRow>> read_rows(const json& report, const std::string
 }  // namespace
 
 Result<MeasuredRows> measured_rows(const std::filesystem::path& file) {
-  NMM_ASSIGN(const json report, io::read_json_object(file, io::kMaxConfigBytes));
+  NMM_ASSIGN(const nlohmann::json report, io::read_json_object(file, io::kMaxConfigBytes));
   NMM_ASSIGN(const auto rows, read_rows(report, file.string()));
   MeasuredRows result;
   result.text = fmt::format(

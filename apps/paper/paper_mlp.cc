@@ -22,26 +22,26 @@ using kernels::KernelShape;
 using kernels::Tiling;
 using Json = nlohmann::ordered_json;
 
-constexpr double kRatio = 0.2;
+constexpr double kMlpRatio = 0.2;
 
 // The cost of a kernel, or of several kernels one after the other.
-struct Cost {
+struct MlpCost {
   double ms = 0;
   int64_t bytes = 0;
 };
-Cost operator+(const Cost& a, const Cost& b) { return {a.ms + b.ms, a.bytes + b.bytes}; }
+MlpCost operator+(const MlpCost& a, const MlpCost& b) { return {a.ms + b.ms, a.bytes + b.bytes}; }
 
-struct Row {
+struct MlpRow {
   std::string model;
   KernelShape shape;  // For the dense layer, r is 0.
-  Cost three_kernels = {};
+  MlpCost three_kernels = {};
   // Gate and up are one kernel. The dense layer has no such kernel.
-  Cost two_kernels = {};
-  Cost fused = {};
+  MlpCost two_kernels = {};
+  MlpCost fused = {};
   bool h_on_chip = false;
 
   double gain() const { return best_of_several().ms / fused.ms; }
-  const Cost& best_of_several() const {
+  const MlpCost& best_of_several() const {
     return two_kernels.ms > 0 && two_kernels.ms < three_kernels.ms ? two_kernels : three_kernels;
   }
 };
@@ -73,11 +73,11 @@ class Timer {
   simulator::DeviceSpec device_;
 };
 
-Cost cost_of(const tuner::Measurement& m) { return {m.latency_ns * 1e-6, m.hbm_bytes}; }
+MlpCost cost_of(const tuner::Measurement& m) { return {m.latency_ns * 1e-6, m.hbm_bytes}; }
 
 // Times the whole low-rank layer as one kernel, at the tilings that are best for its parts. Keeps
 // the faster of the two variants: H on the chip or H through HBM.
-Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& down, Row& row) {
+Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& down, MlpRow& row) {
   NMM_ASSIGN(const Kernel* kernel, kernels::find_kernel("mlp"));
   NMM_ASSIGN(Tiling tiling, kernels::tiling_of(*kernel, {}));
   for (const auto& [name, value] : up.values()) tiling.set("up." + name, value);
@@ -87,7 +87,7 @@ Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& d
     const auto timing = timer.simulate("mlp", row.shape, tiling);
     if (!timing && on_chip) continue;  // SBUF cannot hold H of these row blocks.
     if (!timing) return timing.error();
-    const Cost cost{timing->summary.milliseconds(), timing->summary.hbm_bytes()};
+    const MlpCost cost{timing->summary.milliseconds(), timing->summary.hbm_bytes()};
     if (row.fused.ms > 0 && row.fused.ms <= cost.ms) continue;
     row.fused = cost;
     row.h_on_chip = on_chip;
@@ -95,8 +95,8 @@ Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& d
   return {};
 }
 
-Result<Row> low_rank_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
-  Row row{.model = std::string(model), .shape = shape};
+Result<MlpRow> low_rank_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
+  MlpRow row{.model = std::string(model), .shape = shape};
   // Down takes H from the intermediate size back to the hidden size.
   const KernelShape down_shape{.M = shape.M, .K = shape.N, .r = shape.r, .N = shape.K};
   NMM_ASSIGN(const auto gate, timer.tuned("xuv_transposed", shape));
@@ -110,20 +110,20 @@ Result<Row> low_rank_row(const Timer& timer, std::string_view model, const Kerne
 }
 
 // Times the dense layer. X is natural, as in a model. The faster of two matmul kernels counts.
-Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
-  Row row{.model = std::string(model), .shape = shape, .h_on_chip = true};
+Result<MlpRow> dense_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
+  MlpRow row{.model = std::string(model), .shape = shape, .h_on_chip = true};
   row.shape.r = 0;
-  const auto matmul = [&](int64_t in, int64_t out) -> Result<Cost> {
+  const auto matmul = [&](int64_t in, int64_t out) -> Result<MlpCost> {
     const KernelShape product{.M = shape.M, .K = in, .r = 0, .N = out};
-    Cost best;
+    MlpCost best;
     for (const char* kernel : {"matmul_fixed_order", "matmul_optimized"}) {
       NMM_ASSIGN(const auto tuned, timer.tuned(kernel, product, kernels::Layout::kNatural));
       if (best.ms == 0 || cost_of(tuned).ms < best.ms) best = cost_of(tuned);
     }
     return best;
   };
-  NMM_ASSIGN(const Cost gate, matmul(shape.K, shape.N));
-  NMM_ASSIGN(const Cost down, matmul(shape.N, shape.K));
+  NMM_ASSIGN(const MlpCost gate, matmul(shape.K, shape.N));
+  NMM_ASSIGN(const MlpCost down, matmul(shape.N, shape.K));
   row.three_kernels = gate + gate + down;
   NMM_ASSIGN(const auto fused, timer.tuned("dense_mlp", row.shape));
   row.fused = cost_of(fused);
@@ -131,11 +131,11 @@ Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelSh
 }
 
 // A missing variant is printed as "-".
-std::string line(const Row& row) {
-  const auto ms = [](const Cost& cost) {
+std::string line(const MlpRow& row) {
+  const auto ms = [](const MlpCost& cost) {
     return cost.ms > 0 ? fmt::format("{:.4f}", cost.ms) : "-";
   };
-  const auto mib = [](const Cost& cost) {
+  const auto mib = [](const MlpCost& cost) {
     return cost.ms > 0 ? fmt::format("{:.1f}", static_cast<double>(cost.bytes) / kMiB) : "-";
   };
   return fmt::format(
@@ -145,9 +145,9 @@ std::string line(const Row& row) {
       mib(row.two_kernels), mib(row.fused), row.h_on_chip ? "on chip" : "HBM");
 }
 
-Json cost_json(const Cost& cost) { return {{"latency_ms", cost.ms}, {"hbm_bytes", cost.bytes}}; }
+Json cost_json(const MlpCost& cost) { return {{"latency_ms", cost.ms}, {"hbm_bytes", cost.bytes}}; }
 
-Json row_json(const Row& row) {
+Json row_json(const MlpRow& row) {
   Json json = {{"model", row.model},
                {"shape", {row.shape.M, row.shape.K, row.shape.r, row.shape.N}},
                {"three_kernels", cost_json(row.three_kernels)},
@@ -168,12 +168,12 @@ constexpr const char* kNote =
     "hidden size, N the intermediate size, ranks are those of ratio 0.2.\n";
 
 // Every low-rank row is followed by the dense row of the same group.
-BarChart chart_of(const std::vector<Row>& rows) {
+BarChart chart_of(const std::vector<MlpRow>& rows) {
   BarChart chart{.title = "Whole MLPs, bf16, trn1, simulated: gain of one kernel over several",
                  .unit = "latency of several / latency of one",
                  .groups_name = "model, M"};
   chart.series = {{"low-rank", "#4f9a4f", false, {}}, {"dense", "#4878a8", false, {}}};
-  for (const Row& row : rows) {
+  for (const MlpRow& row : rows) {
     const bool dense = row.shape.r == 0;
     if (!dense) chart.groups.push_back(fmt::format("{} {}", row.model, row.shape.M));
     chart.series[dense].values.push_back(row.gain());
@@ -182,7 +182,7 @@ BarChart chart_of(const std::vector<Row>& rows) {
 }
 
 // Returns the rows of six models at three numbers of tokens, unless the user has chosen others.
-Result<std::vector<Row>> rows_of(const Choice& choice) {
+Result<std::vector<MlpRow>> rows_of(const Choice& choice) {
   const std::vector<std::string> models = models_or_all(choice.models);
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
   const Timer timer(device);
@@ -190,15 +190,15 @@ Result<std::vector<Row>> rows_of(const Choice& choice) {
       choice.rows.empty() ? std::vector<int64_t>{128, 512, 2048} : choice.rows;
   Progress progress(stderr);
   progress.start("whole MLPs", std::ssize(models) * std::ssize(sizes) * 2);
-  std::vector<Row> rows;
+  std::vector<MlpRow> rows;
   for (const std::string& model : models) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));
     KernelShape shape{.M = 0, .K = config.hidden_size, .r = 0, .N = config.intermediate_size};
-    shape.r = compress::aligned_rank(shape.K, shape.N, {.ratio = kRatio});
+    shape.r = compress::aligned_rank(shape.K, shape.N, {.ratio = kMlpRatio});
     for (const int64_t m : sizes) {
       shape.M = m;
-      NMM_ASSIGN(Row low_rank, low_rank_row(timer, model, shape));
-      NMM_ASSIGN(Row dense, dense_row(timer, model, shape));
+      NMM_ASSIGN(MlpRow low_rank, low_rank_row(timer, model, shape));
+      NMM_ASSIGN(MlpRow dense, dense_row(timer, model, shape));
       rows.push_back(std::move(low_rank));
       rows.push_back(std::move(dense));
       progress.update(std::ssize(rows), fmt::format("{}, M {}", model, m));
@@ -210,7 +210,7 @@ Result<std::vector<Row>> rows_of(const Choice& choice) {
 }  // namespace
 
 Result<Figure> fused_mlp_figure(const Choice& choice) {
-  NMM_ASSIGN(const std::vector<Row> rows, rows_of(choice));
+  NMM_ASSIGN(const std::vector<MlpRow> rows, rows_of(choice));
   Figure figure;
   figure.text =
       "simulated (no Trainium was used): the whole MLP, bf16 with fp32 sums, one core of trn1\n\n";
@@ -219,13 +219,14 @@ Result<Figure> fused_mlp_figure(const Choice& choice) {
       "", "latency, ms", "", "HBM, MiB", "model", "M", "rank", "three", "two", "fused", "gain",
       "three", "two", "fused", "H");
   Json json = Json::array();
-  for (const Row& row : rows) {
+  for (const MlpRow& row : rows) {
     figure.text += line(row);
     json.push_back(row_json(row));
   }
   // The worst case has a line of its own, because it shows whether fusing ever costs time.
-  const auto least = std::min_element(
-      rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gain() < b.gain(); });
+  const auto least =
+      std::min_element(rows.begin(), rows.end(),
+                       [](const MlpRow& a, const MlpRow& b) { return a.gain() < b.gain(); });
   figure.text += fmt::format("least gain: {:.4f}x ({}, M {})\n{}", least->gain(), least->model,
                              least->shape.M, kNote);
   figure.json = json.dump(2) + "\n";

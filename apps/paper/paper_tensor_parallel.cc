@@ -138,7 +138,7 @@ Result<Request> with_mlps(const io::ModelConfig& share, std::string_view name,
   return simulate_request(share, name, *backend);
 }
 
-struct Row {
+struct ParallelRow {
   PublishedRequest published;
   int64_t cores = 1, rank = 0;
   Request dense_one_core, low_rank_one_core;  // The times on one core.
@@ -158,9 +158,9 @@ Result<io::ModelConfig> compressed(io::ModelConfig config, const PublishedReques
   return config;
 }
 
-Result<Row> simulate_row(const PublishedRequest& published, const DeviceSpec& one_core,
-                         int64_t cores) {
-  Row row;
+Result<ParallelRow> simulate_row(const PublishedRequest& published, const DeviceSpec& one_core,
+                                 int64_t cores) {
+  ParallelRow row;
   row.published = published;
   row.cores = cores;
   NMM_ASSIGN(const io::ModelConfig dense, paper_model(published.model));
@@ -198,14 +198,14 @@ std::string cell(const Parallel& parallel, const Request& one_core) {
                      100 * parallel.sums / parallel.request.whole);
 }
 
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<ParallelRow>& rows) {
   std::string text = fmt::format("{:13}{:>6}{:>6}{:>6} {:^23}{:^23}{:^23}{:>7}{:>9}\n", "", "", "",
                                  "", "dense", "layout 1", "layout 2", "", "speed-up");
   text += fmt::format(
       "{0:13}{1:>6}{2:>6}{3:>6} {4:>9}{5:>7}{6:>7}{4:>9}{5:>7}{6:>7}{4:>9}{5:>7}{6:>7}"
       "{7:>7}{8:>9}\n",
       "model", "ratio", "rank", "cores", "request", "x", "sums", "MLP", "of dense");
-  for (const Row& row : rows) {
+  for (const ParallelRow& row : rows) {
     text += fmt::format(
         "{:13}{:>6}{:>6}{:>6} {}{}{}{:>6.2f}x{:>8.2f}x\n", row.published.model, row.published.ratio,
         row.rank, row.cores, cell(row.dense, row.dense_one_core),
@@ -222,7 +222,7 @@ Json parallel_json(const Parallel& parallel) {
           {"all_reduce_ms", parallel.sums}};
 }
 
-Json row_json(const Row& row, std::string_view device) {
+Json row_json(const ParallelRow& row, std::string_view device) {
   return {{"model", row.published.model},
           {"ratio", row.published.ratio},
           {"rank", row.rank},
@@ -260,11 +260,11 @@ Result<Figure> tensor_parallel_figure(const Choice& choice) {
                                                : choice.devices;
   for (const std::string& name : devices) {
     NMM_ASSIGN(const DeviceSpec device, simulator::find_device(name));
-    std::vector<Row> rows;
+    std::vector<ParallelRow> rows;
     for (const PublishedRequest& published : validation::kPublishedRequests) {
       if (std::find(wanted.begin(), wanted.end(), published.model) == wanted.end()) continue;
       for (const int64_t cores : choice.cores) {
-        NMM_ASSIGN(const Row row, simulate_row(published, device, cores));
+        NMM_ASSIGN(const ParallelRow row, simulate_row(published, device, cores));
         json.push_back(row_json(row, name));
         rows.push_back(row);
       }

@@ -21,17 +21,17 @@ using kernels::KernelShape;
 using Json = nlohmann::ordered_json;
 
 // The compression ratio of the paper's larger speed-ups.
-constexpr double kRatio = 0.2;
+constexpr double kTunedRatio = 0.2;
 
-struct Case {
+struct TuningCase {
   std::string name;  // The name, such as "headline" or "Qwen3-4B down".
   KernelShape shape;
   DType sums;
 };
 
 // A shape with the results of both tilings.
-struct Row {
-  Case test_case;
+struct TunedRow {
+  TuningCase test_case;
   double paper_ms = 0;
   int64_t paper_bytes = 0;
   bool paper_spills = false;
@@ -52,11 +52,11 @@ struct Row {
 
 // Returns the headline shape at the paper's numbers of rows. Both weights of every model's MLP
 // follow, at numbers of rows from decoding (1) to prefilling (2048).
-Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
+Result<std::vector<TuningCase>> cases_of(const Choice& choice, DType sums) {
   const auto rows_or = [&](const std::vector<int64_t>& all) {
     return choice.rows.empty() ? all : choice.rows;
   };
-  std::vector<Case> cases;
+  std::vector<TuningCase> cases;
   if (choice.models.empty()) {
     for (const int64_t m : rows_or({1024, 2048, 4096, 8192, 16384, 32768})) {
       cases.push_back({"headline", {.M = m, .K = 8192, .r = 4096, .N = 16384}, sums});
@@ -65,7 +65,7 @@ Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
   for (const std::string& model : models_or_all(choice.models)) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));
     const int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
-    const int64_t rank = compress::aligned_rank(hidden, intermediate, {.ratio = kRatio});
+    const int64_t rank = compress::aligned_rank(hidden, intermediate, {.ratio = kTunedRatio});
     for (const bool down : {false, true}) {
       for (const int64_t m : rows_or({1, 128, 512, 2048})) {
         cases.push_back({fmt::format("{} {}", model, down ? "down" : "up"),
@@ -83,7 +83,7 @@ Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
 // Simulates the paper's tiling, which is the kernel's default, and tunes another one. If the
 // paper's tiling does not fit, the simulation includes what the compiler would do. Both tilings
 // load as the paper's kernel does, so that only tilings are compared.
-Result<Row> run(const Case& wanted) {
+Result<TunedRow> run(const TuningCase& wanted) {
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel("xuv"));
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
   const tuner::Problem problem{.kernel = kernel,
@@ -91,7 +91,7 @@ Result<Row> run(const Case& wanted) {
                                .options = {.accumulate = wanted.sums},
                                .device = device,
                                .chosen = {{"contiguous", 0}}};
-  Row row{.test_case = wanted, .tuned = {}};
+  TunedRow row{.test_case = wanted, .tuned = {}};
   // The default tiling is the paper's.
   NMM_ASSIGN(const kernels::Tiling paper, kernels::tiling_of(*kernel, {}));
   NMM_ASSIGN(const tile::Program program,
@@ -109,7 +109,7 @@ Result<Row> run(const Case& wanted) {
   return row;
 }
 
-std::string head(const char* name) {
+std::string head_of_case(const char* name) {
   return fmt::format("{:<18}{:^21}{:^28}{:^27}{:^27}\n{:<18}{:>6}{:>7}{:>7} ", "", "",
                      "latency, ms", "HBM, MiB", "tuned: share of latency", name, "M", "rank", "") +
          fmt::format("{0:>10}{1:>10}{2:>8}{0:>10}{1:>10}{2:>7}{3:>9}{4:>7}{5:>11}   {6}\n",
@@ -117,7 +117,7 @@ std::string head(const char* name) {
 }
 
 // Returns the values of one row in the format of docs/tuning.md.
-std::string line(const Row& row) {
+std::string line(const TunedRow& row) {
   const KernelShape& s = row.test_case.shape;
   return fmt::format(
       "{:<18}{:>6}{:>7}{:>7} {:>10.4f}{:>10.4f}{:>8.3f}{:>10.2f}{:>10.2f}{:>7.2f}{:>7.1f} "
@@ -129,7 +129,7 @@ std::string line(const Row& row) {
       100 * row.dma_share(), row.compulsory_ratio(), tiling_text(row.tuned.tiling));
 }
 
-Json row_json(const Row& row) {
+Json row_json(const TunedRow& row) {
   const KernelShape& s = row.test_case.shape;
   Json tiling = Json::object();
   for (const auto& [name, value] : row.tuned.tiling.values()) tiling[name] = value;
@@ -151,21 +151,21 @@ Json row_json(const Row& row) {
 
 // Returns the row that gains least, in words: "closest to the paper's: 0.998 of its time (headline,
 // M 1024)".
-std::string verdict(const std::vector<Row>& rows) {
-  const auto worst = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.time_ratio() < b.time_ratio();
-  });
+std::string verdict(const std::vector<TunedRow>& rows) {
+  const auto worst = std::max_element(
+      rows.begin(), rows.end(),
+      [](const TunedRow& a, const TunedRow& b) { return a.time_ratio() < b.time_ratio(); });
   return fmt::format("closest to the paper's: {:.4f} of its time ({}, M {})\n", worst->time_ratio(),
                      worst->test_case.name, worst->test_case.shape.M);
 }
 
-BarChart headline_chart(const std::vector<Row>& rows) {
+BarChart headline_chart(const std::vector<TunedRow>& rows) {
   BarChart chart{.title = "HBM traffic at K 8192, r 4096, N 16384, bf16, trn1, simulated",
                  .unit = "GiB",
                  .groups_name = "M (rows of X)",
                  .logarithmic = true};
   chart.series = {{"the paper's tiling", "#4878a8", false, {}}, {"tuned", "#4f9a4f", false, {}}};
-  for (const Row& row : rows) {
+  for (const TunedRow& row : rows) {
     // With fp32 sums the paper's tiling spills, which would hide the comparison.
     if (row.test_case.name != "headline" || row.test_case.sums != DType::kBF16) continue;
     chart.groups.push_back(fmt::format("{}", row.test_case.shape.M));
@@ -175,7 +175,7 @@ BarChart headline_chart(const std::vector<Row>& rows) {
   return chart;
 }
 
-constexpr const char* kNote =
+constexpr const char* kTuningNote =
     "\nratio: tuned over the paper's tiling, BM=8,BK=4,Br=8,BN=2. PE, DMA: share of the tuned "
     "latency\n"
     "that this resource needs at least; compulsory: HBM bytes over those of each operand once.\n"
@@ -189,16 +189,16 @@ Result<Figure> tuning_figure(const Choice& choice) {
   Figure figure;
   figure.text = "simulated (no Trainium was used): xuv, bf16, one core of trn1\n";
   Json json = Json::array();
-  std::vector<Row> all;
+  std::vector<TunedRow> all;
   for (const DType sums : {DType::kBF16, DType::kF32}) {
-    NMM_ASSIGN(const std::vector<Case> cases, cases_of(choice, sums));
+    NMM_ASSIGN(const std::vector<TuningCase> cases, cases_of(choice, sums));
     const char* name = sums == DType::kBF16 ? "bf16" : "fp32";
     Progress progress(stderr);
     progress.start(fmt::format("{} sums", name), std::ssize(cases));
-    figure.text += fmt::format("\n{} sums\n{}", name, head(""));
-    std::vector<Row> rows;
-    for (const Case& wanted : cases) {
-      NMM_ASSIGN(Row row, run(wanted));
+    figure.text += fmt::format("\n{} sums\n{}", name, head_of_case(""));
+    std::vector<TunedRow> rows;
+    for (const TuningCase& wanted : cases) {
+      NMM_ASSIGN(TunedRow row, run(wanted));
       figure.text += line(row);
       json.push_back(row_json(row));
       rows.push_back(std::move(row));
@@ -207,7 +207,7 @@ Result<Figure> tuning_figure(const Choice& choice) {
     figure.text += verdict(rows);
     all.insert(all.end(), rows.begin(), rows.end());
   }
-  figure.text += kNote;
+  figure.text += kTuningNote;
   figure.json = json.dump(2) + "\n";
   if (choice.models.empty()) figure.charts = {headline_chart(all)};
   return figure;

@@ -19,6 +19,8 @@
 #define NEURONMM_CPU_AMX_INT8_MATMUL_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "cpu/amx_tiles-inl.h"
 #include "cpu/int8_matmul-inl.h"
 #include "cpu/low_bit_codes-inl.h"
@@ -77,7 +79,8 @@ class AmxProduct : public InPlace {
 
   // Returns whether tiles of this height are multiplied by AMX. For lower tiles memory is the
   // limit.
-  static constexpr bool takes_rows(int64_t tile_rows) { return tile_rows >= kLeastRows; }
+  static constexpr bool takes_rows(int64_t tile_rows) { return tile_rows > kMostRefusedRows; }
+  static constexpr int64_t kMostRefusedRows = kTileRows / 2;
 
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, const Panels& w,
                 const Sums& sums) {
@@ -105,7 +108,6 @@ class AmxProduct : public InPlace {
 
  private:
   using Registers = PanelTiles<Tiles>;
-  static constexpr int kLeastRows = kTileRows / 2 + 1;
   static constexpr int64_t kStepWords = Registers::kStepWords;
   static constexpr int64_t kProductBytes = kPanel * kWordBytes;
   // The number of rows whose sums are scaled between two tile products.
@@ -242,6 +244,21 @@ class AmxProduct : public InPlace {
 
   Registers tiles_;
 };
+
+// Calls use(std::type_identity<Product>()) with the product of int8 rows of a table of kernels. How
+// words of bytes are multiplied is decided when a table is made, and not at every call.
+template <class Use>
+void with_byte_product(const Kernels& kernels, const Use& use) {
+  if (kernels.dot_products == DotProducts::kNone) {
+    use(std::type_identity<Int8Product<WidenedByteDot>>());
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+  } else if (kernels.amx) {
+    use(std::type_identity<AmxProduct<AmxTiles, OneByteDot>>());
+#endif
+  } else {
+    use(std::type_identity<Int8Product<OneByteDot>>());
+  }
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace neuronmm::cpu

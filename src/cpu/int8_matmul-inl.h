@@ -151,6 +151,8 @@ struct WidenedByteDot : OfUnsigned {
 // The instruction that computes such dot products, as assembly: Highway does not ask the compiler
 // for VNNI (or NEON's dot product) in these targets. Only called on CPUs that have it (see
 // kernels.cc).
+#undef NEURONMM_CPU_ONE_BYTE_DOT
+#define NEURONMM_CPU_ONE_BYTE_DOT 1
 #if HWY_TARGET == HWY_AVX3
 struct OneByteDot : OfUnsigned {
   static constexpr int kCodeRows = 1;
@@ -194,6 +196,8 @@ struct OneByteDot : OfUnsigned {  // takes signed weights: w - 128 is w with its
   }
 };
 #else
+#undef NEURONMM_CPU_ONE_BYTE_DOT
+#define NEURONMM_CPU_ONE_BYTE_DOT 0
 using OneByteDot = WidenedByteDot;
 #endif
 
@@ -271,12 +275,11 @@ HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t 
   const int32_t* a = tile.a;
   const int32_t* w[V];
   for (int v = 0; v < V; ++v) w[v] = tile.panels + (first + v) / kPanelVectors * tile.panel_words;
-  for (; k >= kQuantGroup; k -= kQuantGroup) {  // with a constant number of words
-    add_group<R, V, Dot>(a, kGroupWords, w, first, sums);
+  for (; k > 0; k -= kQuantGroup) {
+    add_group<R, V, Dot>(a, int8_words(std::min(k, kQuantGroup)), w, first, sums);
     a += R * (kHeaderWords + Dot::kParts * kGroupWords);
     for (int v = 0; v < V; ++v) w[v] += kScaleWords + kGroupWords * kPanel;
   }
-  if (k > 0) add_group<R, V, Dot>(a, int8_words(k), w, first, sums);
   store_sums(sums, first * kLanes, tile.sums);
 }
 
@@ -288,6 +291,26 @@ void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
   });
 }
 
+// Calls multiply_int8_rows for a height of 1 to kTileRows that is known at run time.
+// int8_kernels.cc compiles this for all files that include it.
+template <class Dot>
+struct Int8Heights {
+  static void multiply(int64_t rows, const Tile<Dot>& tile, int64_t k);
+};
+template <class Dot>
+void Int8Heights<Dot>::multiply(int64_t rows, const Tile<Dot>& tile, int64_t k) {
+  using Function = void (*)(const Tile<Dot>&, int64_t);
+  static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
+    return std::array<Function, kTileRows>{&multiply_int8_rows<int{I} + 1, Dot>...};
+  }
+  (std::make_index_sequence<kTileRows>());
+  kByRows[static_cast<size_t>(rows - 1)](tile, k);
+}
+extern template struct Int8Heights<Int8Dot<WidenedByteDot>>;
+#if NEURONMM_CPU_ONE_BYTE_DOT
+extern template struct Int8Heights<Int8Dot<OneByteDot>>;
+#endif
+
 // The int8 counterpart of FloatProduct. Blocks of K consist of whole groups, except the last block.
 template <class Instruction>
 struct Int8Product : InPlace {
@@ -295,22 +318,18 @@ struct Int8Product : InPlace {
   static constexpr int64_t kMostRows = kTileRows;
   // Returns whether the groups of tiles of this height lie row by row (see packed_rows.h).
   static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
+  static constexpr int64_t kMostRefusedRows = kTileRows;  // The height of tiles that it refuses.
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
-    using Function = void (*)(const Tile<Dot>&, int64_t);
-    static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
-      return std::array<Function, kTileRows>{&multiply_int8_rows<int{I} + 1, Dot>...};
-    }
-    (std::make_index_sequence<kTileRows>());
     const int64_t rows = a.tile_rows(t);
-    kByRows[static_cast<size_t>(rows - 1)](
-        {.a = Dot::rows(a.words + a.int8_offset(t, first_k), rows, count),
-         .count = 0,  // each group has its own count
-         .panels = reinterpret_cast<const int32_t*>(w.words),
-         .panel_words = w.panel_words,
-         .columns = w.count * kPanel,
-         .sums = sums},
-        count);
+    Int8Heights<Dot>::multiply(rows,
+                               {.a = Dot::rows(a.words + a.int8_offset(t, first_k), rows, count),
+                                .count = 0,  // each group has its own count
+                                .panels = reinterpret_cast<const int32_t*>(w.words),
+                                .panel_words = w.panel_words,
+                                .columns = w.count * kPanel,
+                                .sums = sums},
+                               count);
   }
 };
 

@@ -1,7 +1,8 @@
 #pragma once
-// The SIMD kernels: single-threaded functions over memory, compiled once per instruction set from
-// the *-inl.h files. A backend takes one table when it is made and uses no other, so that
-// everything it does runs on one instruction set. Splitting work over threads is the callers' part.
+// Declares the table of the SIMD kernels. A kernel is a single-threaded function over memory, which
+// is compiled once per instruction set from the *-inl.h files. A backend takes one table when it is
+// made and uses no other, so that everything it does runs on one instruction set. The callers split
+// work over threads.
 
 #include <cstdint>
 
@@ -11,93 +12,113 @@
 
 namespace neuronmm::cpu {
 
-// Rows of queries that share one key/value head, and the positions that they look at. Row t is
-// query first_row + t; it belongs to the token at position first_position + (first_row + t) /
-// group, since the `group` query heads of one token that share a key/value head are neighbours.
+// Rows of queries that share one key/value head, and the positions that they attend to. The `group`
+// query heads of a token that share a key/value head are neighbours. Row t is query first_row + t,
+// and its token is at position first_position + (first_row + t) / group.
 struct AttentionBlock {
-  PackedRows q;  // already divided by sqrt(head_dim); k = k_block = head_dim
-  // Keys and values of one layer and head (see kv_cache.h).
+  PackedRows q;  // divided by sqrt(head_dim); k = k_block = head_dim
+  // The keys and values of one layer and head (see kv_cache.h).
   const uint32_t* const* blocks;
   bool is_bf16;
   int64_t keys_offset, values_offset;  // in a block, in words
   int64_t first_row, group, first_position;
-  int64_t window;      // 0: none
-  int64_t begin, end;  // positions to visit; begin is a multiple of kKeyBlock
-  // Results: the largest score of each row, and relative to it the sum of exp(score - max) and the
-  // sum of exp(score - max) · value, rows of head_dim padded to a multiple of kPanel.
+  int64_t window;      // the number of positions that a row attends to, or 0 for all
+  int64_t begin, end;  // the positions to visit; begin is a multiple of kKeyBlock
+  // The results of each row: the largest score `max`, the sum of exp(score - max), and the sum of
+  // exp(score - max) · value. The last is a row of head_dim, padded to a multiple of kPanel.
   float* max;
   float* sum;
   float* weighted;
 };
 
-// A part of a product: some tiles of rows, some panels of columns.
+// A part of a product: some tiles of rows and some panels of columns.
 struct ProductPart {
   int64_t first_tile = 0, tiles = 0;
   int64_t first_panel = 0, panels = 0;
-  bool add_to_y = false;  // the sums begin with what y holds, not with the bias or 0
+  bool add_to_y = false;  // The sums begin with y instead of the bias or 0.
 };
 
 // No instruction set has registers for a higher tile (AMX's is two tiles of 16 rows).
 inline constexpr int64_t kMaxTileRows = 32;
 
-// Which dot products are one instruction: none, those of 4 bytes (VNNI; NEON's SDOT), or those of 2
-// bf16 too (AVX512-BF16; NEON's BFDOT).
+// The dot products that one instruction computes: none, those of 4 bytes (VNNI, or SDOT of NEON),
+// or also those of 2 bf16 numbers (AVX512-BF16, or BFDOT of NEON).
 enum class DotProducts { kNone, kInt8, kInt8AndBf16 };
 
+// Computes Y = A·W (+ bias) for the rows of A and the columns of W in `part`. A is packed for the
+// type of W. Every element of Y is one chain of multiply-adds in the order k = 0, 1, ... Dot
+// products of bf16 add pairs, and AMX adds steps of 32. The chain is the same in every tile, so
+// results do not depend on M, on blocking or on threads. The bias has all columns, padded to whole
+// panels.
+using Multiply = void (*)(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                          const float* bias, MutableMatrixView y);
+
+// The kernels of one instruction set.
 struct Kernels {
-  // Highway's name of the instruction set, "AVX3" is AVX-512; with "+int8" or "+int8+bf16" for what
-  // dot_products says, and "+amx".
-  const char* target;
-  DotProducts dot_products;
-  bool amx;  // products of int8 rows, if there are many, and of bf16 rows by tile registers
-  // The most rows of a register tile: of fp32, of bf16 and of int8 rows.
-  int64_t tile_rows, bf16_tile_rows, int8_tile_rows;
+  // Highway's name of the instruction set ("AVX3" is AVX-512), followed by "+int8" or "+int8+bf16"
+  // for dot_products and by "+amx".
+  const char* target = nullptr;
+  DotProducts dot_products = DotProducts::kNone;
+  // AMX computes products of bf16 rows, and of int8 rows if there are many.
+  bool amx = false;
+  // The largest number of rows in a register tile, for fp32, bf16 and int8 rows.
+  int64_t tile_rows = 0, bf16_tile_rows = 0, int8_tile_rows = 0;
   int64_t row_unit() const { return amx ? 8 : 1; }  // see PackedRows::unit
 
-  // These columns of one tile of rows to where `layout` wants them in `packed`: fp32 and scaled,
-  // bf16 (first even), or int8 (first a multiple of kQuantGroup; so is the count, or it ends at k).
-  // rows[r][0] is the first of the columns. Of int8 rows the largest |x| of a group becomes 127; a
-  // group that holds NaN or infinity becomes NaN.
+  // Pack these columns of one tile of rows as `layout` says. rows[r][0] is the first of the
+  // columns. pack_tile multiplies fp32 values by `scale`. pack_bf16_tile needs an even first
+  // column. quantize_tile needs a first column that is a multiple of kQuantGroup, and a count that
+  // is one too or ends at k. It maps the largest |x| of a group to 127, and a group with NaN or
+  // infinity to NaN.
   void (*pack_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns, float scale,
-                    const float* const* rows, float* packed);
+                    const float* const* rows, float* packed) = nullptr;
   void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                         const float* const* rows, int32_t* packed);
+                         const float* const* rows, int32_t* packed) = nullptr;
   void (*quantize_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                        const float* const* rows, int32_t* packed);
-  // rest[i] = x[i] less the multiple of its group's scale that quantize_tile makes of it, for a row
-  // of int8. NaN where that is NaN.
-  void (*quantization_rest)(const float* x, int64_t count, float* rest);
+                        const float* const* rows, int32_t* packed) = nullptr;
+  // Computes rest[i], which is x[i] less the multiple of its group's scale to which quantize_tile
+  // rounds it. The rest is NaN where that is NaN.
+  void (*quantization_rest)(const float* x, int64_t count, float* rest) = nullptr;
 
-  // y = those rows of A times those columns of W (+ bias); A is packed for W's type. Every element
-  // of Y is one chain of multiply-adds in the order k = 0, 1, ... (bf16 dot products: of pairs, by
-  // AMX of steps of 32), whatever the tile, so results do not depend on M, on blocking or on
-  // threads. bias, of all
-  // columns, is padded to whole panels.
-  void (*multiply)(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                   const float* bias, MutableMatrixView y);
-  void (*attend)(const AttentionBlock& block);
+  Multiply multiply_floats = nullptr;   // fp32 and bf16
+  Multiply multiply_int8 = nullptr;     // int8
+  Multiply multiply_low_bit = nullptr;  // int6 and int4
+  // Calls the function for the type of W.
+  void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                const float* bias, MutableMatrixView y) const {
+    const WeightType type = w.type();
+    const bool is_float = type == WeightType::kFp32 || type == WeightType::kBf16;
+    (is_float                    ? multiply_floats
+     : type == WeightType::kInt8 ? multiply_int8
+                                 : multiply_low_bit)(a, w, part, bias, y);
+  }
 
-  void (*silu_multiply)(const float* gate, float* up, int64_t count);  // up = silu(gate) · up
-  void (*add)(const float* x, float* y, int64_t count);                // y += x
-  void (*rms_norm)(const float* x, const float* weight, float eps, float* y, int64_t count);
+  void (*attend)(const AttentionBlock& block) = nullptr;
+
+  // up = silu(gate) · up
+  void (*silu_multiply)(const float* gate, float* up, int64_t count) = nullptr;
+  void (*add)(const float* x, float* y, int64_t count) = nullptr;  // y += x
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* y,
+                   int64_t count) = nullptr;
   // (low, high) <- (low · cos - high · sin, high · cos + low · sin)
-  void (*rotate)(const float* cos, const float* sin, float* low, float* high, int64_t count);
+  void (*rotate)(const float* cos, const float* sin, float* low, float* high,
+                 int64_t count) = nullptr;
 };
 
-// What kernels may use of the CPU's instructions.
+// The instructions of the CPU that kernels may use.
 struct KernelChoice {
-  // By default no products of bf16, which round the activations that meet bf16 weights.
+  // Products of bf16 round the activations that meet bf16 weights, so they are off by default.
   DotProducts most_dot_products = DotProducts::kInt8;
   bool amx = true;  // changes no result of int8 products
 };
 
-// What programs use unless they are told otherwise. With AMX products of bf16: prefill of SmolLM2
-// in bf16 is 2.4 times as fast as with fp32 activations, and its divergence from the fp32 model
-// .00017 nats per token in place of .00006 (docs/benchmarks.md). Elsewhere they gain less, or
-// nothing, and have to be asked for.
+// Returns what programs use unless a flag says otherwise. With AMX these are products of bf16:
+// measured on SmolLM2 in bf16, they make prefill 2.4 times as fast as fp32 activations do
+// (docs/benchmarks.md). The divergence from the fp32 model grows from .00006 to .00017 nats per
+// token. On other CPUs they gain less or nothing, and are off.
 KernelChoice default_choice();
 
-// The table of the best instruction set among those that hwy::SupportedTargets() reports now.
+// Returns the table of the best instruction set that hwy::SupportedTargets() reports now.
 const Kernels& best_kernels(const KernelChoice& choice = {});
 
 }  // namespace neuronmm::cpu

@@ -104,13 +104,10 @@ HWY_INLINE void multiply_lines(const Tile<Dot>& tile, int64_t k, int64_t first) 
       sums[r][v] = init == nullptr ? hn::Zero(Floats()) : hn::LoadU(Floats(), init + y_column[v]);
     }
   }
-  for (; k >= kQuantGroup; k -= kQuantGroup) {  // with a constant number of words
-    add_low_bit_group<R, P, Codes, Dot>(a, kGroupWords, w, column, sums);
+  for (; k > 0; k -= kQuantGroup) {
+    add_low_bit_group<R, P, Codes, Dot>(a, int8_words(std::min(k, kQuantGroup)), w, column, sums);
     a += R * (kHeaderWords + kGroupWords);
     for (int p = 0; p < P; ++p) w[p] += Codes::kWordsOfGroup;
-  }
-  if (k > 0) {
-    add_low_bit_group<R, P, Codes, Dot>(a, int8_words(k), w, column, sums);
   }
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < 2 * P; ++v) {
@@ -121,26 +118,29 @@ HWY_INLINE void multiply_lines(const Tile<Dot>& tile, int64_t k, int64_t first) 
 
 template <int R, class Codes, class Dot>
 void multiply_low_bit_rows(const Tile<Dot>& tile, int64_t k) {
-  constexpr int kAtOnce = lines_at_once(R), kRest = std::min<int>(kAtOnce, kLineVectors);
+  constexpr int kAtOnce = lines_at_once(R), kRest = kLineVectors;
   const int64_t lines = tile.columns / kPanel * kLineVectors;
   int64_t first = 0;
   for (; first + kAtOnce <= lines; first += kAtOnce) {
     multiply_lines<R, kAtOnce, Codes, Dot>(tile, k, first);
   }
-  for (; first < lines; first += kRest) multiply_lines<R, kRest, Codes, Dot>(tile, k, first);
+  if constexpr (kAtOnce > kLineVectors) {  // otherwise a panel leaves no rest
+    for (; first < lines; first += kRest) multiply_lines<R, kRest, Codes, Dot>(tile, k, first);
+  }
 }
 
-// The counterpart of Int8Product for few rows: it expands codes in registers.
-template <class Codes, class ByteDot>
+// The counterpart of Int8Product for few rows: it expands codes in registers. No tile is higher
+// than kMostRows.
+template <class Codes, class ByteDot, int64_t kMostRows = kTileRows>
 struct LowBitProduct : InPlace {
   using Dot = ByteDot;
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
     using Function = void (*)(const Tile<Dot>&, int64_t);
     static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
-      return std::array<Function, kTileRows>{&multiply_low_bit_rows<int{I} + 1, Codes, Dot>...};
+      return std::array<Function, kMostRows>{&multiply_low_bit_rows<int{I} + 1, Codes, Dot>...};
     }
-    (std::make_index_sequence<kTileRows>());
+    (std::make_index_sequence<kMostRows>());
     kByRows[static_cast<size_t>(a.tile_rows(t) - 1)](
         {.a = a.words + a.int8_offset(t, first_k),
          .count = 0,  // each group has its own count
@@ -196,7 +196,8 @@ void multiply_low_bit(const PackedRows& a, const PackedMatrix& w, const ProductP
       multiplies_codes<Codes, Dot>(kTileRows) && !ByteProduct::takes_rows(kTileRows);
   const bool few = part.tiles < kExpandedTiles && !ByteProduct::takes_rows(a.tile_rows(0));
   if (few || (kAsCodes && Codes::kBits == 4)) {
-    return multiply_part<LowBitProduct<Codes, Dot>>(a, w, part, bias, y);
+    using Product = LowBitProduct<Codes, Dot, ByteProduct::kMostRefusedRows>;
+    return multiply_part<Product>(a, w, part, bias, y);
   }
   if constexpr (ByteProduct::takes_rows(kTileRows)) {
     const int64_t last = part.first_tile + part.tiles - 1;

@@ -216,12 +216,15 @@ HWY_INLINE void store_columns(Vector values, float* to, int64_t count) {
 // Loads the initial sums, or 0, for V vectors of columns.
 template <int R, int V>
 HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]) {
+  if (from.init == nullptr) {
+    for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < V; ++v) sums[r][v] = hn::Zero(Floats());
+    }
+    return;
+  }
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < V; ++v) {
-      sums[r][v] =
-          from.init == nullptr
-              ? hn::Zero(Floats())
-              : hn::LoadU(Floats(), from.init + r * from.init_stride + column + v * kLanes);
+      sums[r][v] = hn::LoadU(Floats(), from.init + r * from.init_stride + column + v * kLanes);
     }
   }
 }
@@ -298,8 +301,8 @@ HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
       add_part<1, R, V, Dot, Rows>(a, 2 * step + 1, count, w, step, sums);
     }
   }
-  if (Dot::kParts * steps < count) {
-    add_part<0, R, V, Dot, Rows>(a, count - 1, count, w, steps, sums);
+  if constexpr (Dot::kParts == 2) {
+    if (2 * steps < count) add_part<0, R, V, Dot, Rows>(a, count - 1, count, w, steps, sums);
   }
 }
 
@@ -316,13 +319,15 @@ HWY_INLINE void multiply_vectors(const Tile<Dot>& tile, int64_t first) {
 // Calls multiply(number of vectors as a constant, first vector) for all vectors of columns.
 template <int R, class Multiply>
 HWY_INLINE void for_each_vectors(int64_t columns, const Multiply& multiply) {
-  constexpr int kAtOnce = vectors_at_once(R), kRest = std::min<int>(kAtOnce, kPanelVectors);
+  constexpr int kAtOnce = vectors_at_once(R), kRest = kPanelVectors;
   const int64_t vectors = columns / kLanes;
   int64_t first = 0;
   for (; first + kAtOnce <= vectors; first += kAtOnce) {
     multiply(std::integral_constant<int, kAtOnce>(), first);
   }
-  for (; first < vectors; first += kRest) multiply(std::integral_constant<int, kRest>(), first);
+  if constexpr (kAtOnce > kPanelVectors) {  // otherwise a panel leaves no rest
+    for (; first < vectors; first += kRest) multiply(std::integral_constant<int, kRest>(), first);
+  }
 }
 
 template <int R, class Dot, class Rows>

@@ -12,12 +12,11 @@
 namespace neuronmm::eval {
 namespace {
 
-using Json = nlohmann::json;
 using text::TokenId;
 
 // Ids are checked against this model, because a recording with another vocabulary would compare
 // unrelated logits.
-Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string& where,
+Result<std::vector<TokenId>> parse_sequence(const nlohmann::json& json, const std::string& where,
                                             const io::ModelConfig& config) {
   if (!json.is_array() || json.empty()) {
     return fail("{}: expected a list of token ids, not empty, found {}", where,
@@ -28,7 +27,7 @@ Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string&
                 where, config.max_position_embeddings, json.size());
   }
   std::vector<TokenId> tokens;
-  for (const Json& id : json) {
+  for (const nlohmann::json& id : json) {
     if (!id.is_number_integer() || id < 0 || id >= config.vocab_size) {
       return fail("{}[{}]: expected a token id below the model's vocab_size {}, found {}", where,
                   tokens.size(), config.vocab_size,
@@ -41,7 +40,7 @@ Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string&
 
 // Reads one logit per token of the vocabulary. Numbers that do not fit into fp32 are refused
 // instead of turned into infinity.
-Status parse_row(const Json& json, const std::string& where, std::span<float> row) {
+Status parse_row(const nlohmann::json& json, const std::string& where, std::span<float> row) {
   if (!json.is_array() || json.size() != row.size()) {
     return fail("{}: expected {} numbers (the model's vocab_size), found {}", where, row.size(),
                 json.is_array() ? std::to_string(json.size()) : json.type_name());
@@ -60,7 +59,7 @@ Status parse_row(const Json& json, const std::string& where, std::span<float> ro
 }
 
 // Reads one row per token; row i predicts token i + 1.
-Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t positions,
+Result<Matrix> parse_logits(const nlohmann::json& json, const std::string& where, int64_t positions,
                             int64_t vocab_size) {
   if (!json.is_array() || std::ssize(json) != positions) {
     return fail("{}: expected {} rows, one for each token of its sequence, found {}", where,
@@ -124,7 +123,7 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {
-  const Json json = Json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return fail("{}: not JSON", source);
   for (const char* key : {"sequences", "logits"}) {
     if (json.is_object() && json.contains(key) && json[key].is_array()) continue;
@@ -133,7 +132,7 @@ Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
         "list \"{}\"",
         source, key);
   }
-  const Json &sequences = json["sequences"], &logits = json["logits"];
+  const nlohmann::json &sequences = json["sequences"], &logits = json["logits"];
   if (sequences.empty()) return fail("{}: \"sequences\" is empty", source);
   if (sequences.size() != logits.size()) {
     return fail("{}: {} sequences but {} lists of logits", source, sequences.size(), logits.size());

@@ -25,7 +25,8 @@ Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int6
 }
 
 // Input pivots and neurons came later than the ranks and may be missing: 0.
-Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t largest) {
+Result<int64_t> read_optional_rank(const JsonFields& fields, const std::string& key,
+                                   int64_t largest) {
   if (fields.find(key) == nullptr) return int64_t{0};
   return read_rank(fields, key, largest);
 }
@@ -48,8 +49,8 @@ Result<std::vector<MlpShape>> read_ranks(const JsonFields& fields, const ModelCo
     NMM_ASSIGN(mlp.gate, read_rank(layer_fields, "gate", largest));
     NMM_ASSIGN(mlp.up, read_rank(layer_fields, "up", largest));
     NMM_ASSIGN(mlp.down, read_rank(layer_fields, "down", largest));
-    NMM_ASSIGN(mlp.input, read_size(layer_fields, "input", config.hidden_size));
-    NMM_ASSIGN(mlp.neurons, read_size(layer_fields, "neurons", config.intermediate_size));
+    NMM_ASSIGN(mlp.input, read_optional_rank(layer_fields, "input", config.hidden_size));
+    NMM_ASSIGN(mlp.neurons, read_optional_rank(layer_fields, "neurons", config.intermediate_size));
   }
   return ranks;
 }
@@ -147,9 +148,8 @@ Result<std::string> with_compression_record(std::string_view original_text,
     document[kRecordKey][kSettingsKey] = ordered_json::parse(record.settings);
   if (!record.calibration.empty())
     document[kRecordKey]["calibration"] = calibration_json(record.calibration);
-  constexpr int kIndent = 2;  // as transformers writes it
   // The name of a calibration text may be bytes that no JSON can hold.
-  return document.dump(kIndent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(kConfigIndent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace neuronmm::io

@@ -14,6 +14,9 @@
 
 namespace neuronmm::io {
 
+// The indentation of config.json, which is that of transformers.
+inline constexpr int kConfigIndent = 2;
+
 // Parses a text. Fails on malformed text, duplicate keys, and nesting so deep that recursion over
 // the value could exhaust the stack. `source` begins every message.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& source);

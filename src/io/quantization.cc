@@ -15,8 +15,6 @@ constexpr const char* kOlderKey = "quantization_config";
 constexpr const char* kMethod = "neuronmm";
 constexpr const char* kExceptionsKey = "exceptions";
 constexpr std::string_view kLayersPart = "layers.";
-// The indentation that transformers uses.
-constexpr int kIndent = 2;
 
 // Returns the object under `key`, or nullopt if it is missing.
 Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const std::string& key) {
@@ -143,7 +141,7 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
     entry["calibration"] = calibration_json(quantization.calibration);
   }
   document[kQuantizationKey] = std::move(entry);
-  return document.dump(kIndent) + "\n";
+  return document.dump(kConfigIndent) + "\n";
 }
 
 Result<std::string> without_quantization(std::string_view original_text,
@@ -155,7 +153,7 @@ Result<std::string> without_quantization(std::string_view original_text,
   document.erase(kOlderKey);
   document.erase(kQuantizationKey);
   document[document.contains("dtype") ? "dtype" : "torch_dtype"] = "float32";
-  return document.dump(kIndent) + "\n";
+  return document.dump(kConfigIndent) + "\n";
 }
 
 }  // namespace neuronmm::io

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/json_file.h"
+
 namespace neuronmm::io {
 namespace {
 
@@ -13,8 +15,6 @@ using nlohmann::json;
 constexpr std::string_view kCausalLM = "ForCausalLM";
 constexpr std::string_view kOurClass = "Neuronmm";
 constexpr std::string_view kOurType = "neuronmm_";
-// The indentation that transformers uses.
-constexpr int kIndent = 2;
 
 struct ArchitectureNames {
   Architecture architecture;
@@ -87,7 +87,7 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
       {"AutoConfig", fmt::format("{}.{}Config", kConfigurationModule, stem)},
       {"AutoModel", fmt::format("{}.{}Model", kModelingModule, stem)},
       {"AutoModelForCausalLM", fmt::format("{}.{}", kModelingModule, model_class)}};
-  return document.dump(kIndent) + "\n";
+  return document.dump(kConfigIndent) + "\n";
 }
 
 Result<std::string> with_published_classes(std::string_view original_text,
@@ -100,7 +100,7 @@ Result<std::string> with_published_classes(std::string_view original_text,
   document["architectures"] = {names.class_name};
   document["model_type"] = names.model_type;
   document.erase("auto_map");
-  return document.dump(kIndent) + "\n";
+  return document.dump(kConfigIndent) + "\n";
 }
 
 }  // namespace neuronmm::io

@@ -83,7 +83,7 @@ void fields(Stream& stream, OrderType& order) {
     for (auto& row : sequence.wanted) {
       stream.value(row.all);
       stream.values(row.named);
-      stream.value(row.best);
+      stream.value(row.num_best);
       stream.value(row.log_sum);
     }
   }

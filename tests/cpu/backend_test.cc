@@ -30,9 +30,12 @@ TEST_P(Dispatch, ABackendKeepsItsInstructionSet) {
 }
 
 TEST(Kernels, AreSeparateFunctionsForEachInstructionSet) {
-  std::vector<const void*> multiply;
+  // Some instruction sets differ only in their products of bf16, others only in those of bytes.
+  std::vector<std::pair<const void*, const void*>> multiply;
   for (const InstructionSet& set : instruction_sets()) {
-    multiply.push_back(reinterpret_cast<const void*>(set.force().multiply));
+    const Kernels& kernels = set.force();
+    multiply.emplace_back(reinterpret_cast<const void*>(kernels.multiply_floats),
+                          reinterpret_cast<const void*>(kernels.multiply_int8));
   }
   InstructionSet::force_none();
   std::sort(multiply.begin(), multiply.end());

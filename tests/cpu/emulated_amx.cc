@@ -24,21 +24,26 @@ namespace HWY_NAMESPACE {
 using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
 using EmulatedBf16Product = AmxBf16Product<EmulatedTiles>;
 
-void multiply_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                       const float* bias, MutableMatrixView y) {
-  switch (w.type()) {
-    case WeightType::kFp32:
-      return current_kernels().multiply(a, w, part, bias, y);
-    case WeightType::kBf16:
-      return multiply_part<EmulatedBf16Product>(a, w, part, bias, y);
-    case WeightType::kInt8:
-      return multiply_part<EmulatedProduct>(a, w, part, bias, y);
-    case WeightType::kInt6:
-      return multiply_low_bit<Int6Codes, EmulatedProduct>(a, w, part, bias, y);
-    case WeightType::kInt4:
-      return w.multiplier_rows() == 16
-                 ? multiply_low_bit<Int4Codes<16>, EmulatedProduct>(a, w, part, bias, y)
-                 : multiply_low_bit<Int4Codes<32>, EmulatedProduct>(a, w, part, bias, y);
+template <class Product>
+void multiply_by(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                 const float* bias, MutableMatrixView y) {
+  multiply_part<Product>(a, w, part, bias, y);
+}
+
+void multiply_floats_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                              const float* bias, MutableMatrixView y) {
+  if (w.type() == WeightType::kFp32) return current_kernels().multiply(a, w, part, bias, y);
+  multiply_by<EmulatedBf16Product>(a, w, part, bias, y);
+}
+
+void multiply_low_bit_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                               const float* bias, MutableMatrixView y) {
+  if (w.type() == WeightType::kInt6) {
+    multiply_low_bit<Int6Codes, EmulatedProduct>(a, w, part, bias, y);
+  } else if (w.multiplier_rows() == 16) {
+    multiply_low_bit<Int4Codes<16>, EmulatedProduct>(a, w, part, bias, y);
+  } else {
+    multiply_low_bit<Int4Codes<32>, EmulatedProduct>(a, w, part, bias, y);
   }
 }
 
@@ -53,7 +58,9 @@ const Kernels* emulated() {
     kernels.int8_tile_rows = EmulatedProduct::kMostRows;
     kernels.pack_bf16_tile = pack_bf16_tile<EmulatedBf16Product>;
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
-    kernels.multiply = multiply_emulated;
+    kernels.multiply_floats = multiply_floats_emulated;
+    kernels.multiply_int8 = multiply_by<EmulatedProduct>;
+    kernels.multiply_low_bit = multiply_low_bit_emulated;
     return kernels;
   }();
   return &table;

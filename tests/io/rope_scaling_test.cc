@@ -12,14 +12,14 @@ namespace neuronmm::io {
 namespace {
 
 // Parses a config of head_dim 4 and 128 positions.
-Result<ModelConfig> parse(const std::string& changes) {
+Result<ModelConfig> parse_with(const std::string& changes) {
   return ModelConfig::parse(config_with(R"({"head_dim":4})", "LlamaForCausalLM").insert(1, changes),
                             "config.json");
 }
 
 // Parses a config with the fields of `scaling` in "rope_scaling".
 Result<ModelConfig> parse_scaling(const std::string& scaling) {
-  return parse(R"("rope_scaling":{)" + scaling + "},");
+  return parse_with(R"("rope_scaling":{)" + scaling + "},");
 }
 
 ModelConfig parsed(const Result<ModelConfig>& config) {
@@ -61,11 +61,12 @@ TEST(RopeScaling, UnknownTypesAndShapesAreRefused) {
     EXPECT_TRUE(fails_with(parse_scaling(R"("factor":2,"type":")" + type + "\""),
                            {"\"rope_scaling\": \"type\"", "longrope", "\"" + type + "\""}));
   }
-  EXPECT_TRUE(fails_with(parse(R"("rope_scaling":3,)"), {"rope_scaling", "an object"}));
+  EXPECT_TRUE(fails_with(parse_with(R"("rope_scaling":3,)"), {"rope_scaling", "an object"}));
   EXPECT_TRUE(fails_with(parse_scaling(R"("factor":2)"), {"rope_type", "missing"}));
   EXPECT_TRUE(fails_with(parse_scaling(R"("rope_type":7)"), {"rope_type", "found 7"}));
-  EXPECT_TRUE(fails_with(parse(R"("rope_parameters":{"full_attention":{"rope_type":"yarn"}},)"),
-                         {"rope_parameters", "full_attention", "all layers"}));
+  EXPECT_TRUE(
+      fails_with(parse_with(R"("rope_parameters":{"full_attention":{"rope_type":"yarn"}},)"),
+                 {"rope_parameters", "full_attention", "all layers"}));
   EXPECT_TRUE(fails_with(parse_scaling(kYarn + R"(,"partial_rotary_factor":0.5)"),
                          {"rope_scaling", "partial_rotary_factor", "found 0.5"}));
 }
@@ -152,8 +153,8 @@ TEST(RopeScaling, DefaultsAreThoseOfTransformers) {
   EXPECT_FALSE(half.attention_factor);
   // Phi-3 has its original context next to rope_scaling. That value takes precedence.
   const ModelConfig both_given =
-      parsed(parse(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
-                   R"(,"original_max_position_embeddings":64},)"));
+      parsed(parse_with(R"("original_max_position_embeddings":32,"rope_scaling":{)" + kLongRope +
+                        R"(,"original_max_position_embeddings":64},)"));
   EXPECT_EQ(std::get<LongRopeScaling>(both_given.rope_scaling).factor, 4.0);
 }
 
@@ -176,16 +177,16 @@ TEST(RopeScaling, TheLongestSequenceFollowsTheScaling) {
 
 TEST(RopeScaling, RopeParametersOfNewerConfigsAreRead) {
   const ModelConfig plain =
-      parsed(parse(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
+      parsed(parse_with(R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"default"},)"));
   EXPECT_EQ(plain.rope_theta, 500000.0);
   EXPECT_EQ(rope_type(plain.rope_scaling), "default");
-  EXPECT_EQ(rope_type(parsed(parse(R"("rope_parameters":{},)")).rope_scaling), "default");
+  EXPECT_EQ(rope_type(parsed(parse_with(R"("rope_parameters":{},)")).rope_scaling), "default");
   const ModelConfig scaled =
-      parsed(parse(R"("rope_parameters":{"rope_theta":1000000.0,)" + kYarn + "},"));
+      parsed(parse_with(R"("rope_parameters":{"rope_theta":1000000.0,)" + kYarn + "},"));
   EXPECT_EQ(scaled.rope_theta, 1000000.0);
   EXPECT_EQ(rope_type(scaled.rope_scaling), "yarn");
   EXPECT_EQ(parsed(parse_scaling(kYarn + R"(,"rope_theta":5000)")).rope_theta, 5000.0);
-  EXPECT_TRUE(fails_with(parse(R"("rope_parameters":{"rope_type":"yarn"},)"),
+  EXPECT_TRUE(fails_with(parse_with(R"("rope_parameters":{"rope_type":"yarn"},)"),
                          {"rope_parameters", "factor", "missing"}));
 }
 

@@ -87,116 +87,125 @@ void read_stop_conditions(FieldReader& fields, GenerationParameters& parameters)
   parameters.min_tokens = fields.integer_or_default("min_tokens");
 }
 
-using Field = RequestField;
-
-std::vector<Field> sampling_fields() {
+std::vector<RequestField> sampling_fields() {
   const Json bias = {{"type", "number"}, {"minimum", -kMostBias}, {"maximum", kMostBias}};
   const Json biases = {{"type", {"object", "null"}},
                        {"maxProperties", kMostBiases},
                        {"propertyNames", {{"pattern", "^[0-9]{1,9}$"}}},
                        {"additionalProperties", bias}};
   return {
-      Field::number("temperature", 0.0, 100.0,
-                    "Divides the logits before a token is drawn; 0 always takes the likeliest "
-                    "token. By default that of the model's generation_config.json, else 1"),
-      Field::number("top_p", 0.0, 1.0,
-                    "Draws only from the likeliest tokens whose probabilities add up to this; 1 is "
-                    "no limit. By default that of the model's generation_config.json, else 1"),
-      Field::integer("top_k", -1, kMostTokens,
-                     "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
-                     "default that of the model's generation_config.json, else 0"),
-      Field::number(
+      RequestField::number(
+          "temperature", 0.0, 100.0,
+          "Divides the logits before a token is drawn; 0 always takes the likeliest "
+          "token. By default that of the model's generation_config.json, else 1"),
+      RequestField::number(
+          "top_p", 0.0, 1.0,
+          "Draws only from the likeliest tokens whose probabilities add up to this; 1 is "
+          "no limit. By default that of the model's generation_config.json, else 1"),
+      RequestField::integer("top_k", -1, kMostTokens,
+                            "Draws only from this many likeliest tokens; -1 and 0 are no limit. By "
+                            "default that of the model's generation_config.json, else 0"),
+      RequestField::number(
           "min_p", 0.0, 1.0,
           "Leaves out tokens whose probability is less than this share of the likeliest token's; 0 "
           "is no limit. By default that of the model's generation_config.json, else 0"),
-      Field::number("repetition_penalty", 0.01, 100.0,
-                    "Makes tokens of the prompt and the answer less likely if above 1 and likelier "
-                    "if below. By default that of the model's generation_config.json, else 1"),
-      Field::number("presence_penalty", -2.0, 2.0,
-                    "Subtracted from the logit of every token that the answer already has")
+      RequestField::number(
+          "repetition_penalty", 0.01, 100.0,
+          "Makes tokens of the prompt and the answer less likely if above 1 and likelier "
+          "if below. By default that of the model's generation_config.json, else 1"),
+      RequestField::number("presence_penalty", -2.0, 2.0,
+                           "Subtracted from the logit of every token that the answer already has")
           .by_default(0.0),
-      Field::number(
+      RequestField::number(
           "frequency_penalty", -2.0, 2.0,
           "Subtracted from the logit of a token once for each time that the answer already has it")
           .by_default(0.0),
-      Field::other("logit_bias", biases,
-                   "Numbers that are added to the logits of tokens, by token id"),
-      Field::integer("seed", INT64_MIN, INT64_MAX,
-                     "Seed of the random draws: equal requests with equal seeds get equal answers. "
-                     "By default random"),
+      RequestField::other("logit_bias", biases,
+                          "Numbers that are added to the logits of tokens, by token id"),
+      RequestField::integer(
+          "seed", INT64_MIN, INT64_MAX,
+          "Seed of the random draws: equal requests with equal seeds get equal answers. "
+          "By default random"),
   };
 }
 
-std::vector<Field> stop_fields() {
+std::vector<RequestField> stop_fields() {
   const Json text = {{"type", "string"}, {"maxLength", kMostStopBytes}};
   const Json stop = {{"anyOf", {text, stop_strings_schema(), {{"type", "null"}}}}};
   return {
-      Field::other("stop", stop,
-                   "A text or several: the answer ends before the first place where one of them "
-                   "occurs. Empty texts have no effect"),
-      Field::token_ids("stop_token_ids",
-                       "Ids of tokens that end the answer, in addition to the model's own"),
-      Field::boolean("include_stop_str_in_output",
-                     "Whether the text of the answer includes the stop string that ended it")
+      RequestField::other(
+          "stop", stop,
+          "A text or several: the answer ends before the first place where one of them "
+          "occurs. Empty texts have no effect"),
+      RequestField::token_ids("stop_token_ids",
+                              "Ids of tokens that end the answer, in addition to the model's own"),
+      RequestField::boolean("include_stop_str_in_output",
+                            "Whether the text of the answer includes the stop string that ended it")
           .by_default(false),
-      Field::boolean("ignore_eos",
-                     "Whether the answer continues after the tokens with which the model ends it")
+      RequestField::boolean(
+          "ignore_eos",
+          "Whether the answer continues after the tokens with which the model ends it")
           .by_default(false),
-      Field::integer(
+      RequestField::integer(
           "min_tokens", 0, kMostTokens,
           "Smallest number of tokens of the answer. It must not exceed the largest number")
           .by_default(0),
   };
 }
 
-std::vector<Field> output_fields() {
+std::vector<RequestField> output_fields() {
   return {
-      Field::string("model", kModelMeaning),
-      Field::boolean("stream", "Whether the response is a stream of server-sent events")
+      RequestField::string("model", kModelMeaning),
+      RequestField::boolean("stream", "Whether the response is a stream of server-sent events")
           .by_default(false),
-      Field::object(
+      RequestField::object(
           "stream_options",
-          {Field::boolean("include_usage",
-                          "Whether a last chunk has the numbers of tokens of prompt and answer")
+          {RequestField::boolean(
+               "include_usage",
+               "Whether a last chunk has the numbers of tokens of prompt and answer")
                .by_default(false),
-           Field::boolean("continuous_usage_stats",
-                          "Whether every chunk has the numbers of tokens so far")
+           RequestField::boolean("continuous_usage_stats",
+                                 "Whether every chunk has the numbers of tokens so far")
                .by_default(false),
-           Field::ignored({"include_obfuscation"}).front()},
+           RequestField::ignored({"include_obfuscation"}).front()},
           "Settings of the stream; they have no effect if the response is not a stream"),
-      Field::boolean("skip_special_tokens",
-                     "Whether special tokens are left out of the text of the answer")
+      RequestField::boolean("skip_special_tokens",
+                            "Whether special tokens are left out of the text of the answer")
           .by_default(true),
-      Field::boolean(
+      RequestField::boolean(
           "return_token_ids",
           "Whether the response has the token ids of prompt and answer in addition to the text")
           .by_default(false),
-      Field::boolean("echo",
-                     "Whether the text of the response begins with the prompt; in chats, with the "
-                     "last message if the answer continues it")
+      RequestField::boolean(
+          "echo",
+          "Whether the text of the response begins with the prompt; in chats, with the "
+          "last message if the answer continues it")
           .by_default(false),
-      Field::boolean("add_special_tokens",
-                     "Whether the tokenizer's special tokens, such as one for the beginning of a "
-                     "text, are put before the prompt. By default false for chats, whose template "
-                     "writes them, and else true"),
-      Field::string("cache_salt",
-                    "Requests share the cached beginning of a prompt only if their salts are "
-                    "equal. By default empty")
+      RequestField::boolean(
+          "add_special_tokens",
+          "Whether the tokenizer's special tokens, such as one for the beginning of a "
+          "text, are put before the prompt. By default false for chats, whose template "
+          "writes them, and else true"),
+      RequestField::string(
+          "cache_salt",
+          "Requests share the cached beginning of a prompt only if their salts are "
+          "equal. By default empty")
           .at_most_bytes(kMostSaltBytes),
-      Field::integer("priority", INT64_MIN, INT64_MAX,
-                     "Requests with a smaller number are computed earlier")
+      RequestField::integer("priority", INT64_MIN, INT64_MAX,
+                            "Requests with a smaller number are computed earlier")
           .by_default(0),
   };
 }
 
 // Returns the fields that this server refuses: they would change the answer, so ignoring them would
 // mislead the client.
-std::vector<Field> unsupported_fields() {
-  std::vector<Field> fields = {Field::not_supported("n_predict", "expected max_tokens instead")};
+std::vector<RequestField> unsupported_fields() {
+  std::vector<RequestField> fields = {
+      RequestField::not_supported("n_predict", "expected max_tokens instead")};
   for (const char* name :
        {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids", "prompt_logprobs",
         "truncate_prompt_tokens", "return_tokens_as_token_ids"})
-    fields.push_back(Field::not_supported(name, "this server does not know how"));
+    fields.push_back(RequestField::not_supported(name, "this server does not know how"));
   return fields;
 }
 
@@ -210,24 +219,26 @@ std::vector<RequestField> generation_fields() {
   std::vector<RequestField> all = sampling_fields();
   for (const auto& fields :
        {stop_fields(), output_fields(), response_format_fields(), unsupported_fields(),
-        Field::ignored({"user", "metadata", "store", "service_tier", "prompt_cache_key",
-                        "prompt_cache_retention", "safety_identifier", "verbosity", "request_id",
-                        "session_id", "length_penalty", "spaces_between_special_tokens",
-                        "guided_decoding_backend"})})
+        RequestField::ignored({"user", "metadata", "store", "service_tier", "prompt_cache_key",
+                               "prompt_cache_retention", "safety_identifier", "verbosity",
+                               "request_id", "session_id", "length_penalty",
+                               "spaces_between_special_tokens", "guided_decoding_backend"})})
     all.insert(all.end(), fields.begin(), fields.end());
   return all;
 }
 
 RequestField token_limit_field(const char* name, const char* meaning) {
-  return Field::integer(name, -1, INT64_MAX, meaning);
+  return RequestField::integer(name, -1, INT64_MAX, meaning);
 }
 
 RequestField answer_count_field() {
-  return Field::integer("n", 1, kMostChoices, "Number of answers to each prompt").by_default(1);
+  return RequestField::integer("n", 1, kMostChoices, "Number of answers to each prompt")
+      .by_default(1);
 }
 
 RequestField single_answer_field() {
-  return Field::other("n", {{"enum", {1, nullptr}}}, "Number of answers; this API gives one");
+  return RequestField::other("n", {{"enum", {1, nullptr}}},
+                             "Number of answers; this API gives one");
 }
 
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key) {

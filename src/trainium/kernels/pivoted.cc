@@ -106,7 +106,7 @@ namespace {
 
 using tile::HbmRole;
 
-constexpr std::string_view kFlops = "2·M·r·(K + N - r)";
+constexpr std::string_view kPivotedFlops = "2·M·r·(K + N - r)";
 
 // Blocks of X and D cover the columns without pivots. One pass sees all pivots.
 std::vector<TilingParameter> input_pivots_tiling(MatrixLayout x) {
@@ -146,7 +146,7 @@ Kernel input_pivots_kernel(std::string_view name, std::string_view description, 
           .tiling = input_pivots_tiling(x),
           .steps = chain_steps(),
           .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
-          .flops = kFlops,
+          .flops = kPivotedFlops,
           .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈(K - r)/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
           .make = make,
           .cost = xuv_pivoted_cost};
@@ -165,7 +165,7 @@ Kernel output_pivots_kernel(std::string_view name, std::string_view description,
           .tiling = output_pivots_tiling(x),
           .steps = chain_steps(),
           .hbm_bytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
-          .flops = kFlops,
+          .flops = kPivotedFlops,
           .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈(N - r)/512⌉)",
           .make = make,
           .cost = xuv_pivoted_out_cost};

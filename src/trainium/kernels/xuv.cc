@@ -165,8 +165,8 @@ Formula xuv_formula(std::string_view v_block) {
 }
 
 constexpr std::string_view kBytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
-constexpr std::string_view kFlops = "2·M·r·(K + N)";
-constexpr std::string_view kMatmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
+constexpr std::string_view kChainFlops = "2·M·r·(K + N)";
+constexpr std::string_view kChainMatmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
 constexpr std::string_view kMatmulsOrPieces =
     "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉); contiguous: more, Y ends in pieces";
 constexpr std::string_view kTransposedMatmuls = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
@@ -212,7 +212,7 @@ std::vector<Kernel> fused_kernels() {
            .tiling = natural_chain_tiling(Layout::kNatural),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
-           .flops = kFlops,
+           .flops = kChainFlops,
            .nc_matmuls = kMatmulsOrPieces,
            .make = xuv,
            .cost = xuv_cost},
@@ -224,8 +224,8 @@ std::vector<Kernel> fused_kernels() {
            .tiling = chain_tiling(Layout::kNatural),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
-           .flops = kFlops,
-           .nc_matmuls = kMatmuls,
+           .flops = kChainFlops,
+           .nc_matmuls = kChainMatmuls,
            .make = xtuv,
            .cost = xuv_cost},
           {.name = "xuv_transposed",
@@ -236,7 +236,7 @@ std::vector<Kernel> fused_kernels() {
            .tiling = natural_chain_tiling(Layout::kTransposed),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
-           .flops = kFlops,
+           .flops = kChainFlops,
            .nc_matmuls = kTransposedMatmuls,
            .make = xuv_transposed,
            .cost = xuv_transposed_cost},
@@ -248,7 +248,7 @@ std::vector<Kernel> fused_kernels() {
            .tiling = chain_tiling(Layout::kTransposed),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
-           .flops = kFlops,
+           .flops = kChainFlops,
            .nc_matmuls = kTransposedMatmuls,
            .make = xtuv_transposed,
            .cost = xuv_transposed_cost}};
@@ -265,7 +265,7 @@ std::vector<Kernel> baseline_kernels() {
        .dimensions = "MKrN",
        .tiling = matmul_tiling(),
        .hbm_bytes = "s·(M·K·⌈r/BN⌉ + K·r + M·r·(3 + ⌈N/BN⌉) + r·N + M·N)",
-       .flops = kFlops,
+       .flops = kChainFlops,
        .nc_matmuls = "⌈M/128⌉·(⌈K/128⌉·⌈r/512⌉ + ⌈r/128⌉·⌈N/512⌉)",
        .make = xuv_sequential,
        .cost = xuv_sequential_cost},

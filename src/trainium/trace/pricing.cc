@@ -34,14 +34,14 @@ enum class Family {
   kRegister    // A number, not a tensor.
 };
 
-enum Engines : uint8_t { kVector = 1, kScalar = 2, kGpSimd = 4 };
+enum Engines : uint8_t { kOnVector = 1, kOnScalar = 2, kOnGpSimd = 4 };
 
 struct Rule {
   std::string_view name;
   Family family;
-  uint8_t engines = kVector;  // The engines that may run it if the call does not choose one.
-  double rate = 1;            // Elements per cycle.
-  double extra = 0;           // Cycles in addition to the fixed ones.
+  uint8_t engines = kOnVector;  // The engines that may run it if the call does not choose one.
+  double rate = 1;              // Elements per cycle.
+  double extra = 0;             // Cycles in addition to the fixed ones.
 };
 
 // Engines and rates as the cost tables and docstrings of nki.isa state them (costs: SDK 2.26,
@@ -60,30 +60,30 @@ constexpr std::array<Rule, 50> kRules = {{
     {"nc_matmul", Family::kMatmul},
     {"nc_matmul_mx", Family::kMatmul},
     {"nc_transpose", Family::kTranspose},
-    {"tensor_copy", Family::kCopy, kVector | kScalar},
-    {"tensor_copy_dynamic_src", Family::kCopy, kVector | kScalar},
-    {"tensor_copy_dynamic_dst", Family::kCopy, kVector | kScalar},
+    {"tensor_copy", Family::kCopy, kOnVector | kOnScalar},
+    {"tensor_copy_dynamic_src", Family::kCopy, kOnVector | kOnScalar},
+    {"tensor_copy_dynamic_dst", Family::kCopy, kOnVector | kOnScalar},
     {"tensor_scalar", Family::kScalarOperand},
-    {"tensor_scalar_reduce", Family::kFixedRate, kVector, 1, 64},
+    {"tensor_scalar_reduce", Family::kFixedRate, kOnVector, 1, 64},
     {"tensor_scalar_cumulative", Family::kFixedRate},
     {"tensor_tensor", Family::kBinary},
     {"scalar_tensor_tensor", Family::kBinary},
-    {"tensor_tensor_scan", Family::kFixedRate, kVector, 0.5},
+    {"tensor_tensor_scan", Family::kFixedRate, kOnVector, 0.5},
     {"tensor_reduce", Family::kReduce},
-    {"tensor_partition_reduce", Family::kFixedRate, kGpSimd},
-    {"activation", Family::kActivate, kScalar},
-    {"activation_reduce", Family::kActivate, kScalar},
-    {"activate2", Family::kActivate, kScalar},
-    {"exponential", Family::kFixedRate, kVector, 4},
+    {"tensor_partition_reduce", Family::kFixedRate, kOnGpSimd},
+    {"activation", Family::kActivate, kOnScalar},
+    {"activation_reduce", Family::kActivate, kOnScalar},
+    {"activate2", Family::kActivate, kOnScalar},
+    {"exponential", Family::kFixedRate, kOnVector, 4},
     {"reciprocal", Family::kReciprocal},
     {"memset", Family::kMemset},
-    {"iota", Family::kFixedRate, kGpSimd},
-    {"affine_select", Family::kFixedRate, kGpSimd},
+    {"iota", Family::kFixedRate, kOnGpSimd},
+    {"affine_select", Family::kFixedRate, kOnGpSimd},
     {"range_select", Family::kFixedRate},
     {"select_reduce", Family::kFixedRate},
     {"tensor_copy_predicated", Family::kPredicated},
     {"bn_stats", Family::kFixedRate},
-    {"bn_aggr", Family::kFixedRate, kVector, 3.0 / 13},
+    {"bn_aggr", Family::kFixedRate, kOnVector, 3.0 / 13},
     {"max8", Family::kFixedRate},
     {"nc_find_index8", Family::kFixedRate},
     {"nc_match_replace8", Family::kFixedRate},
@@ -92,15 +92,15 @@ constexpr std::array<Rule, 50> kRules = {{
     {"rng", Family::kFixedRate},
     {"rand2", Family::kFixedRate},
     {"set_rng_seed", Family::kFixedRate},
-    {"rand_set_state", Family::kFixedRate, kGpSimd},
-    {"rand_get_state", Family::kFixedRate, kGpSimd},
-    {"local_gather", Family::kGather, kGpSimd},
-    {"nc_n_gather", Family::kFixedRate, kGpSimd},
-    {"nonzero_with_count", Family::kFixedRate, kGpSimd},
-    {"sequence_bounds", Family::kFixedRate, kGpSimd},
-    {"topk", Family::kSearch, kGpSimd, 1.0 / 64},
+    {"rand_set_state", Family::kFixedRate, kOnGpSimd},
+    {"rand_get_state", Family::kFixedRate, kOnGpSimd},
+    {"local_gather", Family::kGather, kOnGpSimd},
+    {"nc_n_gather", Family::kFixedRate, kOnGpSimd},
+    {"nonzero_with_count", Family::kFixedRate, kOnGpSimd},
+    {"sequence_bounds", Family::kFixedRate, kOnGpSimd},
+    {"topk", Family::kSearch, kOnGpSimd, 1.0 / 64},
     {"quantize_mx", Family::kFixedRate},
-    {"core_barrier", Family::kRegister, kGpSimd},
+    {"core_barrier", Family::kRegister, kOnGpSimd},
     {"register_load", Family::kRegister},
     {"register_store", Family::kRegister},
 }};
@@ -260,18 +260,18 @@ class Pricer {
   uint8_t engines() const {
     switch (op_.engine) {
       case EngineName::kVector:
-        return kVector;
+        return kOnVector;
       case EngineName::kScalar:
-        return kScalar;
+        return kOnScalar;
       case EngineName::kGpSimd:
-        return kGpSimd;
+        return kOnGpSimd;
       default:
         break;
     }
     // GpSimd fills SBUF, so that Vector is free for evictions. GpSimd cannot reach PSUM.
-    if (rule_.family == Family::kMemset) return out_.job.touches_psum ? kVector : kGpSimd;
-    if (rule_.family == Family::kBinary && (op_.op == "power" || op_.op == "pow")) return kGpSimd;
-    if (rule_.family == Family::kScalarOperand && linear()) return kVector | kScalar;
+    if (rule_.family == Family::kMemset) return out_.job.touches_psum ? kOnVector : kOnGpSimd;
+    if (rule_.family == Family::kBinary && (op_.op == "power" || op_.op == "pow")) return kOnGpSimd;
+    if (rule_.family == Family::kScalarOperand && linear()) return kOnVector | kOnScalar;
     return rule_.engines;
   }
 
@@ -294,9 +294,9 @@ class Pricer {
       out_.streamed = operand("src")->elements;
     }
     const uint8_t allowed = engines();
-    job.on_vector = (allowed & kVector) != 0;
-    job.on_scalar = (allowed & kScalar) != 0;
-    job.on_gpsimd = (allowed & kGpSimd) != 0;
+    job.on_vector = (allowed & kOnVector) != 0;
+    job.on_scalar = (allowed & kOnScalar) != 0;
+    job.on_gpsimd = (allowed & kOnGpSimd) != 0;
     job.vector = cost(Unit::kVector);
     job.scalar = cost(Unit::kScalar);
     job.gpsimd = cost(Unit::kGpSimd);
