@@ -2,6 +2,7 @@
 // paper's figures and for every published measurement that we know.
 
 #include <map>
+#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

@@ -67,10 +67,10 @@ TEST_F(FinetuneProgram, LowersThePerplexityAtTheSameSize) {
 
 // The model has different ranks and some dense matrices, which training does not change.
 TEST_F(FinetuneProgram, TrainsModelsWithRanksByMeasurement) {
-  expect(
-      neuronmm("compress " + kOneLayer + " --ratio 0.1 --block 64 --form uv --allocate measured " +
-               "--calibration " + kOneLayer + "/calibration.txt --calibration-tokens 2048 --force -o " + model()),
-      0, {"dense", "192"});
+  expect(neuronmm("compress " + kOneLayer +
+                  " --ratio 0.1 --block 64 --form uv --allocate measured " + "--calibration " +
+                  kOneLayer + "/calibration.txt --calibration-tokens 2048 --force -o " + model()),
+         0, {"dense", "192"});
   expect(neuronmm(finetune("out", "--which both --epochs 1")), 0, {"trained", "written to"});
   EXPECT_EQ(fs::file_size(path("out") + "/model.safetensors"),
             fs::file_size(model() + "/model.safetensors"));
