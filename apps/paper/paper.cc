@@ -2,6 +2,7 @@
 // paper's figures and for every published measurement that we know.
 
 #include <map>
+#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -45,21 +46,24 @@ Result<Figure> make_figure(const PaperFlags& flags) {
 }
 
 // Adds the rows of an owner of a Trainium after the published ones.
-Status add_measured(const std::string& file, Figure& figure) {
-  NMM_ASSIGN(const MeasuredRows rows, measured_rows(file));
+void add_measured(const MeasuredRows& rows, Figure& figure) {
   figure.text += "\n" + rows.text;
   auto json = nlohmann::ordered_json::parse(figure.json);
   for (auto& row : nlohmann::ordered_json::parse(rows.json)) json.push_back(std::move(row));
   figure.json = json.dump(2) + "\n";
-  return {};
 }
 
-// Opens files before the simulation, so that a path that cannot be written is reported at once.
+// Opens and reads files before the simulation, so that a path that cannot be written and a report
+// that is malformed are reported at once.
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
+  std::optional<MeasuredRows> measured;
+  if (!flags.measured.empty()) {
+    NMM_ASSIGN(measured, measured_rows(flags.measured));
+  }
   NMM_ASSIGN(Figure figure, make_figure(flags));
-  if (!flags.measured.empty()) NMM_TRY(add_measured(flags.measured, figure));
+  if (measured) add_measured(*measured, figure);
   if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
   NMM_TRY(report.write_json_text(figure.json));
   report.print("{}", figure.text);

@@ -18,30 +18,33 @@ namespace {
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-#ifdef NEURONMM_SANITIZED  // calibrating and evaluating on the whole texts would take minutes
-const std::string kCalibration = kDemo + "/calibration.txt --calibration-tokens 2048";
+const std::string kCalibration = kOneLayer + "/calibration.txt --calibration-tokens 2048";
 constexpr size_t kEvaluationBytes = 6000;
+#ifdef NEURONMM_SANITIZED  // the long tests would take minutes with the whole texts
+const std::string kLongCalibration = kCalibration;
+constexpr size_t kLongEvaluationBytes = kEvaluationBytes;
 #else
-const std::string kCalibration = kDemo + "/calibration.txt";
-constexpr size_t kEvaluationBytes = std::string::npos;
+const std::string kLongCalibration = kOneLayer + "/calibration.txt";
+constexpr size_t kLongEvaluationBytes = std::string::npos;
 #endif
 
 class CommandLine : public neuronmm::apps::ProgramTest {
  protected:
   // A copy of the bundled model that a test may damage.
   std::string copy_of_model() const {
-    fs::copy(kDemo, folder_ / "model", fs::copy_options::recursive);
+    fs::copy(kOneLayer, folder_ / "model", fs::copy_options::recursive);
     return path("model");
   }
-  std::string evaluation_text() const {
-    return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, kEvaluationBytes));
+  std::string evaluation_text(size_t bytes = kEvaluationBytes) const {
+    return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, bytes));
   }
   std::string compress(const std::string& more) const {
-    return "compress " + kDemo + " -o " + path("out") + " --form uv --block 64 --calibration " +
+    return "compress " + kOneLayer + " -o " + path("out") + " --form uv --block 64 --calibration " +
            kCalibration + " " + more;
   }
 };
@@ -55,12 +58,12 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm("perplexity " + out + " " + evaluation_text()), 0, {"perplexity"});
   expect(neuronmm("generate " + out + " --prompt 'Once upon a time' --max-new-tokens 8"), 0, {});
   expect(
-      neuronmm("bench " + kDemo + " --against " + out +
+      neuronmm("bench " + kOneLayer + " --against " + out +
                " --prompt-tokens 8 --new-tokens 4 --runs 2 --batch 2 --json " + path("bench.json")),
       0, {});
   EXPECT_NE(read(path("bench.json")).find("token_generation_model"), std::string::npos);
   expect(neuronmm("check " + out + " --reference " + out), 0, {});
-  expect(neuronmm("check " + out + " --reference " + kDemo), 1, {});
+  expect(neuronmm("check " + out + " --reference " + kOneLayer), 1, {});
 }
 
 // The model has a mixed layer and a pivoted layer. The map that gate and up share is counted once.
@@ -109,7 +112,8 @@ TEST_F(CommandLine, FoldersWithPivotsAreInspectedQuantizedAndTimed) {
 }
 
 TEST_F(CommandLine, CompressWritesQuantizedWeights) {
-  const std::string svd = "compress " + kDemo + " --form uv --ratio 0.2 --block 64 --method svd",
+  const std::string svd =
+                        "compress " + kOneLayer + " --form uv --ratio 0.2 --block 64 --method svd",
                     json = path("report.json");
   const auto compressed_bytes = [&](const std::string& bits, const char* as) {
     const std::string out = path("out"), flags = " --force --bits " + bits;
@@ -145,10 +149,12 @@ TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
   const auto perplexity = [this](const std::string& method, const std::string& ratio) {
     const std::string out = path(method + ratio);
     std::string flags = " --form uv --block 64 --ratio " + ratio + " --method " + method;
-    if (method != "svd") flags += " --calibration " + kCalibration;
+    if (method != "svd") flags += " --calibration " + kLongCalibration;
     expect(neuronmm("compress " + kDemo + " -o " + out + flags), 0, {});
     const std::string json = path("perplexity.json");
-    expect(neuronmm("perplexity " + out + " " + evaluation_text() + " --json " + json), 0, {});
+    expect(neuronmm("perplexity " + out + " " + evaluation_text(kLongEvaluationBytes) + " --json " +
+                    json),
+           0, {});
     return nlohmann::json::parse(read(json)).at("perplexity").get<double>();
   };
   for (const std::string ratio : kRatios) {
@@ -158,9 +164,12 @@ TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
 
 // At a ratio of 0.1 some layers have both dense and low-rank matrices, which every command accepts.
 TEST_F(CommandLine, RanksByMeasurementAreBetterThanUniformRanks) {
-  const std::string text = evaluation_text(), out = path("out"), json = path("perplexity.json");
+  const std::string text = evaluation_text(kLongEvaluationBytes), out = path("out"),
+                    json = path("perplexity.json");
   const auto perplexity = [&](const std::string& flags) {
-    expect(neuronmm(compress(flags + " --ratio 0.1 --force")), 0, {"written to"});
+    expect(neuronmm("compress " + kDemo + " -o " + out + " --form uv --block 64 --calibration " +
+                    kLongCalibration + " " + flags + " --ratio 0.1 --force"),
+           0, {"written to"});
     expect(neuronmm("perplexity " + out + " " + text + " --json " + json), 0, {});
     return nlohmann::json::parse(read(json)).at("perplexity").get<double>();
   };
@@ -185,7 +194,7 @@ TEST_F(CommandLine, RanksByMeasurementAreBetterThanUniformRanks) {
 }
 
 TEST_F(CommandLine, WrongAllocationsAreRefused) {
-  const std::string start = "compress " + kDemo + " -o " + path("out") + " --block 64 ";
+  const std::string start = "compress " + kOneLayer + " -o " + path("out") + " --block 64 ";
   for (const std::string method : {"svd", "whitened"}) {
     expect(neuronmm(start + "--ratio 0.2 --form uv --allocate measured --method " + method), 2,
            {"--calibration", "--self-generated"});
@@ -201,7 +210,7 @@ TEST_F(CommandLine, WrongAllocationsAreRefused) {
 
 TEST_F(CommandLine, GenerationIsReproducible) {
   const std::string flags =
-      "generate " + kDemo + " --prompt 'Once upon a time' --max-new-tokens 24";
+      "generate " + kOneLayer + " --prompt 'Once upon a time' --max-new-tokens 24";
   const auto text_of = [](const std::string& arguments) {
     const Outcome outcome = neuronmm(arguments, "", "/dev/null");
     EXPECT_EQ(outcome.exit_code, 0);
@@ -215,14 +224,15 @@ TEST_F(CommandLine, GenerationIsReproducible) {
 }
 
 TEST_F(CommandLine, DecodeIsTheInverseOfTokenize) {
-  const Outcome ids = neuronmm("tokenize " + kDemo + " 'The cat sat.' --no-bos");
+  const Outcome ids = neuronmm("tokenize " + kOneLayer + " 'The cat sat.' --no-bos");
   EXPECT_EQ(ids.exit_code, 0);
   const std::string line = ids.output.substr(0, ids.output.find('\n'));
-  EXPECT_EQ(neuronmm("tokenize " + kDemo + " --decode '" + line + "'").output, "The cat sat.\n");
+  EXPECT_EQ(neuronmm("tokenize " + kOneLayer + " --decode '" + line + "'").output,
+            "The cat sat.\n");
 }
 
 TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
-  fs::copy(kDemo + "/config.json", path("config.json"));
+  fs::copy(kOneLayer + "/config.json", path("config.json"));
   expect(neuronmm("compress " + path("config.json") + " -o " + path("out") +
                   " --form uv --ratio 0.2 --block 64 --dry-run"),
          0, {"192", "0.6875"});
@@ -230,7 +240,7 @@ TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
 }
 
 TEST_F(CommandLine, SynthesizedModelsRun) {
-  expect(neuronmm("synthesize --config " + kDemo + "/config.json -o " + path("random")), 0, {});
+  expect(neuronmm("synthesize --config " + kOneLayer + "/config.json -o " + path("random")), 0, {});
   expect(neuronmm("bench " + path("random") + " --prompt-tokens 4 --new-tokens 2 --runs 1"), 0, {});
 }
 
@@ -243,12 +253,12 @@ TEST_F(CommandLine, UsageErrorsNameTheFlag) {
   expect(neuronmm(compress("--ratio -0.5")), 2, {"--ratio"});
   expect(neuronmm(compress("--ratio abc")), 2, {"--ratio"});
   expect(neuronmm(compress("--ratio 0.2 --method magic")), 2, {"--method"});
-  expect(neuronmm("generate " + kDemo + " --prompt x --temperature -1"), 2, {"--temperature"});
-  expect(neuronmm("generate " + kDemo + " --prompt x --top-p 1.5"), 2, {"--top-p"});
+  expect(neuronmm("generate " + kOneLayer + " --prompt x --temperature -1"), 2, {"--temperature"});
+  expect(neuronmm("generate " + kOneLayer + " --prompt x --top-p 1.5"), 2, {"--top-p"});
 }
 
 TEST_F(CommandLine, TyposAreReportedBeforeOtherErrors) {
-  expect(neuronmm("compres " + kDemo), 2,
+  expect(neuronmm("compres " + kOneLayer), 2,
          {"unknown command \"compres\"", "did you mean \"compress\"?"});
   expect(neuronmm("--hlep"), 2, {"unknown flag \"--hlep\"", "did you mean \"--help\"?"});
   expect(neuronmm("compress --hlep"), 2, {"did you mean \"--help\"?"});
@@ -256,16 +266,16 @@ TEST_F(CommandLine, TyposAreReportedBeforeOtherErrors) {
   expect(neuronmm(compress("--raito=0.2")), 2, {"unknown flag \"--raito\"", "\"--ratio\"?"});
   expect(neuronmm("frobnicate"), 2, {"unknown command \"frobnicate\""});
   EXPECT_EQ(neuronmm("frobnicate").output.find("did you mean"), std::string::npos);
-  expect(neuronmm("inspect " + kDemo + " more"), 2, {"unexpected argument \"more\""});
+  expect(neuronmm("inspect " + kOneLayer + " more"), 2, {"unexpected argument \"more\""});
 }
 
 TEST_F(CommandLine, WholeNumbersHaveNoSign) {
   for (const std::string value : {"-1", "1.5", "18446744073709551616", "x"}) {
     const std::string seed = " --seed " + value;
-    expect(neuronmm("generate " + kDemo + " --prompt x" + seed), 2, {"--seed"});
+    expect(neuronmm("generate " + kOneLayer + " --prompt x" + seed), 2, {"--seed"});
     expect(neuronmm("synthesize --config c.json -o " + path("out") + seed), 2, {"--seed"});
   }
-  expect(neuronmm("generate " + kDemo + " --prompt x --seed -1"), 2,
+  expect(neuronmm("generate " + kOneLayer + " --prompt x --seed -1"), 2,
          {"expected a whole number from 0, found \"-1\""});
 }
 
@@ -277,7 +287,7 @@ TEST_F(CommandLine, TheHelpShowsOneNameOfTheOutputFlag) {
     EXPECT_EQ(help.output.find("--out,"), std::string::npos) << help.output;
     EXPECT_EQ(help.output.find("--out "), std::string::npos) << help.output;
   }
-  expect(neuronmm("synthesize --config " + kDemo + "/config.json --out " + path("old")), 0, {});
+  expect(neuronmm("synthesize --config " + kOneLayer + "/config.json --out " + path("old")), 0, {});
 }
 
 TEST_F(CommandLine, EveryReportComesAsJson) {
@@ -285,30 +295,33 @@ TEST_F(CommandLine, EveryReportComesAsJson) {
     expect(neuronmm(command + " --json " + path("r.json")), 0, {});
     return nlohmann::json::parse(read(path("r.json")));
   };
-  EXPECT_EQ(report("inspect " + kDemo + " --tensors")["num_hidden_layers"], 4);
-  EXPECT_EQ(report("tokenize " + kDemo + " 'The cat'")["text"], "The cat");
-  const auto small =
-      report("compress " + kDemo + " -o " + path("small") + " --ratio 0.2 --block 64 --method svd");
+  EXPECT_EQ(report("inspect " + kOneLayer + " --tensors")["num_hidden_layers"], 1);
+  EXPECT_EQ(report("tokenize " + kOneLayer + " 'The cat'")["text"], "The cat");
+  const auto small = report("compress " + kOneLayer + " -o " + path("small") +
+                            " --ratio 0.2 --block 64 --method svd");
   EXPECT_EQ(small["matrices"][0]["rank"], 192);
   EXPECT_TRUE(small["measured"].is_null());
-  EXPECT_EQ(report("compress " + kDemo + " --form uv --ratio 0.2 --dry-run --block 64")["ratio"],
-            0.2);
+  EXPECT_EQ(
+      report("compress " + kOneLayer + " --form uv --ratio 0.2 --dry-run --block 64")["ratio"],
+      0.2);
   EXPECT_EQ(report("quantize " + path("small") + " -o " + path("int8"))["weights"], "int8");
-  EXPECT_EQ(report("synthesize --config " + kDemo + "/config.json -o " + path("random"))["seed"],
-            0);
-  EXPECT_EQ(report("check " + kDemo + " --reference " + kDemo + " --new-tokens 2")["passed"], true);
+  EXPECT_EQ(
+      report("synthesize --config " + kOneLayer + "/config.json -o " + path("random"))["seed"], 0);
+  EXPECT_EQ(
+      report("check " + kOneLayer + " --reference " + kOneLayer + " --new-tokens 2")["passed"],
+      true);
   EXPECT_GT(report("kernels")["kernels"].size(), 3u);
   EXPECT_EQ(report("kernels xuv")["kernel"], "xuv");
   EXPECT_EQ(report("emit xuv --shape 512,512,256,512 -o " + path("k.py"))["kernel"], "xuv");
 }
 
 TEST_F(CommandLine, CompressWarnsIfTheResultIsNotAsAsked) {
-  const std::string start = "compress " + kDemo + " --ratio 0.2 --method svd ";
+  const std::string start = "compress " + kOneLayer + " --ratio 0.2 --method svd ";
   expect(neuronmm(start + "--dry-run --block 128"), 0,
          {"warning", "0.9167", "asked was 0.8", "--block "});
   EXPECT_EQ(neuronmm(start + "--dry-run --block 8").output.find("warning"), std::string::npos);
   expect(neuronmm(start + "--block 64 -o " + path("out")), 0, {"not measured", "--calibration"});
-  const std::string half = "compress " + kDemo + " --ratio 0.6 --method svd --block 32 -o ";
+  const std::string half = "compress " + kOneLayer + " --ratio 0.6 --method svd --block 32 -o ";
   expect(neuronmm(half + path("half") + " --calibration " + kCalibration), 0,
          {"KL ", "perplexity ", "dense ", "warning: the compressed model predicts much worse"});
   EXPECT_NE(read(path("half/README.md")).find("perplexity"), std::string::npos);
@@ -317,26 +330,26 @@ TEST_F(CommandLine, CompressWarnsIfTheResultIsNotAsAsked) {
 
 TEST_F(CommandLine, ReferenceLogitsAreSavedAndRead) {
   const std::string file = path("r.safetensors");
-  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --new-tokens 4 --save-reference " +
-                  file),
+  expect(neuronmm("check " + kOneLayer + " --reference " + kOneLayer +
+                  " --new-tokens 4 --save-reference " + file),
          0, {"PASSED"});
-  expect(neuronmm("check " + kDemo + " --reference " + file), 0, {"8 positions", "PASSED"});
-  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --save-reference r.json"), 2,
-         {"--save-reference", ".safetensors"});
+  expect(neuronmm("check " + kOneLayer + " --reference " + file), 0, {"8 positions", "PASSED"});
+  expect(neuronmm("check " + kOneLayer + " --reference " + kOneLayer + " --save-reference r.json"),
+         2, {"--save-reference", ".safetensors"});
 }
 
 TEST_F(CommandLine, BenchTakesLists) {
-  expect(neuronmm("bench " + kDemo + " --prompt-tokens 4,8 --new-tokens 2 --runs 1 --json " +
+  expect(neuronmm("bench " + kOneLayer + " --prompt-tokens 4,8 --new-tokens 2 --runs 1 --json " +
                   path("b.json")),
          0, {"prefill", "decode", "4 prompt", "8 prompt"});
   const auto runs = nlohmann::json::parse(read(path("b.json")))["runs"];
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[1]["settings"]["prompt_tokens"], 8);
   EXPECT_EQ(runs[0]["decode_tokens_per_s"], runs[0]["token_generation_model"]["throughput"]);
-  expect(neuronmm("bench " + kDemo + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
+  expect(neuronmm("bench " + kOneLayer + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
   expect(neuronmm("bench"), 2, {"MODEL_DIR"});
-  expect(neuronmm("bench " + kDemo + " --url http://127.0.0.1:1"), 2, {"--url"});
-  expect(neuronmm("bench " + kDemo +
+  expect(neuronmm("bench " + kOneLayer + " --url http://127.0.0.1:1"), 2, {"--url"});
+  expect(neuronmm("bench " + kOneLayer +
                   "/config.json --device trn1 --prompt-tokens 16 --new-tokens 2" + " --runs 1"),
          0, {"prefill", "simulated"});
 }
@@ -413,17 +426,18 @@ TEST_F(CommandLine, AMissingOrMalformedTokenizerIsRefused) {
 }
 
 TEST_F(CommandLine, PromptsThatCannotBeRunAreRefused) {
-  expect(neuronmm("generate " + kDemo + " --prompt ''"), 1, {"--prompt", "empty"});
+  expect(neuronmm("generate " + kOneLayer + " --prompt ''"), 1, {"--prompt", "empty"});
   std::string words;
   for (int i = 0; i < 600; ++i) words += "cat ";
-  expect(neuronmm("generate " + kDemo + " --prompt '" + words + "'"), 1, {"512"});
-  expect(neuronmm("generate " + kDemo + " --prompt x --chat"), 1, {"chat template"});
+  expect(neuronmm("generate " + kOneLayer + " --prompt '" + words + "'"), 1, {"512"});
+  expect(neuronmm("generate " + kOneLayer + " --prompt x --chat"), 1, {"chat template"});
 }
 
 TEST_F(CommandLine, ShortTextsAreRefused) {
   const std::string empty = write("empty.txt", ""), tiny = write("tiny.txt", "A cat sat.");
-  expect(neuronmm("perplexity " + kDemo + " " + tiny), 1, {"tiny.txt", "512 tokens"});
-  const std::string start = "compress " + kDemo + " -o " + path("out") + " --ratio 0.2 --block 64";
+  expect(neuronmm("perplexity " + kOneLayer + " " + tiny), 1, {"tiny.txt", "512 tokens"});
+  const std::string start =
+      "compress " + kOneLayer + " -o " + path("out") + " --ratio 0.2 --block 64";
   expect(neuronmm(start), 2, {"--calibration"});
   expect(neuronmm(start + " --calibration " + empty), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + tiny), 1, {"tokens"});
@@ -433,9 +447,9 @@ TEST_F(CommandLine, ShortTextsAreRefused) {
 
 // Flags that contradict each other are usage errors, whatever the files contain.
 TEST_F(CommandLine, ContradictoryFlagsOfCompressAreUsageErrors) {
-  const std::string text = " --calibration " + kDemo + "/calibration.txt";
-  const std::string start = "compress " + kDemo + " --ratio 0.2 -o " + path("out");
-  expect(neuronmm("compress " + kDemo + " --ratio 0.2" + text), 2, {"--output"});
+  const std::string text = " --calibration " + kOneLayer + "/calibration.txt";
+  const std::string start = "compress " + kOneLayer + " --ratio 0.2 -o " + path("out");
+  expect(neuronmm("compress " + kOneLayer + " --ratio 0.2" + text), 2, {"--output"});
   expect(neuronmm(start + text + " --form narrow --method svd"), 2, {"form narrow", "svd"});
   expect(neuronmm(start + " --dry-run --form narrow --method svd"), 2, {"form narrow", "svd"});
   expect(neuronmm(start + " --calibration - --calibration -"), 2, {"--calibration", "twice"});
@@ -444,13 +458,14 @@ TEST_F(CommandLine, ContradictoryFlagsOfCompressAreUsageErrors) {
 }
 
 TEST_F(CommandLine, NanIsOutsideEveryRange) {
-  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --divergence-tol nan"), 2,
+  expect(neuronmm("check " + kOneLayer + " --reference " + kOneLayer + " --divergence-tol nan"), 2,
          {"--divergence-tol", "nan"});
-  expect(neuronmm("perplexity " + kDemo + " x --link-timeout nan"), 2, {"--link-timeout", "nan"});
+  expect(neuronmm("perplexity " + kOneLayer + " x --link-timeout nan"), 2,
+         {"--link-timeout", "nan"});
 }
 
 TEST_F(CommandLine, RanksThatSaveNothingAreRefused) {
-  expect(neuronmm("compress " + kDemo + " -o " + path("out") +
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("out") +
                   " --ratio 0.05 --block 384 --method svd"),
          1, {"layer", "gate", "ratio"});
   EXPECT_FALSE(fs::exists(path("out")));
@@ -458,24 +473,25 @@ TEST_F(CommandLine, RanksThatSaveNothingAreRefused) {
 
 TEST_F(CommandLine, ExistingOutputsAreKeptWithoutForce) {
   const std::string flags = " --ratio 0.2 --block 64 --method svd";
-  expect(neuronmm("compress " + kDemo + " -o " + kDemo + flags + " --force"), 1, {"input"});
+  expect(neuronmm("compress " + kOneLayer + " -o " + kOneLayer + flags + " --force"), 1, {"input"});
   fs::create_directories(path("out"));
   write("out/precious", "keep me");
-  expect(neuronmm("compress " + kDemo + " -o " + path("out") + flags), 1, {"out", "--force"});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("out") + flags), 1, {"out", "--force"});
   EXPECT_EQ(read(path("out/precious")), "keep me");
-  expect(neuronmm("compress " + kDemo + " -o /proc/nowhere/out" + flags), 1, {"/proc/nowhere"});
-  expect(neuronmm("compress " + kDemo + " -o " + path("out") + flags + " --force"), 1,
+  expect(neuronmm("compress " + kOneLayer + " -o /proc/nowhere/out" + flags), 1, {"/proc/nowhere"});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("out") + flags + " --force"), 1,
          {"not a model folder"});
   EXPECT_EQ(read(path("out/precious")), "keep me");
-  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags), 0, {});
-  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags), 1, {"--force"});
-  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags + " --force"), 0, {});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("second") + flags), 0, {});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("second") + flags), 1, {"--force"});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("second") + flags + " --force"), 0, {});
 }
 
 TEST_F(CommandLine, AFullDiskLeavesNoOutput) {
   const std::string command = "sh -c 'trap \"\" XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"'";
   const Outcome outcome = neuronmm(
-      "compress " + kDemo + " -o " + path("out") + " --ratio 0.2 --block 64 --method svd", command);
+      "compress " + kOneLayer + " -o " + path("out") + " --ratio 0.2 --block 64 --method svd",
+      command);
   expect(outcome, 1, {"File too large"});
   EXPECT_FALSE(fs::exists(path("out")));
 }

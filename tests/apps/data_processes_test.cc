@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
 using neuronmm::apps::run_shell;
@@ -19,7 +20,8 @@ using neuronmm::apps::why_no_launch;
 using neuronmm::parallel::mpirun;
 
 // The text has five groups of sequences, so that four processes have unequal shares.
-const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 10000";
+const std::string kText =
+    " --calibration " + kOneLayer + "/calibration.txt --calibration-tokens 10000";
 
 class DataProcesses : public ::neuronmm::apps::ProgramTest {
  protected:
@@ -54,7 +56,7 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
 };
 
 TEST_F(DataProcesses, CompressUvWritesTheSameBytes) {
-  expect_all_same("compress " + kDemo + kText +
+  expect_all_same("compress " + kOneLayer + kText +
                   " --form uv --method whitened --ratio 0.3 --block 16");
 }
 

@@ -26,10 +26,12 @@ class EmitCommand : public neuronmm::apps::ProgramTest {
   static bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   }
-  void expect_parses(const std::string& file) const {
+  // Expects that Python parses every file that the test has written.
+  void expect_all_parse() const {
     if (std::system("python3 -c '' 2>/dev/null") != 0) return;
-    const std::string parse = "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' ";
-    EXPECT_EQ(std::system((parse + path(file)).c_str()), 0);
+    const std::string parse =
+        "python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' ";
+    EXPECT_EQ(std::system((parse + folder_.string() + "/*").c_str()), 0);
   }
 };
 
@@ -47,7 +49,7 @@ TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
     EXPECT_TRUE(contains(text, part)) << part;
   }
   EXPECT_FALSE(contains(text, "__main__"));
-  expect_parses("kernel.py");
+  expect_all_parse();
 }
 
 // By default a kernel has the dialect that the device's SDK compiles. Another dialect gives a
@@ -76,14 +78,13 @@ TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
     expect(neuronmm(emit(kernel + " --shape 300,200,600 --left natural --driver torch", kernel)), 0,
            {});
     EXPECT_TRUE(contains(read(path(kernel)), "    return x @ w\n"));
-    expect_parses(kernel);
   }
   for (const std::string kernel : {"xuv", "xtuv", "xuv_transposed", "xtuv_transposed",
                                    "xuv_sequential", "xuv_naive", "mlp_up", "mlp"}) {
     expect(neuronmm(emit(kernel + " --shape 300,200,100,600 --dtype fp32 --driver torch", kernel)),
            0, {});
-    expect_parses(kernel);
   }
+  expect_all_parse();
   EXPECT_TRUE(contains(read(path("xtuv_transposed")), "    return (x.T @ u @ v).T\n"));
   EXPECT_TRUE(contains(read(path("mlp_up")), "import silu\n"));
 }
@@ -102,10 +103,11 @@ TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
 // The test checks the call in each driver, in both dialects and on two cores.
 TEST_F(EmitCommand, EachDriverCallsTheKernelInItsOwnWay) {
   const std::string xuv = "xuv --shape 64,96,32,80 --force ";
+  int kernels = 0;
   const auto expect_call = [&](const std::string& flags, const std::string& call) {
-    expect(neuronmm(emit(xuv + flags)), 0, {});
-    EXPECT_TRUE(contains(read(path("kernel.py")), call)) << flags;
-    expect_parses("kernel.py");
+    const std::string file = "kernel" + std::to_string(++kernels) + ".py";
+    expect(neuronmm(emit(xuv + flags, file)), 0, {});
+    EXPECT_TRUE(contains(read(path(file)), call)) << flags;
   };
   expect_call("--driver numpy --device trn2", "np.asarray(xuv(*inputs), ");
   const std::string cores = "os.environ.setdefault(\"NEURON_LOGICAL_NC_CONFIG\", ";
@@ -117,6 +119,7 @@ TEST_F(EmitCommand, EachDriverCallsTheKernelInItsOwnWay) {
   expect_call("--driver simulate --device trn1", "nki.simulate_kernel(xuv, *inputs)");
   expect_call("--driver simulate --device trn2 --cores 2", "nki.simulate(xuv[2])(*inputs)");
   expect_call("--driver torch --device trn2 --cores 2", "found = xuv[2](*on_device)");
+  expect_all_parse();
   expect(neuronmm(emit(xuv + "--driver jax")), 2, {"--driver", "simulate"});
 }
 

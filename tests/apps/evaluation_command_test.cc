@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
@@ -41,7 +41,7 @@ class EvaluationCommand : public neuronmm::apps::ProgramTest {
     write("piqa/valid.jsonl", piqa);
     write("piqa/valid-labels.lst", labels);
     write("winogrande_xl_val.jsonl", winogrande);
-    write("ptb.test.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
+    write("ptb.test.txt", read(kOneLayer + "/evaluation.txt").substr(0, 6000));
   }
 
   std::vector<nlohmann::json> read_lines(const std::string& name) const {
@@ -53,7 +53,7 @@ class EvaluationCommand : public neuronmm::apps::ProgramTest {
     return lines;
   }
   std::string eval(const std::string& tasks, const std::string& more = "") const {
-    return "eval " + kDemo + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
+    return "eval " + kOneLayer + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
   }
 };
 
@@ -99,8 +99,8 @@ TEST_F(EvaluationCommand, CpuAndReferenceBackendAgree) {
 TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeAnyWork) {
   expect(neuronmm(eval("piqa,boolq")), 2, {"--tasks", "boolq", "arc_challenge"});
   expect(neuronmm(eval("hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
-  expect(neuronmm("eval " + kDemo), 2, {"--data"});
-  expect(neuronmm("eval " + kDemo + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
+  expect(neuronmm("eval " + kOneLayer), 2, {"--data"});
+  expect(neuronmm("eval " + kOneLayer + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
   expect(neuronmm(eval("piqa", "--limit 0")), 2, {"--limit"});
   expect(neuronmm(eval("piqa", "--json /proc/none/x.json")), 1, {"/proc/none"});
   expect(neuronmm(eval("piqa", "--log-samples /proc/none/x")), 1, {"/proc/none"});
@@ -113,12 +113,13 @@ TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeAnyWork) {
 
 TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   const std::string small = path("small");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
-         {});
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+      0, {});
   const std::string flags = " --data " + folder_.string() + " --tasks ptb,piqa,winogrande";
   const std::string latency = " --prompt-tokens 16 --new-tokens 4 --runs 2";
-  expect(neuronmm("compare " + kDemo + " " + small + " " + kDemo + flags + latency + " --json " +
-                  path("compare.json")),
+  expect(neuronmm("compare " + kOneLayer + " " + small + " " + kOneLayer + flags + latency +
+                  " --json " + path("compare.json")),
          0,
          {"demo", "small", "size, MB", "ptb perplexity", "ptb KL", "ptb top-1 agreement",
           "piqa acc, 20 items", "±", "mAcc, 2 tasks", "mAcc lost", "speed-up", "gamma"});
@@ -156,10 +157,10 @@ std::string without_prefix(const std::string& safetensors) {
 TEST_F(EvaluationCommand, CompareCountsMlpsWhoseTensorNamesLackThePrefix) {
   fs::create_directories(folder_ / "plain");
   for (const std::string name : {"config.json", "tokenizer.json"}) {
-    fs::copy(kDemo + "/" + name, folder_ / "plain" / name);
+    fs::copy(kOneLayer + "/" + name, folder_ / "plain" / name);
   }
-  write("plain/model.safetensors", without_prefix(read(kDemo + "/model.safetensors")));
-  expect(neuronmm("compare " + kDemo + " " + path("plain") + " --data " + folder_.string() +
+  write("plain/model.safetensors", without_prefix(read(kOneLayer + "/model.safetensors")));
+  expect(neuronmm("compare " + kOneLayer + " " + path("plain") + " --data " + folder_.string() +
                   " --tasks piqa --limit 1 --prompt-tokens 4 --new-tokens 2 --runs 1 --json " +
                   path("compare.json")),
          0, {});
@@ -171,13 +172,15 @@ TEST_F(EvaluationCommand, CompareCountsMlpsWhoseTensorNamesLackThePrefix) {
 
 TEST_F(EvaluationCommand, EvalShowsTheDifferenceFromAReference) {
   const std::string small = path("small");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
-         {});
-  const std::string data = " --data " + folder_.string() + " --tasks ptb,piqa --reference " + kDemo;
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+      0, {});
+  const std::string data =
+      " --data " + folder_.string() + " --tasks ptb,piqa --reference " + kOneLayer;
   expect(neuronmm("eval " + small + data + " --json " + path("e.json")), 0,
          {"against ", "KL ", "top-1", "acc lost", "same choice"});
   const auto json = nlohmann::json::parse(read(path("e.json")));
-  EXPECT_EQ(json["reference"], kDemo);
+  EXPECT_EQ(json["reference"], kOneLayer);
   const auto& ptb = json["results"]["ptb"];
   EXPECT_GT(ptb["kl"], 0.1);
   EXPECT_GT(ptb["kl_stderr"], 0.0);
@@ -189,7 +192,7 @@ TEST_F(EvaluationCommand, EvalShowsTheDifferenceFromAReference) {
               1e-12);
   EXPECT_EQ(piqa["acc_lost_interval"].size(), 2u);
 
-  expect(neuronmm("eval " + kDemo + data + " --json " + path("same.json")), 0, {});
+  expect(neuronmm("eval " + kOneLayer + data + " --json " + path("same.json")), 0, {});
   const auto same = nlohmann::json::parse(read(path("same.json")))["results"];
   EXPECT_EQ(same["ptb"]["kl"], 0.0);
   EXPECT_EQ(same["ptb"]["top1_agreement"], 1.0);
@@ -198,34 +201,36 @@ TEST_F(EvaluationCommand, EvalShowsTheDifferenceFromAReference) {
 }
 
 TEST_F(EvaluationCommand, PerplexityShowsTheDivergenceFromAReference) {
-  const std::string small = path("small"), text = write("text", read(kDemo + "/evaluation.txt"));
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
-         {});
+  const std::string small = path("small"),
+                    text = write("text", read(kOneLayer + "/evaluation.txt"));
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+      0, {});
   const auto run = [&](const std::string& flags) {
     expect(neuronmm("perplexity " + small + " " + text + " --context 128 --limit 4 --json " +
                     path("p.json") + flags),
            0, {"perplexity", "chunks         4"});
     return nlohmann::json::parse(read(path("p.json")));
   };
-  const auto alone = run(""), paired = run(" --reference " + kDemo);
+  const auto alone = run(""), paired = run(" --reference " + kOneLayer);
   EXPECT_EQ(paired["perplexity"], alone["perplexity"]);
   EXPECT_EQ(paired["perplexity_stderr"], alone["perplexity_stderr"]);
   EXPECT_FALSE(alone.contains("kl"));
-  EXPECT_EQ(paired["reference"], kDemo);
+  EXPECT_EQ(paired["reference"], kOneLayer);
   EXPECT_GT(paired["kl"], 0.1);
   EXPECT_LT(paired["kl_interval"][0], paired["kl"]);
   EXPECT_EQ(paired["scored_tokens"], 4 * 127);
-  expect(neuronmm("perplexity " + kDemo + " " + text + " --context 128 --limit 1000"), 1,
+  expect(neuronmm("perplexity " + kOneLayer + " " + text + " --context 128 --limit 1000"), 1,
          {"--limit", "found 1000"});
-  expect(neuronmm("perplexity " + kDemo + " " + text + " --reference " + path("none")), 1,
+  expect(neuronmm("perplexity " + kOneLayer + " " + text + " --reference " + path("none")), 1,
          {"none"});
 }
 
 TEST_F(EvaluationCommand, AReferenceWithOtherTokensIsRefused) {
   const std::string other = path("other");
-  fs::copy(kDemo, other);
+  fs::copy(kOneLayer, other);
   for (const std::string name : {"tokenizer.json", "tokenizer_config.json"}) {
-    std::string text = read(kDemo + "/" + name);
+    std::string text = read(kOneLayer + "/" + name);
     const std::string token = "<|end_of_text|>";
     for (size_t at = 0; (at = text.find(token, at)) != std::string::npos; ++at) {
       text.replace(at, token.size(), "<|end_of_talk|>");
@@ -233,29 +238,30 @@ TEST_F(EvaluationCommand, AReferenceWithOtherTokensIsRefused) {
     write("other/" + name, text);
   }
   const std::initializer_list<const char*> words = {"one tokenizer", "token 2047", "end_of_talk"};
-  expect(neuronmm("perplexity " + kDemo + " " + kDemo + "/evaluation.txt --reference " + other), 1,
-         words);
+  expect(neuronmm("perplexity " + kOneLayer + " " + kOneLayer + "/evaluation.txt --reference " +
+                  other),
+         1, words);
   expect(neuronmm(eval("ptb", "--reference " + other)), 1, words);
-  expect(
-      neuronmm("compare " + other + " " + kDemo + " --data " + folder_.string() + " --tasks ptb"),
-      1, words);
+  expect(neuronmm("compare " + other + " " + kOneLayer + " --data " + folder_.string() +
+                  " --tasks ptb"),
+         1, words);
 }
 
 TEST_F(EvaluationCommand, PerplexityReadsDocumentsFromJsonLines) {
   const std::string lines = "{\"text\": \"One day a cat sat.\"}\n{\"text\": \"A dog ran.\"}\n";
   const std::string file = write("documents.jsonl", lines);
-  expect(neuronmm("perplexity " + kDemo + " " + file + " --documents --context 4"), 0,
+  expect(neuronmm("perplexity " + kOneLayer + " " + file + " --documents --context 4"), 0,
          {"perplexity"});
   write("broken.jsonl", lines + "no JSON\n");
-  expect(neuronmm("perplexity " + kDemo + " " + path("broken.jsonl") + " --documents"), 1,
+  expect(neuronmm("perplexity " + kOneLayer + " " + path("broken.jsonl") + " --documents"), 1,
          {"broken.jsonl:3"});
 }
 
 // The text is recognised by its checksum, whatever the name of the file.
 TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
-  const std::string text = read(kDemo + "/evaluation.txt").substr(0, 6000);
+  const std::string text = read(kOneLayer + "/evaluation.txt").substr(0, 6000);
   const std::string small = path("small"), seen = write("calibration.txt", text);
-  expect(neuronmm("compress " + kDemo + " -o " + small +
+  expect(neuronmm("compress " + kOneLayer + " -o " + small +
                   " --form uv --ratio 0.3 --block 64 --calibration " + seen +
                   " --calibration-tokens 512 --no-measure"),
          0, {});
@@ -266,12 +272,12 @@ TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
          0, {note.c_str(), "ptb.test.txt"});
   EXPECT_EQ(nlohmann::json::parse(read(path("p.json")))["calibrated_on_text"], true);
   expect(neuronmm("eval " + small + data + " --tasks ptb"), 0, {note.c_str()});
-  expect(neuronmm("compare " + kDemo + " " + small + data +
+  expect(neuronmm("compare " + kOneLayer + " " + small + data +
                   " --tasks ptb --prompt-tokens 4 --new-tokens 2 --runs 1"),
          0, {note.c_str()});
   write("other.txt", text + " ");
   for (const std::string& quiet : {"perplexity " + small + " " + path("other.txt"),
-                                   "perplexity " + kDemo + " " + path("ptb.test.txt")}) {
+                                   "perplexity " + kOneLayer + " " + path("ptb.test.txt")}) {
     const Outcome outcome = neuronmm(quiet);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.output.find(note), std::string::npos) << outcome.output;
@@ -302,9 +308,10 @@ void expect_balanced(const std::string& page) {
 
 TEST_F(EvaluationCommand, CompareWritesAPageThatNeedsNoOtherFile) {
   const std::string small = path("a<b>&c"), quoted = "'" + small + "'", page_path = path("p.html");
-  expect(neuronmm("compress " + kDemo + " -o " + quoted + " --ratio 0.4 --block 64 --method svd"),
-         0, {});
-  const std::string command = "compare " + kDemo + " " + quoted + " " + kDemo + " --data " +
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + quoted + " --ratio 0.4 --block 64 --method svd"),
+      0, {});
+  const std::string command = "compare " + kOneLayer + " " + quoted + " " + kOneLayer + " --data " +
                               folder_.string() +
                               " --tasks ptb,piqa --prompt-tokens 4 --new-tokens 2 --runs 1 ";
   expect(neuronmm(command + "--html " + page_path + " --json " + path("c.json")), 0,
@@ -326,8 +333,8 @@ TEST_F(EvaluationCommand, CompareWritesAPageThatNeedsNoOtherFile) {
   EXPECT_GT(models[1]["ptb_kl"], 0.05);
   EXPECT_EQ(models[2]["ptb_kl"], 0.0);
   EXPECT_EQ(models[2]["piqa_choice_agreement"], 1.0);
-  // The model has 4 layers with three matrices of 384 x 1024.
-  EXPECT_EQ(models[0]["mlp_flops_per_token"], 2 * 4 * 3 * 384 * 1024);
+  // The model has a layer with three matrices of 384 x 1024.
+  EXPECT_EQ(models[0]["mlp_flops_per_token"], 2 * 3 * 384 * 1024);
   EXPECT_LT(models[1]["mlp_parameters"], models[0]["mlp_parameters"]);
 
   expect(neuronmm(command + "--html - --json -"), 1, {"--html", "--json", "standard output"});
@@ -336,10 +343,11 @@ TEST_F(EvaluationCommand, CompareWritesAPageThatNeedsNoOtherFile) {
 
 TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {
   const std::string small = path("small"), json = path("compare.json");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
-         {});
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+      0, {});
   const auto speedup = [&] {
-    expect(neuronmm("compare " + kDemo + " " + small + " --data " + folder_.string() +
+    expect(neuronmm("compare " + kOneLayer + " " + small + " --data " + folder_.string() +
                     " --tasks piqa --limit 2 --device trn1 --prompt-tokens 16 --new-tokens 4" +
                     " --json " + json),
            0, {"piqa acc", "speed-up, trn1 simulated", "gamma"});
@@ -356,9 +364,9 @@ TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {
 
 TEST_F(EvaluationCommand, CompareChecksAllModelsFirst) {
   const std::string flags = " --data " + folder_.string() + " --tasks piqa";
-  expect(neuronmm("compare " + kDemo + " " + path("none") + flags), 1, {"none"});
-  expect(neuronmm("compare " + kDemo + flags), 2, {"COMPRESSED_DIR"});
-  expect(neuronmm("compare " + kDemo + " " + kDemo + flags + " --prompt-tokens 500"), 1,
+  expect(neuronmm("compare " + kOneLayer + " " + path("none") + flags), 1, {"none"});
+  expect(neuronmm("compare " + kOneLayer + flags), 2, {"COMPRESSED_DIR"});
+  expect(neuronmm("compare " + kOneLayer + " " + kOneLayer + flags + " --prompt-tokens 500"), 1,
          {"max_position_embeddings 512"});
   expect(neuronmm("compare --help"), 0, {"gamma", "speed-up - 1", "2406.15786"});
 }

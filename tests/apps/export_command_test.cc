@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
 using neuronmm::apps::write_partly_dense_model;
@@ -23,7 +23,7 @@ class ExportCommand : public neuronmm::apps::ProgramTest {
   // Tuned tilings go to a cache in the user's home, so the test has a home of its own.
   std::string home() const { return "env HOME='" + folder_.string() + "' XDG_CACHE_HOME="; }
   std::string compressed(const std::string& flags) const {
-    expect(neuronmm("compress " + kDemo + " -o " + path("small") + " --method svd --block 32 " +
+    expect(neuronmm("compress " + kOneLayer + " -o " + path("small") + " --method svd --block 32 " +
                     flags),
            0, {});
     return path("small");
@@ -70,7 +70,7 @@ TEST_F(ExportCommand, RefusedExportsLeaveNoFiles) {
   expect(neuronmm("quantize " + small + " -o " + path("small4") + " --bits 4"), 0, {});
   expect(run_export(path("small8"), "--target nxdi"), 1, {"small8: weights of int8", "nxdi"});
   expect(run_export(path("small4"), "--target vllm-neuron"), 1, {"small4: weights of 4 bits"});
-  expect(run_export(kDemo, "--target nxdi"), 1, {"is not a compressed model"});
+  expect(run_export(kOneLayer, "--target nxdi"), 1, {"is not a compressed model"});
   expect(run_export(path("nowhere"), "--target nxdi"), 1, {"nowhere: there is no such folder"});
   expect(run_export(small, "--target nxdi --sdk 2.32"), 1, {"2.27, 2.28, found 2.32"});
   expect(run_export(small, "--target vllm-neuron --device trn1"), 1, {"trn2 and trn3, found trn1"});

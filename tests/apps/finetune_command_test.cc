@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
@@ -41,9 +41,9 @@ class FinetuneProgram : public FinetuneCommand {
     FinetuneCommand::SetUp();
     const fs::path program = neuronmm::program_path().parent_path() / "neuronmm-finetune";
     if (!fs::exists(program)) GTEST_SKIP() << "built without libtorch";
-    write("stories.txt", read(kDemo + "/calibration.txt").substr(0, 4000));
-    expect(neuronmm("compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + model()), 0,
-           {});
+    write("stories.txt", read(kOneLayer + "/calibration.txt").substr(0, 4000));
+    expect(neuronmm("compress " + kOneLayer + " --ratio 0.5 --block 64 --method svd -o " + model()),
+           0, {});
   }
   std::string model() const { return path("small"); }
   std::string finetune(const std::string& out, const std::string& more) const {
@@ -67,8 +67,9 @@ TEST_F(FinetuneProgram, LowersThePerplexityAtTheSameSize) {
 
 // The model has different ranks and some dense matrices, which training does not change.
 TEST_F(FinetuneProgram, TrainsModelsWithRanksByMeasurement) {
-  expect(neuronmm("compress " + kDemo + " --ratio 0.1 --block 64 --form uv --allocate measured " +
-                  "--calibration " + kDemo + "/calibration.txt --force -o " + model()),
+  expect(neuronmm("compress " + kOneLayer +
+                  " --ratio 0.1 --block 64 --form uv --allocate measured " + "--calibration " +
+                  kOneLayer + "/calibration.txt --calibration-tokens 2048 --force -o " + model()),
          0, {"dense", "192"});
   expect(neuronmm(finetune("out", "--which both --epochs 1")), 0, {"trained", "written to"});
   EXPECT_EQ(fs::file_size(path("out") + "/model.safetensors"),
@@ -78,7 +79,7 @@ TEST_F(FinetuneProgram, TrainsModelsWithRanksByMeasurement) {
 }
 
 TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
-  const std::string recipe = "--which factors --teacher " + kDemo;
+  const std::string recipe = "--which factors --teacher " + kOneLayer;
   const auto start = std::chrono::steady_clock::now();
   expect(neuronmm(finetune("whole", recipe)), 0, {});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -102,14 +103,14 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
 }
 
 TEST_F(FinetuneProgram, TheTeacherWritesTheTextIfThereIsNoData) {
-  write("held_out.txt", read(kDemo + "/evaluation.txt").substr(0, 500));
+  write("held_out.txt", read(kOneLayer + "/evaluation.txt").substr(0, 500));
   const std::string json = path("report.json");
-  expect(neuronmm("finetune " + model() + " -o " + path("out") + " --teacher " + kDemo +
+  expect(neuronmm("finetune " + model() + " -o " + path("out") + " --teacher " + kOneLayer +
                   " --self-generated 500 --refine-blocks 1 --validation " + path("held_out.txt") +
                   " --validate-every 2 --patience 2 --cutoff 32 --batch 4 --which factors" +
                   " --epochs 1 --lr 1e-3 --threads 1 --json " + json),
          0,
-         {"wrote 16 sequences of 32 tokens", "tokens of them written by", "blocks", "4 layers",
+         {"wrote 16 sequences of 32 tokens", "tokens of them written by", "blocks", "1 layers",
           "validation:", "is kept", "written to"});
   const auto report = nlohmann::json::parse(read(json));
   EXPECT_EQ(report["generated_tokens"], 512);
@@ -168,8 +169,9 @@ TEST_F(FinetuneProgram, RefusesBadInput) {
   write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
   expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path("broken.json")),
          1, {"broken.json:2", "\"output\""});
-  expect(neuronmm("finetune " + kDemo + " -o " + path("out") + " --data " + path("stories.txt")), 1,
-         {"expected a compressed model"});
+  expect(
+      neuronmm("finetune " + kOneLayer + " -o " + path("out") + " --data " + path("stories.txt")),
+      1, {"expected a compressed model"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

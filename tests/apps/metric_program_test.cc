@@ -15,7 +15,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::MetricCall;
 using neuronmm::apps::run_metric_program;
 
@@ -27,7 +27,7 @@ class MetricProgram : public neuronmm::apps::ProgramTest {
   }
   MetricCall call(size_t sequences = 2) const {
     MetricCall call;
-    call.model = kDemo;
+    call.model = kOneLayer;
     call.sequences.assign(sequences, {1, 2, 3, 4, 5, 6, 7, 8});
     call.out = path("metric.safetensors");
     call.threads = 1;

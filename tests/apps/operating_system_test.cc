@@ -29,8 +29,8 @@ class OperatingSystem : public ProgramTest {
   std::string model() const { return path("model"); }
   void SetUp() override {
     ProgramTest::SetUp();
-    expect(neuronmm("compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + model()), 0,
-           {});
+    expect(neuronmm("compress " + kOneLayer + " --ratio 0.5 --block 64 --method svd -o " + model()),
+           0, {});
   }
 };
 
@@ -38,15 +38,15 @@ TEST_F(OperatingSystem, FullAndClosedStreamsAreReported) {
   for (const char* command : {"inspect --tensors", "tokenize hello", "--help"}) {
     const std::string arguments = std::string(command) == "--help" ? "--help"
                                   : std::string(command) == "tokenize hello"
-                                      ? "tokenize " + kDemo + " hello"
-                                      : "inspect " + kDemo + " --tensors";
+                                      ? "tokenize " + kOneLayer + " hello"
+                                      : "inspect " + kOneLayer + " --tensors";
     expect(run_bash("neuronmm " + arguments + " >/dev/full"), 1,
            {"cannot be written", "No space left"});
     expect(run_bash("neuronmm " + arguments + " >&-"), 1, {"cannot be written"});
     EXPECT_EQ(run_bash("neuronmm " + arguments + " 2>&- >/dev/null").exit_code, 0) << command;
   }
   // A file that the program writes must not get the number of a closed stream.
-  EXPECT_EQ(run_bash("neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " +
+  EXPECT_EQ(run_bash("neuronmm compress " + kOneLayer + " --ratio 0.5 --block 64 --method svd -o " +
                      path("b") + " <&- >/dev/null 2>&-")
                 .exit_code,
             0);
@@ -54,8 +54,8 @@ TEST_F(OperatingSystem, FullAndClosedStreamsAreReported) {
 }
 
 TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
-  const std::string command = "perplexity " + kDemo + " " +
-                              write("t", read(kDemo + "/evaluation.txt").substr(0, 3000)) +
+  const std::string command = "perplexity " + kOneLayer + " " +
+                              write("t", read(kOneLayer + "/evaluation.txt").substr(0, 3000)) +
                               " --json ";
   const std::string report = "\"scored_tokens\": 511,";  // a part of the report that has no times
   ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
@@ -78,7 +78,7 @@ TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
 }
 
 TEST_F(OperatingSystem, PipesAndDevicesAreRefusedAsModelFiles) {
-  fs::copy(kDemo, path("m"));
+  fs::copy(kOneLayer, path("m"));
   for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
     const std::string file = path("m") + "/" + name;
     const std::string saved = read(file);
@@ -120,21 +120,19 @@ TEST_F(OperatingSystem, TheFirstSignalEndsEveryCommand) {
     std::ofstream text(path("long.txt"));
     for (int i = 0; i < 3'000'000; ++i) text << "word" << i % 977 << ' ';
   }
-  for (const int signal : {SIGINT, SIGTERM}) {
-    expect_ends_soon(program + "perplexity " + kDemo + " - < <(sleep 100)", signal, 0.5);
-    expect_ends_soon(program + "perplexity " + kDemo + " " + path("never"), signal, 0.5);
-    expect_ends_soon(program + "perplexity " + kDemo + " " + path("long.txt"), signal, 1.0);
-    expect_ends_soon(program + "compress " + kDemo + " -o " + path("c") +
-                         " --form uv --ratio 0.5 --calibration-tokens 20000 "
-                         "--calibration " +
-                         path("long.txt"),
-                     signal, 1.0);
-  }
+  const std::string busy = program + "perplexity " + kOneLayer + " " + path("long.txt");
+  expect_ends_soon(program + "perplexity " + kOneLayer + " - < <(sleep 100)", SIGINT, 0.5);
+  expect_ends_soon(program + "perplexity " + kOneLayer + " " + path("never"), SIGTERM, 0.5);
+  for (const int signal : {SIGINT, SIGTERM}) expect_ends_soon(busy, signal, 1.0);
+  expect_ends_soon(program + "compress " + kOneLayer + " -o " + path("c") +
+                       " --form uv --ratio 0.5 --calibration-tokens 20000 --calibration " +
+                       path("long.txt"),
+                   SIGINT, 1.0);
 }
 
 TEST_F(OperatingSystem, AFileSizeLimitGivesAMessage) {
-  const std::string compress =
-      "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
+  const std::string compress = "neuronmm compress " + kOneLayer +
+                               " --ratio 0.5 --block 64 --method svd -o " + path("limited");
   expect(run_bash("ulimit -f 100; " + compress), 1, {"cannot be written", "too large"});
   expect(run_bash(compress), 0, {"written to"});
 }
@@ -143,21 +141,21 @@ TEST_F(OperatingSystem, AnAddressSpaceLimitGivesAMessage) {
 #ifdef NEURONMM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer itself takes terabytes of address space";
 #endif
-  const std::string compress =
-      "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
+  const std::string compress = "neuronmm compress " + kOneLayer +
+                               " --ratio 0.5 --block 64 --method svd -o " + path("limited");
   expect(run_bash("ulimit -v 300000; " + compress + " --threads 1"), 1,
          {"address space", "ulimit -v"});
   expect(run_bash(compress), 0, {"written to"});
   const Outcome tokens = run_bash("ulimit -v 200000; timeout 20 '" + program_path().string() +
-                                  "' tokenize " + kDemo + " hello");
+                                  "' tokenize " + kOneLayer + " hello");
   EXPECT_EQ(tokens.exit_code, 0) << tokens.output;
 }
 
 TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
   const std::string one =
-      "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("same");
+      "neuronmm compress " + kOneLayer + " --ratio 0.5 --block 64 --method svd -o " + path("same");
   const std::string other =
-      "neuronmm compress " + kDemo + " --ratio 0.2 --block 64 --method svd -o " + path("same");
+      "neuronmm compress " + kOneLayer + " --ratio 0.2 --block 64 --method svd -o " + path("same");
   const Outcome both =
       run_bash(one + " & first=$!; " + other + "; echo second $?; wait $first; echo first $?");
   const bool first = both.output.find("first 0") != std::string::npos,
@@ -173,7 +171,7 @@ TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
 
 TEST_F(OperatingSystem, NamesInFilesCannotControlATerminal) {
   fs::create_directories(path("m"));
-  fs::copy_file(kDemo + "/config.json", path("m") + "/config.json");
+  fs::copy_file(kOneLayer + "/config.json", path("m") + "/config.json");
   std::ofstream(path("m") + "/model.safetensors.index.json")
       << "{\"weight_map\": {\"a\": \"\\u001b[2Jx.safetensors\"}}";
   const Outcome outcome = neuronmm("inspect " + path("m"));

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
@@ -22,11 +22,11 @@ using neuronmm::apps::read;
 class QuantizeCommand : public neuronmm::apps::ProgramTest {
  protected:
   std::string evaluation_text() const {
-    return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
+    return write("evaluation.txt", read(kOneLayer + "/evaluation.txt").substr(0, 6000));
   }
   // Returns a model with weights of 4 bits.
   std::string quantized_model() const {
-    expect(neuronmm("quantize " + kDemo + " -o " + path("four") + " --bits 4"), 0, {});
+    expect(neuronmm("quantize " + kOneLayer + " -o " + path("four") + " --bits 4"), 0, {});
     return path("four");
   }
   void expect_no_temporary_files(const std::string& name) const {
@@ -39,12 +39,13 @@ class QuantizeCommand : public neuronmm::apps::ProgramTest {
 
 TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
   const std::string small = path("small"), out = path("int8"), both = path("both");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 64 --method svd"), 0,
-         {});
-  expect(neuronmm("compress " + kDemo + " -o " + both +
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.2 --block 64 --method svd"),
+      0, {});
+  expect(neuronmm("compress " + kOneLayer + " -o " + both +
                   " --ratio 0.2 --block 64 --method svd --bits 8"),
          0, {});
-  for (const std::string& model : {kDemo, small}) {
+  for (const std::string& model : {kOneLayer, small}) {
     expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
            {"MB -> ", "written to", "compare"});
     EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
@@ -75,12 +76,12 @@ TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
 // The tied embedding table has more bits than the other weights.
 TEST_F(QuantizeCommand, ModelsOf6And4BitsRunInEveryCommand) {
   const std::string six = path("six"), four = path("four");
-  expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
-  expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("32") + " --bits 4 --group 32"), 0,
-         {"4.575"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + four + " --bits 4"), 0, {"5.130 bits each"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + path("32") + " --bits 4 --group 32"), 0,
+         {"4.964"});
   expect(neuronmm("inspect " + four), 0,
-         {"4 bits in groups of 16, embed_tokens 6 bits", "of the MLPs 4.625", "7081344 in"});
+         {"4 bits in groups of 16, embed_tokens 6 bits", "of the MLPs 4.625", "2360448 in"});
   for (const std::string& model : {six, four, path("32")}) {
     expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
     expect(neuronmm("check " + model + " --reference " + model + " --new-tokens 2"), 0, {});
@@ -89,20 +90,20 @@ TEST_F(QuantizeCommand, ModelsOf6And4BitsRunInEveryCommand) {
     expect(neuronmm("generate " + model + " --device trn1 --prompt x"), 1, {"NeuronCore", "bits"});
   }
   expect(neuronmm("quantize " + four + " -o " + path("again")), 1, {"4 bits", "already"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 4 --group 24"), 2,
+  expect(neuronmm("quantize " + kOneLayer + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + path("x") + " --bits 4 --group 24"), 2,
          {"--group"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 2,
+  expect(neuronmm("quantize " + kOneLayer + " -o " + path("x") + " --group 16"), 2,
          {"--group", "4 bits"});
 }
 
 TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
-  const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
+  const std::string out = path("out"), text = " --calibration " + kOneLayer + "/calibration.txt",
                     few = text + " --calibration-tokens 600",
                     statistics = " --statistics " + path("statistics");
-  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + statistics + " --json " +
-                  path("o.json")),
-         0, {"4.797 bits each"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + out + " --bits 4" + few + statistics +
+                  " --json " + path("o.json")),
+         0, {"5.130 bits each"});
   const auto report = nlohmann::json::parse(read(path("o.json")));
   EXPECT_EQ(report["rounding"], "gptq");
   EXPECT_EQ(report["smoothing"], true);
@@ -110,29 +111,30 @@ TEST_F(QuantizeCommand, QuantizeUsesACalibrationText) {
   expect(neuronmm("inspect " + out), 0,
          {"4 bits in groups of 16", "600 tokens of calibration.txt"});
   expect(neuronmm("generate " + out + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
-  expect(neuronmm("perplexity " + out + " " + kDemo + "/calibration.txt --limit 1"), 0,
+  expect(neuronmm("perplexity " + out + " " + kOneLayer + "/calibration.txt --limit 1"), 0,
          {"calibrated on"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("8") + statistics + " --rounding nearest"), 0,
-         {"written to"});
-  const std::string quantize = "quantize " + kDemo + " -o " + path("x");
+  expect(
+      neuronmm("quantize " + kOneLayer + " -o " + path("8") + statistics + " --rounding nearest"),
+      0, {"written to"});
+  const std::string quantize = "quantize " + kOneLayer + " -o " + path("x");
   expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
   expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing", "--calibration"});
   expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
   expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
-  expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
+  expect(neuronmm(quantize + " --statistics " + kOneLayer), 1, {"statistics"});
   EXPECT_FALSE(fs::exists(path("x")));
 }
 
 TEST_F(QuantizeCommand, WrongFlagsAndOutputsAreRefused) {
-  expect(neuronmm("quantize " + kDemo), 2, {"--output"});
-  expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --bits 5"), 2,
+  expect(neuronmm("quantize " + kOneLayer), 2, {"--output"});
+  expect(neuronmm("compress " + kOneLayer + " -o " + path("out") + " --method svd --bits 5"), 2,
          {"--bits", "8"});
-  expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
-  expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + kOneLayer + " --force"), 1, {"input"});
+  expect(neuronmm("quantize " + kOneLayer + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
-  expect(neuronmm("compress " + kDemo +
+  expect(neuronmm("compress " + kOneLayer +
                   "/config.json --form uv --ratio 0.2 --block 64 --dry-run --bits 8"),
-         0, {"5707520 bytes"});
+         0, {"2026496 bytes"});
 }
 
 TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
@@ -148,7 +150,7 @@ TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
   EXPECT_LT(nlohmann::json::parse(read(path("p.json")))["kl"].get<double>(), 0.01);
   expect(neuronmm("compress " + four + "/ -o " + path("small") +
                   " --dequantize --form neurons --allocate uniform --ratio 0.2 --calibration " +
-                  kDemo + "/calibration.txt --calibration-tokens 1024"),
+                  kOneLayer + "/calibration.txt --calibration-tokens 1024"),
          0, {"written to"});
   expect(neuronmm("inspect " + path("small")), 0, {"F32"});
   EXPECT_NE(read(path("small") + "/config.json").find("\"LlamaForCausalLM\""), std::string::npos);
@@ -159,8 +161,8 @@ TEST_F(QuantizeCommand, DequantizedModelsAreQuantizedOrCompressedAgain) {
 TEST_F(QuantizeCommand, DequantizeRefusesWrongInputsAndOutputs) {
   const std::string four = quantized_model(), out = path("out");
   const std::string quantize = "quantize " + four + " -o " + out;
-  expect(neuronmm("quantize " + kDemo + " -o " + out + " --dequantize"), 1,
-         {"models/demo", "8, 6 or 4 bits", "floats"});
+  expect(neuronmm("quantize " + kOneLayer + " -o " + out + " --dequantize"), 1,
+         {"one_layer/demo", "8, 6 or 4 bits", "floats"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + out + " --dequantize"), 1, {"nowhere"});
   expect(neuronmm(quantize), 1, {"4 bits", "--dequantize"});
   expect(neuronmm("compress " + four + " -o " + out + " --method svd --ratio 0.2"), 1,
@@ -190,7 +192,7 @@ TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
   const std::string four = quantized_model(), out = path("out");
   const std::string floats = out + ".floats/neuronmm-floats";
   const std::string command = "compress " + four + " -o " + out +
-                              " --dequantize --form uv --ratio 0.2 --calibration " + kDemo +
+                              " --dequantize --form uv --ratio 0.2 --calibration " + kOneLayer +
                               "/calibration.txt";
   const std::string script =
       write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +

@@ -44,7 +44,7 @@ class OldRecord : public ProgramTest {};
 
 TEST_F(OldRecord, IsReadAndShownWithTheOptionsOfItsTime) {
   const std::string out = path("old");
-  expect(neuronmm("compress " + kDemo + " -o " + out + " --ratio 0.5 --method svd"), 0, {});
+  expect(neuronmm("compress " + kOneLayer + " -o " + out + " --ratio 0.5 --method svd"), 0, {});
   auto config = nlohmann::ordered_json::parse(read(out + "/config.json"));
   config["neuronmm_compression"].update(
       {{"method", "error-aware"}, {"align", "ceil"}, {"allocate", "sensitivity"}});

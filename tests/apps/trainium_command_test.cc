@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using neuronmm::apps::expect;
-using neuronmm::apps::kDemo;
+using neuronmm::apps::kOneLayer;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
@@ -186,20 +186,21 @@ std::string greedy_text(const std::string& model, const std::string& device) {
 
 TEST_F(TrainiumCommand, GenerateOnADeviceGivesTheTextOfTheCpu) {
   const std::string small = path("small");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 32 --method svd"), 0,
-         {});
-  for (const std::string& model : {kDemo, small}) {
+  expect(
+      neuronmm("compress " + kOneLayer + " -o " + small + " --ratio 0.2 --block 32 --method svd"),
+      0, {});
+  for (const std::string& model : {kOneLayer, small}) {
     const std::string text = greedy_text(model, "trn1");
     EXPECT_GT(text.size(), 100u);
     EXPECT_EQ(text, greedy_text(model, "cpu"));  // backend_test.cc has the bound of the error
   }
-  expect(neuronmm("generate " + kDemo + " --prompt Hello --max-new-tokens 2 --device trn2"), 0,
+  expect(neuronmm("generate " + kOneLayer + " --prompt Hello --max-new-tokens 2 --device trn2"), 0,
          {"predicted for trn2 (simulated)", "decode"});
 }
 
 TEST_F(TrainiumCommand, PerplexityOnADeviceIsNearThatOfTheCpu) {
-  const std::string text = write("text", read(kDemo + "/evaluation.txt").substr(0, 4000));
-  const std::string flags = kDemo + " " + text + " --context 128 --json ";
+  const std::string text = write("text", read(kOneLayer + "/evaluation.txt").substr(0, 4000));
+  const std::string flags = kOneLayer + " " + text + " --context 128 --json ";
   expect(neuronmm("perplexity " + flags + path("trn1.json") + " --device trn1"), 0, {"simulated"});
   expect(neuronmm("perplexity " + flags + path("cpu.json")), 0, {});
   const double found = json("trn1.json")["perplexity"], wanted = json("cpu.json")["perplexity"];
@@ -210,15 +211,15 @@ TEST_F(TrainiumCommand, PerplexityOnADeviceIsNearThatOfTheCpu) {
 // The report only depends on shapes, so large models are no slower to simulate.
 TEST_F(TrainiumCommand, BenchPredictsTheLatenciesOfADevice) {
   const std::string flags = " --prompt-tokens 16 --new-tokens 8 --runs 2 --device trn1 --json ";
-  expect(neuronmm("bench " + kDemo + flags + path("bench.json")), 0,
+  expect(neuronmm("bench " + kOneLayer + flags + path("bench.json")), 0,
          {"simulated", "e2e_model", "token_generation_model", "TPOT"});
   const Json report = json("bench.json");
   EXPECT_NE(report["settings"]["device"].dump().find("simulated"), std::string::npos);
   const Json decode = report["token_generation_model"];
   EXPECT_GT(decode["latency_ms_p50"], 0.0);
   EXPECT_LT(decode["latency_ms_p99"], 1.0);
-  expect(neuronmm("bench " + kDemo + " --device trn9"), 2, {"trn9", "trn1"});
-  expect(neuronmm("compress " + kDemo + " --ratio 0.2 -o " + path("x") + " --device trn1"), 2,
+  expect(neuronmm("bench " + kOneLayer + " --device trn9"), 2, {"trn9", "trn1"});
+  expect(neuronmm("compress " + kOneLayer + " --ratio 0.2 -o " + path("x") + " --device trn1"), 2,
          {"--device", "cpu"});
 }
 

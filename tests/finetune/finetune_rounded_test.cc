@@ -1,6 +1,8 @@
 // Tests training through rounding: folders with weights of 8, 6 and 4 bits.
 
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "compress/output/model_card.h"
 #include "cpu/backend.h"
@@ -61,28 +63,31 @@ class FinetuneRounded : public Finetune {
 TEST_F(FinetuneRounded, TheFolderComputesWhatWasTrained) {
   const auto cpu = cpu::make_backend();
   const std::vector<text::TokenId> tokens = model::random_tokens(40, config_.vocab_size, 9);
-  for (const compress::WeightFormats& weights : kLowBitFormats) {
-    for (const std::string form : {"", "pivoted", "narrow", "neurons", "mixed"}) {
-      SCOPED_TRACE(fmt::format("{} {}", compress::weights_text(weights), form));
-      if (form.empty()) {
-        write_model(input_, config_, factored_tensors(config_, 3));
-      } else {
-        write_model(input_, config_, compressed_model(config_, form, 3));
-      }
-      const FinetuneRequest wanted = rounded_request("out", weights);
-      const FinetuneSummary summary = run_or_throw(wanted);
-      const auto best = best_of(summary.phases.back().validations, 1);
-      ASSERT_TRUE(best.has_value());
-      EXPECT_LT(best->loss, summary.phases.back().validations.front().loss);
-      EXPECT_EQ(config_of(path("out")).quantization,
-                compress::quantization_of(weights, config_of(input_.path())));
-      const TrainableModel trained = load_rounded(path("out"), dense_.path());
-      EXPECT_NEAR(loss_of(trained, wanted), best->loss, 1e-5 * best->loss);
-      const Matrix found = trained.logits(tokens), kernels = logits(path("out"), *cpu, tokens);
-      const double rounding = distance_of(logits(path("out"), *backend_, tokens), kernels);
-      EXPECT_GT(rounding, 0.0);
-      EXPECT_LT(distance_of(found, kernels), 0.2 * rounding);
+  // Each format with factors, and each other form in one format.
+  const std::pair<compress::WeightFormats, std::string> cases[] = {
+      {kLowBitFormats[0], ""},        {kLowBitFormats[1], ""},       {kLowBitFormats[2], ""},
+      {kLowBitFormats[3], ""},        {kLowBitFormats[2], "mixed"},  {kLowBitFormats[0], "narrow"},
+      {kLowBitFormats[1], "pivoted"}, {kLowBitFormats[3], "neurons"}};
+  for (const auto& [weights, form] : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", compress::weights_text(weights), form));
+    if (form.empty()) {
+      write_model(input_, config_, factored_tensors(config_, 3));
+    } else {
+      write_model(input_, config_, compressed_model(config_, form, 3));
     }
+    const FinetuneRequest wanted = rounded_request("out", weights);
+    const FinetuneSummary summary = run_or_throw(wanted);
+    const auto best = best_of(summary.phases.back().validations, 1);
+    ASSERT_TRUE(best.has_value());
+    EXPECT_LT(best->loss, summary.phases.back().validations.front().loss);
+    EXPECT_EQ(config_of(path("out")).quantization,
+              compress::quantization_of(weights, config_of(input_.path())));
+    const TrainableModel trained = load_rounded(path("out"), dense_.path());
+    EXPECT_NEAR(loss_of(trained, wanted), best->loss, 1e-5 * best->loss);
+    const Matrix found = trained.logits(tokens), kernels = logits(path("out"), *cpu, tokens);
+    const double rounding = distance_of(logits(path("out"), *backend_, tokens), kernels);
+    EXPECT_GT(rounding, 0.0);
+    EXPECT_LT(distance_of(found, kernels), 0.2 * rounding);
   }
 }
 

@@ -8,7 +8,9 @@ is cached for each position in the byte code.
 
 from __future__ import annotations
 
+import bisect
 import dis
+import functools
 import os
 import sys
 import sysconfig
@@ -114,7 +116,18 @@ def _assigned_name(code, last) -> str:
     """Returns the variable that the byte code stores a call's result in: `tile` for `tile =
     nl.ndarray(...)`.
     """
+    offsets, stored = _stored_names(code)
+    following = bisect.bisect_right(offsets, last)
+    return stored[following] if following < len(stored) else ""
+
+
+@functools.lru_cache(maxsize=256)
+def _stored_names(code) -> tuple[list[int], list[str]]:
+    """Returns the offset of every instruction of the byte code, and the variable that it stores in,
+    or "". A function is disassembled once, because that takes milliseconds.
+    """
+    offsets, stored = [], []
     for instruction in dis.get_instructions(code):
-        if instruction.offset > last:
-            return str(instruction.argval) if instruction.opname in _STORES else ""
-    return ""
+        offsets.append(instruction.offset)
+        stored.append(str(instruction.argval) if instruction.opname in _STORES else "")
+    return offsets, stored

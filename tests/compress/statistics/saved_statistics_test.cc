@@ -4,6 +4,7 @@
 #include "compress/statistics/saved_statistics.h"
 
 #include <cmath>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -103,23 +104,25 @@ class Saved : public CompressTest {
 
 TEST_F(Saved, SavedStatisticsGiveTheSameModelAsTheText) {
   run_well(keeping("saving"));
-  for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
-    for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
-      SCOPED_TRACE(fmt::format("{} {}", form_name(form), weights_text(weights)));
-      CompressRequest plain = shaped("plain", form), saved = keeping("saved", form);
-      plain.weights = saved.weights = weights;
-      count_attentions();
-      const CompressSummary expected = run_well(plain);
-      const int64_t without = attentions_;
-      count_attentions();
-      const CompressSummary found = run_well(saved);
-      EXPECT_EQ(attentions_, without - kPasses);
-      EXPECT_EQ(bytes("saved"), bytes("plain"));
-      EXPECT_EQ(config_of("saved"), config_of("plain"));
-      EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
-      fs::remove_all(path("plain"));
-      fs::remove_all(path("saved"));
-    }
+  const std::pair<Form, WeightFormats> cases[] = {
+      {Form::kUv, kOriginal},     {Form::kUv, kInt4},      {Form::kPivoted, kInt8},
+      {Form::kNarrow, kOriginal}, {Form::kNeurons, kInt4}, {Form::kMixed, kOriginal},
+      {Form::kMixed, kInt8}};
+  for (const auto& [form, weights] : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", form_name(form), weights_text(weights)));
+    CompressRequest plain = shaped("plain", form), saved = keeping("saved", form);
+    plain.weights = saved.weights = weights;
+    count_attentions();
+    const CompressSummary expected = run_well(plain);
+    const int64_t without = attentions_;
+    count_attentions();
+    const CompressSummary found = run_well(saved);
+    EXPECT_EQ(attentions_, without - kPasses);
+    EXPECT_EQ(bytes("saved"), bytes("plain"));
+    EXPECT_EQ(config_of("saved"), config_of("plain"));
+    EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
+    fs::remove_all(path("plain"));
+    fs::remove_all(path("saved"));
   }
 }
 

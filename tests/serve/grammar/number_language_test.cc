@@ -24,11 +24,7 @@ TEST(Decimal, HasTheDigitsOfANumber) {
   EXPECT_EQ(Decimal::of(Json(INT64_MIN)).text(), "-9223372036854775808");
 }
 
-#ifdef NEURONMM_SANITIZED  // because all rounds take a minute with sanitizers
 constexpr int kRounds = 300;
-#else
-constexpr int kRounds = 1500;
-#endif
 
 // The numbers are multiples of 0.25, written with up to three digits after the point.
 TEST(NumberLanguage, ContainsTheNumbersWithinItsLimits) {

@@ -70,7 +70,7 @@ class RandomPattern {
 
 TEST(Pattern, MatchesTheSameTextsAsStdRegex) {
   int found = 0, not_found = 0, too_large = 0;
-  for (uint32_t seed = 1; seed <= 3000; ++seed) {
+  for (uint32_t seed = 1; seed <= 1000; ++seed) {
     RandomPattern random(seed);
     const std::string pattern = seed % 3 == 0 ? random.with_lookaheads() : random.alternatives(2);
     const auto language = compile_pattern(pattern);
@@ -91,9 +91,9 @@ TEST(Pattern, MatchesTheSameTextsAsStdRegex) {
           << "seed " << seed << ": " << pattern << " in " << text;
     }
   }
-  EXPECT_GT(found, 10'000);
-  EXPECT_GT(not_found, 10'000);
-  EXPECT_LT(too_large, 30);
+  EXPECT_GT(found, 3000);
+  EXPECT_GT(not_found, 3000);
+  EXPECT_LT(too_large, 15);
 }
 
 TEST(Pattern, CharactersAreUnicode) {

@@ -138,7 +138,7 @@ class RandomSchemas {
 };
 
 TEST(RandomSchemas, AcceptTheDocumentsThatAreValid) {
-  constexpr uint32_t kSchemas = 4000;
+  constexpr uint32_t kSchemas = 1500;
   int compiled = 0, accepted = 0, refused = 0, impossible = 0, negations = 0;
   for (uint32_t seed = 1; seed <= kSchemas; ++seed) {
     RandomSchemas random(seed);
@@ -160,10 +160,10 @@ TEST(RandomSchemas, AcceptTheDocumentsThatAreValid) {
     }
   }
   EXPECT_GT(compiled, static_cast<int>(kSchemas) / 2);
-  EXPECT_GT(impossible, 20);
-  EXPECT_GT(negations, 100);
-  EXPECT_GT(accepted, 10'000);
-  EXPECT_GT(refused, 10'000);
+  EXPECT_GT(impossible, 5);
+  EXPECT_GT(negations, 30);
+  EXPECT_GT(accepted, 3000);
+  EXPECT_GT(refused, 3000);
 }
 
 }  // namespace

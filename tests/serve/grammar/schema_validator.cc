@@ -1,6 +1,7 @@
 #include "schema_validator.h"
 
 #include <cmath>
+#include <map>
 #include <regex>
 #include <string>
 
@@ -41,13 +42,22 @@ bool number_holds(const Value& schema, double value) {
   return std::fmod(value, schema["multipleOf"].get<double>()) == 0.0;
 }
 
+// Returns whether a part of the text matches. A pattern is compiled once, because that takes longer
+// than most searches.
+bool matches(const std::string& text, const std::string& pattern) {
+  static std::map<std::string, std::regex> compiled;
+  auto found = compiled.find(pattern);
+  if (found == compiled.end()) found = compiled.emplace(pattern, std::regex(pattern)).first;
+  return std::regex_search(text, found->second);
+}
+
 bool string_holds(const Value& schema, const std::string& value) {
   int length = 0;
   for (const char c : value) length += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   if (schema.contains("minLength") && length < schema["minLength"]) return false;
   if (schema.contains("maxLength") && length > schema["maxLength"]) return false;
   if (!schema.contains("pattern")) return true;
-  return std::regex_search(value, std::regex(schema["pattern"].get<std::string>()));
+  return matches(value, schema["pattern"].get<std::string>());
 }
 
 bool array_holds(const Value& schema, const Value& value, const Value& root) {
@@ -85,7 +95,7 @@ bool property_holds(const Value& schema, const std::string& name, const Value& v
   }
   if (schema.contains("patternProperties")) {
     for (const auto& item : schema["patternProperties"].items()) {
-      if (!std::regex_search(name, std::regex(item.key()))) continue;
+      if (!matches(name, item.key())) continue;
       spoken_of = true;
       if (!validates(item.value(), value, root)) return false;
     }

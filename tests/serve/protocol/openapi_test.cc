@@ -54,7 +54,7 @@ Names properties_of(const std::string& name) {
   return names;
 }
 
-std::vector<Json> values() {
+std::vector<Json> parsed_values() {
   std::vector<Json> list = {std::string(1025, 'a')};
   for (const char* text : {"null",
                            "true",
@@ -100,6 +100,11 @@ std::vector<Json> values() {
                            "{\"type\": \"json_schema\"}"})
     list.push_back(Json::parse(text));
   return list;
+}
+
+const std::vector<Json>& values() {
+  static const std::vector<Json> parsed = parsed_values();
+  return parsed;
 }
 
 // Returns bodies that differ from `example` in one place.

@@ -1,5 +1,5 @@
-// Compares the bundled model, dense and compressed, on a simulated NeuronCore with the CPU, and
-// checks the simulated clock.
+// Compares the first layer of the bundled model, dense and compressed, on a simulated NeuronCore
+// with the CPU, and checks the simulated clock.
 
 #include "trainium/device/backend.h"
 
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using model::TokenId;
 using model::Transformer;
 
-const fs::path kDemo = source_dir() / "models/demo";
+const fs::path kModel = one_layer_model();
 constexpr int64_t kNewTokens = 24;
 
 simulator::DeviceSpec spec(std::string_view name = "trn1") {
@@ -39,8 +39,7 @@ model::GenerateOptions new_tokens(int64_t count) {
   return options;
 }
 
-// The demo model, dense or at ratio 0.2 in one of several forms. Sizes differ between layers except
-// in form uv.
+// The model, dense or at ratio 0.2 in one of several forms.
 class Models : public testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
@@ -51,12 +50,12 @@ class Models : public testing::TestWithParam<std::string> {
 
   // Returns the model's folder, which is made at the first call.
   static fs::path folder() {
-    if (GetParam() == "dense") return kDemo;
+    if (GetParam() == "dense") return kModel;
     const fs::path out = folder_ / GetParam();
     if (fs::exists(out)) return out;
     const compress::Form form = compress::parse_form(GetParam()).value();
     compress::CompressRequest request;
-    request.model = kDemo;
+    request.model = kModel;
     request.out = out;
     request.form = form;
     request.rule = {.ratio = 0.2, .block = form == compress::Form::kUv ? 64 : 24};
@@ -64,7 +63,7 @@ class Models : public testing::TestWithParam<std::string> {
     if (form != compress::Form::kUv) {
       request.method = compress::Method::kWhitened;
       request.allocate = compress::Allocate::kPredicted;
-      request.calibration = {.texts = {{"calibration", text_of(kDemo / "calibration.txt")}},
+      request.calibration = {.texts = {{"calibration", text_of(kModel / "calibration.txt")}},
                              .max_tokens = 2048};
     }
     Progress silent;
@@ -80,7 +79,7 @@ class Models : public testing::TestWithParam<std::string> {
     return Transformer::load(folder(), backend).value();
   }
   static std::vector<TokenId> prompt() {
-    const auto tokenizer = text::Tokenizer::load(kDemo).value();
+    const auto tokenizer = text::Tokenizer::load(kModel).value();
     return tokenizer.encode("The little dog").value();
   }
 
@@ -277,7 +276,7 @@ TEST(Latency, LowRankMlpsShortenDecoding) {
 TEST(Latency, MlpsTakeTheTimeThatTheCallerGives) {
   const auto one_second = [](int64_t) -> Result<double> { return 1.0; };
   const auto backend = make_timing_backend(spec(), one_second);
-  const Transformer transformer = Transformer::load(kDemo, *backend).value();
+  const Transformer transformer = Transformer::load(kModel, *backend).value();
   const auto layers = static_cast<double>(transformer.config().num_hidden_layers);
   const double before = backend->clock_seconds();
   const std::vector<TokenId> tokens = {1, 2, 3};

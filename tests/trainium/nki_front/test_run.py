@@ -33,12 +33,12 @@ class Run(harness.Folder):
         self.file(_KERNEL)
 
     def good(self, *argv):
-        done = self.run_command(*argv)
+        done = self.run_here(*argv)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
     def bad(self, status, *argv):
-        done = self.run_command(*argv)
+        done = self.run_here(*argv)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         return done.stderr
