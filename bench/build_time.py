@@ -26,8 +26,10 @@ RECORD = "NEURONMM_BUILD_TIME_RECORD"
 
 
 def run_command(command):
-    """Runs one command of the build and appends its processor time to the record."""
+    """Runs one command of the build and appends its processor time to the record, if one is kept."""
     code = subprocess.call(command)
+    if RECORD not in os.environ:  # a later build in the same folder
+        return code
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     output = command[command.index("-o") + 1] if "-o" in command else command[-1]
     line = {"output": output, "seconds": usage.ru_utime + usage.ru_stime, "megabytes": usage.ru_maxrss / 1024}

@@ -43,11 +43,11 @@ struct StoredBytes {
 };
 
 // Expands codes of 6 and 4 bits to bytes, one group ahead of the multiplication. Only products with
-// high tiles use it (AmxProduct::takes_rows). With few rows this hides the latency of memory.
+// high tiles use it (AmxInt8Product::takes_rows). With few rows this hides the latency of memory.
 // Measured on two cores of an Intel CPU with AMX: 16 sequences of the synthetic Llama-3.2-1B in 4
 // bits decode a third faster than if a block of panels is expanded before it is multiplied.
 template <class Codes>
-class BytesAhead {
+class CodesExpandedAhead {
  public:
   static constexpr int64_t kWordsOfGroup = Codes::kWordsOfGroup;
   // Returns the bytes of group i of a panel. All slots of the group must have been prepared.
@@ -65,7 +65,7 @@ class BytesAhead {
 
 // An Int8Product that multiplies high tiles of rows by `Tiles`, and all others as Instruction does.
 template <class Tiles, class Instruction, class Bytes = StoredBytes>
-class AmxProduct : public InPlace {
+class AmxInt8Product : public InPlace {
  public:
   // Prefetching codes pays for any number of rows on Intel's CPUs with AMX. Measured on one of 2024
   // (two cores, weights in memory): two and four rows take an eighth less time with it, and one row
@@ -74,7 +74,7 @@ class AmxProduct : public InPlace {
     static constexpr int kCodePrefetchRows = 1;
   };
   template <class Codes>
-  using OfCodes = AmxProduct<Tiles, Instruction, BytesAhead<Codes>>;
+  using OfCodes = AmxInt8Product<Tiles, Instruction, CodesExpandedAhead<Codes>>;
   static constexpr int64_t kMostRows = kMaxTileRows;
 
   // Returns whether tiles of this height are multiplied by AMX. For lower tiles memory is the
@@ -253,7 +253,7 @@ void with_byte_product(const Kernels& kernels, const Use& use) {
     use(std::type_identity<Int8Product<WidenedByteDot>>());
 #if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
   } else if (kernels.amx) {
-    use(std::type_identity<AmxProduct<AmxTiles, OneByteDot>>());
+    use(std::type_identity<AmxInt8Product<AmxTiles, OneByteDot>>());
 #endif
   } else {
     use(std::type_identity<Int8Product<OneByteDot>>());

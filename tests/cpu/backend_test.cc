@@ -1,6 +1,8 @@
 // This test checks which instruction set a backend runs on.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 

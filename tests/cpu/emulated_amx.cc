@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
+using EmulatedProduct = AmxInt8Product<EmulatedTiles, WidenedByteDot>;
 using EmulatedBf16Product = AmxBf16Product<EmulatedTiles>;
 
 template <class Product>
