@@ -1,6 +1,10 @@
 #pragma once
-// The request of a compression in the words of its options, and the check that its parts belong
-// together. compress_settings() completes what a caller gave to such a request.
+// Declares the complete request of a compression, and the check that its parts belong together.
+// compress() (compress.h) carries out a request.
+//
+// The command line and the Python package make a request with compress_settings() (settings.h),
+// which fills in the defaults. `neuronmm fit` (fit/realize.cc) makes one itself, with sizes that it
+// has chosen.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +27,7 @@ namespace neuronmm::compress {
 // predictions (mlp_metric.h).
 enum class Method { kWhitened, kSvd, kTwoSided };
 std::string_view method_name(Method method);  // "whitened", "svd", "two-sided"
+// Returns the method of this name. Fails for any other text and lists the names.
 Result<Method> parse_method(std::string_view name);
 
 // The division of the parameters that `rule` leaves among layers and matrices. uniform: the same
@@ -31,9 +36,11 @@ Result<Method> parse_method(std::string_view name);
 // predicted losses (measured_losses.h). For two factors per matrix they say which matrices the
 // model needs most (allocate.h).
 enum class Allocate { kUniform, kPredicted, kMeasured };
+// Returns the rule of this name. Fails for any other text and lists the names.
 Result<Allocate> parse_allocate(std::string_view name);
 std::string_view allocate_name(Allocate allocate);  // "uniform", "predicted", "measured"
 
+// A request in which every setting has its value.
 struct CompressRequest {
   std::filesystem::path model, out;
   Form form = Form::kUv;
@@ -43,9 +50,9 @@ struct CompressRequest {
   bool pad = false;
   WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
-  // Sizes that a caller has chosen itself, one shape per layer. The library then makes no search by
-  // `rule` and `allocate`. Form mixed takes them, and form uv if it factorizes single matrices,
-  // where a rank of 0 leaves a matrix dense.
+  // Sizes that a caller has chosen itself, one shape per layer, or empty. The library then makes no
+  // search by `rule` and `allocate`. Form mixed takes them, and form uv if it factorizes single
+  // matrices, where a rank of 0 leaves a matrix dense. check_request() does not look at them.
   std::vector<io::MlpShape> shapes;
   // The text that the model runs on. Method svd needs a text only to measure its loss and to
   // allocate by measurement.
@@ -60,8 +67,14 @@ struct CompressRequest {
 // Otherwise each matrix is factorized by itself, which only form uv allows.
 bool narrows_mlps(const CompressRequest& request);
 
-// Returns an error if a part of the request would have no use, since the caller would believe that
-// it had been used. Messages name options as `names` says.
+// Checks the request without looking at the model. compress_settings() and compress() call it.
+// Fails if
+//   - a setting would have no use, since the caller would believe that it had been used;
+//   - settings exclude each other, for example form neurons and method svd;
+//   - the method or the sizes need a calibration text or statistics, and there is neither;
+//   - `out` and `statistics` are the same folder.
+// Messages name options as `names` says. Sizes that the model cannot have are found later, by
+// compress().
 Status check_request(const CompressRequest& request, OptionNames names = OptionNames::kKeywords);
 
 }  // namespace neuronmm::compress

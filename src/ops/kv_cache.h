@@ -1,8 +1,15 @@
 #pragma once
-// The keys and values of one sequence (KV cache), in blocks of memory that sequences with the same
-// beginning may share. Backends make the caches, attention fills them, and the server's memory for
-// prefixes passes blocks from one cache to another. Writing to a block that another cache holds is
-// a programming error (NMM_CHECK).
+// Declares the keys and values of one sequence (KV cache), in blocks of memory that sequences with
+// the same beginning may share.
+//
+// Transformer::make_cache() makes a cache through the backend. The backend's attention grows the
+// cache and fills it. The server's memory for prefixes (serve/engine/kv_memory.h) passes blocks
+// from one cache to another. In tensor parallelism, every process rebuilds the caches of process 0
+// (tensor_parallel/follow.h).
+//
+// Two mistakes are programming errors (NMM_CHECK): writing to a block that another cache holds, and
+// storing more tokens than the capacity. Allocating blocks throws std::bad_alloc if memory is
+// short.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +30,9 @@ struct KvCacheShape {
   int64_t num_layers = 0;
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
-  int64_t capacity_tokens = 0;  // the upper limit; memory is allocated as the sequence grows
+  // The largest number of tokens, which the model and attention check; grow() does not. Memory is
+  // allocated as the sequence grows.
+  int64_t capacity_tokens = 0;
   // The dtype to which the backend may round keys and values: kBF16 if that is the dtype of the
   // model, or kF32, which forbids rounding.
   DType dtype = DType::kF32;
@@ -41,8 +50,8 @@ class KvCache {
 
   const KvCacheShape& shape() const { return shape_; }
   int64_t length() const { return length_; }  // the number of tokens that every layer has stored
-  // Sets the length. The model advances it after the last layer. A lower length forgets the newest
-  // tokens.
+  // Sets the length, without a check. The model advances it after the last layer. A lower length
+  // forgets the newest tokens.
   void set_length(int64_t tokens) { length_ = tokens; }
 
   int64_t block_words() const { return block_words_; }
@@ -54,11 +63,12 @@ class KvCache {
   const std::vector<KvBlock>& blocks() const { return blocks_; }
   // Allocates a block that does not belong to a cache yet.
   virtual KvBlock make_block() const;
-  // Replaces the block at `index`, or appends the block if `index` is the number of blocks.
+  // Replaces the block at `index`, or appends the block if `index` is the number of blocks. Any
+  // other index is a programming error (NMM_CHECK).
   void set_block(int64_t index, KvBlock block);
   // Allocates blocks until the cache can hold `positions` tokens. No other thread may use the cache
   // meanwhile. No other cache may hold a block that has positions from length() on, because those
-  // are about to be written.
+  // are about to be written (NMM_CHECK verifies this).
   void grow(int64_t positions);
 
  protected:

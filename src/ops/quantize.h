@@ -1,8 +1,11 @@
 #pragma once
 // Rounds weights to the nearest values of the formats of ops/low_bit.h, without looking at
-// activations. `quantize`, `compress` and `finetune` make rounded weights with it. A
-// group of kQuantGroup columns that holds NaN or infinity gets the scale NaN, which callers have to
-// look for.
+// activations. The commands `quantize`, `compress`, `fit` and `finetune` make rounded weights with
+// it. Rounding with a calibration text is compress/rounding/low_bit_rounding.h.
+//
+// No function returns an error. If a group of kQuantGroup columns holds NaN or infinity, the scale
+// of the group is NaN, and callers have to look for such scales. Arguments that do not fit together
+// are programming errors (NMM_CHECK): a dtype that is not a float, or sizes that differ.
 //
 // In 8 bits, the scale is max |w| / 127 of the group, rounded to bf16. Each value becomes the
 // nearest multiple of the scale, so that |W - quantized| <= scale / 2. The bound is 1.004 times as
@@ -32,7 +35,8 @@ struct QuantizedWeight {
   WeightView view() const;
 };
 
-// Packs codes as they are stored.
+// Packs codes as they are stored. NMM_CHECK verifies that `codes` has a scale and a multiplier for
+// every group.
 QuantizedWeight pack_codes(const Codes& codes);
 
 // Rounds a weight [rows, columns] of a float dtype.
@@ -41,7 +45,7 @@ QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format = 
 QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,
                          const LowBitFormat& format = {});
 // Rounds a weight of a float dtype to the scales, multipliers and zero points of `grid`, which has
-// the same shape and 6 or 4 bits. The codes of `grid` are not read.
+// the same shape and 6 or 4 bits (NMM_CHECK verifies this). The codes of `grid` are not read.
 QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& grid);
 
 }  // namespace neuronmm::ops

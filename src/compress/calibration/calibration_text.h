@@ -1,7 +1,12 @@
 #pragma once
 // Turns the calibration texts of `compress`, `quantize` and `fit` into token sequences, and sets
-// tokens aside on which the result can be measured. Texts that have fewer tokens than the hidden
-// size are refused; texts that have less than ten times as many cause a warning.
+// tokens aside on which the result can be measured. The commands and the Python package call
+// read_texts(). open_calibration() (statistics/calibration_input.h) and fit() call
+// encoded_calibration().
+//
+// Texts that have fewer tokens than the hidden size are refused; texts that have less than ten
+// times as many cause a warning. Files that are not UTF-8 text and broken JSON lines are errors,
+// too.
 
 #include <filesystem>
 #include <string>
@@ -51,7 +56,8 @@ struct CalibrationText {
   uint64_t seed = 0;
 };
 
-// Reads the texts from the files that their names say (io::read_corpus).
+// Reads the texts from the files that their names say; "-" is standard input. Fails if a file
+// cannot be read or is not UTF-8 text (io::read_corpus).
 Status read_texts(CalibrationText& calibration);
 
 // Returns the names as a list for messages, such as "a.txt, b.txt".
@@ -99,14 +105,15 @@ struct CalibrationSequences {
 // spread evenly over the file are taken until they have the text's share.
 //
 // Fails if the texts have fewer tokens than hidden_size in all, because the Gram matrix of so
-// little text cannot have full rank.
+// little text cannot have full rank. Fails also if a document is not valid JSON, if the tokenizer
+// cannot encode a text, or if a token id is outside the model's vocabulary.
 Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokenizer,
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,
                                                    const io::ModelConfig& config);
 
 // Does the same with the tokenizer in the folder `model`. Prints the number of tokens, and a
-// warning if they are few.
+// warning if they are few. Fails also if the tokenizer cannot be loaded.
 Result<CalibrationSequences> encoded_calibration(const CalibrationText& text,
                                                  const std::filesystem::path& model,
                                                  const io::ModelConfig& config, Progress& progress);

@@ -1,14 +1,19 @@
 #pragma once
-// Types for rounding kLanes rows of a weight together, one row per vector lane. All rows go through
-// the same operations, so a column of a tile is an array of kLanes floats. The rounding kernels
-// (group_fit-inl.h, row_rounding-inl.h) use them.
+// Declares types for rounding kLanes rows of a weight together. All rows go through the same
+// operations, so a column of a tile is an array of kLanes floats, and the compiler turns a loop
+// over them into vector instructions.
+//
+// Rounding with a calibration text uses these types. low_bit_rounding.cc cuts a weight into tiles
+// of kLanes rows, RowGrids (row_grids.h) holds their scales, and the kernels (group_fit-inl.h,
+// row_rounding-inl.h) round them. Nothing here checks its arguments.
 
 #include <cstdint>
 
 namespace neuronmm::compress {
 
-// The number of rows that are rounded together. It is large enough for efficient matrix products,
-// and small enough that the arrays of one group stay in the first-level cache.
+// The number of rows that are rounded together, which is larger than the vectors of any processor.
+// It is large enough for efficient matrix products, and small enough that the arrays of one group
+// stay in the first-level cache. Missing rows of the last tile are zeros.
 constexpr int64_t kLanes = 128;
 
 // The smallest and the largest code of a format.
@@ -16,8 +21,9 @@ struct CodeRange {
   float lowest = 0, highest = 15;
 };
 
-// 1.5 · 2^23. Adding it to a small number and subtracting it again rounds to an integer, with the
-// same few instructions on every processor.
+// 1.5 · 2^23. Adding it to a number of at most ±2^22 and subtracting it again rounds the number to
+// the nearest integer, with the same few instructions on every processor. All codes are far
+// smaller.
 constexpr float kRoundingBias = 12582912.0F;
 
 // The grid of each lane: value = step · code - zero.

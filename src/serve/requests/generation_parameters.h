@@ -1,7 +1,12 @@
 #pragma once
 // Reads the fields that all APIs have in common: how tokens are sampled, where an answer ends and
 // in which form it is sent. The readers of requests (chat_request.h and its siblings) call these
-// functions. Errors are recorded in the reader's RequestProblem.
+// functions. engine_request() (protocol/engine_request.h) turns the result into a request to the
+// engine.
+//
+// A wrong value is recorded in the reader's RequestProblem, and the result then has a default in
+// its place. Only the first error is kept; read_body() (field_reader.h) returns it to the client.
+// Token ids are compared with the vocabulary later, in engine_request().
 
 #include <cstdint>
 #include <optional>
@@ -59,7 +64,8 @@ struct GenerationParameters {
   std::vector<std::string> unknown_fields;  // for the access log
 };
 
-// Returns the fields that read_generation_parameters() reads.
+// Returns the fields that read_generation_parameters() reads, and fields of other servers that are
+// refused or ignored.
 std::vector<RequestField> generation_fields();
 // Returns a field that limits the number of tokens of an answer. read_token_limit() reads it.
 RequestField token_limit_field(const char* name, const char* meaning);
@@ -71,10 +77,12 @@ RequestField single_answer_field();
 Json stop_strings_schema();
 
 // Reads all parameters except n, max_tokens, logprobs and unknown_fields, which every API reads in
-// its own form.
+// its own form. The table of `fields` must contain generation_fields(); a missing field is a
+// programming error (NMM_CHECK).
 GenerationParameters read_generation_parameters(FieldReader& fields);
-// Reads the largest number of tokens of an answer. Returns nothing for -1, as in llama.cpp: only
-// the context then limits the answer.
+// Reads the largest number of tokens of an answer. Returns nothing for -1 and for an absent field.
+// The engine then takes max_new_tokens of generation_config.json. Without max_new_tokens, only the
+// context limits the answer. The table of `fields` must contain token_limit_field(key).
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
 // Records an error unless n is 1 or absent. The message contains `why`.
 void expect_single_answer(FieldReader& fields, std::string_view why);

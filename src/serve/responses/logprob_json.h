@@ -1,6 +1,10 @@
 #pragma once
 // Writes the log probabilities of tokens in the two formats of OpenAI's APIs: one for chats and
-// responses, one for text completions. The writers of responses use it.
+// responses, one for text completions. The writers of these three APIs use it
+// (chat_completion_writer.h, responses_api_writer.h, text_completion_writer.h).
+//
+// Nothing here can fail. A probability of 0 has the log probability -9999, because JSON has no
+// infinity. An id outside the vocabulary has an empty text.
 
 #include <cstdint>
 #include <optional>
@@ -18,12 +22,15 @@ Json chat_logprob(const text::Tokenizer& tokenizer, const model::TokenLogprobs& 
 
 // Collects the format of text completions: the tokens, their log probabilities, the most likely
 // tokens with theirs, and each token's offset. An offset counts the code points of all earlier
-// tokens.
+// tokens, including those that take() has returned. The most likely tokens are an object whose keys
+// are texts of tokens. If two tokens have the same text, only the more likely one is in it. The
+// token itself is added if its text is not among the keys.
 class TextCompletionLogprobs {
  public:
   // Adds a token. `logprobs` is empty for the first token of a prompt, which has no probability.
   void add(const text::Tokenizer& tokenizer, text::TokenId id,
            const std::optional<model::TokenLogprobs>& logprobs);
+  // Returns whether no token was added since the last take().
   bool empty() const { return tokens_.empty(); }
   // Returns {"text_offset", "token_logprobs", "tokens", "top_logprobs"} of the tokens since the
   // last call.

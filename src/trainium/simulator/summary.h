@@ -1,7 +1,11 @@
 #pragma once
-// The measurements of one run of a program, under the names of neuron-profile's summary (Neuron
-// profile schema reference, table Summary). Times are in seconds, sizes in bytes, percentages in
-// percent.
+// Declares the result of one simulated run of a program, under the names of neuron-profile's
+// summary (Neuron profile schema reference, table Summary). Times are in seconds, sizes in bytes,
+// percentages in percent.
+//
+// Core (core.h) fills in a summary. The functions simulate() of timing.h and of trace/simulate.h
+// return it. The commands `simulate`, `nki` and `paper`, the tuner and the validation against
+// published measurements read it. Nothing here can fail.
 
 #include <cstdint>
 #include <string_view>
@@ -12,11 +16,16 @@
 
 namespace neuronmm::simulator {
 
+// The work of one engine. `instruction_time` is the time in which the engine cannot begin another
+// instruction. `active_time` also counts the time until the results are visible, and counts time in
+// which several instructions run only once.
 struct EngineSummary {
   double instruction_time = 0, active_time = 0, active_time_percent = 0;
   int64_t instruction_count = 0;
 };
 
+// The summary of one run. The fields with percent, ratio or intensity in their names are 0 before
+// derive().
 struct Summary {
   double total_time = 0;
   double neuroncore_cycle_count = 0;  // Cycles of the Scalar clock, which is the core's base clock.
@@ -39,8 +48,12 @@ struct Summary {
 
   double milliseconds() const { return total_time * 1e3; }
   int64_t hbm_bytes() const { return hbm_read_bytes + hbm_write_bytes; }
-  // Fills in every percentage and ratio from the counts and times.
+  // Computes every percentage, ratio and average and the cycle count from the counts and times. A
+  // quotient with the divisor 0 becomes 0. If model_flops is 0, it becomes the FLOPs of the Tensor
+  // engine without transposes. Core calls the function once, at the end of a run.
   void derive(const DeviceSpec& device);
+  // Returns the names and values of all fields in the order of neuron-profile's table, for reports
+  // in JSON.
   std::vector<std::pair<std::string_view, double>> fields() const;
 };
 

@@ -1,7 +1,10 @@
 #pragma once
 // Tracks when the parts of a kernel's tensors may be read and written, and where the tensors lie in
-// memory. A tensor that takes the place of another waits for the last accesses to it. TraceSource
-// (source.h) owns the object during a simulation.
+// memory. A tensor that takes the place of another one waits for the last accesses to that tensor.
+//
+// `neuronmm nki` simulates traces with this class. TraceSource (source.h) owns the object. It calls
+// touch() for every operand of an instruction and done() after the instruction, in program order. A
+// simulation fails if touch() fails, for example because a tensor finds no free memory.
 
 #include <cstdint>
 #include <deque>
@@ -18,7 +21,8 @@
 
 namespace neuronmm::trace {
 
-// The last accesses to a cell (accesses.h), with their times in ns.
+// The last accesses to a cell, with their times in ns. A cell is a part of a tensor that is
+// accessed as a whole (accesses.h).
 struct CellTimes {
   double ready = 0;      // When the content is visible to other engines.
   double last_read = 0;  // When the last reader has finished.
@@ -38,7 +42,7 @@ struct TensorState {
 
 // Limits how many tensors of one name hold memory at the same time. The n-th tensor takes the place
 // of the one `copies` before it, whatever memory is free. With 0, the default, a tensor takes free
-// memory.
+// memory. `neuronmm nki --what-if buffers=3` sets such a limit; other simulations have none.
 struct Rotation {
   int64_t copies = 0;
   std::map<std::string, int64_t> copies_of;  // Limits by tensor name, which replace `copies`.
@@ -49,22 +53,28 @@ struct Rotation {
   }
 };
 
+// The tensors of one simulation.
 class TensorMemory {
  public:
-  // `places_sbuf` is false if SpillingMemory manages SBUF.
+  // `places_sbuf` is false if SpillingMemory (spilling.h) manages SBUF. What the references refer
+  // to must outlive the object.
   TensorMemory(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
                const Rotation& rotation, bool places_sbuf);
 
-  // Returns the cells of a tensor that is accessed. The first access gives the tensor its place.
-  // Returns null for an operand in HBM that is only read or only written, because nothing waits for
-  // it. Fails if there is no place for the tensor, if its given address lies outside the memory, or
-  // if the tensors in use have too many cells.
+  // Returns the cells of a tensor that is accessed. `root` is the index in Contents::instances of
+  // the instance that owns the memory, which is not a view. The first access gives the tensor its
+  // place. Returns null for an operand in HBM that is only read or only written, because nothing
+  // waits for it. The pointer is valid until done() notes the tensor's last instruction.
+  //
+  // Fails if there is no place for the tensor, if its given address lies outside the memory, or if
+  // the tensors in use have too many cells. The message names the source line and the tensor.
   Result<TensorState*> touch(uint32_t root);
-  // Notes that instruction `now` has finished with the tensor.
+  // Notes that instruction `now` has finished with the tensor. If `now` is the tensor's last
+  // instruction, the tensor's memory becomes free. Otherwise the call has no effect.
   void done(uint32_t root, uint32_t now);
 
-  // Returns warnings about tensors with addresses that overlap others in use. Only the first few
-  // are kept.
+  // Returns warnings about tensors with addresses that overlap others in use. An overlap is not an
+  // error. Only the first few warnings are kept.
   const std::vector<std::string>& overlaps() const { return overlaps_; }
 
  private:
