@@ -11,9 +11,10 @@ namespace neuronmm::cpu {
 
 // These functions read dot_products and amx of the table. The table may have amx only on a CPU with
 // AMX, together with dot products of int8, which compute the ragged ends of a product.
-void set_float_kernels(Kernels& kernels);    // float_kernels.cc: floats, attention, element-wise
-void set_int8_kernels(Kernels& kernels);     // int8_kernels.cc
-void set_low_bit_kernels(Kernels& kernels);  // low_bit_kernels.cc: 6 and 4 bits
+void set_float_kernels(Kernels& kernels);  // float_kernels.cc: floats, attention, element-wise
+void set_int8_kernels(Kernels& kernels);   // int8_kernels.cc
+void set_int6_kernels(Kernels& kernels);   // int6_kernels.cc
+void set_int4_kernels(Kernels& kernels);   // int4_kernels.cc
 
 // Returns the instruction set that Highway has chosen, as HWY_TARGET.
 int64_t chosen_target();

@@ -47,7 +47,8 @@ const Kernels& kernels_with(int64_t target, DotProducts dots, bool amx) {
     kernels.target = name.c_str();
     set_float_kernels(kernels);
     set_int8_kernels(kernels);
-    set_low_bit_kernels(kernels);
+    set_int6_kernels(kernels);
+    set_int4_kernels(kernels);
   }
   return kernels;
 }
@@ -101,6 +102,21 @@ bool amx_works(int64_t target) {
 }
 
 }  // namespace
+
+void Kernels::multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                       const float* bias, MutableMatrixView y) const {
+  switch (w.type()) {
+    case WeightType::kFp32:
+    case WeightType::kBf16:
+      return multiply_floats(a, w, part, bias, y);
+    case WeightType::kInt8:
+      return multiply_int8(a, w, part, bias, y);
+    case WeightType::kInt6:
+      return multiply_int6(a, w, part, bias, y);
+    case WeightType::kInt4:
+      return multiply_int4(a, w, part, bias, y);
+  }
+}
 
 KernelChoice default_choice() {
   const KernelChoice rounded = {.most_dot_products = DotProducts::kInt8AndBf16};

@@ -80,18 +80,13 @@ struct Kernels {
   // rounds it. The rest is NaN where that is NaN.
   void (*quantization_rest)(const float* x, int64_t count, float* rest) = nullptr;
 
-  Multiply multiply_floats = nullptr;   // fp32 and bf16
-  Multiply multiply_int8 = nullptr;     // int8
-  Multiply multiply_low_bit = nullptr;  // int6 and int4
+  Multiply multiply_floats = nullptr;  // fp32 and bf16
+  Multiply multiply_int8 = nullptr;
+  Multiply multiply_int6 = nullptr;
+  Multiply multiply_int4 = nullptr;
   // Calls the function for the type of W.
   void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                const float* bias, MutableMatrixView y) const {
-    const WeightType type = w.type();
-    const bool is_float = type == WeightType::kFp32 || type == WeightType::kBf16;
-    (is_float                    ? multiply_floats
-     : type == WeightType::kInt8 ? multiply_int8
-                                 : multiply_low_bit)(a, w, part, bias, y);
-  }
+                const float* bias, MutableMatrixView y) const;
 
   void (*attend)(const AttentionBlock& block) = nullptr;
 

@@ -124,7 +124,7 @@ TEST_P(EmulatedAmx, OneWrongElementIsEnoughToRefuseIt) {
   EXPECT_TRUE(multiply_alike(current_kernels(), kernels_));
   right_kernels = &kernels_;
   Kernels wrong = kernels_;
-  wrong.multiply_floats = wrong.multiply_int8 = wrong.multiply_low_bit = multiply_wrongly;
+  wrong.multiply_floats = wrong.multiply_int8 = multiply_wrongly;
   EXPECT_FALSE(multiply_alike(current_kernels(), wrong));
 }
 

@@ -36,11 +36,9 @@ void multiply_floats_emulated(const PackedRows& a, const PackedMatrix& w, const 
   multiply_by<EmulatedBf16Product>(a, w, part, bias, y);
 }
 
-void multiply_low_bit_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
-                               const float* bias, MutableMatrixView y) {
-  if (w.type() == WeightType::kInt6) {
-    multiply_low_bit<Int6Codes, EmulatedProduct>(a, w, part, bias, y);
-  } else if (w.multiplier_rows() == 16) {
+void multiply_int4_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                            const float* bias, MutableMatrixView y) {
+  if (w.multiplier_rows() == 16) {
     multiply_low_bit<Int4Codes<16>, EmulatedProduct>(a, w, part, bias, y);
   } else {
     multiply_low_bit<Int4Codes<32>, EmulatedProduct>(a, w, part, bias, y);
@@ -60,7 +58,8 @@ const Kernels* emulated() {
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
     kernels.multiply_floats = multiply_floats_emulated;
     kernels.multiply_int8 = multiply_by<EmulatedProduct>;
-    kernels.multiply_low_bit = multiply_low_bit_emulated;
+    kernels.multiply_int6 = multiply_low_bit<Int6Codes, EmulatedProduct>;
+    kernels.multiply_int4 = multiply_int4_emulated;
     return kernels;
   }();
   return &table;
