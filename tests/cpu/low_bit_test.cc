@@ -111,8 +111,7 @@ TEST_P(LowBit, MatchesInt8ForEveryNumberOfRows) {
 TEST_P(LowBit, MatchesInt8ForEveryDepth) {
   for_every_format([&] {
     std::vector<int64_t> depths = up_to(33);
-    depths.insert(depths.end(),
-                  {63, 64, 127, 128, 129, 144, 160, 255, 256, 1000, 2048, 2049});
+    depths.insert(depths.end(), {63, 64, 127, 128, 129, 144, 160, 255, 256, 1000, 2048, 2049});
     for (const int64_t k : depths) {
       const BothWays w = weight(40, k);
       expect_same_linear([&](bool low) { return ops::LinearWeight{.w_t = w.view(low)}; },

@@ -9,8 +9,8 @@
 // - No other file has changed, and no temporary file is left over. The program never ends by a
 //   signal, except where it was killed.
 //
-// With NEURONMM_FAULTS=all in the environment every call is disturbed in all these ways. Otherwise a
-// few calls of each command are disturbed, by a kill and by one of the errors. Each day chooses
+// With NEURONMM_FAULTS=all in the environment every call is disturbed in all these ways. Otherwise
+// a few calls of each command are disturbed, by a kill and by one of the errors. Each day chooses
 // other calls.
 
 #include <chrono>
