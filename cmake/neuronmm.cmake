@@ -56,20 +56,21 @@ endfunction()
 # The target unit_tests builds all tests with the label `unit`.
 add_custom_target(unit_tests)
 
-# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS] [LONG filter]) adds the
-# tests of one folder. They have the label `unit`: they test one library and take seconds. A test
-# that is skipped prints the reason.
+# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [COMPUTES] [ONE_PROCESS] [LONG filter])
+# adds the tests of one folder. They have the label `unit`: they test one library and take seconds.
+# A test that is skipped prints the reason.
 #   SLOW         The tests run whole commands, and have the label `slow` instead.
+#   COMPUTES     The tests compute references themselves, and are compiled at -O1.
 #   ONE_PROCESS  One process runs all tests, because they share work that takes long.
 #   LONG         The tests that match this filter of GoogleTest take 15 seconds or more. They have
 #                the label `long`, and only `./test.sh --slow` runs them.
 function(neuronmm_test name)
-  cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "LONG" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;ONE_PROCESS;SLOW" "LONG" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(
     test_${name} PRIVATE neuronmm_flags fmt::fmt ${ARG_LINKS} neuronmm_test_places GTest::gtest_main Threads::Threads)
-  target_compile_options(test_${name} PRIVATE ${cold_options})
+  target_compile_options(test_${name} PRIVATE ${cold_options} $<$<BOOL:${ARG_COMPUTES}>:-O1>)
   target_compile_definitions(test_${name} PRIVATE $<$<BOOL:${NEURONMM_SANITIZE}>:NEURONMM_SANITIZED>)
   neuronmm_use_headers(test_${name} test)
   if(ARG_SLOW)

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -58,25 +59,42 @@ inline Bounded rounded_to_bf16(Bounded x) {
   return x;
 }
 
+inline double dot(const double* x, const double* y, int64_t n) {
+  return std::transform_reduce(x, x + n, y, 0.0);
+}
+
+// Returns the value of each product, and in its error what the errors of x contribute.
+// `for_row(j, w)` is called with each row of the weight and the magnitudes of its elements.
+template <typename Weight, typename ForRow>
+Bounded multiply_exactly(const Bounded& x, const Weight& w_t, const ForRow& for_row) {
+  const int64_t k = x.columns, n = w_t.rows();
+  Bounded y(x.rows, n);
+  std::vector<double> w(static_cast<size_t>(k)), magnitudes(static_cast<size_t>(k));
+  const bool exact = std::ranges::all_of(x.error, [](double error) { return error == 0; });
+  for (int64_t j = 0; j < n; ++j) {
+    to_doubles(w_t, j * k, k, w.data());
+    std::ranges::transform(w, magnitudes.begin(), [](double wl) { return std::abs(wl); });
+    for (int64_t i = 0; i < x.rows; ++i) {
+      y.at(y.value, i, j) = dot(x.value.data() + i * k, w.data(), k);
+      if (!exact) y.at(y.error, i, j) = dot(x.error.data() + i * k, magnitudes.data(), k);
+    }
+    for_row(j, magnitudes.data());
+  }
+  return y;
+}
+
 inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
   const bool rounded = w_t.dtype == DType::kBF16 && current_rounds_to_bf16;
   const Bounded x = rounded ? rounded_to_bf16(activations) : activations;
-  const int64_t k = x.columns, n = w_t.rows();
-  Bounded y(x.rows, n);
-  std::vector<double> w(static_cast<size_t>(k));
-  for (int64_t j = 0; j < n; ++j) {
-    to_doubles(w_t, j * k, k, w.data());
-    for (int64_t i = 0; i < x.rows; ++i) {
-      double sum = 0, carried = 0, xx = 0, ww = 0;
-      for (int64_t l = 0; l < k; ++l) {
-        const double xl = x.at(x.value, i, l), wl = w[static_cast<size_t>(l)];
-        sum += xl * wl;
-        carried += x.at(x.error, i, l) * std::abs(wl);
-        xx += xl * xl;
-        ww += wl * wl;
-      }
-      y.at(y.value, i, j) = sum;
-      y.at(y.error, i, j) = carried + sum_error(k) * std::sqrt(xx * ww);
+  const int64_t k = x.columns;
+  std::vector<double> weights(static_cast<size_t>(w_t.rows()));
+  Bounded y = multiply_exactly(
+      x, w_t, [&](int64_t j, const double* w) { weights[static_cast<size_t>(j)] = dot(w, w, k); });
+  for (int64_t i = 0; i < y.rows; ++i) {
+    const double* const row = x.value.data() + i * k;
+    const double of_x = dot(row, row, k);
+    for (int64_t j = 0; j < y.columns; ++j) {
+      y.at(y.error, i, j) += sum_error(k) * std::sqrt(of_x * weights[static_cast<size_t>(j)]);
     }
   }
   return y;
@@ -87,29 +105,25 @@ inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
 // · 4 roundings. Sums over groups have (groups + 3) roundings. For a fine input the rest is rounded
 // as well and summed over as many groups, and subtracting it from x rounds x once.
 inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t, bool fine = false) {
-  const int64_t k = x.columns, n = w_t.rows(), group = ops::kQuantGroup;
-  Bounded y(x.rows, n);
-  std::vector<double> w(static_cast<size_t>(k));
-  for (int64_t j = 0; j < n; ++j) {
-    to_doubles(w_t, j * k, k, w.data());
-    for (int64_t i = 0; i < x.rows; ++i) {
-      double sum = 0, error = 0, absolute = 0;
-      for (int64_t first = 0; first < k; first += group) {
-        double largest = 0, weights = 0;
-        for (int64_t l = first; l < std::min(k, first + group); ++l) {
-          const double xl = x.at(x.value, i, l), wl = w[static_cast<size_t>(l)];
-          largest = std::max(largest, std::abs(xl) + x.at(x.error, i, l));
-          weights += std::abs(wl);
-          sum += xl * wl;
-          error += x.at(x.error, i, l) * std::abs(wl);
-        }
-        const double of_one = (1 + 127 * 8 * kUnit) / 254;
-        error += largest * weights * (fine ? of_one * of_one + 2 * kUnit : of_one);
-        absolute += largest * weights;
-      }
-      const auto roundings = static_cast<double>((fine ? 2 : 1) * ((k + group - 1) / group) + 3);
-      y.at(y.value, i, j) = sum;
-      y.at(y.error, i, j) = error + roundings * kUnit * absolute;
+  const int64_t k = x.columns, group = ops::kQuantGroup, groups = (k + group - 1) / group;
+  Bounded largest(x.rows, groups), weights(w_t.rows(), groups);  // of each group
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t l = 0; l < k; ++l) {
+      double& so_far = largest.at(largest.value, i, l / group);
+      so_far = std::max(so_far, std::abs(x.at(x.value, i, l)) + x.at(x.error, i, l));
+    }
+  }
+  Bounded y = multiply_exactly(x, w_t, [&](int64_t j, const double* w) {
+    for (int64_t l = 0; l < k; ++l) weights.at(weights.value, j, l / group) += w[l];
+  });
+  const double of_one = (1 + 127 * 8 * kUnit) / 254;
+  const double of_input = fine ? of_one * of_one + 2 * kUnit : of_one;
+  const double of_sums = static_cast<double>((fine ? 2 : 1) * groups + 3) * kUnit;
+  for (int64_t i = 0; i < y.rows; ++i) {
+    for (int64_t j = 0; j < y.columns; ++j) {
+      const double absolute =
+          dot(largest.value.data() + i * groups, weights.value.data() + j * groups, groups);
+      y.at(y.error, i, j) += (of_input + of_sums) * absolute;
     }
   }
   return y;

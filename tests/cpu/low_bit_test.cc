@@ -102,17 +102,16 @@ std::vector<int64_t> up_to(int64_t most) {
 TEST_P(LowBit, MatchesInt8ForEveryNumberOfRows) {
   for_every_format([&] {
     const BothWays w = weight(70, 300);
-    std::vector<int64_t> rows = up_to(100);
-    rows.insert(rows.end(), {240, 241, 301});
+    std::vector<int64_t> rows = up_to(50);
+    rows.insert(rows.end(), {64, 97, 240, 241});
     expect_same_linear([&](bool low) { return ops::LinearWeight{.w_t = w.view(low)}; }, rows);
   });
 }
 
 TEST_P(LowBit, MatchesInt8ForEveryDepth) {
   for_every_format([&] {
-    std::vector<int64_t> depths = up_to(40);
-    depths.insert(depths.end(),
-                  {63, 64, 127, 128, 129, 144, 160, 255, 256, 1000, 2048, 2049, 4100});
+    std::vector<int64_t> depths = up_to(33);
+    depths.insert(depths.end(), {63, 64, 127, 128, 129, 144, 160, 255, 256, 1000, 2048, 2049});
     for (const int64_t k : depths) {
       const BothWays w = weight(40, k);
       expect_same_linear([&](bool low) { return ops::LinearWeight{.w_t = w.view(low)}; },
@@ -168,7 +167,7 @@ TEST_P(LowBit, MatchesInt8InTheFusedMlp) {
           ops::MlpWeight{{.w_t = gate.view(low)}, {.w_t = up.view(low)}, {.w_t = down.view(low)}});
     };
     const auto low = make(true), int8 = make(false);
-    for (const int64_t m : {1, 4, 13, 103}) expect_same_bits(low, int8, m, h, h);
+    for (const int64_t m : {1, 4, 13, 40}) expect_same_bits(low, int8, m, h, h);
   });
 }
 

@@ -9,8 +9,9 @@
 // - No other file has changed, and no temporary file is left over. The program never ends by a
 //   signal, except where it was killed.
 //
-// With NEURONMM_FAULTS=all in the environment every call is disturbed. Otherwise a few calls of
-// each command are disturbed, and each day chooses other ones.
+// With NEURONMM_FAULTS=all in the environment every call is disturbed in all these ways. Otherwise
+// a few calls of each command are disturbed, by a kill and by one of the errors. Each day chooses
+// other calls.
 
 #include <chrono>
 #include <cstdlib>
@@ -160,6 +161,13 @@ Tree tree_of(const fs::path& root) {
     }
   }
   return tree;
+}
+
+// Returns the faults of a call: 0 for a kill, and errors.
+std::vector<int> codes_at(long call, bool all) {
+  const std::vector<int> errors = {ENOSPC, EIO, EACCES};
+  if (!all) return {0, errors[static_cast<size_t>(call) % errors.size()]};
+  return {0, errors[0], errors[1], errors[2]};
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -330,7 +338,7 @@ TEST_P(FaultSweep, EveryFaultIsSurvived) {
   const long first = all ? 1 : 1 + day % step;
   long faults = 0;
   for (long call = first; call <= calls; call += step) {
-    for (const int code : {0, ENOSPC, EIO, EACCES}) {
+    for (const int code : codes_at(call, all)) {
       prepare_run(command.replaces);
       const Outcome faulted = run(command.arguments, call, code);
       const std::string where =

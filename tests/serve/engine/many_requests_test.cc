@@ -18,7 +18,7 @@ constexpr int kThreads = 4;
 #ifdef NEURONMM_SANITIZED  // because the full number takes minutes with sanitizers
 constexpr int kRequestsOfThread = 400;
 #else
-constexpr int kRequestsOfThread = 2500;
+constexpr int kRequestsOfThread = 800;
 #endif
 
 // Makes 60 requests, some with common prefixes. They are submitted many times, so the expected

@@ -1,6 +1,7 @@
 #pragma once
-// The fixture of the server's tests: the demo model behind a server, with a chat template. A test
-// can halt the engine before a step, and can wait until requests have reached the engine.
+// The fixture of the server's tests: the first layer of the demo model behind a server, with a chat
+// template. A test can halt the engine before a step, and can wait until requests have reached the
+// engine.
 
 #include <filesystem>
 #include <fstream>
@@ -94,8 +95,8 @@ class HttpTest : public testing::Test {
         std::filesystem::path(testing::TempDir()) / ("neuronmm-http-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
     for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"})
-      std::filesystem::create_symlink(source_dir() / "models/demo" / name, folder_ / name);
-    std::ifstream file(source_dir() / "models/demo/tokenizer_config.json");
+      std::filesystem::create_symlink(one_layer_model() / name, folder_ / name);
+    std::ifstream file(one_layer_model() / "tokenizer_config.json");
     TestJson config = TestJson::parse(file);
     config["chat_template"] =
         "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}"

@@ -64,7 +64,7 @@ class Models : public testing::TestWithParam<std::string> {
       request.method = compress::Method::kWhitened;
       request.allocate = compress::Allocate::kPredicted;
       request.calibration = {.texts = {{"calibration", text_of(kModel / "calibration.txt")}},
-                             .max_tokens = 2048};
+                             .max_tokens = 1024};
     }
     Progress silent;
     const auto summary = compress::compress(request, *cpu::make_backend(), silent);

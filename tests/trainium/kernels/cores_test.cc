@@ -25,10 +25,10 @@ Instance random_instance(const Kernel& kernel, std::mt19937& random, int64_t cor
   };
   Instance made;
   made.kernel = &kernel;
-  made.shape = {.M = cores * uniform(1, 300),
+  made.shape = {.M = cores * uniform(1, 140),
                 .K = uniform(2, 400),
                 .r = uniform(1, 300),
-                .N = uniform(2, 700),
+                .N = uniform(2, 600),
                 .s = uniform(1, 200)};
   reduce_pivots(kernel, made.shape);
   if (uniform(0, 1) == 0) made.options.dtype = DType::kF32;

@@ -47,16 +47,19 @@ inline Bounded multiply_added_to(const Bounded& start, const Bounded& a, const M
   for (size_t i = 0; i < product.value.size(); ++i) {
     product.error[i] += unit * (std::fabs(product.value[i]) + product.error[i]);
   }
+  const int64_t columns = w.columns();
   for (int64_t i = 0; i < a.rows; ++i) {
+    double* const sums = product.value.data() + i * columns;
+    double* const errors = product.error.data() + i * columns;
     for (int64_t k = 0; k < a.columns; ++k) {
       const auto from = static_cast<size_t>(i * a.columns + k);
       const double value = a.value[from], error = a.error[from];
       const double bound = error + unit * (std::fabs(value) + error);
-      for (int64_t j = 0; j < w.columns(); ++j) {
-        const auto to = static_cast<size_t>(i * w.columns() + j);
-        const auto weight = static_cast<double>(w.row(k)[j]);
-        product.value[to] += value * weight;
-        product.error[to] += bound * std::fabs(weight);
+      const float* const weights = w.row(k);
+      for (int64_t j = 0; j < columns; ++j) {
+        const auto weight = static_cast<double>(weights[j]);
+        sums[j] += value * weight;
+        errors[j] += bound * std::fabs(weight);
       }
     }
   }

@@ -100,7 +100,7 @@ TEST(WorkedExample, ValuesCountsAndRulesAreRight) {
   constexpr uint32_t kSeed = 7;
   std::mt19937 random(kSeed);
   const Kernel kernel = silu_matmul_kernels().front();
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 8; ++i) {
     const Instance c = random_case(kernel, i % 2 == 1, random);
     SCOPED_TRACE(fmt::format("seed {}, case {}: {}", kSeed, i, to_string(c)));
     const tile::Program program = make_program(kernel, c.shape, c.tiling, c.options).value();

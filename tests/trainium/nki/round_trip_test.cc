@@ -3,17 +3,18 @@
 // that the emitted kernel is the simulated one. In the legacy dialect, this is the time of the
 // instructions in their order, which its compiler would change.
 
-#include <cstdlib>
 #include <filesystem>
 #include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "apps/run_program.h"
 #include "test_data.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/nki/python_program.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/trace/file.h"
@@ -32,19 +33,28 @@ const std::vector<KernelShape> kShapes = {{.M = 1, .K = 512, .r = 256, .N = 700,
                                           {.M = 300, .K = 600, .r = 200, .N = 1300, .s = 130},
                                           {.M = 1024, .K = 1024, .r = 512, .N = 1024, .s = 512}};
 
-bool has_numpy() { return std::system("/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1") == 0; }
+// Runs `python -m nki.run` with each list of arguments that it is asked.
+PythonProgram& tracer() {
+  static PythonProgram program(
+      fmt::format("PYTHONPATH={0}/python PYTHONDONTWRITEBYTECODE=1 {1} "
+                  "{0}/tests/trainium/nki/trace_kernels.py",
+                  source_dir().string(), *python_with_numpy()));
+  return program;
+}
 
 class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_view, const char*>> {
  protected:
   void SetUp() override {
-    if (!has_numpy()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
+    if (!python_with_numpy()) {
+      GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
+    }
     folder_ = fs::temp_directory_path() / fmt::format("neuronmm-round-{}", getpid());
     fs::create_directories(folder_);
   }
   void TearDown() override {
     if (!folder_.empty()) fs::remove_all(folder_);
   }
-  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // Returns the copies of each buffer that the source's comments state, by the names in a trace.
   trace::Rotation rotation_of(const std::string& source) const {
@@ -59,18 +69,18 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
     return rotation;
   }
 
-  Result<trace::TraceFile> traced(const Kernel& kernel, const KernelShape& shape,
-                                  const std::string& device) const {
-    std::string command = fmt::format(
-        "PYTHONPATH={}/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m nki.run {}:{} --device "
-        "{} --trace {}",
-        source_dir().string(), path("kernel.py"), kernel.name, device, path("t.trace"));
+  Result<trace::TraceFile> traced(const std::string& source, const Kernel& kernel,
+                                  const KernelShape& shape, const std::string& device) const {
+    nlohmann::json arguments = {fmt::format("{}:{}", source, kernel.name), "--device", device,
+                                "--trace", path("t.trace")};
     for (const kernels::OperandDescription& operand : kernel.operands) {
       if (operand.role != tile::HbmRole::kInput) continue;
       const Shape size = shape_of(shape, layout_of(kernel, operand, {}));
-      command += fmt::format(" --arg '{}=bf16[{},{}]'", operand.name, size[0], size[1]);
+      arguments.push_back("--arg");
+      arguments.push_back(fmt::format("{}=bf16[{},{}]", operand.name, size[0], size[1]));
     }
-    EXPECT_EQ(std::system((command + " > /dev/null").c_str()), 0) << command;
+    const nlohmann::json answer = tracer().ask(arguments);
+    EXPECT_EQ(answer[0], 0) << arguments.dump() << answer[1];
     return trace::TraceFile::open(path("t.trace"));
   }
 
@@ -91,12 +101,14 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
         fmt::format("{} --shape {}{} --device {} --dialect {}", kernel.name,
                     shape_sizes(kernel, shape), tiles, device.name, dialect);
     SCOPED_TRACE("neuronmm emit " + settings);
-    const apps::Outcome emitted =
-        apps::neuronmm(fmt::format("emit {} --force -o {}", settings, path("kernel.py")));
+    // Python imports a file once, so each kernel has a name of its own.
+    static int sources = 0;
+    const std::string source = path(fmt::format("kernel{}.py", sources++));
+    const apps::Outcome emitted = apps::neuronmm(fmt::format("emit {} -o {}", settings, source));
     ASSERT_EQ(emitted.exit_code, 0) << emitted.output;
-    const auto file = traced(kernel, shape, std::string(device.name));
+    const auto file = traced(source, kernel, shape, std::string(device.name));
     ASSERT_TRUE(file.ok()) << file.error().message;
-    const trace::Rotation rotation = rotation_of(apps::read(path("kernel.py")));
+    const trace::Rotation rotation = rotation_of(apps::read(source));
     const auto found =
         trace::simulate(*file, device, {.timing = {}, .rotation = rotation, .as_written = true});
     ASSERT_TRUE(found.ok()) << found.error().message;
