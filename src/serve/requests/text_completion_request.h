@@ -14,7 +14,7 @@ using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
 
 // A request to continue one or several prompts.
 struct TextCompletionRequest {
-  // `max_tokens` is 16 if the client gives no limit, and nullopt if the limit is -1.
+  // `max_tokens` is 16 if the client gives no limit.
   GenerationParameters parameters;
   std::vector<TextOrTokens> prompts;  // at least one
 };
