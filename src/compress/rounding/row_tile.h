@@ -11,9 +11,9 @@
 
 namespace neuronmm::compress {
 
-// The number of rows of a tile. It is larger than the vectors of any processor.
-// It is large enough for efficient matrix products, and small enough that the arrays of one group
-// stay in the first-level cache. Missing rows of the last tile are zeros.
+// The number of rows of a tile, which is larger than the vectors of any processor. It is large
+// enough for efficient matrix products, and small enough that the arrays of one group stay in the
+// first-level cache. Missing rows of the last tile are zeros.
 constexpr int64_t kTileRows = 128;
 
 // The smallest and the largest code of a format.

@@ -24,8 +24,8 @@ using text::TokenId;
 
 inline constexpr int64_t kMostLogprobs = 20;    // the limit of OpenAI's API for chats
 inline constexpr int64_t kMostChoices = 128;    // the limit of OpenAI's API
-inline constexpr size_t kMostStopStrings = 32;  // the number of stop strings
 inline constexpr int64_t kNoTokenLimit = -1;    // asks for as many tokens as fit
+inline constexpr size_t kMostStopStrings = 32;  // the number of stop strings
 inline constexpr size_t kMostStopBytes = 1024;  // the length of one stop string
 
 // Descriptions of fields that several tables have.
