@@ -34,9 +34,6 @@ enum class ProcessMode {
   kDataParallel
 };
 
-// The exit code of an interrupted command: 128 + SIGINT, as shells report it.
-inline constexpr int kInterruptedExit = 130;
-
 // The section of the help text that lists a subcommand.
 enum class CommandGroup { kModels, kKernels, kPaper };
 

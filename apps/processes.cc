@@ -167,7 +167,7 @@ Result<std::unique_ptr<ops::Backend>> make_shared_backend(const DeviceOptions& o
   }
   tensor_parallel::send(all, {.kind = Order::Kind::kBackend, .text = encode_options(options)});
   auto own = make_own_backend(options);
-  NMM_TRY(parallel::agree(all, own.ok() ? Status() : own.error()));
+  NMM_TRY(parallel::first_error_of_all(all, own.ok() ? Status() : own.error()));
   return make_tensor_parallel_backend(std::move(own).value());
 }
 

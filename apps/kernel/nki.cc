@@ -112,7 +112,7 @@ Result<std::vector<WhatIf>> parse_what_ifs(const NkiFlags& flags, const DeviceSp
 WhatIfResult simulate_what_if(const Traced& traced, bool as_written, const WhatIf& what_if) {
   trace::TraceOptions options;
   options.as_written = as_written;
-  options.rotation = what_if.rotation;
+  options.buffer_limits = what_if.buffer_limits;
   const auto timing = trace::simulate(*traced.file, what_if.device, options);
   if (!timing.ok()) return {what_if.text, {}, timing.error().message};
   return {what_if.text, timing->timing.summary.milliseconds(), ""};

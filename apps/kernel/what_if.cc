@@ -90,9 +90,9 @@ Result<WhatIf> parse_what_if(const std::string& text, const DeviceSpec& device) 
   WhatIf out = {text, device, {}};
   constexpr std::string_view kOne = "buffers.";
   if (name == "buffers") {
-    NMM_ASSIGN(out.rotation.copies, parse_copies(text, change));
+    NMM_ASSIGN(out.buffer_limits.copies, parse_copies(text, change));
   } else if (name.starts_with(kOne)) {
-    NMM_ASSIGN(out.rotation.copies_of[name.substr(kOne.size())], parse_copies(text, change));
+    NMM_ASSIGN(out.buffer_limits.copies_of[name.substr(kOne.size())], parse_copies(text, change));
   } else if (name == "dma_row") {
     NMM_TRY(lengthen_rows(text, change, out.device));
   } else {

@@ -13,9 +13,9 @@ namespace neuronmm::apps {
 
 // A change, in the form that the simulation takes (trace/simulate.h).
 struct WhatIf {
-  std::string text;              // The text of the flag.
-  simulator::DeviceSpec device;  // The changed device.
-  trace::Rotation rotation;      // The limits of `buffers`; without that change, no limits.
+  std::string text;                   // The text of the flag.
+  simulator::DeviceSpec device;       // The changed device.
+  trace::BufferLimits buffer_limits;  // The limits of `buffers`; without that change, no limits.
 };
 
 // Parses one change. Fails on any other text and lists the possible changes.

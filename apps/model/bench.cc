@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "base/interrupt.h"
 #include "commands.h"
 #include "eval/latency_report.h"
 #include "io/shards.h"

@@ -80,7 +80,7 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
     if (created.ok()) created = floats.dequantize(model, progress);
   }
   // Process 0 returns the error; the others return 1 without a message.
-  if (!parallel::agree(all, created).ok()) {
+  if (!parallel::first_error_of_all(all, created).ok()) {
     if (all.is_first()) return created.error();
     return 1;
   }

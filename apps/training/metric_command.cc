@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "finetune/output_metric.h"
 #include "io/json_file.h"

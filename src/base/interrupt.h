@@ -21,7 +21,8 @@ namespace neuronmm {
 // interrupted(). Programs call this function; libraries do not.
 void install_interrupt_handler();
 
-inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as shells report it
+// The exit code of an interrupted program: 128 + SIGINT, as shells report it.
+inline constexpr int kInterruptedExit = 130;
 
 // Returns whether a signal has asked the program to stop.
 bool interrupted();

@@ -204,7 +204,7 @@ class HelperProcess {
     const VisitContext context = {checkpoint_, config_, backend_, rotary_, pass_->cache()};
     const auto visit = make_visit(context, layer_visit);
     const Status own = visit.ok() ? Status() : Status(visit.error());
-    if (!parallel::agree(communicator_, own).ok()) return;
+    if (!parallel::first_error_of_all(communicator_, own).ok()) return;
     pass_->visit_all(**visit, communicator_);
   }
 

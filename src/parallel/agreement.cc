@@ -29,7 +29,7 @@ Status agree(Communicator& communicator, std::span<const Fact> facts) {
 }
 
 // The "!" makes the text of an error non-empty even if its message is empty.
-Status agree(Communicator& communicator, const Status& status) {
+Status first_error_of_all(Communicator& communicator, const Status& status) {
   const std::vector<std::string> errors =
       gather_texts(communicator, status.ok() ? "" : "!" + status.error().message);
   for (size_t i = 0; i < errors.size(); ++i) {

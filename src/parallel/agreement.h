@@ -2,9 +2,10 @@
 // Checks that all processes of a run agree on versions, flags and files before they work together,
 // so that they do not wait for each other with different work.
 //
-// A program that mpirun has started calls agree() when it connects (apps/processes.cc). Tensor
-// parallelism (src/tensor_parallel) and the helpers of a compression (compress/helper_process.h)
-// call it whenever they open a model or begin a step that may fail in one process.
+// A program that mpirun has started calls both functions when it connects (apps/processes.cc).
+// Tensor parallelism (src/tensor_parallel) and the helpers of a compression
+// (compress/helper_process.h) call agree() when they open a model and first_error_of_all() after
+// every step that may fail in one process.
 //
 // Both functions are collectives: every process must call them, and a process waits until all
 // others have done so. If a process is lost, they throw ProcessLost (communicator.h).
@@ -31,6 +32,6 @@ Status agree(Communicator& communicator, std::span<const Fact> facts);
 // Returns ok if the status of every process is ok. Otherwise returns the error of the lowest
 // process that has one; the message names the process unless it is process 0. The result is the
 // same in all processes. It has the kind kFailure, whatever the kind of the error was.
-Status agree(Communicator& communicator, const Status& status);
+Status first_error_of_all(Communicator& communicator, const Status& status);
 
 }  // namespace neuronmm::parallel

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "parallel/connect.h"
-#include "parallel/deadline.h"
 #include "parallel/heartbeat.h"
 #include "parallel/message_link.h"
 #include "parallel/mpi_calls.h"
 #include "parallel/shared_link.h"
+#include "parallel/watchdog.h"
 
 namespace neuronmm::parallel {
 namespace {
@@ -227,7 +227,7 @@ void MpiCommunicator::start_sharing() {
 MpiCommunicator::~MpiCommunicator() {
   try {
     barrier();
-    const Deadline deadline(options_.timeout_s, [this] {
+    const Watchdog watchdog(options_.timeout_s, [this] {
       options_.on_fatal("a process was lost as all had done their work");
       std::_Exit(EXIT_FAILURE);
     });
@@ -247,7 +247,7 @@ MpiCommunicator::~MpiCommunicator() {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> connect(const LinkOptions& options) {
-  const Deadline deadline(options.timeout_s, [&options] {
+  const Watchdog watchdog(options.timeout_s, [&options] {
     options.on_fatal(
         fmt::format("the {} processes have not met within {:.3g} s (--link-timeout): one of them "
                     "was lost as it "

@@ -83,7 +83,9 @@ class LedModel : public SharedModel {
   ~LedModel() override { leader_.close(number_); }
 
   // Opening succeeds in all processes or in none.
-  Status opened(const Status& here) override { return parallel::agree(communicator_, here); }
+  Status opened(const Status& here) override {
+    return parallel::first_error_of_all(communicator_, here);
+  }
 
   // The other processes wait until a pass that they have begun is complete, so the pass is not
   // stopped halfway.
@@ -135,7 +137,8 @@ class SharedBackend : public ops::ForwardingBackend, public model::ModelHost {
     const bool quantized = config.quantization.has_value();
     const int processes = communicator_.processes();
     if (const Status fits = check_heads(whole, quantized, processes); !fits.ok()) {
-      return leader_ == nullptr ? fits.error() : parallel::agree(communicator_, fits).error();
+      return leader_ == nullptr ? fits.error()
+                                : parallel::first_error_of_all(communicator_, fits).error();
     }
     auto parts = std::make_unique<ModelParts>(
         inner(), communicator_, settings_, whole,

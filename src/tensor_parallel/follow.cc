@@ -52,7 +52,7 @@ class Follower {
   void add_backend(const std::string& settings) {
     auto own = make_own_(settings);
     const Status made = own.ok() ? Status() : own.error();
-    if (!parallel::agree(communicator_, made).ok()) return;
+    if (!parallel::first_error_of_all(communicator_, made).ok()) return;
     backends_.push_back(share_(std::move(own).value()));
   }
 
@@ -61,7 +61,7 @@ class Follower {
     if (!parallel::agree(communicator_, identity).ok()) return;
     auto model = model::Transformer::load(folder, *backends_.back());
     const Status opened = model.ok() ? Status() : model.error();
-    if (!parallel::agree(communicator_, opened).ok()) return;
+    if (!parallel::first_error_of_all(communicator_, opened).ok()) return;
     models_.emplace(number, std::move(model).value());
   }
 

@@ -405,7 +405,7 @@ int run(Communicator& all, Wire wire) {
     }
     using Kind = tensor_parallel::Order::Kind;
     tensor_parallel::send(all, {.kind = Kind::kBackend});
-    expect(parallel::agree(all, Status()).ok(), "the others' backends");
+    expect(parallel::first_error_of_all(all, Status()).ok(), "the others' backends");
     for (size_t i = 0; i < cases.size(); ++i) {
       check_model(all, *own, *shared, cases[i], folders[i]->path(), wire);
     }

@@ -1,6 +1,9 @@
 #pragma once
 // The dense weights of an MLP as fp64 matrices, from which the functions of this folder make
 // smaller ones. H hidden_size, I intermediate_size.
+//
+// Narrowing (narrow_layers.h), the factors of helper processes (factor_jobs.h) and the predicted
+// losses (sizes/predicted_loss.h) read the weights of a layer with it.
 
 #include "base/result.h"
 #include "compress/linear_algebra/linear_algebra.h"
@@ -13,7 +16,8 @@ struct DenseMlp {
   DoubleMatrix gate_t, up_t;  // [I, H]
   DoubleMatrix down_t;        // [H, I]
 
-  // Converts the weights. Fails if a weight is NaN or infinite.
+  // Converts the weights. Fails if a value is NaN or infinite. The message names the matrix, but
+  // neither the layer nor the model, which the caller must add.
   static Result<DenseMlp> read(const ops::MlpWeight& mlp);
 };
 

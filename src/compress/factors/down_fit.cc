@@ -93,7 +93,7 @@ class DownFitRun {
   Status fit_outputs(LayerwisePass& pass, const model::LayerWeights& weights,
                      const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
                      NarrowMlp& narrow) {
-    const NarrowWeights held(settings_.as_factors ? with_factors(narrow, stored_) : narrow,
+    const NarrowWeights held(settings_.pivots_as_factors ? with_factors(narrow, stored_) : narrow,
                              stored_);
     const ops::MlpWeight gate_and_up{held.linear("gate"), held.linear("up"), weights.mlp.down, {}};
     NMM_TRY(pass.visit(neurons_visit(pass.layer(), gate_and_up, weights.mlp)));

@@ -32,7 +32,7 @@ struct DownFit {
   // The formats in which the model will store its weights.
   WeightFormats weights;
   // Whether a pivoted matrix is stored as two factors (with_factors() in narrow_mlp.h).
-  bool as_factors = false;
+  bool pivots_as_factors = false;
   // Reads the weights, the statistics and the metric of a layer (read_mlp_data()).
   std::function<Result<MlpData>(int64_t layer)> read;
   // Returns the neurons of a layer in the order in which they are kept (neuron_order.h).

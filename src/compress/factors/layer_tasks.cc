@@ -85,7 +85,7 @@ int64_t LayerTasks::at_once() const {
 Error LayerTasks::stopped() const {
   return interrupted_error(
       fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
-                  inputs_.config.num_hidden_layers, work_.parent_path().string()));
+                  inputs_.config.num_hidden_layers, work_for_errors_.parent_path().string()));
 }
 
 bool LayerTasks::stopping() const { return stopping_ || interrupted(); }

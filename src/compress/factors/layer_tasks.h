@@ -16,12 +16,12 @@
 namespace neuronmm::compress {
 
 // Runs a task for all layers. The first error ends all tasks. An interrupt ends them between two
-// layers, with an error that names the folder of the kept work. Other errors name the model and the
-// layer. An object runs one task only.
+// layers, with an error that names the folder that contains `work_for_errors`. Other errors name
+// the model and the layer. An object runs one task only.
 class LayerTasks {
  public:
-  LayerTasks(const CompressionInputs& inputs, const std::filesystem::path& work)
-      : inputs_(inputs), work_(work) {}
+  LayerTasks(const CompressionInputs& inputs, const std::filesystem::path& work_for_errors)
+      : inputs_(inputs), work_for_errors_(work_for_errors) {}
 
   // Calls task(layer) for all layers. `label` is the label of the progress bar.
   Status run(const std::string& label, const std::function<Status(int64_t)>& task);
@@ -41,7 +41,7 @@ class LayerTasks {
   void finish(int64_t layer, const Status& status);
 
   const CompressionInputs& inputs_;
-  const std::filesystem::path& work_;
+  const std::filesystem::path& work_for_errors_;
   std::atomic<int64_t> next_{0};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;

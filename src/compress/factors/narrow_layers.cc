@@ -23,9 +23,9 @@ Status save_layer(const CompressionInputs& inputs, const NarrowRequest& request,
                   const fs::path& out, int64_t layer, const NarrowMlp& mlp) {
   NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, request.weights, layer));
   const DType dtype = staged_dtype(stored);
-  const NarrowMlp saved = request.padded > 0   ? with_zero_neurons(mlp, request.padded)
-                          : request.as_factors ? with_factors(mlp, stored)
-                                               : mlp;
+  const NarrowMlp saved = request.padded > 0          ? with_zero_neurons(mlp, request.padded)
+                          : request.pivots_as_factors ? with_factors(mlp, stored)
+                                                      : mlp;
   for (const MlpTensor& tensor : saved.tensors) {
     NMM_TRY(check_range(
         fmt::format("{}: layer {} {}", inputs.checkpoint.folder().string(), layer, tensor.name),
@@ -39,8 +39,8 @@ Status save_layer(const CompressionInputs& inputs, const NarrowRequest& request,
 class NarrowingByStatistics {
  public:
   NarrowingByStatistics(const CompressionInputs& inputs, const NarrowRequest& request,
-                        const fs::path& work, const fs::path& out)
-      : inputs_(inputs), request_(request), work_(work), out_(out) {}
+                        const fs::path& work_for_errors, const fs::path& out)
+      : inputs_(inputs), request_(request), work_for_errors_(work_for_errors), out_(out) {}
 
   Result<std::vector<double>> run() {
     largest_maps_.resize(static_cast<size_t>(inputs_.config.num_hidden_layers));
@@ -50,7 +50,7 @@ class NarrowingByStatistics {
 
  private:
   Status on_threads() {
-    return LayerTasks(inputs_, work_).run(kLabel, [this](int64_t layer) -> Status {
+    return LayerTasks(inputs_, work_for_errors_).run(kLabel, [this](int64_t layer) -> Status {
       if (is_saved(layer)) return {};
       NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
       NMM_ASSIGN(const auto order, request_.order(layer));
@@ -70,7 +70,7 @@ class NarrowingByStatistics {
       return std::optional(
           narrow_job(layer, data.statistics, data.metric, order, shape(layer), stored));
     };
-    return LayerTasks(inputs_, work_)
+    return LayerTasks(inputs_, work_for_errors_)
         .run_with_helpers(kLabel, job, run_narrow_job,
                           [this](int64_t layer, MessageReader& result) {
                             return save(layer, read_narrow_result(result));
@@ -93,7 +93,7 @@ class NarrowingByStatistics {
   static constexpr const char* kLabel = "narrowing";
   const CompressionInputs& inputs_;
   const NarrowRequest& request_;
-  const fs::path& work_;
+  const fs::path& work_for_errors_;
   const fs::path& out_;
   std::vector<double> largest_maps_;
 };
@@ -115,9 +115,9 @@ Result<MlpData> read_mlp_data(const CompressionInputs& inputs, const StatisticsF
 }
 
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
-                                          const NarrowRequest& request, const fs::path& work,
-                                          const fs::path& out) {
-  return NarrowingByStatistics(inputs, request, work, out).run();
+                                          const NarrowRequest& request,
+                                          const fs::path& work_for_errors, const fs::path& out) {
+  return NarrowingByStatistics(inputs, request, work_for_errors, out).run();
 }
 
 Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& inputs,
@@ -126,7 +126,7 @@ Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& input
   const DownFit fit{
       .shapes = request.shapes,
       .weights = request.weights,
-      .as_factors = request.as_factors,
+      .pivots_as_factors = request.pivots_as_factors,
       .read = [&](int64_t layer) { return read_mlp_data(inputs, request.files, layer); },
       .order = request.order,
       .save = [&](int64_t layer,

@@ -44,9 +44,9 @@ struct NarrowRequest {
   // The formats in which the model will store its weights.
   WeightFormats weights;
   // Whether a pivoted matrix is stored as two factors (with_factors() in narrow_mlp.h).
-  bool as_factors = false;
-  // If not 0, neurons of zeros fill up every layer to this number of neurons. `as_factors` then has
-  // no effect.
+  bool pivots_as_factors = false;
+  // If not 0, neurons of zeros fill up every layer to this number of neurons. `pivots_as_factors`
+  // then has no effect.
   int64_t padded = 0;
   // Returns the neurons of a layer in the order in which they are kept (neuron_order.h). It must be
   // set. Several threads may call it at the same time.
@@ -55,14 +55,15 @@ struct NarrowRequest {
 
 // Narrows by statistics alone. Writes narrowed_path(out, layer) for every layer and skips files
 // that exist already and are intact. The files hold the tensors of the MLPs under their names in
-// model/mlp_reader.h. Several layers run at the same time. The folder `out` must exist. `work` is
-// the run's work folder, and the error of an interrupt names the folder that contains it.
+// model/mlp_reader.h. Several layers run at the same time. The folder `out` must exist. The error
+// of an interrupt names the folder that contains `work_for_errors`, the run's work folder. The path
+// is used for nothing else.
 //
 // Returns one number per layer: the largest absolute entry of the maps between pivots and other
 // elements. A large entry would magnify rounding errors.
 Result<std::vector<double>> narrow_layers(const CompressionInputs& inputs,
                                           const NarrowRequest& request,
-                                          const std::filesystem::path& work,
+                                          const std::filesystem::path& work_for_errors,
                                           const std::filesystem::path& out);
 // Does the same layer by layer, with down fitted on the calibration text `inputs.text`
 // (down_fit.h). `out` also holds the state of the fit until the last layer is done.
@@ -70,7 +71,8 @@ Result<std::vector<double>> narrow_layers_on_text(const CompressionInputs& input
                                                   const NarrowRequest& request,
                                                   const std::filesystem::path& out);
 
-// Returns the file of a narrowed layer.
+// Returns the file of a narrowed layer. Its name begins with "shaped-", and runs that an earlier
+// version began can continue because the name stays.
 std::filesystem::path narrowed_path(const std::filesystem::path& folder, int64_t layer);
 // Returns a function that reads the MLPs from these files, with their values as the model will
 // store them. The function fails if a file is missing or damaged. `inputs` must outlive it.

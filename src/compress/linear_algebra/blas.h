@@ -1,8 +1,11 @@
 #pragma once
 // The routines of OpenBLAS and LAPACK that the compression uses. The libraries are loaded when the
 // first factorization begins and not at program start. Loading them reserves memory and starts
-// threads, which other commands do not need. Loading fails if the libraries are not installed or
-// the address space is too small.
+// threads, which other commands do not need.
+//
+// `compress`, `quantize` and `fit` call load_blas() before they read a model, and so do the helper
+// processes of a compression. linear_algebra.cc, gram.cc and the rounding of rows
+// (rounding/row_rounding-inl.h) then take the routines from blas().
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -28,12 +31,14 @@ struct Blas {
   decltype(&cblas_dtrsm) dtrsm = nullptr;
 };
 
-// Loads the libraries unless they are loaded already. Fails if they are not installed, or if a
-// limit of the address space (ulimit -v) leaves them too little.
+// Loads the libraries unless they are loaded already. Fails if they are not installed, if a routine
+// is missing in them, or if a limit of the address space (ulimit -v) leaves them too little. The
+// message names the library or the limit. After a failure, all later calls fail in the same way.
+// Several threads may call the function at the same time.
 Status load_blas();
 
-// Returns the routines, and loads the libraries first if necessary. Aborts if they cannot be
-// loaded, so a command calls load_blas() before.
+// Returns the routines, and loads the libraries first if necessary. If they cannot be loaded, the
+// program ends (NMM_CHECK), so load_blas() must have succeeded before.
 const Blas& blas();
 
 }  // namespace neuronmm::compress

@@ -152,8 +152,8 @@ class SourceList {
   }
   Status add_mlp(const ReplacedMlp& mlp) {
     const fs::path path = narrowed_path(model_.work, mlp.layer);
-    NMM_ASSIGN(const auto shaped, io::SafetensorsFile::open_checked(path));
-    for (const auto& [name, tensor] : shaped.tensors()) {
+    NMM_ASSIGN(const auto narrowed, io::SafetensorsFile::open_checked(path));
+    for (const auto& [name, tensor] : narrowed.tensors()) {
       add({mlp.prefix + name, tensor.dtype, tensor.shape},
           [path, name = name](const TensorSource::Use& use) -> Status {
             NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));

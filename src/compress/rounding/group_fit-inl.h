@@ -12,8 +12,8 @@
 #include <array>
 #include <cmath>
 
-#include "compress/rounding/code_lanes-inl.h"
 #include "compress/rounding/row_grids.h"
+#include "compress/rounding/row_tile-inl.h"
 #include "ops/weights.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,8 +23,9 @@ namespace HWY_NAMESPACE {
 using ops::GroupOf4Bits;
 using ops::kQuantGroup;
 
-using Lanes = std::array<float, kLanes>;
-using LaneGroups = std::array<GroupOf4Bits, kLanes>;
+// One number or group for each row of a tile.
+using RowValues = std::array<float, kTileRows>;
+using RowGroups = std::array<GroupOf4Bits, kTileRows>;
 
 // Larger than any squared error.
 constexpr float kNever = 1e30F;
@@ -38,36 +39,37 @@ constexpr float kShrunk[] = {1.0F, 0.94F, 0.88F, 0.82F, 0.76F, 0.7F};
 // the bytes within ±127. The first multiplier is valid with every zero point.
 constexpr int kTopMultipliers[] = {10, 8, 9, 11, 12, 13, 14, 15, 16};
 
-// Some columns of kLanes rows, and the weight of each column's squared errors.
+// Some columns of a tile, and the weight of each column's squared errors.
 struct Tile {
-  const float* weight;      // [columns, kLanes]
+  const float* weight;      // [columns, kTileRows]
   const float* importance;  // [columns]
   int64_t columns;
 };
 
-// Sets `sum` to each lane's weighted squared error when all values are rounded to nearest on
+// Sets `sum` to each row's weighted squared error when all values are rounded to nearest on
 // `grid`.
-inline void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange range, Lanes& sum) {
+inline void squared_errors(const Tile& tile, const TileGrid& grid, CodeRange range,
+                           RowValues& sum) {
   sum.fill(0);
   for (int64_t c = 0; c < tile.columns; ++c) {
-    const float* const w = tile.weight + c * kLanes;
-    for (int64_t r = 0; r < kLanes; ++r) {
+    const float* const w = tile.weight + c * kTileRows;
+    for (int64_t r = 0; r < kTileRows; ++r) {
       const float error = w[r] - grid_value(nearest_code(w[r], grid, r, range), grid, r);
       sum[static_cast<size_t>(r)] += tile.importance[c] * error * error;
     }
   }
 }
 
-// The smallest and the largest value of each lane. 0 is always within the range.
+// The smallest and the largest value of each row. 0 is always within the range.
 struct Extent {
-  Lanes low{}, high{};
+  RowValues low{}, high{};
 };
 
 inline Extent extent_of(const Tile& tile) {
   Extent extent;
   for (int64_t c = 0; c < tile.columns; ++c) {
-    for (size_t r = 0; r < kLanes; ++r) {
-      const float w = tile.weight[c * kLanes + static_cast<int64_t>(r)];
+    for (size_t r = 0; r < kTileRows; ++r) {
+      const float w = tile.weight[c * kTileRows + static_cast<int64_t>(r)];
       extent.low[r] = std::min(extent.low[r], w);
       extent.high[r] = std::max(extent.high[r], w);
     }
@@ -77,8 +79,8 @@ inline Extent extent_of(const Tile& tile) {
 
 // The best step and zero point of a group if steps could be any number.
 struct FreeGroup {
-  Lanes step{};
-  std::array<int, kLanes> halves{};
+  RowValues step{};
+  std::array<int, kTileRows> halves{};
 };
 
 // Returns the zero point, in half steps, of the grid that covers [low, high].
@@ -87,17 +89,17 @@ inline int zero_halves(float low, float high) {
   return std::clamp(static_cast<int>(halves), kFewestHalves, kMostHalves);
 }
 
-// Tries several zero points and steps for each lane and returns the best ones.
+// Tries several zero points and steps for each row and returns the best ones.
 inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
   const Extent extent = extent_of(tile);
   FreeGroup best;
-  Lanes least, sum;
+  RowValues least, sum;
   least.fill(kNever);
-  LaneGrid grid;
+  TileGrid grid;
   for (int shift = -2; shift <= 2; ++shift) {
     for (const float shrunk : kShrunk) {
-      std::array<int, kLanes> halves;
-      for (size_t r = 0; r < kLanes; ++r) {
+      std::array<int, kTileRows> halves;
+      for (size_t r = 0; r < kTileRows; ++r) {
         halves[r] = std::clamp(zero_halves(extent.low[r], extent.high[r]) + shift, kFewestHalves,
                                kMostHalves);
         const float below = 0.5F * static_cast<float>(halves[r]);
@@ -106,7 +108,7 @@ inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
         grid.set(static_cast<int64_t>(r), step, step * below);
       }
       squared_errors(tile, grid, range, sum);
-      for (size_t r = 0; r < kLanes; ++r) {
+      for (size_t r = 0; r < kTileRows; ++r) {
         if (sum[r] >= least[r]) continue;
         least[r] = sum[r];
         best.step[r] = grid.step[r];
@@ -119,15 +121,15 @@ inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
 
 // Finds the multiplier and zero point that fit `scale` best among those near the free ones, and
 // adds their errors to `total`.
-inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const Lanes& scale,
-                      LaneGroups& best, Lanes& total) {
-  Lanes least, sum;
+inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free,
+                      const RowValues& scale, RowGroups& best, RowValues& total) {
+  RowValues least, sum;
   least.fill(kNever);
-  LaneGrid grid;
+  TileGrid grid;
   for (int multiplier = -1; multiplier <= 1; ++multiplier) {
     for (int shift = -1; shift <= 1; ++shift) {
-      LaneGroups tried;
-      for (size_t r = 0; r < kLanes; ++r) {
+      RowGroups tried;
+      for (size_t r = 0; r < kTileRows; ++r) {
         const float sc = scale[r] > 0 ? std::rint(free.step[r] / scale[r]) : 1.0F;
         tried[r] = {std::clamp(static_cast<int>(sc) + multiplier, 1, kLargestMultiplier),
                     std::clamp(free.halves[r] + shift, kFewestHalves, kMostHalves)};
@@ -135,14 +137,14 @@ inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, 
                  scale[r] * static_cast<float>(tried[r].zero()));
       }
       squared_errors(tile, grid, range, sum);
-      for (size_t r = 0; r < kLanes; ++r) {
+      for (size_t r = 0; r < kTileRows; ++r) {
         if (sum[r] >= least[r] || !tried[r].fits()) continue;
         least[r] = sum[r];
         best[r] = tried[r];
       }
     }
   }
-  for (size_t r = 0; r < kLanes; ++r) total[r] += least[r];
+  for (size_t r = 0; r < kTileRows; ++r) total[r] += least[r];
 }
 
 // Chooses the scale of a block of 4-bit groups. Every scale that gives the coarsest group one of
@@ -152,30 +154,30 @@ inline void fit_block_of_groups(const float* weight, const float* importance, in
   const int64_t first = grids.first_group(block), count = grids.first_group(block + 1) - first;
   std::vector<Tile> tiles;
   std::vector<FreeGroup> free;
-  Lanes coarsest{};
+  RowValues coarsest{};
   for (int64_t g = first; g < first + count; ++g) {
     const int64_t begin = g * grids.format.group;
-    tiles.push_back({weight + begin * kLanes, importance + begin, grids.group_end(g) - begin});
+    tiles.push_back({weight + begin * kTileRows, importance + begin, grids.group_end(g) - begin});
     free.push_back(fit_free(tiles.back(), grids.range));
-    for (size_t r = 0; r < kLanes; ++r) coarsest[r] = std::max(coarsest[r], free.back().step[r]);
+    for (size_t r = 0; r < kTileRows; ++r) coarsest[r] = std::max(coarsest[r], free.back().step[r]);
   }
-  Lanes least;
+  RowValues least;
   least.fill(kNever);
-  std::vector<LaneGroups> tried(static_cast<size_t>(count));
+  std::vector<RowGroups> tried(static_cast<size_t>(count));
   for (const int top : kTopMultipliers) {
-    Lanes scale, total{};
-    for (size_t r = 0; r < kLanes; ++r) {
+    RowValues scale, total{};
+    for (size_t r = 0; r < kTileRows; ++r) {
       scale[r] = bf16_value(coarsest[r] / static_cast<float>(top));
     }
     for (size_t g = 0; g < tried.size(); ++g) {
       fit_group(tiles[g], grids.range, free[g], scale, tried[g], total);
     }
-    for (size_t r = 0; r < kLanes; ++r) {
+    for (size_t r = 0; r < kTileRows; ++r) {
       if (total[r] >= least[r]) continue;
       least[r] = total[r];
-      grids.scale[static_cast<size_t>(block * kLanes) + r] = scale[r];
+      grids.scale[static_cast<size_t>(block * kTileRows) + r] = scale[r];
       for (size_t g = 0; g < tried.size(); ++g) {
-        grids.group[static_cast<size_t>(first + static_cast<int64_t>(g)) * kLanes + r] =
+        grids.group[static_cast<size_t>(first + static_cast<int64_t>(g)) * kTileRows + r] =
             tried[g][r];
       }
     }
@@ -187,29 +189,30 @@ inline void fit_block_of_groups(const float* weight, const float* importance, in
 inline void fit_symmetric_block(const float* weight, const float* importance, int64_t block,
                                 RowGrids& grids) {
   const int64_t begin = block * kQuantGroup;
-  const Tile tile = {weight + begin * kLanes, importance + begin, grids.block_end(block) - begin};
+  const Tile tile = {weight + begin * kTileRows, importance + begin,
+                     grids.block_end(block) - begin};
   const Extent extent = extent_of(tile);
   const float largest = 0.5F * (grids.range.highest - grids.range.lowest);
   const float middle = grids.range.lowest + largest;
-  Lanes least, sum;
+  RowValues least, sum;
   least.fill(kNever);
-  LaneGrid grid;
+  TileGrid grid;
   for (const float shrunk : kShrunk) {
-    for (size_t r = 0; r < kLanes; ++r) {
+    for (size_t r = 0; r < kTileRows; ++r) {
       const float reach = std::max(extent.high[r], -extent.low[r]);
       const float scale = bf16_value(shrunk * reach / largest);
       grid.set(static_cast<int64_t>(r), scale, scale * middle);
     }
     squared_errors(tile, grid, grids.range, sum);
-    for (size_t r = 0; r < kLanes; ++r) {
+    for (size_t r = 0; r < kTileRows; ++r) {
       if (sum[r] >= least[r]) continue;
       least[r] = sum[r];
-      grids.scale[static_cast<size_t>(block * kLanes) + r] = grid.step[r];
+      grids.scale[static_cast<size_t>(block * kTileRows) + r] = grid.step[r];
     }
   }
 }
 
-// Sets the scales and groups of `grids` for `weight` [columns, kLanes]. importance [columns]
+// Sets the scales and groups of `grids` for `weight` [columns, kTileRows]. importance [columns]
 // weights the squared errors of each column; all entries must be positive.
 inline void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
   for (int64_t b = 0; b < grids.blocks(); ++b) {
@@ -220,7 +223,7 @@ inline void fit_grids(const float* weight, const float* importance, RowGrids& gr
     }
   }
   for (int64_t g = 0; g < grids.groups(); ++g) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) grids.update(g, lane);
+    for (int64_t row = 0; row < kTileRows; ++row) grids.update(g, row);
   }
 }
 

@@ -17,17 +17,17 @@ double magnitude_of(const DoubleMatrix& w_t) {
   return largest > 0 ? std::exp2(std::ilogb(largest)) : 1.0;
 }
 
-// Returns rows [first, first + count) of w_t / unit as a tile [columns, kLanes]. Missing rows are
-// 0.
-std::vector<float> lanes_of(const DoubleMatrix& w_t, double unit, int64_t first, int64_t count) {
-  std::vector<float> lanes(static_cast<size_t>(w_t.columns() * kLanes));
+// Returns rows [first, first + count) of w_t / unit as a tile [columns, kTileRows]. Missing rows
+// are 0.
+std::vector<float> tile_of(const DoubleMatrix& w_t, double unit, int64_t first, int64_t count) {
+  std::vector<float> tile(static_cast<size_t>(w_t.columns() * kTileRows));
   for (int64_t c = 0; c < w_t.columns(); ++c) {
     const double* const from = w_t.column(c) + first;
     for (int64_t r = 0; r < count; ++r) {
-      lanes[static_cast<size_t>(c * kLanes + r)] = static_cast<float>(from[r] / unit);
+      tile[static_cast<size_t>(c * kTileRows + r)] = static_cast<float>(from[r] / unit);
     }
   }
-  return lanes;
+  return tile;
 }
 
 ops::Codes empty_codes(ops::LowBitFormat format, int64_t rows, int64_t columns) {
@@ -48,16 +48,16 @@ void store_rows(const RoundedRows& rows, double unit, int64_t first, int64_t cou
     const int64_t row = first + r;
     for (int64_t c = 0; c < codes.columns; ++c) {
       codes.q[static_cast<size_t>(row * codes.columns + c)] =
-          rows.code[static_cast<size_t>(c * kLanes + r)];
+          rows.code[static_cast<size_t>(c * kTileRows + r)];
     }
     for (int64_t b = 0; b < grids.blocks(); ++b) {
-      const double scale = unit * grids.scale[static_cast<size_t>(b * kLanes + r)];
+      const double scale = unit * grids.scale[static_cast<size_t>(b * kTileRows + r)];
       codes.scales[static_cast<size_t>(row * grids.blocks() + b)] =
           bf16::from_float(static_cast<float>(scale));
     }
-    for (size_t g = 0; g < grids.group.size() / kLanes; ++g) {
+    for (size_t g = 0; g < grids.group.size() / kTileRows; ++g) {
       codes.groups[static_cast<size_t>(row) * grids.grid.size() + g] =
-          grids.group[g * kLanes + static_cast<size_t>(r)].stored();
+          grids.group[g * kTileRows + static_cast<size_t>(r)].stored();
     }
   }
 }
@@ -74,10 +74,10 @@ Result<ops::Codes> round_by_gram(const DoubleMatrix& w_t, const RoundingGram& gr
   }
   ops::Codes codes = empty_codes(format, w_t.rows(), w_t.columns());
   const double unit = magnitude_of(w_t);
-  parallel_for((w_t.rows() + kLanes - 1) / kLanes, [&](int64_t block) {
-    const int64_t first = block * kLanes, count = std::min(kLanes, w_t.rows() - first);
+  parallel_for((w_t.rows() + kTileRows - 1) / kTileRows, [&](int64_t block) {
+    const int64_t first = block * kTileRows, count = std::min(kTileRows, w_t.rows() - first);
     const RoundedRows rows =
-        round_rows(gram, roots, format, lanes_of(w_t, unit, first, count), settings);
+        round_rows(gram, roots, format, tile_of(w_t, unit, first, count), settings);
     store_rows(rows, unit, first, count, codes);
   });
   return codes;

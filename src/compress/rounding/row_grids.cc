@@ -23,8 +23,8 @@ int64_t parts(int64_t count, int64_t each) { return (count + each - 1) / each; }
 RowGrids::RowGrids(ops::LowBitFormat form, int64_t column_count)
     : format(form), columns(column_count), range(range_of(form.bits)) {
   grid.resize(static_cast<size_t>(parts(columns, format.group)));
-  scale.resize(static_cast<size_t>(blocks() * kLanes));
-  if (format.bits == 4) group.resize(grid.size() * kLanes);
+  scale.resize(static_cast<size_t>(blocks() * kTileRows));
+  if (format.bits == 4) group.resize(grid.size() * kTileRows);
 }
 
 int64_t RowGrids::blocks() const { return parts(columns, kQuantGroup); }
@@ -39,15 +39,15 @@ int64_t RowGrids::first_group(int64_t b) const {
   return std::min(groups(), b * (kQuantGroup / format.group));
 }
 
-void RowGrids::update(int64_t g, int64_t lane) {
-  const float step = scale[static_cast<size_t>(block_of_group(g) * kLanes + lane)];
-  LaneGrid& of_group = grid[static_cast<size_t>(g)];
+void RowGrids::update(int64_t g, int64_t row) {
+  const float step = scale[static_cast<size_t>(block_of_group(g) * kTileRows + row)];
+  TileGrid& of_group = grid[static_cast<size_t>(g)];
   if (format.bits == 4) {
-    const ops::GroupOf4Bits& chosen = group[static_cast<size_t>(g * kLanes + lane)];
-    of_group.set(lane, step * static_cast<float>(chosen.multiplier),
+    const ops::GroupOf4Bits& chosen = group[static_cast<size_t>(g * kTileRows + row)];
+    of_group.set(row, step * static_cast<float>(chosen.multiplier),
                  step * static_cast<float>(chosen.zero()));
   } else {
-    of_group.set(lane, step, step * 0.5F * (range.lowest + range.highest));
+    of_group.set(row, step, step * 0.5F * (range.lowest + range.highest));
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Holds the scales, multipliers and zero points (ops/low_bit.h) of kLanes rows that are rounded
+// Holds the scales, multipliers and zero points (ops/low_bit.h) of kTileRows rows that are rounded
 // together. They define the grid on which the codes are chosen. group_fit-inl.h sets them, and
 // row_rounding-inl.h changes them.
 //
@@ -9,22 +9,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "compress/rounding/code_lanes.h"
+#include "compress/rounding/row_tile.h"
 #include "ops/low_bit.h"
 
 namespace neuronmm::compress {
 
-// The grids of kLanes rows over all columns of a weight.
+// The grids of kTileRows rows over all columns of a weight.
 struct RowGrids {
   RowGrids(ops::LowBitFormat form, int64_t column_count);
 
   ops::LowBitFormat format;
   int64_t columns = 0;
   CodeRange range;
-  // [blocks, kLanes], values that bf16 represents exactly.
+  // [blocks, kTileRows], values that bf16 represents exactly.
   std::vector<float> scale;
-  std::vector<ops::GroupOf4Bits> group;  // [groups, kLanes]; empty unless the format has 4 bits
-  std::vector<LaneGrid> grid;  // one per group, computed from `scale` and `group` by update()
+  std::vector<ops::GroupOf4Bits> group;  // [groups, kTileRows]; empty unless the format has 4 bits
+  std::vector<TileGrid> grid;  // one per group, computed from `scale` and `group` by update()
 
   // Counts and positions of groups and blocks.
   int64_t groups() const { return static_cast<int64_t>(grid.size()); }
@@ -36,8 +36,8 @@ struct RowGrids {
   int64_t block_end(int64_t b) const;
   // Returns the first group of block b, or groups() if b is blocks().
   int64_t first_group(int64_t b) const;
-  // Computes the grid of group g for one lane from the lane's scale and group.
-  void update(int64_t g, int64_t lane);
+  // Computes the grid of group g for one row from the row's scale and group.
+  void update(int64_t g, int64_t row);
 };
 
 // Returns the nearest value that bf16 represents.

@@ -1,5 +1,5 @@
-// Rounds kLanes rows of a weight to codes. The cost of rounding is J, the sum over rows of e·H·eᵀ,
-// with e = w - value and H the damped Gram matrix of the layer's input.
+// Rounds kTileRows rows of a weight to codes. The cost of rounding is J, the sum over rows of
+// e·H·eᵀ, with e = w - value and H the damped Gram matrix of the layer's input.
 //
 //   round_in_order   Fits the grids with the diagonal of H as weights. Then gives one column after
 //                    the other the codes nearest to its target, which compensates the errors of
@@ -61,22 +61,21 @@ inline GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
           std::clamp(present.twice_zero_point + zz, 8, 23)};
 }
 
-using GroupTile = std::array<float, kMostColumns * kLanes>;
-using DescentTile = std::array<float, kDescentColumns * kLanes>;
-using LaneValues = std::array<float, kLanes>;
+using GroupTile = std::array<float, kMostColumns * kTileRows>;
+using DescentTile = std::array<float, kDescentColumns * kTileRows>;
 
 // The columns [first, last).
 struct Columns {
   int64_t first, last;
 };
 
-// Computes product = kept · product + rows · matrix, with product [kLanes, n], rows [kLanes, k] and
-// matrix [k, n], all column-major. Columns of `matrix` are `stride` apart.
+// Computes product = kept · product + rows · matrix, with product [kTileRows, n], rows [kTileRows,
+// k] and matrix [k, n], all column-major. Columns of `matrix` are `stride` apart.
 inline void multiply_tile(const float* rows, const float* matrix, int64_t k, int64_t n,
                           int64_t stride, float kept, float* product) {
-  blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(kLanes),
-               static_cast<int>(n), static_cast<int>(k), 1.0F, rows, static_cast<int>(kLanes),
-               matrix, static_cast<int>(stride), kept, product, static_cast<int>(kLanes));
+  blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(kTileRows),
+               static_cast<int>(n), static_cast<int>(k), 1.0F, rows, static_cast<int>(kTileRows),
+               matrix, static_cast<int>(stride), kept, product, static_cast<int>(kTileRows));
 }
 
 // Rounds the columns of one group on a trial grid. Each column compensates the errors of the
@@ -86,63 +85,64 @@ struct GroupTrial {
   const float* upper;  // [count, stride], column-major
   int64_t count, stride;
 
-  // Writes the codes [count, kLanes] and each lane's share of J.
-  void round(const LaneGrid& grid, CodeRange range, GroupTile& codes, LaneValues& cost) const {
+  // Writes the codes [count, kTileRows] and each row's share of J.
+  void round(const TileGrid& grid, CodeRange range, GroupTile& codes, RowValues& cost) const {
     GroupTile wanted;
-    std::fill_n(wanted.begin(), count * kLanes, 0.0F);
+    std::fill_n(wanted.begin(), count * kTileRows, 0.0F);
     cost.fill(0);
     for (int64_t j = 0; j < count; ++j) {
       const float pivot = upper[j * stride + j], inverse = 1.0F / pivot;
-      float* const code = codes.data() + j * kLanes;
-      const float* const t = target + j * kLanes;
-      const float* const sum = wanted.data() + j * kLanes;
-      LaneValues error;
-      for (int64_t r = 0; r < kLanes; ++r) {
+      float* const code = codes.data() + j * kTileRows;
+      const float* const t = target + j * kTileRows;
+      const float* const sum = wanted.data() + j * kTileRows;
+      RowValues error;
+      for (int64_t r = 0; r < kTileRows; ++r) {
         code[r] = nearest_code(t[r] + sum[r] * inverse, grid, r, range);
         error[static_cast<size_t>(r)] = t[r] - grid_value(code[r], grid, r);
         const float residual = sum[r] + pivot * error[static_cast<size_t>(r)];
         cost[static_cast<size_t>(r)] += residual * residual;
       }
       for (int64_t k = j + 1; k < count; ++k) {
-        add_column(upper[k * stride + j], error.data(), wanted.data() + k * kLanes);
+        add_column(upper[k * stride + j], error.data(), wanted.data() + k * kTileRows);
       }
     }
   }
 
-  // Writes each lane's J for these errors [count, kLanes] from the target.
-  void cost_of(const float* errors, LaneValues& cost) const {
+  // Writes each row's J for these errors [count, kTileRows] from the target.
+  void cost_of(const float* errors, RowValues& cost) const {
     cost.fill(0);
     for (int64_t j = 0; j < count; ++j) {
-      LaneValues residual{};
+      RowValues residual{};
       for (int64_t i = 0; i <= j; ++i) {
-        add_column(upper[j * stride + i], errors + i * kLanes, residual.data());
+        add_column(upper[j * stride + i], errors + i * kTileRows, residual.data());
       }
-      for (size_t r = 0; r < kLanes; ++r) cost[r] += residual[r] * residual[r];
+      for (size_t r = 0; r < kTileRows; ++r) cost[r] += residual[r] * residual[r];
     }
   }
 };
 
-// Solves x·U·Uᵀ = b and writes x [count, kLanes] over b.
+// Solves x·U·Uᵀ = b and writes x [count, kTileRows] over b.
 inline void solve_group(const float* upper, int64_t count, int64_t stride, float* b) {
   // First y with y·Uᵀ = b, from the last column to the first, then x with x·U = y.
   for (int64_t j = 0; j < count; ++j) {
     const int64_t k = count - 1 - j;
-    float* const y = b + k * kLanes;
-    for (int64_t i = k + 1; i < count; ++i) add_column(-upper[i * stride + k], b + i * kLanes, y);
-    for (int64_t r = 0; r < kLanes; ++r) y[r] /= upper[k * stride + k];
+    float* const y = b + k * kTileRows;
+    for (int64_t i = k + 1; i < count; ++i)
+      add_column(-upper[i * stride + k], b + i * kTileRows, y);
+    for (int64_t r = 0; r < kTileRows; ++r) y[r] /= upper[k * stride + k];
   }
   for (int64_t k = 0; k < count; ++k) {
-    float* const x = b + k * kLanes;
-    for (int64_t i = 0; i < k; ++i) add_column(-upper[k * stride + i], b + i * kLanes, x);
-    for (int64_t r = 0; r < kLanes; ++r) x[r] /= upper[k * stride + k];
+    float* const x = b + k * kTileRows;
+    for (int64_t i = 0; i < k; ++i) add_column(-upper[k * stride + i], b + i * kTileRows, x);
+    for (int64_t r = 0; r < kTileRows; ++r) x[r] /= upper[k * stride + k];
   }
 }
 
-// Holds kLanes rows with their grids, codes and errors.
+// Holds kTileRows rows with their grids, codes and errors.
 class RowRounding {
  public:
-  // Fits the grids to `weight` [columns, kLanes]. `group_roots` are gram.group_roots() for 4 bits,
-  // otherwise empty. References must stay valid.
+  // Fits the grids to `weight` [columns, kTileRows]. `group_roots` are gram.group_roots() for 4
+  // bits, otherwise empty. References must stay valid.
   RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
               ops::LowBitFormat format, std::vector<float> weight);
 
@@ -158,7 +158,7 @@ class RowRounding {
   void set_error(int64_t column);
   void choose_groups(int64_t block, float* gradient);
   void choose_group(int64_t group, const float* gradient);
-  LaneGrid trial_grid(int64_t group, std::span<const ops::GroupOf4Bits> present,
+  TileGrid trial_grid(int64_t group, std::span<const ops::GroupOf4Bits> present,
                       size_t choice) const;
   void fit_scale(int64_t block, float* gradient);
   void descend(const Columns& block, float* gradient);
@@ -169,8 +169,8 @@ class RowRounding {
   const RoundingGram& gram_;
   const std::vector<float>& group_roots_;
   RowGrids grids_;
-  std::vector<float> weight_, error_;  // [columns, kLanes]
-  std::vector<uint8_t> code_;          // [columns, kLanes]
+  std::vector<float> weight_, error_;  // [columns, kTileRows]
+  std::vector<uint8_t> code_;          // [columns, kTileRows]
 };
 
 inline RowRounding::RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
@@ -185,19 +185,19 @@ inline RowRounding::RowRounding(const RoundingGram& gram, const std::vector<floa
 }
 
 inline void RowRounding::set_error(int64_t column) {
-  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
-  const float* const w = weight_.data() + column * kLanes;
-  const uint8_t* const code = code_.data() + column * kLanes;
-  float* const error = error_.data() + column * kLanes;
-  for (int64_t r = 0; r < kLanes; ++r) {
+  const TileGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
+  const float* const w = weight_.data() + column * kTileRows;
+  const uint8_t* const code = code_.data() + column * kTileRows;
+  float* const error = error_.data() + column * kTileRows;
+  for (int64_t r = 0; r < kTileRows; ++r) {
     error[r] = w[r] - grid_value(static_cast<float>(code[r]), grid, r);
   }
 }
 
 inline void RowRounding::place(int64_t column, const float* target) {
-  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
-  uint8_t* const code = code_.data() + column * kLanes;
-  for (int64_t r = 0; r < kLanes; ++r) {
+  const TileGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
+  uint8_t* const code = code_.data() + column * kTileRows;
+  for (int64_t r = 0; r < kTileRows; ++r) {
     code[r] =
         static_cast<uint8_t>(static_cast<int>(nearest_code(target[r], grid, r, grids_.range)));
   }
@@ -207,7 +207,7 @@ inline void RowRounding::place(int64_t column, const float* target) {
 inline void RowRounding::round_in_order() {
   const int64_t size = gram_.columns;
   std::vector<float> errors(error_.size());  // in the order of gram_.order
-  std::vector<float> sums(kOrderBlock * kLanes);
+  std::vector<float> sums(kOrderBlock * kTileRows);
   for (int64_t first = 0; first < size; first += kOrderBlock) {
     const int64_t count = std::min(kOrderBlock, size - first);
     multiply_tile(errors.data(), gram_.upper.data() + first * size, first, count, size, 0.0F,
@@ -217,16 +217,16 @@ inline void RowRounding::round_in_order() {
       // Row first + j of U; U(first + j, k) is at k · size.
       const float* const row = gram_.upper.data() + first + j;
       const float inverse = 1.0F / row[(first + j) * size];
-      LaneValues target;
-      for (int64_t r = 0; r < kLanes; ++r) {
-        target[static_cast<size_t>(r)] = weight_[static_cast<size_t>(column * kLanes + r)] +
-                                         sums[static_cast<size_t>(j * kLanes + r)] * inverse;
+      RowValues target;
+      for (int64_t r = 0; r < kTileRows; ++r) {
+        target[static_cast<size_t>(r)] = weight_[static_cast<size_t>(column * kTileRows + r)] +
+                                         sums[static_cast<size_t>(j * kTileRows + r)] * inverse;
       }
       place(column, target.data());
-      const float* const error = error_.data() + column * kLanes;
-      std::copy_n(error, kLanes, errors.data() + (first + j) * kLanes);
+      const float* const error = error_.data() + column * kTileRows;
+      std::copy_n(error, kTileRows, errors.data() + (first + j) * kTileRows);
       for (int64_t k = j + 1; k < count; ++k) {
-        add_column(row[(first + k) * size], error, sums.data() + k * kLanes);
+        add_column(row[(first + k) * size], error, sums.data() + k * kTileRows);
       }
     }
   }
@@ -242,7 +242,7 @@ inline void RowRounding::add_changes(const Columns& block, const Columns& change
 
 inline void RowRounding::sweep(bool choose_grids) {
   const int64_t size = gram_.columns;
-  std::vector<float> gradient(ops::kQuantGroup * kLanes);  // e·H, half the gradient of J
+  std::vector<float> gradient(ops::kQuantGroup * kTileRows);  // e·H, half the gradient of J
   for (int64_t b = 0; b < grids_.blocks(); ++b) {
     const int64_t first = b * ops::kQuantGroup;
     multiply_tile(error_.data(), gram_.h.data() + first * size, size, grids_.block_end(b) - first,
@@ -261,7 +261,7 @@ inline void RowRounding::descend(const Columns& block, float* gradient) {
   DescentTile changes;
   for (int64_t first = block.first; first < block.last; first += kDescentColumns) {
     const Columns part = {first, std::min(block.last, first + kDescentColumns)};
-    descend_part(part, gradient + (first - block.first) * kLanes, changes);
+    descend_part(part, gradient + (first - block.first) * kTileRows, changes);
     add_changes(block, part, changes.data(), gradient);
   }
 }
@@ -271,23 +271,23 @@ inline void RowRounding::descend(const Columns& block, float* gradient) {
 inline void RowRounding::descend_part(const Columns& part, const float* gradient,
                                       DescentTile& changes) {
   DescentTile own;  // the gradient, including the changes within this part
-  std::copy_n(gradient, (part.last - part.first) * kLanes, own.begin());
-  LaneValues target;
+  std::copy_n(gradient, (part.last - part.first) * kTileRows, own.begin());
+  RowValues target;
   for (int64_t c = part.first; c < part.last; ++c) {
     const float inverse = 1.0F / gram_.diagonal[static_cast<size_t>(c)];
-    const float* const error = error_.data() + c * kLanes;
-    const float* const w = weight_.data() + c * kLanes;
-    const float* const g = own.data() + (c - part.first) * kLanes;
-    float* const change = changes.data() + (c - part.first) * kLanes;
-    for (int64_t r = 0; r < kLanes; ++r) {
+    const float* const error = error_.data() + c * kTileRows;
+    const float* const w = weight_.data() + c * kTileRows;
+    const float* const g = own.data() + (c - part.first) * kTileRows;
+    float* const change = changes.data() + (c - part.first) * kTileRows;
+    for (int64_t r = 0; r < kTileRows; ++r) {
       change[r] = -error[r];
       target[static_cast<size_t>(r)] = w[r] - error[r] + g[r] * inverse;
     }
     place(c, target.data());
-    for (int64_t r = 0; r < kLanes; ++r) change[r] += error[r];
+    for (int64_t r = 0; r < kTileRows; ++r) change[r] += error[r];
     const float* const h = gram_.h.data() + c * gram_.columns;
     for (int64_t k = c + 1; k < part.last; ++k) {
-      add_column(h[k], change, own.data() + (k - part.first) * kLanes);
+      add_column(h[k], change, own.data() + (k - part.first) * kTileRows);
     }
   }
 }
@@ -299,10 +299,10 @@ inline void RowRounding::choose_groups(int64_t block, float* gradient) {
   for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
     const Columns own = {g * grids_.format.group, grids_.group_end(g)};
     GroupTile change;
-    float* const error = error_.data() + own.first * kLanes;
-    const int64_t count = (own.last - own.first) * kLanes;
+    float* const error = error_.data() + own.first * kTileRows;
+    const int64_t count = (own.last - own.first) * kTileRows;
     for (int64_t i = 0; i < count; ++i) change[static_cast<size_t>(i)] = -error[i];
-    choose_group(g, gradient + (own.first - all.first) * kLanes);
+    choose_group(g, gradient + (own.first - all.first) * kTileRows);
     for (int64_t c = own.first; c < own.last; ++c) set_error(c);
     for (int64_t i = 0; i < count; ++i) change[static_cast<size_t>(i)] += error[i];
     add_changes(all, own, change.data(), gradient);
@@ -317,41 +317,41 @@ inline void RowRounding::choose_group(int64_t g, const float* gradient) {
   const int64_t count = grids_.group_end(g) - begin;
   const float* const upper = group_roots_.data() + begin * stride;
   GroupTile away, target, codes;
-  std::copy_n(gradient, count * kLanes, away.begin());
+  std::copy_n(gradient, count * kTileRows, away.begin());
   solve_group(upper, count, stride, away.data());
-  for (int64_t i = 0; i < count * kLanes; ++i) {
-    const auto at = static_cast<size_t>(i), in_row = static_cast<size_t>(begin * kLanes + i);
+  for (int64_t i = 0; i < count * kTileRows; ++i) {
+    const auto at = static_cast<size_t>(i), in_row = static_cast<size_t>(begin * kTileRows + i);
     target[at] = weight_[in_row] - error_[in_row] + away[at];
   }
   const GroupTrial trial = {target.data(), upper, count, stride};
-  LaneValues least, cost;
+  RowValues least, cost;
   trial.cost_of(away.data(), least);
-  GroupOf4Bits* const chosen = grids_.group.data() + g * kLanes;
-  std::array<GroupOf4Bits, kLanes> present;
-  std::copy_n(chosen, kLanes, present.begin());
+  GroupOf4Bits* const chosen = grids_.group.data() + g * kTileRows;
+  std::array<GroupOf4Bits, kTileRows> present;
+  std::copy_n(chosen, kTileRows, present.begin());
   for (size_t choice = 0; choice < kNearby; ++choice) {
-    const LaneGrid grid = trial_grid(g, present, choice);
+    const TileGrid grid = trial_grid(g, present, choice);
     trial.round(grid, grids_.range, codes, cost);
-    for (size_t r = 0; r < kLanes; ++r) {
+    for (size_t r = 0; r < kTileRows; ++r) {
       const GroupOf4Bits tried = nearby(present[r], choice);
       if (cost[r] >= least[r] || !tried.fits()) continue;
       least[r] = cost[r];
       chosen[r] = tried;
       for (int64_t c = 0; c < count; ++c) {
-        const auto at = static_cast<size_t>(c * kLanes) + r;
-        code_[static_cast<size_t>(begin * kLanes) + at] = static_cast<uint8_t>(codes[at]);
+        const auto at = static_cast<size_t>(c * kTileRows) + r;
+        code_[static_cast<size_t>(begin * kTileRows) + at] = static_cast<uint8_t>(codes[at]);
       }
     }
   }
-  for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
+  for (int64_t row = 0; row < kTileRows; ++row) grids_.update(g, row);
 }
 
-// Returns the grid of each lane for the group number `choice` near the lane's present one.
-inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits> present,
+// Returns the grid of each row for the group number `choice` near the row's present one.
+inline TileGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits> present,
                                         size_t choice) const {
-  const float* const scale = grids_.scale.data() + grids_.block_of_group(g) * kLanes;
-  LaneGrid grid;
-  for (int64_t r = 0; r < kLanes; ++r) {
+  const float* const scale = grids_.scale.data() + grids_.block_of_group(g) * kTileRows;
+  TileGrid grid;
+  for (int64_t r = 0; r < kTileRows; ++r) {
     const GroupOf4Bits tried = nearby(present[static_cast<size_t>(r)], choice);
     grid.set(r, scale[r] * static_cast<float>(tried.multiplier),
              scale[r] * static_cast<float>(tried.zero()));
@@ -363,27 +363,27 @@ inline LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits>
 inline void RowRounding::fit_scale(int64_t block, float* gradient) {
   const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
   const int64_t count = last - first;
-  std::vector<float> unit(static_cast<size_t>(count * kLanes)), moved(unit.size());
-  float* const scale = grids_.scale.data() + block * kLanes;
-  LaneValues along{}, curvature{};
+  std::vector<float> unit(static_cast<size_t>(count * kTileRows)), moved(unit.size());
+  float* const scale = grids_.scale.data() + block * kTileRows;
+  RowValues along{}, curvature{};
   for (int64_t c = 0; c < count; ++c) {
-    for (int64_t r = 0; r < kLanes; ++r) {
-      const auto at = static_cast<size_t>(c * kLanes + r);
-      const size_t in_row = static_cast<size_t>(first * kLanes) + at;
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      const auto at = static_cast<size_t>(c * kTileRows + r);
+      const size_t in_row = static_cast<size_t>(first * kTileRows) + at;
       unit[at] = scale[r] > 0 ? (weight_[in_row] - error_[in_row]) / scale[r] : 0.0F;
     }
   }
   multiply_tile(unit.data(), gram_.h.data() + first * gram_.columns + first, count, count,
                 gram_.columns, 0.0F, moved.data());
   for (int64_t c = 0; c < count; ++c) {
-    for (size_t r = 0; r < kLanes; ++r) {
-      const size_t at = static_cast<size_t>(c * kLanes) + r;
+    for (size_t r = 0; r < kTileRows; ++r) {
+      const size_t at = static_cast<size_t>(c * kTileRows) + r;
       along[r] += unit[at] * gradient[at];
       curvature[r] += unit[at] * moved[at];
     }
   }
-  LaneValues step;
-  for (size_t r = 0; r < kLanes; ++r) {
+  RowValues step;
+  for (size_t r = 0; r < kTileRows; ++r) {
     const float best = curvature[r] > 0 ? scale[r] + along[r] / curvature[r] : scale[r];
     const float rounded = best > 0 ? bf16_value(best) : scale[r];
     step[r] = rounded - scale[r];
@@ -392,12 +392,12 @@ inline void RowRounding::fit_scale(int64_t block, float* gradient) {
     scale[r] += step[r];
   }
   for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
+    for (int64_t row = 0; row < kTileRows; ++row) grids_.update(g, row);
   }
   for (int64_t c = 0; c < count; ++c) {
     set_error(first + c);
-    for (size_t r = 0; r < kLanes; ++r) {
-      const size_t at = static_cast<size_t>(c * kLanes) + r;
+    for (size_t r = 0; r < kTileRows; ++r) {
+      const size_t at = static_cast<size_t>(c * kTileRows) + r;
       gradient[at] -= step[r] * moved[at];
     }
   }

@@ -12,9 +12,9 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
 namespace HWY_NAMESPACE {
 
-RoundedRows round_lanes(const RoundingGram& gram, const std::vector<float>& group_roots,
-                        ops::LowBitFormat format, std::vector<float> weight,
-                        const RoundingSettings& settings) {
+RoundedRows round_tile(const RoundingGram& gram, const std::vector<float>& group_roots,
+                       ops::LowBitFormat format, std::vector<float> weight,
+                       const RoundingSettings& settings) {
   RowRounding rows(gram, group_roots, format, std::move(weight));
   rows.round_in_order();
   for (int i = 0; i < settings.descents; ++i) rows.sweep(false);
@@ -29,12 +29,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace neuronmm::compress {
 
-HWY_EXPORT(round_lanes);
+HWY_EXPORT(round_tile);
 
 RoundedRows round_rows(const RoundingGram& gram, const std::vector<float>& group_roots,
                        ops::LowBitFormat format, std::vector<float> weight,
                        const RoundingSettings& settings) {
-  return HWY_DYNAMIC_DISPATCH(round_lanes)(gram, group_roots, format, std::move(weight), settings);
+  return HWY_DYNAMIC_DISPATCH(round_tile)(gram, group_roots, format, std::move(weight), settings);
 }
 
 }  // namespace neuronmm::compress

@@ -1,6 +1,6 @@
 #pragma once
-// Rounds kLanes rows of a weight to codes with the vector instructions of the machine.
-// row_rounding-inl.h has the algorithm. low_bit_rounding.h calls it for every kLanes rows of a
+// Rounds kTileRows rows of a weight to codes with the vector instructions of the machine.
+// row_rounding-inl.h has the algorithm. low_bit_rounding.h calls it for every kTileRows rows of a
 // weight.
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct RoundingSettings {
   int refits = 2;    // sweeps that also choose groups and scales, after the others
 };
 
-// The result for kLanes rows.
+// The result for kTileRows rows.
 struct RoundedRows {
   RowGrids grids;
-  std::vector<uint8_t> code;  // [columns, kLanes]
+  std::vector<uint8_t> code;  // [columns, kTileRows]
 };
 
-// Rounds `weight` [columns, kLanes]. `group_roots` are gram.group_roots() for 4 bits, otherwise
+// Rounds `weight` [columns, kTileRows]. `group_roots` are gram.group_roots() for 4 bits, otherwise
 // empty. Sums are rounded differently with other vector instructions or another BLAS. A code may
 // therefore differ between machines where two codes cost nearly the same.
 RoundedRows round_rows(const RoundingGram& gram, const std::vector<float>& group_roots,

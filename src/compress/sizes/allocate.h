@@ -1,6 +1,8 @@
 #pragma once
 // Chooses a rank for each MLP matrix so that the model loses least with no more parameters than
-// uniform ranks have. `compress --form uv --allocate measured` uses it through measured_ranks.h.
+// uniform ranks have. `compress --form uv --allocate measured` uses it: measured_ranks.cc calls
+// allocate_ranks(), and sensitivity.cc measures the divergences that it needs. The other functions
+// are its parts, which tests also call.
 //
 // Truncating one matrix alone to rank r costs the model D(r), the divergence of its predictions
 // from the dense model's (sensitivity.h). D is measured at two ranks, the uniform one and the
@@ -38,8 +40,9 @@ struct MatrixSensitivity {
 // than uniform ranks on stories260K, a model without spare parameters (measured).
 int64_t floor_rank(int64_t uniform_rank, int64_t block);
 
-// Fails if a uniform rank is one block, because then no matrix can give up parameters. `source` is
-// what messages call the model.
+// Fails if a uniform rank is one block, because then no matrix can give up parameters. The message
+// names the first such matrix and says what the user can change. `source` is what it calls the
+// model. `compress` calls the function before the model is run, and in a dry run.
 Status check_allocation(const Plan& uniform, int64_t block, const std::string& source);
 
 // A rank that a matrix may get.
@@ -57,8 +60,9 @@ std::vector<RankChoice> rank_choices(const MatrixPlan& uniform, int64_t block,
                                      const MatrixSensitivity& sensitivity);
 
 // Returns the index of one choice from each list. Among all selections with at most `budget`
-// parameters, this one has the least sum of losses. The first choices of all lists must fit into
-// the budget.
+// parameters, this one has the least sum of losses. Each list must be sorted by parameters and must
+// not be empty. If the first choices of all lists do not fit into the budget, that is a programming
+// error (NMM_CHECK).
 std::vector<size_t> best_choices(const std::vector<std::vector<RankChoice>>& lists, int64_t budget);
 
 // The chosen ranks, compared with uniform ones.
@@ -67,8 +71,9 @@ struct Allocation {
   int64_t parameters = 0;          // of the matrices that the plan compresses
   int64_t uniform_parameters = 0;  // the budget: parameters with uniform ranks
 };
-// Chooses ranks within the parameters of `uniform`. `sensitivities` has one entry for each matrix
-// that `uniform` compresses, in the plan's order.
+// Chooses ranks within the parameters of `uniform`. `sensitivities` must have one entry for each
+// matrix that `uniform` compresses, in the plan's order. check_allocation() must have succeeded for
+// `uniform`. Cannot fail.
 Allocation allocate_ranks(const Plan& uniform, int64_t block,
                           const std::vector<MatrixSensitivity>& sensitivities);
 

@@ -4,6 +4,9 @@
 // is small and similar for all candidates of form auto, so their order stays (measured,
 // docs/quality.md). On SmolLM2 such a trial takes less than a tenth of the time of the fit
 // (measured).
+//
+// choose_shapes() (shape_choice.h) uses this class twice: form auto compares forms, and measured
+// sizes are compared with predicted ones.
 
 #include <filesystem>
 #include <optional>
@@ -27,8 +30,11 @@ class HeldOutDivergence {
   int64_t tokens() const;
   // Returns KL(dense ‖ model) on the held-out text, in nats per token. The result is kept in `work`
   // in a file with a checksum, named by `name`. A continued run reads it from there. The narrowed
-  // layers are in `work` until the result is there, and are then deleted. Fails if the model makes
-  // NaN or infinity of the text.
+  // layers are in `work` until the result is there, and are then deleted. Two different models
+  // must not have the same name. The inputs must have a text.
+  //
+  // Fails if the model makes NaN or infinity of the text, if its MLPs cannot be narrowed
+  // (narrow_layers.h), or if a file cannot be written. An interrupt is an error, too.
   Result<double> measure(std::string_view name, const ShapedModel& model);
 
  private:

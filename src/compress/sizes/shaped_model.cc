@@ -33,7 +33,7 @@ NarrowRequest narrow_request(const ShapeRequest& request, const ShapedModel& mod
   return {.files = request.files,
           .shapes = model.shapes(),
           .weights = request.weights,
-          .as_factors = model.form == Form::kUv,
+          .pivots_as_factors = model.form == Form::kUv,
           .padded = model.padded,
           .order = [files = request.files, &config](int64_t layer) {
             return neuron_order_of(files, layer, config);

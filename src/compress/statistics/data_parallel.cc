@@ -29,9 +29,11 @@ void add_piece(const Bytes& theirs, std::span<double> values) {
 Status agree_on_model(parallel::Communicator& communicator, const std::filesystem::path& model,
                       const ops::Backend& backend) {
   const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
-  NMM_TRY(parallel::agree(communicator, config.ok() ? Status() : Status(config.error())));
+  NMM_TRY(
+      parallel::first_error_of_all(communicator, config.ok() ? Status() : Status(config.error())));
   const auto checkpoint = io::Checkpoint::open(model);
-  NMM_TRY(parallel::agree(communicator, checkpoint.ok() ? Status() : Status(checkpoint.error())));
+  NMM_TRY(parallel::first_error_of_all(communicator,
+                                       checkpoint.ok() ? Status() : Status(checkpoint.error())));
   const parallel::Fact facts[] = {
       {"the checksum of config.json", io::checksum(*config)},
       {"the bytes of the model's weights", std::to_string(checkpoint->size_bytes())},
@@ -95,7 +97,7 @@ Status DataParallel::begin_visit(const LayerVisit& visit, const Status& own) {
   out.put(visit.layer);
   out.put(visit.arguments);
   ask(Request::kVisit, std::move(out));
-  return parallel::agree(communicator_, own);
+  return parallel::first_error_of_all(communicator_, own);
 }
 
 void DataParallel::begin_round(bool go_on) {

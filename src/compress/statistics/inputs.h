@@ -1,6 +1,7 @@
 #pragma once
 // The model, the text and the helpers that the steps of a compression, a rounding or a fit work
-// with.
+// with. compress.cc, quantize.cc and fit/fit.cc fill in one object each and pass it to all their
+// steps. The steps only read it, except that they report to `progress`.
 
 #include "base/progress.h"
 #include "compress/calibration/calibration_text.h"
@@ -19,7 +20,7 @@ struct CompressionInputs {
   const io::ModelConfig& config;
   // The backend that runs the text.
   const ops::Backend& backend;
-  // Null if the step runs no text.
+  // Null if the step runs no text. A step that runs one dereferences the pointer without a check.
   const CalibrationSequences* text;
   Progress& progress;
   // Processes that share the work; null if there are none.

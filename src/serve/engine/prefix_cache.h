@@ -1,6 +1,7 @@
 #pragma once
 // A cache of complete blocks of keys and values, which are found by the tokens that they were
-// computed from. KvMemory (kv_memory.h) uses it.
+// computed from. KvMemory (kv_memory.h) owns one and is its only user. The functions are called
+// from the engine's thread, and nothing is locked.
 //
 // A block depends on all tokens before it. Its key is therefore the entry of the block before it
 // and the block's own tokens. The tokens themselves are compared, not only their hash, so that a
@@ -26,19 +27,22 @@ class PrefixCache {
 
   // Returns the entry of a block, or null if there is none. `parent` is the entry of the block
   // before it, or null for the first block of a sequence. `tokens` are the ops::kKvBlock tokens of
-  // the block. Only a first block is looked up by `salt`: later blocks depend on it through their
-  // parents.
+  // the block; another number of tokens is a programming error (NMM_CHECK). Only a first block is
+  // looked up by `salt`: later blocks depend on it through their parents.
   Entry* find(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens);
-  // Returns the entry of these tokens. If there is none, makes one that holds `block`.
+  // Returns the entry of these tokens. If there is none, makes one that holds `block`, which has no
+  // user yet. If there is one, `block` is not taken, and the sequence should use the entry's block.
   Entry& insert(const Entry* parent, const std::string& salt, std::span<const TokenId> tokens,
                 const ops::KvBlock& block);
 
   // Counts a sequence that uses the entry, or that stops to. A sequence must use its blocks from
-  // the first to the last and release them from the last to the first.
+  // the first to the last and release them from the last to the first. Every remove_user() needs an
+  // add_user() before it; nothing checks this.
   void add_user(Entry& entry);
   void remove_user(Entry& entry);
-  // Removes the entry that has been unused for the longest time and returns its block. There must
-  // be an unused entry. A parent is released after its children, so no entry loses its parent.
+  // Removes the entry that has been unused for the longest time and returns its block. The call is
+  // a programming error (NMM_CHECK) if unused() is 0. The entry and pointers to it are then
+  // invalid. A parent is released after its children, so no entry loses its parent.
   ops::KvBlock evict();
   // Returns the number of entries that no sequence uses.
   int64_t unused() const { return std::ssize(unused_); }

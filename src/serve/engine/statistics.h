@@ -1,7 +1,8 @@
 #pragma once
-// The engine's counters: the work done since it started and the load at present. The server's
-// metrics are made from them. Latencies of single requests are not counted here, because listeners
-// (request.h) can measure them.
+// The engine's counters: the work done since it started and the load at present. The scheduler
+// (scheduler.h) counts, and Engine::statistics() returns a copy, which any thread may ask for. The
+// server makes GET /metrics from the copies (http/metrics.h). Latencies of single requests are not
+// counted here, because listeners (request.h) can measure them.
 
 #include <array>
 #include <cstdint>

@@ -5,6 +5,10 @@
 //
 // The compiler of schemas (serve/schema) builds grammars; Automaton (automaton.h) runs them. A
 // grammar that grows beyond kMaxEdges stops growing, and its builder must check too_large().
+// compile_schema() and its siblings (schema/schema_compiler.h) return an error for such a grammar.
+//
+// Nothing here checks its arguments. Ids must come from the same grammar, and set_root() must be
+// called before a grammar is run.
 
 #include <bitset>
 #include <cstdint>
@@ -48,10 +52,11 @@ class Grammar {
   void set_root(RuleId root) { root_ = root; }
   // Sets the rule that reads any character of a JSON string, written as it is or escaped.
   void set_character(RuleId rule) { character_ = rule; }
-  // Marks the positions in [first, last). A string that ends at a marked position must differ from
-  // the strings before it in its array (see UniqueStrings).
+  // Marks the positions in [first, last). Later calls must mark later positions. A string that ends
+  // at a marked position must differ from the strings before it in its array (see UniqueStrings).
   void mark_unique(PositionId first, PositionId last) { unique_marks_.emplace_back(first, last); }
 
+  // For builders that see beforehand that the grammar would become too large.
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
@@ -95,6 +100,7 @@ struct CompiledGrammar {
 inline constexpr int32_t kUnreachable = -1;
 // Returns for every position how deep calls must nest, at least, on a path from the position to the
 // end of its rule. Only the given bytes can be read. The depth is kUnreachable if there is no path.
+// Automaton and the compiler of schemas use it to see which branches can be completed.
 std::vector<int32_t> minimum_call_depths(const Grammar& grammar, const ByteSet& bytes);
 
 }  // namespace neuronmm::grammar

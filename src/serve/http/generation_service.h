@@ -1,7 +1,12 @@
 #pragma once
 // Answers requests with a loaded model: from the body of a request to the sink of its response. The
 // server's connections use it; nothing here knows about sockets or HTTP. apps/model/serve.cc
-// creates the service once the model is loaded. Errors are returned as ApiError, for the client.
+// creates the service once the model is loaded, and Server::serve() passes it to the connections
+// (connection.h).
+//
+// Errors are returned as ApiError, which the connection sends to the client: 4xx for a wrong
+// request and for a model that is not served, 5xx or 429 if the engine takes no more, and 500 for
+// exceptions such as a lack of memory.
 
 #include <cstdint>
 #include <functional>
@@ -48,6 +53,7 @@ struct StartedGeneration {
 // WorkPool.
 class GenerationService {
  public:
+  // `parts` must have an engine, and its model at least one name. Nothing checks this.
   explicit GenerationService(ServiceParts parts);
 
   const ServedModel& model() const { return parts_.model; }
@@ -77,7 +83,8 @@ class RunningGeneration {
 
   // Reads the request and submits it to the engine; may be called once. The sink may be called
   // before this function returns, but its content is for the client only if begin() succeeds.
-  // Exceptions become errors.
+  // Fails if the request is wrong, if the engine refuses it (submit() in prepared_generation.h), or
+  // if abandon() was called before. Exceptions become errors.
   ApiResult<StartedGeneration> begin(GenerationApi api, std::string_view body,
                                      std::shared_ptr<ResponseSink> sink) noexcept;
   // Stops the answer: the sink is not called again, and the engine ends its work within one step.

@@ -48,6 +48,13 @@ ApiResult<bool> check_ids(const ServedModel& model, const GenerationParameters& 
   return true;
 }
 
+// Returns the limit that the engine gets. Without a value, an answer may fill the context.
+std::optional<int64_t> token_limit(const io::GenerationConfig& generation,
+                                   std::optional<int64_t> asked) {
+  if (!asked) return generation.max_new_tokens;
+  return *asked == kNoTokenLimit ? std::nullopt : asked;
+}
+
 }  // namespace
 
 ApiResult<Request> engine_request(const ServedModel& model, const GenerationParameters& fields,
@@ -59,7 +66,7 @@ ApiResult<Request> engine_request(const ServedModel& model, const GenerationPara
   request.choices = fields.n;
   request.sampling = sampling_of(model.generation, fields);
   request.sampling.seed = fields.seed ? *fields.seed : random();
-  request.max_new_tokens = fields.max_tokens ? fields.max_tokens : model.generation.max_new_tokens;
+  request.max_new_tokens = token_limit(model.generation, fields.max_tokens);
   request.min_new_tokens = fields.min_tokens;
   if (request.max_new_tokens && request.min_new_tokens > *request.max_new_tokens)
     return invalid_request(

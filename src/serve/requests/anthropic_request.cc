@@ -143,7 +143,7 @@ ChatRequest read_anthropic_request(FieldReader& fields) {
   request.parameters = read_generation_parameters(fields);
   GenerationParameters& parameters = request.parameters;
   expect_single_answer(fields, "a message is one answer");
-  parameters.max_tokens = read_token_limit(fields, "max_tokens");
+  parameters.max_tokens = fields.integer("max_tokens");
   read_stop_sequences(fields, parameters.stop);
   add_format(fields, read_output_config(fields, request.conversation), parameters.response_format);
   add_format(fields, read_openai_format(fields, "output_format"), parameters.response_format);

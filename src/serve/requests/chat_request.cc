@@ -24,8 +24,8 @@ void expect_text_modality(FieldReader& fields) {
 }
 
 std::optional<int64_t> read_max_tokens(FieldReader& fields) {
-  const auto older = read_token_limit(fields, "max_tokens");
-  const auto newer = read_token_limit(fields, "max_completion_tokens");
+  const auto older = fields.integer("max_tokens");
+  const auto newer = fields.integer("max_completion_tokens");
   return newer ? newer : older;
 }
 

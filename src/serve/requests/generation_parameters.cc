@@ -228,7 +228,7 @@ std::vector<RequestField> generation_fields() {
 }
 
 RequestField token_limit_field(const char* name, const char* meaning) {
-  return RequestField::integer(name, -1, INT64_MAX, meaning);
+  return RequestField::integer(name, kNoTokenLimit, INT64_MAX, meaning);
 }
 
 RequestField answer_count_field() {
@@ -239,11 +239,6 @@ RequestField answer_count_field() {
 RequestField single_answer_field() {
   return RequestField::other("n", {{"enum", {1, nullptr}}},
                              "Number of answers; this API gives one");
-}
-
-std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key) {
-  const auto limit = fields.integer(key);
-  return limit == -1 ? std::nullopt : limit;
 }
 
 void expect_single_answer(FieldReader& fields, std::string_view why) {

@@ -24,6 +24,7 @@ using text::TokenId;
 
 inline constexpr int64_t kMostLogprobs = 20;    // the limit of OpenAI's API for chats
 inline constexpr int64_t kMostChoices = 128;    // the limit of OpenAI's API
+inline constexpr int64_t kNoTokenLimit = -1;    // asks for as many tokens as fit
 inline constexpr size_t kMostStopStrings = 32;  // the number of stop strings
 inline constexpr size_t kMostStopBytes = 1024;  // the length of one stop string
 
@@ -41,6 +42,8 @@ inline constexpr const char* kEffortMeaning =
 // generation_config.json is nullopt if the request does not set it.
 struct GenerationParameters {
   std::string model;  // empty if the request names no model
+  // The largest number of tokens of the answer. kNoTokenLimit allows as many as fit into the
+  // context.
   std::optional<int64_t> max_tokens;
   int64_t n = 1;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -67,7 +70,8 @@ struct GenerationParameters {
 // Returns the fields that read_generation_parameters() reads, and fields of other servers that are
 // refused or ignored.
 std::vector<RequestField> generation_fields();
-// Returns a field that limits the number of tokens of an answer. read_token_limit() reads it.
+// Returns a field that limits the number of tokens of an answer. Its values are at least
+// kNoTokenLimit, and FieldReader::integer() reads it.
 RequestField token_limit_field(const char* name, const char* meaning);
 // Returns the field n, the number of answers to each prompt.
 RequestField answer_count_field();
@@ -80,10 +84,6 @@ Json stop_strings_schema();
 // its own form. The table of `fields` must contain generation_fields(); a missing field is a
 // programming error (NMM_CHECK).
 GenerationParameters read_generation_parameters(FieldReader& fields);
-// Reads the largest number of tokens of an answer. Returns nothing for -1 and for an absent field.
-// The engine then takes max_new_tokens of generation_config.json. Without max_new_tokens, only the
-// context limits the answer. The table of `fields` must contain token_limit_field(key).
-std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
 // Records an error unless n is 1 or absent. The message contains `why`.
 void expect_single_answer(FieldReader& fields, std::string_view why);
 

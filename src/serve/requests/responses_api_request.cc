@@ -117,7 +117,7 @@ ChatRequest read_responses_api_request(FieldReader& fields) {
   read_reasoning(fields, request.conversation);
   request.parameters = read_generation_parameters(fields);
   expect_single_answer(fields, "a response is one answer");
-  request.parameters.max_tokens = read_token_limit(fields, "max_output_tokens");
+  request.parameters.max_tokens = fields.integer("max_output_tokens");
   request.parameters.logprobs = read_logprobs(fields);
   read_text(fields, request.parameters);
   if (fields.boolean("background").value_or(false))

@@ -96,7 +96,7 @@ TextCompletionRequest read_text_completion_request(FieldReader& fields) {
   parameters = read_generation_parameters(fields);
   parameters.n = fields.integer_or_default("n");
   parameters.logprobs = fields.integer("logprobs");
-  parameters.max_tokens = read_token_limit(fields, "max_tokens");
+  parameters.max_tokens = fields.integer("max_tokens");
   if (const auto best_of = fields.integer("best_of"); best_of && *best_of != parameters.n)
     fields.add_error("best_of", "not supported: expected the same as \"n\" or nothing");
   if (std::ssize(request.prompts) * parameters.n > kMostAnswers)

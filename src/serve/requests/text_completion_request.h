@@ -1,5 +1,6 @@
 #pragma once
-// Reads the body of POST /v1/completions. prepared_generation.cc uses this file.
+// Reads the body of POST /v1/completions. prepared_generation.cc parses requests with this file,
+// and openapi.cc describes the fields of its table to clients.
 
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@ using TextOrTokens = std::variant<std::string, std::vector<TokenId>>;
 
 // A request to continue one or several prompts.
 struct TextCompletionRequest {
-  // `max_tokens` is 16 if the client gives no limit, and nullopt if the limit is -1.
+  // `max_tokens` is 16 if the client gives no limit.
   GenerationParameters parameters;
   std::vector<TextOrTokens> prompts;  // at least one
 };
@@ -26,9 +27,11 @@ inline constexpr int64_t kMostAnswers = 4096;
 // Returns the table of the fields of the body.
 const RequestTable& text_completion_table();
 
-// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
+// Parses a body. docs/serving_protocol.md lists the fields. The error is for the client, with
+// status 400. It names the first wrong field; a body that is not JSON is an error, too.
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
-// Reads the same fields. Errors are recorded in fields.problem().
+// Reads the same fields. Errors are recorded in fields.problem(), and the result is then incomplete
+// and must not be used. `fields` must have text_completion_table().
 TextCompletionRequest read_text_completion_request(FieldReader& fields);
 
 }  // namespace neuronmm::serve

@@ -2,6 +2,10 @@
 // This file defines the description of a kernel, as data: everything that the commands and the
 // tuner know about it. A new kernel describes itself in its own file and is listed in catalog.cc
 // (docs/kernels.md).
+//
+// Every kernel's file fills in a Kernel. registry.h finds kernels by name. Its make_program()
+// checks the shape and the options before it calls `make`, which does not check them again. Nothing
+// in this file checks its arguments, except where a comment says so.
 
 #include <cstdint>
 #include <string>
@@ -110,7 +114,8 @@ struct Instance {
 
 // Returns the size of a dimension, also of one that pivots leave.
 int64_t dimension_of(const KernelShape& shape, char letter);
-// The letter must be a dimension of the shape itself.
+// Returns a dimension of the shape itself. The letter must be one of its letters; any other one is
+// taken for 'N'.
 int64_t& dimension_of(KernelShape& shape, char letter);
 // Return what --shape takes: the syntax "M,K,r,N", and the sizes "4096,2048,1280,8192".
 std::string shape_syntax(const Kernel& kernel);
@@ -118,8 +123,9 @@ std::string shape_sizes(const Kernel& kernel, const KernelShape& shape);
 // Returns [rows, columns] of a matrix.
 Shape shape_of(const KernelShape& shape, const MatrixLayout& layout);
 
+// Returns the last operand.
 const OperandDescription& output_of(const Kernel& kernel);
-// The operand must exist.
+// Returns the operand of that name. It is a programming error (NMM_CHECK) if there is none.
 const OperandDescription& operand_of(const Kernel& kernel, std::string_view name);
 // Returns how an operand lies in HBM under these options.
 MatrixLayout layout_of(const Kernel& kernel, const OperandDescription& operand,

@@ -1,6 +1,8 @@
 #pragma once
 // This file rewrites a program so that none of its sizes depends on a loop. The emitter needs this
-// for the legacy dialect, whose loops are traced once.
+// for the legacy dialect, whose loops are traced once. emit() (emitter.h) calls check_sums() and
+// then peel_ragged_loops(). Errors name the program and go to the user of `neuronmm emit`, who can
+// choose the other dialect.
 
 #include "base/result.h"
 #include "trainium/tile/program.h"
@@ -17,7 +19,8 @@ namespace neuronmm::nki {
 // begins where its buffer is allocated.
 Result<tile::Program> peel_ragged_loops(const tile::Program& program);
 
-// Fails if a buffer in PSUM gets a second sum before it is allocated again.
+// Fails if a buffer in PSUM gets a second sum before it is allocated again. The message names the
+// buffer. The legacy dialect has no way to say that a sum begins anew.
 Status check_sums(const tile::Program& program);
 
 }  // namespace neuronmm::nki

@@ -4,6 +4,10 @@
 // queue works through its instructions in order. An instruction starts when its engine is free, its
 // inputs are visible and the cells that it writes are no longer in use. The effects of rotating
 // buffers, PSUM banks and fetching ahead follow from these rules.
+//
+// `neuronmm simulate`, the tuner (tuner/tuner.h), the figures of `neuronmm paper`, the simulated
+// device (device/mlp_program.h) and the validation against published times call simulate(). Traced
+// kernels have a simulate() of their own (trace/simulate.h).
 
 #include <optional>
 #include <string>
@@ -39,7 +43,8 @@ struct Timing {
 };
 
 // Simulates the program. Fails on a malformed program, with an error that names the instruction,
-// and on a program that cannot be made to fit.
+// and on a program that cannot be made to fit into SBUF or PSUM, with an error that says what takes
+// the memory. To give up at `longest_ns` is no error; the caller must look at Timing::gave_up.
 Result<Timing> simulate(const tile::Program& program, const DeviceSpec& device,
                         const TimingOptions& options = {});
 

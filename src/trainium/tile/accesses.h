@@ -1,7 +1,8 @@
 #pragma once
 // This file lists the operands of an instruction, whatever its kind: what it reads and what it
-// writes. Code that treats all instructions alike uses it, such as the checker, the printer and the
-// timing model.
+// writes. Code that treats all instructions alike uses it: the checker and the printer of this
+// folder, the simulator's interpreter and the emitter of NKI (nki/emitter.h). Nothing here can
+// fail.
 
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace neuronmm::tile {
 
-// An operand of an instruction. The access belongs to the instruction.
+// An operand of an instruction. The access belongs to the instruction, which must outlive it.
 struct Operand {
   const Access* access;
   bool written;
@@ -18,7 +19,7 @@ struct Operand {
 };
 
 // Returns the operands with the destination first. An accumulating matmul also reads its
-// destination.
+// destination, which is in the list only once, as written.
 std::vector<Operand> operands_of(const Operation& operation);
 
 std::string_view operation_name(const Operation& operation);  // NKI's name: "nc_matmul".

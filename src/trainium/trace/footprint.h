@@ -2,7 +2,7 @@
 // Computes which bytes of a tensor an access touches: a range of rows and, in each row, the same
 // columns. On chip a row is a partition; in HBM it is the tensor's last dimension. AccessTable
 // (accesses.h) cuts tensors into cells with it. The access must lie inside the tensor, which
-// check_contents() (contents.h) checks first.
+// check_contents() (contents.h) checks first. Nothing here checks it again, and nothing can fail.
 
 #include <cstdint>
 #include <vector>

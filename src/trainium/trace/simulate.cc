@@ -133,7 +133,8 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
     spilling.emplace(file, contents, static_cast<int64_t>(device.sbuf_capacity()));
     NMM_TRY(spilling->prepare());
   }
-  TraceSource source(file, contents, device, options.rotation, spilling ? &*spilling : nullptr);
+  TraceSource source(file, contents, device, options.buffer_limits,
+                     spilling ? &*spilling : nullptr);
   simulator::Core core(source, device, timing);
   if (spilling) {
     spilling->set_move(

@@ -18,7 +18,7 @@ namespace neuronmm::trace {
 struct TraceOptions {
   simulator::TimingOptions
       timing;  // The timeline, the throttle, and model_flops (by default the file's).
-  Rotation rotation;
+  BufferLimits buffer_limits;
   // Simulates a kernel of the legacy dialect in the program's order, instead of as its compiler
   // might schedule it.
   bool as_written = false;

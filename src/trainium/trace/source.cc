@@ -9,7 +9,7 @@ using simulator::Unit;
 using tile::Memory;
 
 TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
-                         const simulator::DeviceSpec& device, const Rotation& rotation,
+                         const simulator::DeviceSpec& device, const BufferLimits& buffer_limits,
                          SpillingMemory* spilling)
     : file_(file),
       header_(file.header()),
@@ -18,7 +18,7 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       slots_(header_),
       known_(slots_.count()),
       prices_(header_, contents.accesses, device),
-      memory_(file, contents, device, rotation, spilling == nullptr),
+      memory_(file, contents, device, buffer_limits, spilling == nullptr),
       spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
       predecessors_(device) {
@@ -44,7 +44,7 @@ bool TraceSource::next() {
 // Frees the memory of the tensors whose last access was the previous instruction.
 void TraceSource::finish_last() {
   if (spilling_) spilling_->finish();
-  for (const uint32_t root : roots_) memory_.done(root, index_);
+  for (const uint32_t root : roots_) memory_.end_access(root, index_);
   roots_.clear();
 }
 
@@ -73,7 +73,7 @@ Status TraceSource::resolve() {
                     .writes = operation.writes[i],
                     .stationary = i == stationary,
                     .first_partition = access.first_partition};
-    NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
+    NMM_ASSIGN(operand.state, memory_.begin_access(roots_.back()));
     operands_.push_back(operand);
   }
   if (spilling_) NMM_TRY(make_operands_resident());

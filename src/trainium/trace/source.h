@@ -22,7 +22,7 @@ class TraceSource {
  public:
   // `spilling` manages SBUF if it is too small; otherwise it is null.
   TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
-              const Rotation& rotation, SpillingMemory* spilling);
+              const BufferLimits& buffer_limits, SpillingMemory* spilling);
 
   // Moves to the next instruction. Returns false at the end, and at an instruction that cannot run;
   // status() then says why.

@@ -49,13 +49,13 @@ std::pair<size_t, size_t> cells_touching(const std::vector<int64_t>& cuts,
 }  // namespace
 
 TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
-                           const simulator::DeviceSpec& device, const Rotation& rotation,
+                           const simulator::DeviceSpec& device, const BufferLimits& buffer_limits,
                            bool places_sbuf)
     : file_(file),
       header_(file.header()),
       contents_(contents),
       device_(device),
-      rotation_(rotation),
+      buffer_limits_(buffer_limits),
       places_sbuf_(places_sbuf),
       state_of_(contents.instances.size(), kNoState),
       sbuf_(static_cast<int64_t>(device.sbuf_usable_bytes), static_cast<int64_t>(device.sbuf_bytes),
@@ -65,7 +65,7 @@ TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
             static_cast<int64_t>(device.psum_bank_bytes),
             [this](int32_t state) { free_states_.push_back(state); }) {
   collect_reserved();
-  if (rotation_.copies == 0 && rotation_.copies_of.empty()) return;
+  if (buffer_limits_.copies == 0 && buffer_limits_.copies_of.empty()) return;
   std::map<std::string, uint32_t> count_by_name;
   for (const Instance& instance : contents_.instances) {
     ordinal_.push_back(count_by_name[header_.tensors[instance.kind].name]++);
@@ -134,7 +134,7 @@ int32_t TensorMemory::new_state(const Instance& instance) {
   return id;
 }
 
-Result<TensorState*> TensorMemory::touch(uint32_t root) {
+Result<TensorState*> TensorMemory::begin_access(uint32_t root) {
   int32_t& id = state_of_[root];
   if (id == kNoState) {
     const Instance& instance = contents_.instances[root];
@@ -150,7 +150,7 @@ Result<TensorState*> TensorMemory::touch(uint32_t root) {
   return &states_[static_cast<size_t>(id)];
 }
 
-void TensorMemory::done(uint32_t root, uint32_t now) {
+void TensorMemory::end_access(uint32_t root, uint32_t now) {
   const Instance& instance = contents_.instances[root];
   const int32_t id = state_of_[root];
   if (instance.last != now || id == kNoState) return;
@@ -203,7 +203,7 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   const Instance& instance = contents_.instances[root];
   const TensorKind& kind = header_.tensors[instance.kind];
   if (kind.memory == Memory::kSbuf && !places_sbuf_) return {};
-  const int64_t copies = rotation_.copies_for(kind.name);
+  const int64_t copies = buffer_limits_.copies_for(kind.name);
   if (copies > 0 && instance.address < 0) {
     place_in_ring(root, id, copies);
     return {};

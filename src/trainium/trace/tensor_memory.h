@@ -3,8 +3,9 @@
 // memory. A tensor that takes the place of another one waits for the last accesses to that tensor.
 //
 // `neuronmm nki` simulates traces with this class. TraceSource (source.h) owns the object. It calls
-// touch() for every operand of an instruction and done() after the instruction, in program order. A
-// simulation fails if touch() fails, for example because a tensor finds no free memory.
+// begin_access() for every operand of an instruction and end_access() after the instruction, in
+// program order. A simulation fails if begin_access() fails, for example because a tensor finds no
+// free memory.
 
 #include <cstdint>
 #include <deque>
@@ -34,7 +35,7 @@ struct CellTimes {
 struct TensorState {
   uint32_t kind = 0;
   bool live = true;     // True while accesses are still to come.
-  bool mapped = false;  // The tensor lies in the map and not in a slot of a ring (Rotation).
+  bool mapped = false;  // The tensor lies in the map and not in a slot of a ring (BufferLimits).
   int32_t first_partition = 0;
   std::vector<MemoryRange> ranges;
   std::vector<CellTimes> cells;  // By cell of its kind's grid.
@@ -43,7 +44,7 @@ struct TensorState {
 // Limits how many tensors of one name hold memory at the same time. The n-th tensor takes the place
 // of the one `copies` before it, whatever memory is free. With 0, the default, a tensor takes free
 // memory. `neuronmm nki --what-if buffers=3` sets such a limit; other simulations have none.
-struct Rotation {
+struct BufferLimits {
   int64_t copies = 0;
   std::map<std::string, int64_t> copies_of;  // Limits by tensor name, which replace `copies`.
 
@@ -59,19 +60,19 @@ class TensorMemory {
   // `places_sbuf` is false if SpillingMemory (spilling.h) manages SBUF. What the references refer
   // to must outlive the object.
   TensorMemory(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
-               const Rotation& rotation, bool places_sbuf);
+               const BufferLimits& buffer_limits, bool places_sbuf);
 
   // Returns the cells of a tensor that is accessed. `root` is the index in Contents::instances of
   // the instance that owns the memory, which is not a view. The first access gives the tensor its
   // place. Returns null for an operand in HBM that is only read or only written, because nothing
-  // waits for it. The pointer is valid until done() notes the tensor's last instruction.
+  // waits for it. The pointer is valid until end_access() notes the tensor's last instruction.
   //
   // Fails if there is no place for the tensor, if its given address lies outside the memory, or if
   // the tensors in use have too many cells. The message names the source line and the tensor.
-  Result<TensorState*> touch(uint32_t root);
+  Result<TensorState*> begin_access(uint32_t root);
   // Notes that instruction `now` has finished with the tensor. If `now` is the tensor's last
   // instruction, the tensor's memory becomes free. Otherwise the call has no effect.
-  void done(uint32_t root, uint32_t now);
+  void end_access(uint32_t root, uint32_t now);
 
   // Returns warnings about tensors with addresses that overlap others in use. An overlap is not an
   // error. Only the first few warnings are kept.
@@ -103,7 +104,7 @@ class TensorMemory {
   const Header& header_;
   const Contents& contents_;
   const simulator::DeviceSpec& device_;
-  const Rotation& rotation_;
+  const BufferLimits& buffer_limits_;
   bool places_sbuf_;
   std::vector<int32_t> state_of_;  // By instance; kNobody if it has no state yet.
   std::vector<uint32_t> ordinal_;  // By instance: how many tensors of its name were made before it.

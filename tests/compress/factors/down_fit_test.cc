@@ -239,7 +239,7 @@ TEST_F(DownFits, DamagedWorkFilesAreRewritten) {
   stop_near_the_end();
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(work)) names.push_back(entry.path().filename());
-  EXPECT_GT(names.size(), 8u);  // statistics, losses, shaped layers, the state
+  EXPECT_GT(names.size(), 8u);  // statistics, losses, narrowed layers, the state
   for (const std::string& name : names) {
     if (!name.ends_with(".safetensors")) continue;
     for (const bool lost : {true, false}) {

@@ -195,12 +195,19 @@ TEST(ChatRequests, ReadWhichToolsAreAllowed) {
 TEST(Requests, MaxTokensMayBeUnlimitedOrZero) {
   Json body = chat_body();
   body["max_tokens"] = -1;
-  EXPECT_FALSE(chat(body).parameters.max_tokens);
+  EXPECT_EQ(chat(body).parameters.max_tokens, kNoTokenLimit);
   body["max_tokens"] = 0;
   EXPECT_EQ(chat(body).parameters.max_tokens, 0);
   body = completion_body();
   body["max_tokens"] = -1;
-  EXPECT_FALSE(completion(body).parameters.max_tokens);
+  EXPECT_EQ(completion(body).parameters.max_tokens, kNoTokenLimit);
+}
+
+TEST(Requests, TheNewerTokenLimitOfChatsGoesFirstEvenIfItIsNone) {
+  Json body = chat_body();
+  body["max_tokens"] = 5;
+  body["max_completion_tokens"] = -1;
+  EXPECT_EQ(chat(body).parameters.max_tokens, kNoTokenLimit);
 }
 
 TEST(Requests, EmptyValuesWithoutEffectAreAccepted) {
@@ -531,6 +538,21 @@ TEST(EngineRequests, MissingParametersComeFromTheModel) {
   EXPECT_EQ(request.choices, 2);
   EXPECT_EQ(request.cache_salt, "s");
   EXPECT_EQ(request.priority, 2);
+}
+
+TEST(EngineRequests, ALimitOfMinusOneAllowsAsManyTokensAsFit) {
+  const ServedFolder folder;
+  ServedModel model = folder.model;
+  model.generation.max_new_tokens = 99;
+  for (Json body : {chat_body(), completion_body()}) {
+    body.update({{"max_tokens", -1}, {"min_tokens", 100}});
+    const Exchange asked = exchange(model, body, {says("")});
+    ASSERT_EQ(asked.requests.size(), 1u);
+    EXPECT_FALSE(asked.requests[0].max_new_tokens);
+  }
+  const Exchange absent = exchange(model, chat_body(), {says("")});
+  ASSERT_EQ(absent.requests.size(), 1u);
+  EXPECT_EQ(absent.requests[0].max_new_tokens, 99);
 }
 
 TEST(EngineRequests, RefuseUnknownModelsTokensAndTooLongPrompts) {

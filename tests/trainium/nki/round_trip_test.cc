@@ -57,16 +57,16 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // Returns the copies of each buffer that the source's comments state, by the names in a trace.
-  trace::Rotation rotation_of(const std::string& source) const {
+  trace::BufferLimits buffer_limits_of(const std::string& source) const {
     static const std::regex kBuffer(
         R"((?:# rotates: (\d+)\n\s*)?(\w+) = nl\.\w+\(.*buffer=nl\.(?:sbuf|psum)\)(?:  # rotates: (\d+))?)");
-    trace::Rotation rotation;
+    trace::BufferLimits buffer_limits;
     for (auto at = std::sregex_iterator(source.begin(), source.end(), kBuffer);
          at != std::sregex_iterator(); ++at) {
       const std::string copies = (*at)[1].str() + (*at)[3].str();
-      rotation.copies_of[(*at)[2]] = copies.empty() ? 1 : std::stoll(copies);
+      buffer_limits.copies_of[(*at)[2]] = copies.empty() ? 1 : std::stoll(copies);
     }
-    return rotation;
+    return buffer_limits;
   }
 
   Result<trace::TraceFile> traced(const std::string& source, const Kernel& kernel,
@@ -108,9 +108,9 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
     ASSERT_EQ(emitted.exit_code, 0) << emitted.output;
     const auto file = traced(source, kernel, shape, std::string(device.name));
     ASSERT_TRUE(file.ok()) << file.error().message;
-    const trace::Rotation rotation = rotation_of(apps::read(source));
-    const auto found =
-        trace::simulate(*file, device, {.timing = {}, .rotation = rotation, .as_written = true});
+    const trace::BufferLimits buffer_limits = buffer_limits_of(apps::read(source));
+    const auto found = trace::simulate(
+        *file, device, {.timing = {}, .buffer_limits = buffer_limits, .as_written = true});
     ASSERT_TRUE(found.ok()) << found.error().message;
     const auto a = expected->summary.fields(), b = found->timing.summary.fields();
     for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].second, b[i].second) << a[i].first;

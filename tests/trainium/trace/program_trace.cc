@@ -142,14 +142,14 @@ std::string name_of(const tile::Program& program, tile::BufferId id) {
   return fmt::format("{}.{}", program.buffer(id).name, id);
 }
 
-Rotation rotation_of(const tile::Program& program) {
-  Rotation rotation;
+BufferLimits buffer_limits_of(const tile::Program& program) {
+  BufferLimits buffer_limits;
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const tile::Buffer& buffer = program.buffers[b];
     if (buffer.memory == Memory::kHbm) continue;
-    rotation.copies_of[name_of(program, static_cast<tile::BufferId>(b))] = buffer.copies;
+    buffer_limits.copies_of[name_of(program, static_cast<tile::BufferId>(b))] = buffer.copies;
   }
-  return rotation;
+  return buffer_limits;
 }
 
 }  // namespace neuronmm::trace

@@ -16,7 +16,7 @@ std::vector<std::byte> trace_of(const tile::Program& program);
 // Returns the trace's name of a buffer. Buffers of the same name differ by their numbers.
 std::string name_of(const tile::Program& program, tile::BufferId id);
 
-// Returns a rotation with as many tensors of each buffer as the buffer has copies.
-Rotation rotation_of(const tile::Program& program);
+// Returns limits of as many tensors for each buffer as the buffer has copies.
+BufferLimits buffer_limits_of(const tile::Program& program);
 
 }  // namespace neuronmm::trace

@@ -47,7 +47,8 @@ class RoundTrip : public testing::TestWithParam<DType> {
     const std::vector<std::byte> bytes = trace_of(*program);
     const auto file = TraceFile::parse(bytes, "trace");
     ASSERT_TRUE(file.ok()) << file.error().message;
-    const auto found = simulate(*file, device, {.timing = {}, .rotation = rotation_of(*program)});
+    const auto found =
+        simulate(*file, device, {.timing = {}, .buffer_limits = buffer_limits_of(*program)});
     ASSERT_TRUE(found.ok()) << found.error().message;
     const auto a = expected->summary.fields(), b = found->timing.summary.fields();
     for (size_t i = 0; i < a.size(); ++i) {
@@ -114,9 +115,9 @@ TEST(RoundTrip, FreeMemoryLetsLoadsRunAhead) {
   ASSERT_TRUE(program.ok());
   const std::vector<std::byte> bytes = trace_of(*program);
   const auto file = TraceFile::parse(bytes, "trace");
-  const auto two =
-      simulate(*file, simulator::kTrn1, {.timing = {}, .rotation = rotation_of(*program)});
-  const auto four = simulate(*file, simulator::kTrn1, {.timing = {}, .rotation = {4, {}}});
+  const auto two = simulate(*file, simulator::kTrn1,
+                            {.timing = {}, .buffer_limits = buffer_limits_of(*program)});
+  const auto four = simulate(*file, simulator::kTrn1, {.timing = {}, .buffer_limits = {4, {}}});
   const auto free = simulate(*file, simulator::kTrn1);
   ASSERT_TRUE(two.ok() && four.ok() && free.ok());
   EXPECT_LT(four->timing.summary.total_time, two->timing.summary.total_time);

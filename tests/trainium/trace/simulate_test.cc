@@ -119,7 +119,7 @@ TEST(Simulate, TensorsInOtherPartitionsOfOneAddressDoNotWait) {
             same_partitions->timing.summary.total_time - 1e-6);
 }
 
-// A rotation of two uses two slots, even if more memory is free. Without a rotation, tensors use
+// A limit of two uses two slots, even if more memory is free. Without a limit, tensors use
 // all free memory.
 TEST(Simulate, ARotationLimitsHowFarLoadsRunAhead) {
   TileKernel k;
@@ -129,8 +129,8 @@ TEST(Simulate, ARotationLimitsHowFarLoadsRunAhead) {
     k.copy(out, in, "vector", 13);
     k.store(out, i, 14);
   }
-  const auto one = timing_of(k.w, kTrn2, {.timing = {}, .rotation = {1, {}}});
-  const auto two = timing_of(k.w, kTrn2, {.timing = {}, .rotation = {2, {}}});
+  const auto one = timing_of(k.w, kTrn2, {.timing = {}, .buffer_limits = {1, {}}});
+  const auto two = timing_of(k.w, kTrn2, {.timing = {}, .buffer_limits = {2, {}}});
   const auto free = timing_of(k.w, kTrn2);
   const double load = transfer_ns(kTrn2, 1024, 1024);
   const double copy = (512 / 4.0 + 68) / 0.96;
@@ -469,7 +469,7 @@ TEST(Simulate, TheTimelineHasAnEventPerInstruction) {
   k.load(a, 0, 12);
   k.copy(b, a, "vector", 13);
   simulator::Timeline timeline;
-  ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.timeline = &timeline}, .rotation = {}}).ok());
+  ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.timeline = &timeline}, .buffer_limits = {}}).ok());
   EXPECT_EQ(timeline.total(), 2);
   EXPECT_NE(timeline.json("k", "trn2").find("tensor_copy kernel.py:13"), std::string::npos);
 }

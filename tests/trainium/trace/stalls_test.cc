@@ -45,10 +45,10 @@ struct Report {
   }
 };
 
-Report report_of(const std::vector<std::byte>& bytes, const Rotation& rotation = {}) {
+Report report_of(const std::vector<std::byte>& bytes, const BufferLimits& buffer_limits = {}) {
   const auto file = TraceFile::parse(bytes, "trace");
   EXPECT_TRUE(file.ok());
-  auto timing = simulate(*file, kTrn2, {.timing = {}, .rotation = rotation});
+  auto timing = simulate(*file, kTrn2, {.timing = {}, .buffer_limits = buffer_limits});
   EXPECT_TRUE(timing.ok()) << timing.error().message;
   return {std::move(*timing), file->header()};
 }

@@ -10,30 +10,32 @@
 
 namespace neuronmm::parallel {
 
-// Calls `on_timeout` in a thread of its own if the object still exists after `seconds`.
-class Deadline {
+// Calls `on_timeout` in a thread of its own if the object still exists after `seconds`. The
+// callbacks of MpiCommunicator report the lost process and end the program. The destructor stops
+// the watchdog. If `on_timeout` runs already, the destructor waits for it to return.
+class Watchdog {
  public:
-  Deadline(double seconds, std::function<void()> on_timeout)
+  Watchdog(double seconds, std::function<void()> on_timeout)
       : thread_([this, seconds, on_timeout = std::move(on_timeout)] {
           std::unique_lock lock(mutex_);
           const std::chrono::duration<double> time(seconds);
-          if (!met_.wait_for(lock, time, [this] { return is_met_; })) on_timeout();
+          if (!stopped_.wait_for(lock, time, [this] { return is_stopped_; })) on_timeout();
         }) {}
-  ~Deadline() {
+  ~Watchdog() {
     {
       const std::lock_guard lock(mutex_);
-      is_met_ = true;
+      is_stopped_ = true;
     }
-    met_.notify_one();
+    stopped_.notify_one();
     thread_.join();
   }
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
 
  private:
   std::mutex mutex_;
-  std::condition_variable met_;
-  bool is_met_ = false;
+  std::condition_variable stopped_;
+  bool is_stopped_ = false;
   std::thread thread_;  // last, because the thread uses the other members
 };
 
