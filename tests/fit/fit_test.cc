@@ -22,6 +22,7 @@ class Fit : public compress::CompressTest {
   // is never rounded.
   void SetUp() override {
     config_.tie_word_embeddings = true;
+    config_.num_hidden_layers = 2;
     tensors_ = model::random_tensors(config_, 20261123);
     CompressTest::SetUp();
   }
@@ -30,7 +31,7 @@ class Fit : public compress::CompressTest {
     request.model = input_.path();
     request.out = path(out);
     request.budget = budget;
-    request.calibration = {{{"text.txt", text_}}, 400};
+    request.calibration = {{{"text.txt", text_}}, 250};
     request.sensitivities = path("sensitivities");
     request.method = "whitened";
     request.block = 8;
@@ -65,7 +66,7 @@ class Fit : public compress::CompressTest {
   double divergence_of(const fs::path& folder) {
     const auto tokenizer = text::Tokenizer::load(input_.path());
     const auto text =
-        compress::calibration_sequences(*tokenizer, {{"text.txt", text_}}, 400, config_);
+        compress::calibration_sequences(*tokenizer, {{"text.txt", text_}}, 250, config_);
     double sum = 0.0;
     int64_t rows = 0;
     for (const auto& sequence : text->measured) {
@@ -197,7 +198,7 @@ TEST_F(Fit, AResumedRunGivesTheSameBytes) {
   run_or_throw(request("undisturbed", budget));
   fs::remove_all(path("sensitivities"));
   int interrupts = 0;
-  for (int stop = 4;; stop += 12) {
+  for (int stop = 4;; stop += 8) {
     int calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
     const auto result = run(request("out", budget));

@@ -104,7 +104,7 @@ class FormAuto : public CompressTest {
     request.form = form;
     request.allocate = Allocate::kPredicted;
     request.rule = {0.1, 4};  // predictions are close at this ratio
-    request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
+    request.calibration = {{{"text.txt", random_text(7000, 5)}}, 750};
     return request;
   }
   io::CompressionRecord record_of(const std::string& out) const {
