@@ -200,7 +200,7 @@ TEST_F(Sensitivity, AnInterruptedMeasurementStartsAgainWithTheSameResult) {
   const int64_t calibration = kLayers * kSequences, all = calls;
   // Counts the dense probe, and six branches per layer through the layers after it.
   EXPECT_EQ(all, calibration + kLayers + 6 * kLayers * (kLayers - 1) / 2);
-  for (int64_t stop = calibration + 2; stop <= all; stop += 5) {
+  for (int64_t stop = calibration + 2; stop <= all; stop += 9) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all));
     calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
