@@ -55,9 +55,12 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
   }
 };
 
+// The text has four groups of sequences, so one of the three processes has two.
 TEST_F(DataProcesses, CompressUvWritesTheSameBytes) {
-  expect_all_same("compress " + kOneLayer + kText +
-                  " --form uv --method whitened --ratio 0.3 --block 16");
+  expect_all_same("compress " + kOneLayer + " --calibration " + kOneLayer +
+                      "/calibration.txt --calibration-tokens 6400 --form uv --method whitened " +
+                      "--ratio 0.3 --block 16",
+                  {3});
 }
 
 TEST_F(DataProcesses, CompressMixedWritesTheSameBytes) {

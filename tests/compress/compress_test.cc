@@ -59,9 +59,9 @@ TEST_F(Compress, EnergyLostIsTheMeasuredOutputError) {
   const auto calibration =
       calibration_sequences(*tokenizer, {{"text", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(calibration.ok());
-  EXPECT_EQ(calibration->sequences.size(), 16u);  // 1000 tokens in sequences of at most 64
+  EXPECT_EQ(std::ssize(calibration->sequences), kSequences);
   EXPECT_EQ(calibration->longest(), 62);
-  EXPECT_EQ(summary.calibration_tokens, 16 * 62);
+  EXPECT_EQ(summary.calibration_tokens, kSequences * 62);
 
   const auto dense = model::Transformer::load(input_.path(), backend_);
   ASSERT_TRUE(dense.ok());
@@ -278,7 +278,7 @@ TEST_F(Compress, RefusesTextsThatAreTooShort) {
   }
   CompressRequest limited = request("out");
   limited.calibration->max_tokens = 20;
-  expect_refused(limited, {"text.txt", "32", "found 1000 tokens and used 20"});
+  expect_refused(limited, {"text.txt", "32", "found 500 tokens and used 20"});
   CompressRequest enough = request("out");
   enough.calibration->texts[0].text = random_text(32, 1);
   EXPECT_EQ(run_well(enough).calibration_tokens, 32);
@@ -356,7 +356,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_FALSE(seen.empty());
   ASSERT_TRUE(summary->loss.has_value());
-  EXPECT_FALSE(summary->loss->held_out);  // all 1000 tokens are in the calibration
+  EXPECT_FALSE(summary->loss->held_out);  // all tokens are in the calibration
   const auto card = io::read_text_file(path("out") / "README.md", io::kMaxConfigBytes);
   ASSERT_TRUE(card.ok());
   for (const char* word :

@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 
 inline constexpr int64_t kHidden = 32, kInner = 64, kLayers = 3, kMatrices = 3 * kLayers,
                          kRank = 16;
+// The calibration text has this many tokens, in sequences of 62.
+inline constexpr int64_t kTextTokens = 500, kSequences = 8;
 
 inline io::ModelConfig small_config() {
   io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
@@ -110,7 +112,7 @@ class CompressTest : public testing::Test {
   }
 
   const int threads_ = num_threads();
-  const std::string text_ = random_text(1000, 4);
+  const std::string text_ = random_text(kTextTokens, 4);
   io::ModelConfig config_ = small_config();
   model::TestTensors tensors_ = model::random_tensors(config_, 20240601);
   model::ModelFolder input_, outputs_;

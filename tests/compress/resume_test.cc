@@ -13,9 +13,9 @@ TEST_F(Resume, InterruptedCalibrationResumesToTheSameBytes) {
   backend_.on_attention = [&] { ++calls; };
   run_well(request("whole"));
   const int64_t all_calls = calls;
-  EXPECT_EQ(all_calls, kLayers * 16);
+  EXPECT_EQ(all_calls, kLayers * kSequences);
 
-  for (const int64_t stop : {int64_t{1}, int64_t{16}, int64_t{21}, all_calls}) {
+  for (const int64_t stop : {int64_t{1}, kSequences, kSequences + 5, all_calls}) {
     SCOPED_TRACE(fmt::format("after {} of {} sequences", stop, all_calls));
     calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop); };

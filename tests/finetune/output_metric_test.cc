@@ -155,7 +155,7 @@ TEST_F(OutputMetric, TheFileHoldsTheSizes) {
 
 // Compares the counts of the labels after one token with the probabilities that src/model computes.
 TEST_F(OutputMetric, LabelsAreDrawnFromTheModelsDistribution) {
-  constexpr int64_t kDraws = 300;
+  constexpr int64_t kDraws = 100;
   const Tokens token = {7};
   const MetricSummary summary = measure(request(std::vector<Tokens>(kDraws, token)));
   std::vector<double> counts(static_cast<size_t>(config_.vocab_size));

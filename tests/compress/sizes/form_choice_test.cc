@@ -104,7 +104,7 @@ class FormAuto : public CompressTest {
     request.form = form;
     request.allocate = Allocate::kPredicted;
     request.rule = {0.1, 4};  // predictions are close at this ratio
-    request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
+    request.calibration = {{{"text.txt", random_text(7000, 5)}}, 750};
     return request;
   }
   io::CompressionRecord record_of(const std::string& out) const {
@@ -172,7 +172,7 @@ TEST_F(FormAuto, InterruptedRunsResumeExactly) {
   run_well(asked("whole", Form::kAuto));
   const int64_t all_calls = calls;
   int64_t stopped_runs = 0;
-  for (int64_t stop = all_calls / 9; stop < all_calls - 10; stop += all_calls / 9) {
+  for (int64_t stop = all_calls / 6; stop < all_calls - 10; stop += all_calls / 6) {
     SCOPED_TRACE(fmt::format("after {} of {}", stop, all_calls));
     calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls >= stop); };

@@ -232,7 +232,7 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
     SCOPED_TRACE(ratio);
     CompressRequest request = measured("measured", Form::kNeurons);
     request.rule.ratio = ratio;
-    request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
+    request.calibration = {{{"text.txt", random_text(7000, 5)}}, 750};
     const CompressSummary summary = run_well(request);
     ASSERT_TRUE(summary.sizes);
     const SizeChoice& choice = *summary.sizes;
@@ -249,7 +249,7 @@ TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
     // The smaller loss is that of the model that was written.
     const auto tokenizer = text::Tokenizer::load(input_.path());
     ASSERT_TRUE(tokenizer.ok());
-    const auto text = calibration_sequences(*tokenizer, request.calibration->texts, 1500, config_);
+    const auto text = calibration_sequences(*tokenizer, request.calibration->texts, 750, config_);
     ASSERT_TRUE(text.ok());
     const double expected = divergence(path("measured"), text->held_out);
     EXPECT_NEAR(std::min(choice.measured, choice.predicted), expected, 1e-4 * expected);
@@ -299,7 +299,7 @@ TEST_F(MeasuredLosses, ADamagedFileIsMeasuredAgain) {
   int64_t calls = 0;
   // Counts the attention calls of the statistics, of the dense model, and of the layers after layer
   // 0.
-  constexpr int64_t kStop = 16 * kLayers + kLayers + (kLayers - 1);
+  constexpr int64_t kStop = kSequences * kLayers + kLayers + (kLayers - 1);
   backend_.on_attention = [&] { set_interrupted(++calls >= kStop); };
   ASSERT_FALSE(run(measured("parts", Form::kNeurons)).ok());
   set_interrupted(false);

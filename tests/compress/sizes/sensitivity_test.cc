@@ -181,7 +181,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
       if (weights == kOriginal) {
         EXPECT_EQ(after->parameters(), summary.plan.parameters_after);
       }
-      EXPECT_EQ(summary.calibration_tokens, 16 * 62);
+      EXPECT_EQ(summary.calibration_tokens, kSequences * 62);
       EXPECT_EQ(logits(path("out"), {1, 2, 3}).rows(), 3);
     }
   }
@@ -197,10 +197,10 @@ TEST_F(Sensitivity, AnInterruptedMeasurementStartsAgainWithTheSameResult) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(request("whole"));
-  const int64_t calibration = kLayers * 16, all = calls;
+  const int64_t calibration = kLayers * kSequences, all = calls;
   // Counts the dense probe, and six branches per layer through the layers after it.
   EXPECT_EQ(all, calibration + kLayers + 6 * kLayers * (kLayers - 1) / 2);
-  for (int64_t stop = calibration + 2; stop <= all; stop += 5) {
+  for (int64_t stop = calibration + 2; stop <= all; stop += 9) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all));
     calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };

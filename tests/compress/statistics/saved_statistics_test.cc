@@ -19,7 +19,8 @@
 namespace neuronmm::compress {
 namespace {
 
-constexpr int64_t kPasses = kLayers * 16;  // the calls of attention in one pass over the text
+constexpr int64_t kPasses =
+    kLayers * kSequences;  // the calls of attention in one pass over the text
 
 class Saved : public CompressTest {
  protected:
@@ -221,7 +222,7 @@ TEST_F(Saved, InterruptedSavingResumesToTheSameBytes) {
   // The folder includes the statistics of attention. Every sequence therefore calls attention once
   // more for each slice of its inputs (a head's width).
   const int64_t gathering = kPasses * (1 + kHidden / config_.head_dim);
-  for (const int64_t stop : {int64_t{1}, int64_t{17}, gathering - 1, gathering, gathering + 5}) {
+  for (const int64_t stop : {int64_t{1}, kSequences + 1, gathering - 1, gathering, gathering + 5}) {
     SCOPED_TRACE(stop);
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
@@ -317,13 +318,13 @@ TEST_F(Saved, StatisticsOfAnotherModelOrTextAreRefused) {
   wrong = keeping("out");
   wrong.calibration->texts[0].text += "a";
   expect_refused_before_any_work(
-      wrong, {"its statistics are of text.txt (1000 bytes", "calibration text is text.txt (1001"});
+      wrong, {"its statistics are of text.txt (500 bytes", "calibration text is text.txt (501"});
   wrong = keeping("out");
   wrong.calibration->texts.push_back({"b.txt", text_});
   expect_refused_before_any_work(wrong, {"expected the 1 texts", "found 2"});
   wrong = keeping("out");
-  wrong.calibration->max_tokens = 500;
-  expect_refused_before_any_work(wrong, {"are of 992 tokens", "calibration text has 496"});
+  wrong.calibration->max_tokens = 300;
+  expect_refused_before_any_work(wrong, {"are of 496 tokens", "calibration text has 300"});
 }
 
 TEST_F(Saved, ErrorsNameTheDamagedFile) {
@@ -357,7 +358,7 @@ TEST_F(Saved, ErrorsNameTheDamagedFile) {
   expect_refused_before_any_work(without_text("out"), {"statistics.json", "neuronmm_statistics"});
   with("\"intermediate_size\": 64", "\"intermediate_size\": 96");
   expect_refused_before_any_work(without_text("out"), {"intermediate_size 64, found 96"});
-  with("\"tokens\": 992", "\"tokens\": \"many\"");
+  with("\"tokens\": 496", "\"tokens\": \"many\"");
   expect_refused_before_any_work(without_text("out"), {"\"tokens\""});
   with("\"calibration\"", "\"kalibration\"");
   expect_refused_before_any_work(without_text("out"), {"\"calibration\""});
