@@ -104,10 +104,13 @@ HWY_INLINE void multiply_lines(const Tile<Dot>& tile, int64_t k, int64_t first) 
       sums[r][v] = init == nullptr ? hn::Zero(Floats()) : hn::LoadU(Floats(), init + y_column[v]);
     }
   }
-  for (; k > 0; k -= kQuantGroup) {
-    add_low_bit_group<R, P, Codes, Dot>(a, int8_words(std::min(k, kQuantGroup)), w, column, sums);
+  for (; k >= kQuantGroup; k -= kQuantGroup) {  // with a constant number of words
+    add_low_bit_group<R, P, Codes, Dot>(a, kGroupWords, w, column, sums);
     a += R * (kHeaderWords + kGroupWords);
     for (int p = 0; p < P; ++p) w[p] += Codes::kWordsOfGroup;
+  }
+  if (k > 0) {
+    add_low_bit_group<R, P, Codes, Dot>(a, int8_words(k), w, column, sums);
   }
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < 2 * P; ++v) {
