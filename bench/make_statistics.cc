@@ -102,8 +102,9 @@ Status run(const fs::path& model, const fs::path& out, bool two_sided) {
     NMM_TRY(write_layer(out, layer, config));
   }
   if (two_sided) NMM_TRY(write_metric(compress::SavedStatistics::metric_path(out), config));
-  return compress::SavedStatistics::describe(out, checkpoint, config,
-                                             {1, "random", {{"random", "0000000000000000", 1, 1}}});
+  const compress::CalibrationOrigin origin = {
+      .tokens = 1, .text = "random", .sources = {{"random", "0000000000000000", 1, 1}}};
+  return compress::SavedStatistics::describe(out, checkpoint, config, origin);
 }
 
 }  // namespace
