@@ -206,6 +206,7 @@ inline Exchange exchange(const ServedModel& model, const Json& body,
 inline ScriptedAnswer says(std::string_view text) { return {.tokens = bytes(text)}; }
 
 inline Json chat_body() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
+inline Json completion_body() { return {{"prompt", "Once"}}; }
 // Returns a tool without arguments.
 inline Json tool(const std::string& name) {
   return {{"type", "function"},
