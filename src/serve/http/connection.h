@@ -1,11 +1,10 @@
 #pragma once
 // One HTTP connection, plain or TLS. Two coroutines serve it on the thread of the sockets. One
-// reads all bytes that arrive, so that it notices at once when the client leaves. The other parses
-// requests and sends their responses, one after the other. Only server.cc includes this file,
-// because Boost's headers take long to compile.
+// (ClientSocket::read_all) reads all bytes that arrive, so that it notices at once when the client
+// leaves. The other (run) parses requests and sends their responses, one after the other. Only
+// server.cc includes this file, because Boost's headers take long to compile. A malformed request
+// is refused with a status and ends the connection.
 
-#include <algorithm>
-#include <array>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -15,105 +14,61 @@
 #include <utility>
 
 #include <boost/asio.hpp>
-#include <boost/asio/ssl.hpp>
 #include <boost/beast/http.hpp>
 
+#include "serve/http/client_socket.h"
 #include "serve/http/partial_request.h"
 #include "serve/http/response_queue.h"
 #include "serve/http/server_state.h"
 
 namespace neuronmm::serve {
 
-namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using asio::ip::tcp;
-using boost::system::error_code;
-using PlainStream = tcp::socket;
-using TlsStream = asio::ssl::stream<tcp::socket>;
-
-inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 template <typename Stream>
-class HttpConnection : public Connection,
-                       public std::enable_shared_from_this<HttpConnection<Stream>> {
+class HttpConnection : public ClientSocket<Stream> {
+  using Base = ClientSocket<Stream>;
+
  public:
   HttpConnection(Stream stream, ServerState& state, WorkPool& pool)
-      : stream_(std::move(stream)),
-        state_(state),
-        pool_(pool),
-        wake_timer_(stream_.get_executor(), Clock::time_point::max()),
-        input_space_timer_(stream_.get_executor(), Clock::time_point::max()) {
-    state_.connections.insert(this);
-    error_code ignored;
-    const auto peer = socket().remote_endpoint(ignored);
-    if (!ignored) client_ = peer.address().to_string(ignored);
-  }
-  ~HttpConnection() override { state_.connections.erase(this); }
+      : Base(std::move(stream), state), pool_(pool), client_(Base::client_address()) {}
 
   void start() {
     asio::co_spawn(
-        stream_.get_executor(), [self = this->shared_from_this()] { return self->run(); },
+        stream_.get_executor(), [this, self = this->shared_from_this()] { return run(); },
         asio::detached);
-  }
-
-  void on_tick(Clock::time_point now) override {
-    if (now >= ping_at_) wake();
-    if (now < deadline_) return;
-    deadline_ = Clock::time_point::max();
-    timed_out_ = true;
-    if (phase_ == Phase::kReading) {
-      wake();  // run() can still send the client an error
-    } else {
-      close();
-    }
-  }
-  void close_if_idle() override {
-    if (phase_ == Phase::kIdle) close();
-  }
-  void close() override {
-    gone_ = true;
-    error_code ignored;
-    socket().close(ignored);
-    wake();
   }
 
  private:
   using Parser = http::request_parser<http::string_body>;
-  template <typename T>
-  using Task = asio::awaitable<T>;
-  static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
-  static constexpr size_t kMostUnparsed = 64 * 1024;
-  static constexpr size_t kMostPerWrite = 64 * 1024;
-  enum class Phase { kIdle, kReading, kResponding };
-
-  tcp::socket& socket() {
-    if constexpr (kTls) {
-      return stream_.next_layer();
-    } else {
-      return stream_;
-    }
-  }
-  const ServerLimits& limits() const { return state_.options.limits; }
-  void set_deadline(ServerLimits::Milliseconds time) { deadline_ = Clock::now() + time; }
-  void clear_deadline() { deadline_ = Clock::time_point::max(); }
-  // Returns whether the client has stopped sending: no more requests can come, and perhaps nobody
-  // reads the responses.
-  bool input_ended() const { return gone_ || eof_; }
-
-  void wake() {
-    signalled_ = true;
-    wake_timer_.cancel();
-  }
-  Task<void> wait() {
-    if (!signalled_) co_await wake_timer_.async_wait(kAwait);
-    signalled_ = false;
-  }
+  using Base::clear_deadline;
+  using Base::close;
+  using Base::close_gracefully;
+  using Base::consume;
+  using Base::eof_;
+  using Base::gone_;
+  using Base::handshake;
+  using Base::input_;
+  using Base::input_ended;
+  using Base::limits;
+  using Base::phase_;
+  using Base::ping_at_;
+  using Base::read_all;
+  using Base::resume_reading;
+  using Base::set_deadline;
+  using Base::state_;
+  using Base::stream_;
+  using Base::timed_out_;
+  using Base::wait;
+  using Base::wake;
+  using Base::write;
+  using typename Base::Phase;
 
   Task<void> run() {
     try {
       if (co_await handshake()) {
         asio::co_spawn(
-            stream_.get_executor(), [self = this->shared_from_this()] { return self->read_all(); },
+            stream_.get_executor(), [this, self = this->shared_from_this()] { return read_all(); },
             asio::detached);
         do {
           const bool has_request = co_await read_request();
@@ -125,39 +80,7 @@ class HttpConnection : public Connection,
     } catch (const std::exception&) {
     }
     close();
-    input_space_timer_.cancel();
-  }
-
-  Task<bool> handshake() {
-    if constexpr (kTls) {
-      set_deadline(limits().header);
-      const auto [error] = co_await stream_.async_handshake(TlsStream::server, kAwait);
-      clear_deadline();
-      co_return !error;
-    }
-    co_return true;
-  }
-
-  // Reads until the client stops sending. If kMostUnparsed bytes wait for the parser, the following
-  // ones stay in the operating system's buffer.
-  Task<void> read_all() {
-    std::array<char, 4096> piece;
-    for (;;) {
-      while (input_.size() >= kMostUnparsed && !gone_)
-        co_await input_space_timer_.async_wait(kAwait);
-      if (gone_) co_return;
-      const auto [error, count] = co_await stream_.async_read_some(asio::buffer(piece), kAwait);
-      if (error) {
-        const bool ended = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
-        if (!ended) gone_ = true;
-        eof_ = true;
-        wake();
-        co_return;
-      }
-      if (closing_gracefully_) continue;
-      input_.append(piece.data(), count);
-      wake();
-    }
+    resume_reading();  // so that it ends, too
   }
 
   // Reads the next request. Returns false if there is none to answer: the client has left, or the
@@ -209,8 +132,7 @@ class HttpConnection : public Connection,
   bool request_begins() {
     size_t lines = 0;
     while (input_.compare(lines, 2, "\r\n") == 0) lines += 2;
-    input_.erase(0, lines);
-    if (lines > 0) input_space_timer_.cancel();
+    consume(lines);
     return !input_.empty() && input_ != "\r";
   }
 
@@ -226,9 +148,8 @@ class HttpConnection : public Connection,
       if (!fault_.empty()) co_return false;
       error_code error;
       const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
-      input_.erase(0, taken);
+      consume(taken);
       at_begin = at_begin && taken == 0;
-      if (input_.size() < kMostUnparsed) input_space_timer_.cancel();
       if (error && error != http::error::need_more) {
         parse_error_ = error;
         co_return false;
@@ -368,12 +289,12 @@ class HttpConnection : public Connection,
   Task<std::optional<std::invoke_result_t<Work>>> run_in_pool(Work work, bool until_eof) {
     using Value = std::invoke_result_t<Work>;
     auto value = std::make_shared<std::optional<Value>>();
-    pool_.post([value, work = std::move(work), executor = stream_.get_executor(),
+    pool_.post([value, work = std::move(work), executor = stream_.get_executor(), this,
                 weak = this->weak_from_this()]() mutable {
       auto done = std::make_shared<std::optional<Value>>(work());
-      asio::post(executor, [value, done, weak] {
+      asio::post(executor, [value, done, this, weak] {
         *value = std::move(*done);
-        if (const auto self = weak.lock()) self->wake();
+        if (const auto self = weak.lock()) wake();
       });
     });
     while (!*value && !gone_ && !(until_eof && eof_)) co_await wait();
@@ -437,9 +358,9 @@ class HttpConnection : public Connection,
   }
 
   std::shared_ptr<ResponseQueue> make_queue() {
-    auto on_put = [executor = stream_.get_executor(), weak = this->weak_from_this()] {
-      asio::post(executor, [weak] {
-        if (const auto self = weak.lock()) self->on_output();
+    auto on_put = [this, executor = stream_.get_executor(), weak = this->weak_from_this()] {
+      asio::post(executor, [this, weak] {
+        if (const auto self = weak.lock()) on_output();
       });
     };
     queue_ = std::make_shared<ResponseQueue>(limits().unread_bytes, std::move(on_put));
@@ -539,23 +460,6 @@ class HttpConnection : public Connection,
     log(reply.status, is_head_request_ ? 0 : reply.body.size(), complete);
   }
 
-  // Writes `text` in pieces. The connection ends if the client takes nothing of a piece for
-  // `limits().send`. Returns whether all was written.
-  Task<bool> write(std::string_view text) {
-    while (!text.empty() && !gone_) {
-      set_deadline(limits().send);
-      const auto [error, count] = co_await stream_.async_write_some(
-          asio::buffer(text.data(), std::min(text.size(), kMostPerWrite)), kAwait);
-      if (error) {
-        gone_ = true;
-        break;
-      }
-      text.remove_prefix(count);
-    }
-    clear_deadline();
-    co_return text.empty();
-  }
-
   void log(int status, size_t bytes_out, bool complete) {
     record_.status = status;
     record_.bytes_out = static_cast<int64_t>(bytes_out);
@@ -563,21 +467,6 @@ class HttpConnection : public Connection,
     record_.seconds = std::chrono::duration<double>(Clock::now() - arrived_).count();
     state_.log->write(record_);
     if (const auto service = state_.service()) service->metrics().count_http_response(status);
-  }
-
-  // Ends the connection, after giving the client time to read the last response. If the socket were
-  // closed at once while the client still sends, the client would lose that response.
-  Task<void> close_gracefully() {
-    phase_ = Phase::kResponding;
-    closing_gracefully_ = true;
-    input_space_timer_.cancel();
-    input_.clear();
-    if (gone_) co_return;
-    set_deadline(limits().linger);
-    if constexpr (kTls) co_await stream_.async_shutdown(kAwait);
-    error_code ignored;
-    socket().shutdown(tcp::socket::shutdown_send, ignored);
-    while (!input_ended()) co_await wait();
   }
 
   class CountedGeneration {
@@ -591,25 +480,14 @@ class HttpConnection : public Connection,
     std::atomic<int64_t>& count_;
   };
 
-  Stream stream_;
-  ServerState& state_;
   WorkPool& pool_;
-  // Timers that never expire: cancelling one wakes the coroutine that waits for it. wake_timer_
-  // wakes the one that answers, input_space_timer_ the one that reads when input_ has space again.
-  asio::steady_timer wake_timer_, input_space_timer_;
-  bool signalled_ = false;
-
-  std::string input_;  // bytes that are not parsed yet
-  bool eof_ = false, gone_ = false, timed_out_ = false, closing_gracefully_ = false;
-  Phase phase_ = Phase::kIdle;
-  Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
-
   std::optional<Parser> parser_;
   std::optional<BodyReservation> body_reservation_;
   error_code parse_error_;
   std::string_view fault_;  // a fault that parser_ does not report
   bool had_request_ = false, keep_alive_ = false, is_head_request_ = false, accepts_chunks_ = true;
-  std::string client_, origin_;
+  const std::string client_;  // address
+  std::string origin_;
   Clock::time_point arrived_;
   AccessRecord record_;
   std::shared_ptr<ResponseQueue> queue_;
