@@ -12,10 +12,10 @@ namespace neuronmm::eval {
 namespace {
 
 using text::TokenId;
-using Logits = std::span<const float>;
+using LogitRow = std::span<const float>;
 
 // Returns the first of the largest logits. A NaN is never the largest, unless all are NaN.
-TokenId greedy_token(Logits logits) {
+TokenId greedy_token(LogitRow logits) {
   TokenId best = 0;
   for (size_t i = 1; i < logits.size(); ++i) {
     if (logits[i] > logits[best] || std::isnan(logits[best])) best = static_cast<TokenId>(i);
@@ -44,7 +44,7 @@ class Comparison {
     }
   }
 
-  void compare(int64_t sequence, int64_t position, Logits reference, Logits model) {
+  void compare(int64_t sequence, int64_t position, LogitRow reference, LogitRow model) {
     sequence_ = sequence;
     position_ = position;
     ++report_.positions;
@@ -60,7 +60,7 @@ class Comparison {
   }
 
  private:
-  void find_largest_deviation(Logits reference, Logits model) {
+  void find_largest_deviation(LogitRow reference, LogitRow model) {
     for (size_t i = 0; i < reference.size(); ++i) {
       const double value = deviation(reference[i], model[i]);
       if (value <= report_.largest_deviation.value) continue;
@@ -71,7 +71,7 @@ class Comparison {
 
   // Compares the chosen tokens, not only the logits. If two tokens are nearly tied, another choice
   // is allowed as long as the gap is small.
-  void check_tokens(Logits reference, Logits model) {
+  void check_tokens(LogitRow reference, LogitRow model) {
     const TokenId expected = greedy_token(reference), found = greedy_token(model);
     if (expected == found) return;
     ++report_.divergences;
@@ -90,7 +90,7 @@ class Comparison {
 
   // Checks every tolerance, each over the k largest reference logits. One partial sort serves all
   // k.
-  void check_logits(Logits reference, Logits model) {
+  void check_logits(LogitRow reference, LogitRow model) {
     std::iota(ids_by_reference_logit_.begin(), ids_by_reference_logit_.end(), 0);
     std::partial_sort(ids_by_reference_logit_.begin(),
                       ids_by_reference_logit_.begin() + largest_top_k_,
@@ -99,7 +99,7 @@ class Comparison {
     for (const Tolerance& tolerance : tolerances_) check_top_k(tolerance, reference, model);
   }
 
-  void check_top_k(const Tolerance& tolerance, Logits reference, Logits model) {
+  void check_top_k(const Tolerance& tolerance, LogitRow reference, LogitRow model) {
     const int64_t vocab_size = std::ssize(ids_by_reference_logit_);
     const int64_t k = std::min(tolerance.top_k.value_or(vocab_size), vocab_size);
     double largest = 0.0, largest_reference = 0.0;
