@@ -133,7 +133,8 @@ struct NamedForm {
   FormWeights weights;
 };
 
-// Returns every form with the sizes at which it keeps 1 - ratio of the parameters (docs/forms.md).
+// Returns every form with the sizes at which it keeps 1 - ratio of the parameters
+// (docs/design/forms.md).
 std::vector<NamedForm> make_forms(const MlpShape& shape, const Options& options,
                                   std::mt19937& random) {
   const auto h = static_cast<double>(shape.hidden), i = static_cast<double>(shape.intermediate);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the table of docs/quality.md: one model in every form, by every method and at several
+"""Measures the table of docs/measurements/quality.md: one model in every form, by every method and at several
 sizes, each compared with the dense model.
 
     bench/quality.py DENSE WORK --calibration TEXT [--calibration TEXT] --text NAME=FILE [--text NAME=FILE]

@@ -27,7 +27,7 @@ inline constexpr int64_t kSequenceTokens = 2048;
 inline constexpr int64_t kDefaultCalibrationTokens = 64 * kSequenceTokens;
 // The default number of calibration tokens of `quantize`, `fit` and the forms of `compress` that
 // narrow whole MLPs. Assumed: their two passes then take about as long as the one pass of form uv.
-// More tokens lose less (docs/quality.md, "More calibration text").
+// More tokens lose less (docs/measurements/quality.md, "More calibration text").
 inline constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
 
 // The number of tokens that a compressed model is measured on. Assumed: measuring costs little

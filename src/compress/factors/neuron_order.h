@@ -23,7 +23,8 @@ namespace neuronmm::compress {
 
 // The largest number of neurons that are removed one after the other. A larger number is scored in
 // one step, each neuron compared with all others, because five matrices [I, I] would take
-// gigabytes. On SmolLM2 the order of removal gains next to nothing (docs/forms.md). Assumed.
+// gigabytes. On SmolLM2 the order of removal gains next to nothing (docs/measurements/quality.md).
+// Assumed.
 inline constexpr int64_t kMostOneByOne = 4096;
 
 // Returns the neurons so that the first k are the ones to keep, for every k. `weighted` is A, and

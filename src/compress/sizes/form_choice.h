@@ -5,14 +5,14 @@
 // Predicted losses (predicted_loss.h) rank the sizes of one form well, but not two different forms.
 // The measured loss is a multiple of the predicted one, and the multiple depends on the form. For
 // pivoted on SmolLM2-135M it is between 2.2 and 2.6. For mixed it is between 2.5 and 4.3, and
-// larger where less is removed (measured, docs/quality.md). Other models have other multiples: on
-// the bundled model that of mixed is the smaller one. Predictions therefore decide only if they
-// differ by more than a factor of kDecisive. Otherwise all forms with close predictions are made
-// and measured.
+// larger where less is removed (measured, docs/measurements/quality.md). Other models have other
+// multiples: on the bundled model that of mixed is the smaller one. Predictions therefore decide
+// only if they differ by more than a factor of kDecisive. Otherwise all forms with close
+// predictions are made and measured.
 //
 // Neurons alone are among the choices of mixed and are never predicted to lose less. But
 // predictions ignore rounding, and narrower inputs suffer more from it. At 4 bits SmolLM2 loses
-// less as neurons than as mixed (measured, docs/quality.md).
+// less as neurons than as mixed (measured, docs/measurements/quality.md).
 
 #include <functional>
 #include <optional>

@@ -2,8 +2,8 @@
 // Measures what a form, or a choice of sizes, costs the model. The MLPs are narrowed by the
 // statistics alone, without the pass over the text that fits down (down_fit.h). What the fit gains
 // is small and similar for all candidates of form auto, so their order stays (measured,
-// docs/quality.md). On SmolLM2 such a trial takes less than a tenth of the time of the fit
-// (measured).
+// docs/measurements/quality.md). On SmolLM2 such a trial takes less than a tenth of the time of the
+// fit (measured).
 //
 // choose_shapes() (shape_choice.h) uses this class twice: form auto compares forms, and measured
 // sizes are compared with predicted ones.

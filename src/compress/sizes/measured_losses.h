@@ -11,7 +11,7 @@
 //
 // The corrected sizes are better as long as little is removed. Where much is removed, the losses of
 // single layers no longer add up, and shape_choice.h keeps the predicted sizes (measured,
-// docs/quality.md). The same page lists variants that chose no better.
+// docs/measurements/quality.md). The same page lists variants that chose no better.
 
 #include <filesystem>
 #include <functional>

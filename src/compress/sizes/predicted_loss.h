@@ -2,8 +2,8 @@
 // Predicts what narrowing one MLP costs the model, at every size, in nats per token. The prediction
 // is the second-order change of the model's predictions by the metric of mlp_metric.h.
 // shape_search.h chooses sizes by it. On SmolLM2 predictions are 2 to 4.5 times too small
-// (measured, docs/quality.md). They rank the sizes of one form correctly, which is what they are
-// used for.
+// (measured, docs/measurements/quality.md). They rank the sizes of one form correctly, which is
+// what they are used for.
 
 #include <vector>
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 // The share of the predicted loss from which on down is fitted on the text once more. The share is
 // that of narrower inputs, because the gain of the fit grows with it. The fit has an error of its
 // own, from the limited number of tokens. Below this share it gains almost nothing and costs time
-// (measured, docs/forms.md).
+// (measured, docs/measurements/quality.md).
 constexpr double kFitShare = 0.4;
 
 // The curves that are added up over several layers.
@@ -237,7 +237,7 @@ Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& in
 
 // With dense inputs, fewer neurons are fitted by the statistics alone. Weights of less than 8 bits
 // are another reason for the fit, because down then also compensates the rounding of gate and up
-// (measured, docs/forms.md).
+// (measured, docs/measurements/quality.md).
 bool is_worth_a_fit(const ShapedModel& model, const WeightFormats& weights) {
   double inputs = 0.0, all = 0.0;
   for (const LayerReport& layer : model.layers) {

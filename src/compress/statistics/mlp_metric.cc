@@ -6,7 +6,8 @@ namespace neuronmm::compress {
 namespace {
 
 // The damping of the metric, as a share of its mean diagonal. Measured on SmolLM2 in form mixed at
-// kept .9 (docs/quality.md): a damping of .1 changes little, and larger ones lose more.
+// kept .9 (docs/measurements/quality.md): a damping of .1 changes little, and larger ones lose
+// more.
 constexpr double kDamping = 0.01;
 
 Result<DoubleMatrix> metric_tensor(const io::SafetensorsFile& file, const std::string& name,
