@@ -6,11 +6,11 @@
 // through memory into the same fp32 sums in the same order, so the results equal those of all other
 // instructions.
 //
-// Measured on an Intel CPU of 2024 (one core, in cache; docs/benchmarks.md): this product is 2.5
-// times as fast as VNNI's. It reaches two thirds of the speed of the tile products alone. The rest
-// of the time goes to vector instructions that scale a group's sums. They run between the tile
-// products of the next group, which is a tenth faster than after them. Tiles of 12 rows, whose sums
-// stay in registers, are slower.
+// Measured on an Intel CPU of 2024 (one core, in cache; docs/measurements/cpu_speed.md): this
+// product is 2.5 times as fast as VNNI's. It reaches two thirds of the speed of the tile products
+// alone. The rest of the time goes to vector instructions that scale a group's sums. They run
+// between the tile products of the next group, which is a tenth faster than after them. Tiles of 12
+// rows, whose sums stay in registers, are slower.
 
 #if defined(NEURONMM_CPU_AMX_INT8_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_INT8_MATMUL_INL_H_

@@ -55,8 +55,8 @@ const Kernels& kernels_with(int64_t target, DotProducts dots, bool amx) {
 
 #if HWY_ARCH_X86
 // Returns whether products of bf16 pairs are faster. Measured on prefill of SmolLM2
-// (docs/benchmarks.md): they are slower on an Intel CPU with AVX512-BF16 and without AMX (670
-// instead of 1,045 tokens/s), and up to twice as fast on CPUs of AMD.
+// (docs/measurements/cpu_speed.md): they are slower on an Intel CPU with AVX512-BF16 and without
+// AMX (670 instead of 1,045 tokens/s), and up to twice as fast on CPUs of AMD.
 bool bf16_pairs_pay() { return !__builtin_cpu_is("intel"); }
 #endif
 

@@ -109,8 +109,8 @@ struct KernelChoice {
 
 // Returns what programs use unless a flag says otherwise. With AMX these are products of bf16:
 // measured on SmolLM2 in bf16, they make prefill 2.4 times as fast as fp32 activations do
-// (docs/benchmarks.md). The divergence from the fp32 model grows from .00006 to .00017 nats per
-// token. On other CPUs they gain less or nothing, and are off.
+// (docs/measurements/cpu_speed.md). The divergence from the fp32 model grows from .00006 to .00017
+// nats per token. On other CPUs they gain less or nothing, and are off.
 KernelChoice default_choice();
 
 // Returns the table of the best instruction set that hwy::SupportedTargets() reports now.

@@ -30,7 +30,8 @@ int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 // Returns into how many shares the rows of products are divided, in addition to the panels of the
 // weights. With many rows each thread has rows of its own, which stay in its caches from one
 // product to the next. It then reads all weights, for at least kLeastRows rows. kLeastRows is
-// assumed; docs/benchmarks.md has measurements on an Intel CPU with AMX, where shares gain most.
+// assumed; docs/measurements/cpu_speed.md has measurements on an Intel CPU with AMX, where shares
+// gain most.
 int64_t row_shares(int64_t rows) {
   constexpr int64_t kLeastRows = 128;
   return std::clamp<int64_t>(rows / kLeastRows, 1, num_threads());

@@ -16,8 +16,8 @@ inline constexpr int64_t kPrefetchWords = 1024;
 
 // With few rows memory is the limit. Measured: on Zen 4 int8 with 4 and 6 rows becomes slower by
 // prefetching, because the out-of-order window already runs far ahead. On Zen 5, whose products are
-// faster, 4 to 16 rows take a seventh to a quarter less time (docs/benchmarks.md). Other CPUs were
-// not measured.
+// faster, 4 to 16 rows take a seventh to a quarter less time (docs/measurements/serving.md).
+// Other CPUs were not measured.
 inline bool few_rows_gain_by_prefetching() {
 #if defined(__x86_64__)
   // Documented: the family in CPUID leaf 1 is base + extended (AMD64 Architecture Programmer's

@@ -17,9 +17,9 @@
 // If the errors of different matrices were independent, divergences would add (exponent 1). If all
 // errors were alike, amplitudes would add (exponent 1/2). The exponent 3/4 was chosen by perplexity
 // on models/demo/evaluation.txt and checked on another text. It matters little: all exponents from
-// 1/2 to 1 are far better than uniform ranks (measured, docs/benchmarks.md). Two measured ranks per
-// matrix give the same allocations as curves that are measured at all ranks. The energy alone can
-// give worse allocations than uniform ranks.
+// 1/2 to 1 are far better than uniform ranks (measured, docs/measurements/quality.md). Two measured
+// ranks per matrix give the same allocations as curves that are measured at all ranks. The energy
+// alone can give worse allocations than uniform ranks.
 
 #include <cstdint>
 #include <vector>
