@@ -3,7 +3,7 @@
 #
 #   examples/evaluate.sh [DENSE_DIR COMPRESSED_DIR DATA_DIR]
 #
-# See docs/evaluation.md for the contents of DATA_DIR.
+# See docs/reference/scores.md for the contents of DATA_DIR.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}

@@ -5,9 +5,9 @@
 #   examples/real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
 #
 # TEXT is a text like those that the model will see, and the factors are fitted to it. See
-# docs/evaluation.md for the contents of DATA_DIR. RATIO, CALIBRATION_TOKENS, TASKS and LIMIT (items
-# per task) may be set in the environment. With the defaults a model of 135 million parameters takes
-# a quarter of an hour on two cores.
+# docs/reference/scores.md for the contents of DATA_DIR. RATIO, CALIBRATION_TOKENS, TASKS and LIMIT
+# (items per task) may be set in the environment. With the defaults a model of 135 million parameters
+# takes a quarter of an hour on two cores.
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}

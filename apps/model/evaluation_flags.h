@@ -41,9 +41,10 @@ inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
       })
       ->capture_default_str();
   command
-      ->add_option("--data", flags.data,
-                   "folder of the data sets' files; nothing is downloaded. docs/evaluation.md has "
-                   "the exact names and where each is published")
+      ->add_option(
+          "--data", flags.data,
+          "folder of the data sets' files; nothing is downloaded. docs/reference/scores.md has "
+          "the exact names and where each is published")
       ->required();
   command
       ->add_option("--limit", flags.limit,

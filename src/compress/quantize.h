@@ -1,7 +1,7 @@
 #pragma once
-// Rounds the linear weights of a model folder to 8, 6 or 4 bits (docs/low_bit.md). The model may be
-// dense or compressed, but its weights must be floats. The command `quantize`, the Python module
-// and `fit` call it.
+// Rounds the linear weights of a model folder to 8, 6 or 4 bits (docs/design/rounding.md). The
+// model may be dense or compressed, but its weights must be floats. The command `quantize`, the
+// Python module and `fit` call it.
 //
 // Without a calibration text, weights are rounded to nearest, with two exceptions. Of the two
 // factors of a low-rank matrix, the one that is applied second is rounded first, and the other is

@@ -1,6 +1,6 @@
 #pragma once
 // The data sets of the evaluation: their names, formats, prompts and published file names. Formats
-// and scoring rules are those of lm-evaluation-harness (docs/evaluation.md).
+// and scoring rules are those of lm-evaluation-harness (docs/reference/scores.md).
 
 #include <cstdint>
 #include <filesystem>

@@ -2,7 +2,7 @@
 // Reads the items of a multiple-choice task and makes the requests that lm-evaluation-harness makes
 // from them. Three forms are read: the JSON lines that the data sets' authors publish, an export of
 // the Hugging Face data set, and the form {"query", "choices", "gold"} of other harnesses
-// (docs/evaluation.md).
+// (docs/reference/scores.md).
 
 #include <cstdint>
 #include <optional>

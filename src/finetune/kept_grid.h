@@ -4,9 +4,9 @@
 // With 8 bits the weight is rounded as in ops::quantize, so that the scale follows the largest
 // value. With 6 and 4 bits the weight is rounded to the nearest value of a grid that stays. A
 // search for new scales, multipliers and zero points would take longer than the step itself, as
-// measured in docs/finetune.md. The grid comes from the folder, where a calibration text may have
-// chosen it. For a folder of floats it is the grid that rounding finds at the start. Values that
-// training moves beyond the grid are rounded to its ends.
+// measured in docs/design/training.md. The grid comes from the folder, where a calibration text may
+// have chosen it. For a folder of floats it is the grid that rounding finds at the start. Values
+// that training moves beyond the grid are rounded to its ends.
 
 #include "ops/quantize.h"
 

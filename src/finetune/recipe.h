@@ -53,7 +53,7 @@ struct Recipe {
   // tokens are in memory: 1 GB for the default at a hidden_size of 2048.
   int64_t block_tokens = 1 << 16;
   // The largest learning rate of block refinement. Measured for 1e-4 and 1e-3: a single layer stays
-  // stable at a higher rate than a whole model and has few steps (docs/finetune.md).
+  // stable at a higher rate than a whole model and has few steps (docs/measurements/finetune.md).
   double block_learning_rate = 1e-3;
   int64_t validate_every = 50;  // in steps, if there is a validation text
   // A phase ends after this many validations without a new best. 0: never.

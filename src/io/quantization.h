@@ -1,6 +1,6 @@
 #pragma once
 // Weights of 8, 6 and 4 bits in a model folder: what config.json says about them, and the names of
-// their tensors. docs/low_bit.md describes the whole format.
+// their tensors. docs/reference/file_formats.md describes the whole format.
 //
 //   "neuronmm_quantization": {"bits": 4, "group_size": 16,
 //                             "exceptions": {"lm_head": {"bits": 6, "group_size": 128}},

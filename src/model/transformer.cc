@@ -18,7 +18,7 @@ std::vector<float> to_vector(const TensorView& tensor) {
 
 // Returns the weight of the LM head, which is the embedding table if the two are tied. Backends
 // round its input twice (round_input_twice), because one rounding of it caused two fifths of
-// SmolLM2's loss in int8 (docs/low_bit.md).
+// SmolLM2's loss in int8 (docs/measurements/low_bits.md).
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {

@@ -1,6 +1,6 @@
 // This file tests that models of 8, 6 and 4 bits become floats again. The test reads the bytes of
-// the rounded folder as docs/low_bit.md describes them, one value at a time, and compares the
-// values.
+// the rounded folder as docs/reference/file_formats.md describes them, one value at a time, and
+// compares the values.
 
 #include "compress/dequantize.h"
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 // Returns the exponent of the smoothing factors (smoothing.h) for tensors of this format. The
 // exponent of 4-bit weights was chosen on SmolLM2 with weights moved off their 4-bit grid
-// (measured, docs/low_bit.md).
+// (measured, docs/measurements/low_bits.md).
 double exponent_of(const LowBitFormat& format) { return format.bits == 4 ? 0.25 : 0.5; }
 
 // Returns the root mean square of each channel, whose mean square is on the diagonal of `gram`.

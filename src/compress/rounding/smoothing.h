@@ -18,8 +18,8 @@
 // as large as the sum of (x_c / s_c)², and these errors count as much as the sum of (s_c·w_c)². By
 // Cauchy's inequality the product of the two sums is least at an exponent of a half. The rounding
 // of weights gives the same product with both exchanged if one scale serves a whole group of
-// channels. 4-bit weights have finer groups and need a smaller exponent. docs/low_bit.md has the
-// gain on SmolLM2.
+// channels. 4-bit weights have finer groups and need a smaller exponent.
+// The gain on SmolLM2 is in docs/measurements/low_bits.md.
 
 #include <functional>
 #include <map>
