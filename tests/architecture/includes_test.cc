@@ -1,4 +1,4 @@
-// Tests that the folders of src/ depend on each other only as docs/architecture.md allows. Both the
+// Tests that the folders of src/ depend on each other only as docs/design/architecture.md allows. Both the
 // #include lines and the link lists of CMake are checked.
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// docs/architecture.md describes the code as it is: each step of its four paths names a file that
+// docs/design/architecture.md describes the code as it is: each step of its four paths names a file that
 // exists, and its table of folders has every folder of src.
 
 #include <filesystem>
@@ -23,7 +23,7 @@ struct Path {
 };
 
 std::string page() {
-  std::ifstream file(neuronmm::source_dir() / "docs/architecture.md");
+  std::ifstream file(neuronmm::source_dir() / "docs/design/architecture.md");
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

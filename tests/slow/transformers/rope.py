@@ -3,7 +3,7 @@
 usage: rope.py NEURONMM WORK_FOLDER
 
 The models are dense and are saved by transformers, which computes whole sequences at once.
-Sequences are as long as neuronmm supports (docs/commands.md, "Long contexts").
+Sequences are as long as neuronmm supports (docs/reference/commands.md, "Long contexts").
 """
 
 import pathlib
