@@ -1,5 +1,5 @@
-// Tests that the folders of src/ depend on each other only as docs/design/architecture.md allows. Both the
-// #include lines and the link lists of CMake are checked.
+// Tests that the folders of src/ depend on each other only as docs/design/architecture.md allows.
+// Both the #include lines and the link lists of CMake are checked.
 
 #include <filesystem>
 #include <fstream>

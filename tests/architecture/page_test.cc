@@ -1,5 +1,5 @@
-// docs/design/architecture.md describes the code as it is: each step of its four paths names a file that
-// exists, and its table of folders has every folder of src.
+// docs/design/architecture.md describes the code as it is: each step of its four paths names a file
+// that exists, and its table of folders has every folder of src.
 
 #include <filesystem>
 #include <fstream>
