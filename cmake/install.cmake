@@ -18,7 +18,7 @@ if(NEURONMM_FINETUNE)
 endif()
 
 # C++ programs load and run models with these libraries. The first list has the headers that
-# docs/cpp_api.md promises. The second list has the headers that these headers include.
+# docs/reference/cpp_api.md promises. The second list has the headers that these headers include.
 set(libraries base ops cpu io jinja unicode tokenizer text model gguf)
 set(promised_headers
     base/interrupt.h base/parallel.h base/progress.h base/result.h base/tensor.h cpu/backend.h gguf/import.h

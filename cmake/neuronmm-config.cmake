@@ -1,6 +1,6 @@
 # find_package(neuronmm) reads this file. It defines the libraries neuronmm::base, ops, cpu, io,
 # jinja, unicode, tokenizer, text, model and gguf. Headers are included by their folder, as in
-# #include "text/tokenizer/tokenizer.h" (docs/cpp_api.md). The components of find_package are names
+# #include "text/tokenizer/tokenizer.h" (docs/reference/cpp_api.md). The components of find_package are names
 # of libraries that have to exist.
 
 include(CMakeFindDependencyMacro)

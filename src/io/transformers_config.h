@@ -1,7 +1,7 @@
 #pragma once
 // The classes that compute a model, as config.json names them. A class is either a published one
 // ("LlamaForCausalLM", "llama") or ours in Hugging Face transformers ("NeuronmmLlamaForCausalLM",
-// "neuronmm_llama"), whose code lies in the folder. See docs/transformers.md.
+// "neuronmm_llama"), whose code lies in the folder. See docs/guide/transformers.md.
 
 #include <string>
 #include <string_view>

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Usage: test.sh BUILD WORK. Installs the build into WORK and uses it as a stranger does. The project in the folder of this
 # script knows only the prefix, and its program generates what the installed program generates. Installed headers
-# include only each other and headers of libraries that docs/cpp_api.md names.
+# include only each other and headers of libraries that docs/reference/cpp_api.md names.
 set -euo pipefail
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)
 model=$here/../../models/demo
-page=$here/../../docs/cpp_api.md
+page=$here/../../docs/reference/cpp_api.md
 prompt="Once upon a time"
 
 rm -rf "$work"

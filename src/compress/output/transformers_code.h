@@ -1,7 +1,7 @@
 #pragma once
 // Writes the files with which Hugging Face transformers can load a folder of this program
-// (docs/transformers.md): Python code that knows factors and rounded weights, and a config.json
-// that names this code.
+// (docs/guide/transformers.md): Python code that knows factors and rounded weights, and a
+// config.json that names this code.
 
 #include <filesystem>
 #include <string>

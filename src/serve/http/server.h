@@ -1,7 +1,8 @@
 #pragma once
 // The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, two threads do work that
-// takes longer than a moment (WorkPool), and the engine has its own thread. docs/serving.md
-// describes the endpoints, the limits and the orderly end.
+// takes longer than a moment (WorkPool), and the engine has its own thread. The
+// endpoints and the limits are listed in docs/reference/serving_protocol.md. The orderly end is
+// described in docs/guide/serve.md.
 
 #include <chrono>
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 
 // Returns the web page. Its policy allows the page to run its own script and to call this server,
 // and forbids everything else, including being shown inside another page. The page's own policy
-// (docs/web_page.md) is stricter: it allows only scripts with the right hash.
+// (docs/guide/web_page.md) is stricter: it allows only scripts with the right hash.
 HttpReply page_reply() {
   return {.content_type = "text/html; charset=utf-8",
           .body = std::string(web::index_page()),

@@ -13,8 +13,8 @@ namespace neuronmm::serve {
 const RequestTable& anthropic_table();
 const RequestTable& anthropic_prompt_table();
 
-// Parses a body of POST /v1/messages. docs/serving_protocol.md lists the fields. An error names the
-// first wrong field.
+// Parses a body of POST /v1/messages. docs/reference/serving_protocol.md lists the fields. An error
+// names the first wrong field.
 ApiResult<ChatRequest> parse_anthropic_request(std::string_view body);
 // Reads the same fields. Errors are recorded in fields.problem().
 ChatRequest read_anthropic_request(FieldReader& fields);

@@ -24,7 +24,8 @@ const RequestTable& chat_prompt_table();
 // Returns the fields that read_template_variables() reads.
 std::vector<RequestField> template_variable_fields();
 
-// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
+// Parses a body. docs/reference/serving_protocol.md lists the fields. An error names the first
+// wrong field.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
 // Reads the same fields. Errors are recorded in fields.problem(), as in the functions below.
 ChatRequest read_chat_request(FieldReader& fields);

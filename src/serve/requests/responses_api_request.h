@@ -18,7 +18,8 @@ struct ResponsesApiRequest {
 // Returns the table of the fields of the body.
 const RequestTable& responses_api_table();
 
-// Parses a body. docs/serving_protocol.md lists the fields. An error names the first wrong field.
+// Parses a body. docs/reference/serving_protocol.md lists the fields. An error names the first
+// wrong field.
 ApiResult<ResponsesApiRequest> parse_responses_api_request(std::string_view body);
 // Reads the fields of the chat. Errors are recorded in fields.problem().
 ChatRequest read_responses_api_request(FieldReader& fields);

@@ -27,8 +27,8 @@ inline constexpr int64_t kMostAnswers = 4096;
 // Returns the table of the fields of the body.
 const RequestTable& text_completion_table();
 
-// Parses a body. docs/serving_protocol.md lists the fields. The error is for the client, with
-// status 400. It names the first wrong field; a body that is not JSON is an error, too.
+// Parses a body. docs/reference/serving_protocol.md lists the fields. The error is for the client,
+// with status 400. It names the first wrong field; a body that is not JSON is an error, too.
 ApiResult<TextCompletionRequest> parse_text_completion_request(std::string_view body);
 // Reads the same fields. Errors are recorded in fields.problem(), and the result is then incomplete
 // and must not be used. `fields` must have text_completion_table().

@@ -1,7 +1,7 @@
 #pragma once
 // The string formats of JSON Schema ("date", "email") that are enforced, as regular expressions.
-// docs/structured_output.md lists them. The reader of keywords (schema_keywords.cc) compiles them
-// like any `pattern`.
+// docs/reference/json_schema.md lists them. The reader of keywords (schema_keywords.cc) compiles
+// them like any `pattern`.
 
 #include <optional>
 #include <string>

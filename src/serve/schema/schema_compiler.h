@@ -2,7 +2,7 @@
 // Compiles a JSON Schema into a grammar whose texts are the documents that the schema allows. The
 // server's compiler of structured outputs (serve/http) calls it for response formats and tool
 // calls. Documents are written as json_syntax.h says, with properties in the schema's order.
-// docs/structured_output.md lists the keywords that are enforced.
+// docs/reference/json_schema.md lists the keywords that are enforced.
 //
 // A keyword that cannot be enforced is an error, which names the keyword and its place. A schema is
 // also an error if no document satisfies it, if all its documents would be endless, or if its

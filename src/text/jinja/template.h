@@ -6,7 +6,7 @@
 //
 // Some parts of Jinja are missing, and templates that use them fail: include, import, extends,
 // block, autoescape, integers of more than 64 bits, and a few filters about HTML. See
-// docs/chat_templates.md.
+// docs/reference/chat_templates.md.
 
 #include <ctime>
 #include <memory>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests docs/grafana_dashboard.json: the file parses, its panels do not overlap, its expressions are
-valid PromQL, and its metrics are those of the table in docs/metrics.md."""
+"""Tests docs/reference/grafana_dashboard.json: the file parses, its panels do not overlap, its expressions are
+valid PromQL, and its metrics are those of the table in docs/reference/metrics.md."""
 import json
 import pathlib
 import re
@@ -13,7 +13,7 @@ PREFIX = "${prefix}"
 
 
 def dashboard():
-    return json.loads((ROOT / "docs/grafana_dashboard.json").read_text())
+    return json.loads((ROOT / "docs/reference/grafana_dashboard.json").read_text())
 
 
 def expressions():
@@ -25,7 +25,7 @@ def metrics_of_dashboard(prefix="vllm:"):
 
 
 def documented():
-    return set(re.findall(r"^\| `(\w+)", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    return set(re.findall(r"^\| `(\w+)", (ROOT / "docs/reference/metrics.md").read_text(), re.MULTILINE))
 
 
 def problems():
@@ -50,7 +50,7 @@ def problems():
             yield f"expression {text!r}: {error}"
     for name in metrics_of_dashboard(prefix=""):
         if name not in documented() and re.sub(r"_(bucket|sum|count)$", "", name) not in documented():
-            yield f"metric {name}: expected a row in docs/metrics.md"
+            yield f"metric {name}: expected a row in docs/reference/metrics.md"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Shows the model on its tab. The facts come from GET /v1/model, which returns the output of
-// `inspect --json` (docs/web_page.md). Every field may be missing.
+// `inspect --json` (docs/reference/serving_protocol.md). Every field may be missing.
 
 let search = 0;
 async function findServer(asks = true) {
