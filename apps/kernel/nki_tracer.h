@@ -1,6 +1,6 @@
 #pragma once
-// Runs a kernel of a user's Python file with python/nki (docs/nki_front_end.md), which records what
-// the kernel does. `neuronmm nki` calls it.
+// Runs a kernel of a user's Python file with python/nki (docs/guide/nki_kernels.md), which records
+// what the kernel does. `neuronmm nki` calls it.
 
 #include <cstdint>
 #include <filesystem>

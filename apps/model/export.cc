@@ -178,7 +178,7 @@ void add_export(Program& program) {
   command->footer(
       "Weights are linked, or copied to another disk, under their names. Logits are those of the\n"
       "CPU here; latencies are simulated. Never run on a Trainium: the folder has a script that\n"
-      "checks it there, or on any x86 machine with the SDK (docs/export.md).");
+      "checks it there, or on any x86 machine with the SDK (docs/guide/export.md).");
   program.set_run(command, [flags] { return run_export(*flags); });
 }
 

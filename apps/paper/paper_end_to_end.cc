@@ -69,7 +69,7 @@ Result<RequestRow> simulate_row(const PublishedRequest& published) {
   return row;
 }
 
-// The table has a line per published request. docs/simulator.md explains its columns.
+// The table has a line per published request. docs/measurements/simulator.md explains its columns.
 std::string table(const std::vector<RequestRow>& rows) {
   std::string text =
       fmt::format("{:13}{:>6}{:>6}  {:^26}{:^26}{:^31}{:>8}\n", "", "", "", "dense, simulated ms",

@@ -277,7 +277,7 @@ Result<Figure> validation_figure() {
   figure.text = fmt::format(
       "{}  {:<32} {:<22} {:<5} {:<5} {:<14} {:>13} {:>13} {:>9}\n{}"
       "\nunexplained: off by more than {:.0f} %. The validation set is not blind: "
-      "docs/simulator.md.\n",
+      "docs/measurements/simulator.md.\n",
       kHeading, "kernel", "shape", "core", "dtype", "quantity", "published", "simulated",
       "difference", validation::to_string(rows), 100 * validation::kUnexplained);
   BarChart chart{.title = "Simulated against published times",

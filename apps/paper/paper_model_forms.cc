@@ -95,7 +95,7 @@ constexpr const char* kFormsNote =
     "narrow_mlp, pivoted\npivoted_mlp. Times include the gathers that put pivots first in X and "
     "undo it in Y (3 for pivoted,\nwhose gate and up have pivots of their own, 2 for narrow), each "
     "as an operation of its own; a norm\nand a residual that do it on the way would save them. All "
-    "else by rooflines: docs/simulator.md.\n";
+    "else by rooflines: docs/design/simulator.md.\n";
 
 }  // namespace
 

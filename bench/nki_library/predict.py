@@ -1,10 +1,12 @@
 """Predicts the times of the tests in nki-library that have a target, and compares them with the
-targets (docs/predictions.md).
+targets (docs/measurements/predictions.md).
 
-    python3 bench/nki_library/predict.py predict CHECKOUT --program build/release/neuronmm --out docs/predictions.csv
-    python3 bench/nki_library/predict.py predict CHECKOUT --out docs/predictions.csv --column repaired_us
-    python3 bench/nki_library/predict.py targets CHECKOUT --out docs/predictions.csv
-    python3 bench/nki_library/predict.py errors --out docs/predictions.csv [--column first_us]
+    python3 bench/nki_library/predict.py predict CHECKOUT --program build/release/neuronmm --out TABLE
+    python3 bench/nki_library/predict.py predict CHECKOUT --out TABLE --column repaired_us
+    python3 bench/nki_library/predict.py targets CHECKOUT --out TABLE
+    python3 bench/nki_library/predict.py errors --out TABLE [--column first_us]
+
+TABLE is docs/measurements/predictions.csv, or a new file.
 
 `predict` simulates the rows and never reads a target. It skips rows that have a prediction already,
 so that an interrupted run can be continued. `targets` adds the targets to the table. `errors` prints

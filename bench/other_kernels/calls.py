@@ -1,5 +1,6 @@
-"""Lists the kernels that are predicted, and how each is called. docs/predictions_other.md has the
-rule for choosing them.
+"""Lists the kernels that are predicted, and how each is called.
+
+docs/measurements/predictions_other.md has the rule for choosing them.
 
 No measured time is read here. A call is (id, family, device, kernel for `neuronmm nki`, its --arg
 and --kwarg options).

@@ -1,5 +1,5 @@
 """Predicts the times of kernels from other repositories that were measured on a Trainium, and
-compares both (docs/predictions_other.md).
+compares both (docs/measurements/predictions_other.md).
 
     python3 bench/other_kernels/predict.py predict --moe DIR --nkilib DIR --kda DIR --accelopt DIR
     python3 bench/other_kernels/predict.py times --kda DIR
@@ -133,8 +133,8 @@ def main():
     parser.add_argument("--accelopt", help="folder of a checkout of zhang677/AccelOpt")
     parser.add_argument("--program", default="build/release/neuronmm",
                         help="program that simulates (default build/release/neuronmm)")  # fmt: skip
-    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "predictions_other.csv"),
-                        help="CSV file of the table, which is updated (default docs/predictions_other.csv)")  # fmt: skip
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "measurements", "predictions_other.csv"),
+                        help="CSV file of the table, which is updated (default docs/measurements/predictions_other.csv)")  # fmt: skip
     parser.add_argument("--column", default="first_us",
                         help="column of the predictions, first_us or repaired_us (default first_us)")  # fmt: skip
     parser.add_argument("--only", metavar="PREFIX", help="predict only rows whose id begins with PREFIX (default: all)")

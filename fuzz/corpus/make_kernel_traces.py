@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of fuzz_kernel_trace into the folder kernel_trace beside this file.
 
-The format is described in docs/nki_trace.md.
+The format is described in docs/reference/nki_trace.md.
 """
 import json
 import pathlib

@@ -5,7 +5,7 @@ records every instruction.
         --trace matmul.trace
 
 `nki.isa` and `nki.language` are this dialect. `nki.tracer` is the common base of both dialects. See
-docs/nki_front_end.md.
+docs/reference/nki_functions.md.
 """
 
 from . import collectives, compiler, isa, language

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the folder that an owner of a Trainium copies to that machine (docs/export.md). The
+// Writes the folder that an owner of a Trainium copies to that machine (docs/guide/export.md). The
 // `export` command calls it.
 //
 //   model/               the weights, linked or copied, under their names, and the tokenizer; its

@@ -11,8 +11,8 @@
 namespace neuronmm::apps {
 namespace {
 
-// The flags of mpirun: none, or those that docs/parallel.md advises. With the latter the processes
-// end themselves.
+// The flags of mpirun: none, or those that docs/guide/several_processes.md advises. With the latter
+// the processes end themselves.
 const std::string kNoFlags = "", kAdvisedFlags = "--mca orte_abort_on_non_zero_status 0 ";
 
 const std::string kFlags = " --threads 1 --link messages --link-timeout 5";

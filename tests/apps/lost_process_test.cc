@@ -13,8 +13,9 @@ using serve::HttpClient;
 using serve::HttpResponse;
 using serve::post_text;
 
-// The flags of mpirun: none, or those that docs/parallel.md advises. Without flags mpirun ends the
-// other processes about a second after one was killed. With the advised flags they end themselves.
+// The flags of mpirun: none, or those that docs/guide/several_processes.md advises. Without flags
+// mpirun ends the other processes about a second after one was killed. With the advised flags they
+// end themselves.
 const std::string kNoFlags = "", kAdvisedFlags = "--mca orte_abort_on_non_zero_status 0 ";
 
 class LostProcess : public ProgramTest {

@@ -1,5 +1,5 @@
 """A stand-in for `neuronxcc.nki`, the legacy dialect of NKI, built on the tracer of `nki`. See
-docs/nki_legacy.md.
+docs/reference/nki_legacy.md.
 
 In this dialect instructions return their results, masks clip them, tensors have block dimensions,
 and the launch grid is a loop.

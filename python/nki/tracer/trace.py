@@ -1,4 +1,4 @@
-"""Writes the trace file that `docs/nki_trace.md` specifies while the kernel runs.
+"""Writes the trace file that `docs/reference/nki_trace.md` specifies while the kernel runs.
 
 Records are packed into a buffer. A full buffer goes to a temporary file in the target's folder. The
 header, which names everything that the records number, is known only at the end. The target file

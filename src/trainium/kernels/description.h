@@ -1,7 +1,7 @@
 #pragma once
 // This file defines the description of a kernel, as data: everything that the commands and the
 // tuner know about it. A new kernel describes itself in its own file and is listed in catalog.cc
-// (docs/kernels.md).
+// (docs/guide/write_a_kernel.md).
 //
 // Every kernel's file fills in a Kernel. registry.h finds kernels by name. Its make_program()
 // checks the shape and the options before it calls `make`, which does not check them again. Nothing

@@ -3,7 +3,7 @@
 // model of the legacy compiler uses the pass.
 //
 // Assumed, because any compiler removes dead stores. A published row shows that the compiler does
-// it (docs/nki_legacy.md, conv1d).
+// it (docs/reference/nki_legacy.md, conv1d).
 
 #include <cstdint>
 

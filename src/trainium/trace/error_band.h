@@ -1,7 +1,8 @@
 #pragma once
 // Tells how far predictions of similar kernels were off when they were made blind, that is, before
-// the measured time was known. The numbers are those of docs/predictions.md, by the resource that
-// dominates a kernel's time. The reports of `neuronmm` print them next to a prediction.
+// the measured time was known. The numbers are those of docs/measurements/predictions.md, by the
+// resource that dominates a kernel's time. The reports of `neuronmm` print them next to a
+// prediction.
 
 #include <optional>
 #include <string_view>

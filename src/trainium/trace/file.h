@@ -1,7 +1,7 @@
 #pragma once
 // Reads a trace file, which holds what a kernel did, instruction by instruction, as python/nki
-// records it. docs/nki_trace.md describes the format. A damaged file is an error; contents.h checks
-// the records themselves.
+// records it. docs/reference/nki_trace.md describes the format. A damaged file is an error;
+// contents.h checks the records themselves.
 
 #include <cstddef>
 #include <filesystem>

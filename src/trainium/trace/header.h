@@ -1,7 +1,7 @@
 #pragma once
 // Parses the header of a trace: the distinct tensors, patterns of access, operations and source
-// lines that its records refer to by number. docs/nki_trace.md describes the format. TraceFile
-// (file.h) calls parse_header(), and all passes over a trace read the Header.
+// lines that its records refer to by number. docs/reference/nki_trace.md describes the format.
+// TraceFile (file.h) calls parse_header(), and all passes over a trace read the Header.
 
 #include <array>
 #include <cstdint>

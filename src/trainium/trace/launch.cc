@@ -12,9 +12,10 @@ using simulator::Grade;
 constexpr double kCoresOnStack = 2;
 
 // Fitted: the cost of a launch on two cores of trn2 in addition to that of one core, in ns. The
-// value has the least mean absolute error over the rows of half 0 of docs/predictions.md. The 14
-// instructions of rmsnorm_quant alone show 15,500. The cause is not public; cores that start at
-// different times and wait for one another would have this effect. Assumed: trn3 has the same cost.
+// value has the least mean absolute error over the rows of half 0 of
+// docs/measurements/predictions.md. The 14 instructions of rmsnorm_quant alone show 15,500. The
+// cause is not public; cores that start at different times and wait for one another would have this
+// effect. Assumed: trn3 has the same cost.
 constexpr double kSeveralCoresNs = 25000;
 
 }  // namespace
@@ -23,7 +24,7 @@ simulator::DeviceSpec device_of_launch(const simulator::DeviceSpec& device, cons
   simulator::DeviceSpec one = device;
   if (header.cores < 2 || device.name == "trn1") return one;
   one.kernel_fixed_ns = {device.kernel_fixed_ns + kSeveralCoresNs, Grade::kFitted,
-                         "docs/predictions.md, half 0: launches on two cores"};
+                         "docs/measurements/predictions.md, half 0: launches on two cores"};
   one.hbm_bandwidth = {
       std::min(device.hbm_bandwidth.value, device.hbm_stack_bandwidth / kCoresOnStack),
       Grade::kDocumented, "two cores share a stack"};

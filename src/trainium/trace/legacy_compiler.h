@@ -1,8 +1,8 @@
 #pragma once
 // Models what the compiler of the legacy dialect makes of a kernel, as far as it is known. A trace
 // has the program's instructions in the program's order. The compiled trace has those that the
-// compiler might issue. docs/nki_legacy.md says what is documented and what is assumed. simulate()
-// (simulate.h) uses it.
+// compiler might issue. docs/reference/nki_legacy.md says what is documented and what is assumed.
+// simulate() (simulate.h) uses it.
 
 #include <cstdint>
 #include <memory>

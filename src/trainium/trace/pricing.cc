@@ -106,9 +106,10 @@ constexpr std::array<Rule, 50> kRules = {{
 }};
 
 // The rate of a DMA that transposes data in SBUF, relative to one that loads from HBM. Fitted to
-// the prefill attention of nki-library on trn2 (half 0 of docs/predictions.md). The documents limit
-// such transfers to 0.9 of a plain copy's rate and say nothing else. nki-autotune's measured kernel
-// does not show the rate, because its transposes load from HBM. Assumed: trn3 has the same rate.
+// the prefill attention of nki-library on trn2 (half 0 of docs/measurements/predictions.md). The
+// documents limit such transfers to 0.9 of a plain copy's rate and say nothing else. nki-autotune's
+// measured kernel does not show the rate, because its transposes load from HBM. Assumed: trn3 has
+// the same rate.
 constexpr double kTransposeOnChipRate = 5.0 / 9;
 
 const Rule* find_rule(std::string_view name) {

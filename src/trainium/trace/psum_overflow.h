@@ -3,8 +3,8 @@
 // before the Tensor engine has written all of their content. Such tiles move to SBUF, from where
 // they may be spilled.
 //
-// Assumed: a published kernel (docs/nki_legacy.md, attention's first version) keeps 512 KiB of
-// products per partition, so the compiler must have put them somewhere.
+// Assumed: a published kernel (docs/reference/nki_legacy.md, attention's first version) keeps 512
+// KiB of products per partition, so the compiler must have put them somewhere.
 
 #include <cstdint>
 

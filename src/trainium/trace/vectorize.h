@@ -9,9 +9,9 @@
 // on one another (sequential_range). The documentation does not list the optimizations. Documented
 // limits: a moving operand has 512 columns, a PSUM bank 2 KiB, and a pattern at most five axes.
 //
-// Assumed, from two published rows (docs/nki_legacy.md): only the innermost loop is merged, either
-// all of its iterations or none, and only up to 512 elements per partition. The tiles that are made
-// in the loop lie next to one another in one tensor afterwards.
+// Assumed, from two published rows (docs/reference/nki_legacy.md): only the innermost loop is
+// merged, either all of its iterations or none, and only up to 512 elements per partition. The
+// tiles that are made in the loop lie next to one another in one tensor afterwards.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Checks the worked example of docs/kernels.md, silu_matmul.cc. It must do what the page says, and
-// the page must quote the marked parts of the file.
+// Checks the worked example of docs/guide/write_a_kernel.md, silu_matmul.cc. It must do what the
+// page says, and the page must quote the marked parts of the file.
 
 #include <fstream>
 #include <sstream>
@@ -45,12 +45,13 @@ std::string marked(const std::string& source, const std::string& name) {
 }
 
 TEST(WorkedExample, TheDocumentQuotesTheSource) {
-  const std::string page = read("docs/kernels.md");
+  const std::string page = read("docs/guide/write_a_kernel.md");
   const std::string source = read("tests/trainium/kernels/silu_matmul.cc");
   for (const char* part : {"head", "kernel", "cost", "entry"}) {
     const std::string quoted = marked(source, part);
-    EXPECT_NE(page.find(quoted), std::string::npos) << "docs/kernels.md does not quote:\n"
-                                                    << quoted;
+    EXPECT_NE(page.find(quoted), std::string::npos)
+        << "docs/guide/write_a_kernel.md does not quote:\n"
+        << quoted;
   }
 }
 

@@ -52,7 +52,7 @@ def output(kernel, *args, **options) -> np.ndarray:
 
 
 class TraceFile:
-    """A trace file, read by its specification (docs/nki_trace.md) alone."""
+    """A trace file, read by its specification (docs/reference/nki_trace.md) alone."""
 
     def __init__(self, path: str):
         with open(path, "rb") as file:

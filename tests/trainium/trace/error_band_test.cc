@@ -48,8 +48,8 @@ TEST(ErrorBand, ABandExistsOnlyWhereRowsWerePredictedBlind) {
   }
 }
 
-// Returns the fields of a line of docs/predictions.csv, by the names in its first line. No field is
-// quoted.
+// Returns the fields of a line of docs/measurements/predictions.csv, by the names in its first
+// line. No field is quoted.
 std::map<std::string, std::string> fields(const std::string& names, const std::string& line) {
   std::istringstream name_stream(names), stream(line);
   std::map<std::string, std::string> found;
@@ -63,7 +63,7 @@ std::map<std::string, std::string> fields(const std::string& names, const std::s
 }
 
 TEST(ErrorBand, BandsAreTheErrorsOfRowsThatNoRepairHasUsed) {
-  std::ifstream table(source_dir() / "docs/predictions.csv");
+  std::ifstream table(source_dir() / "docs/measurements/predictions.csv");
   std::string names, line;
   ASSERT_TRUE(std::getline(table, names));
   std::map<std::string, std::vector<double>> errors;
@@ -87,7 +87,7 @@ TEST(ErrorBand, BandsAreTheErrorsOfRowsThatNoRepairHasUsed) {
 // The page has rows "| kernel | step | predicted ms | published ms | error |". Some kernels do not
 // run and have no numbers.
 TEST(ErrorBand, TheLegacyBandIsTheErrorOfAllLegacyRows) {
-  std::ifstream page(source_dir() / "docs/predictions_legacy.md");
+  std::ifstream page(source_dir() / "docs/measurements/predictions_legacy.md");
   std::string line;
   double sum = 0;
   int rows = 0;

@@ -42,8 +42,8 @@ TEST(Validation, MeanErrorsAreThoseThatWeClaim) {
   EXPECT_LE(added.mean_absolute, 0.11) << to_string(rows());
 }
 
-// The listed times are off by more than 25 % and shown as unexplained. docs/simulator.md says what
-// is known of each.
+// The listed times are off by more than 25 % and shown as unexplained.
+// docs/measurements/simulator.md says what is known of each.
 TEST(Validation, OnlyKnownRowsAreOutliers) {
   const std::set<std::string> known = {"ladder_inner_loads", "autocomp_1x2",
                                        "tutorial_4096_4096_4096", "nkibench_silu", "prefill_mlp"};
