@@ -6,15 +6,19 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# What is OPTIONAL is left out if it was not built, as after `cmake --build build --target neuronmm`.
 install(TARGETS neuronmm RUNTIME COMPONENT program)
-install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        COMPONENT program)
+        COMPONENT program OPTIONAL)
 # `neuronmm nki` runs kernels with these Python packages, which need python3-numpy.
 install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
         FILES_MATCHING PATTERN "*.py")
+# Texts to calibrate and to measure on, with the page that says which is for what, and their licences.
+set(texts models/demo/calibration.txt models/demo/evaluation.txt models/demo/stories.txt models/demo/README.md)
+install(FILES ${texts} DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/texts COMPONENT program)
 if(NEURONMM_FINETUNE)
-  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
+  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune OPTIONAL)
 endif()
 
 # C++ programs load and run models with these libraries. The first list has the headers that
