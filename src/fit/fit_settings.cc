@@ -1,5 +1,6 @@
-#include "compress/settings.h"
 #include "fit/fit.h"
+
+#include "compress/settings.h"
 
 namespace neuronmm::fit {
 namespace {
