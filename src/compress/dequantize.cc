@@ -136,8 +136,8 @@ Status dequantize(const fs::path& model, const fs::path& out, Progress& progress
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_ASSIGN(const auto sources, float_sources(checkpoint, config));
-  NMM_ASSIGN(auto output,
-             io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model));
+  NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
+                                                   io::FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), bytes_of(sources)));
   NMM_TRY(write_tensors(sources, output.staging(), "nothing was kept", progress));
   NMM_TRY(write_config(checkpoint, config, output.staging()));

@@ -127,7 +127,14 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
                  const TensorScales& scales, const LowBitFormat& format, const fs::path& work,
                  Progress& progress, const OnMatrix& on_matrix) {
-  progress.start("rounding factors", std::ssize(matrices));
+  const int64_t total = std::ssize(matrices);
+  const int64_t found = std::ranges::count_if(matrices, [&](const LowRankMatrix& matrix) {
+    return finished_factors(work, matrix.plan, DType::kF32).has_value();
+  });
+  if (found > 0 && found < total) {
+    progress.print("rounding factors: " + found_text(found, total, "matrix", "matrices"));
+  }
+  progress.start("rounding factors", total, found);
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(
@@ -244,7 +251,8 @@ class QuantizeRun {
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
                                          .statistics = request_.statistics,
-                                         .saved = text_.statistics ? &*text_.statistics : nullptr};
+                                         .saved = text_.statistics ? &*text_.statistics : nullptr,
+                                         .force = request_.force};
     return round_by_text(inputs, rounding, quantization_, work);
   }
 
@@ -284,8 +292,9 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
   QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
-  NMM_TRY(open_work_folder(output.resume_folder(),
-                           settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(open_work_folder(
+      output.resume_folder(), settings_of(request, text, identity, run.quantization()),
+      request.force || request.deletes_work ? OtherWork::kDelete : OtherWork::kRefuse, progress));
   NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

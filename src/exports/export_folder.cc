@@ -84,8 +84,11 @@ Status check_output(const fs::path& out) {
 Status write_export(const fs::path& model, const fs::path& out, const Manifest& manifest,
                     const eval::ReferenceLogits& golden) {
   NMM_TRY(check_output(out));
-  NMM_ASSIGN(io::FolderWriter writer,
-             io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model));
+  auto created = io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model,
+                                          io::FolderWriter::Resume::kNever);
+  // The kind of the error would promise that a flag replaces what is there.
+  if (!created.ok()) return fail("{}", created.error().message);
+  io::FolderWriter writer = *std::move(created);
   if (Status written = write_all(model, writer.staging(), manifest, golden); !written.ok()) {
     NMM_TRY(writer.discard());
     return written;

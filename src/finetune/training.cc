@@ -29,6 +29,10 @@ Training::Training(const Recipe& recipe, const Dataset& data, const Dataset& val
 
 Status Training::run() {
   NMM_TRY(folder_.load_factors(model_));
+  if (position_.phase > 0) {
+    progress_.print("training: " +
+                    found_text(position_.phase, std::ssize(phases_), "phase", "phases"));
+  }
   while (position_.phase < std::ssize(phases_)) {
     started_ = saved_ = Clock::now();
     const UnsavedWork
@@ -79,6 +83,9 @@ Status Training::run_phase() {
   NMM_TRY(folder_.load_state(model_));
   progress_.print(fmt::format("{}: {} trainable parameters, {} steps", label(),
                               model_.trainable_parameters(), total_steps()));
+  if (position_.step > 0) {
+    progress_.print(label() + ": " + found_text(position_.step, total_steps(), "step", "steps"));
+  }
   progress_.start(label(), sequences_in(total_steps()), sequences_in(position_.step));
   tokens_ = 0;
   NMM_TRY(train_phase());

@@ -12,6 +12,7 @@
 #include "fit/correction_json.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
+#include "fit/unfinished_output.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
@@ -57,6 +58,7 @@ class Fitting {
     NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
+    if (!request_.plan_only) NMM_TRY(claim_output(request_));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
@@ -101,7 +103,8 @@ class Fitting {
     for (const fs::path& folder : {work, shapes}) NMM_TRY(io::make_folder(folder));
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
-                                                .what = compress::Gathered::kAllLinears};
+                                                .what = compress::Gathered::kAllLinears,
+                                                .force = request_.force};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
     return_freed_memory();
     SearchInputs search_inputs{.checkpoint = checkpoint_,
@@ -176,6 +179,7 @@ class Fitting {
                                  .block = request_.block,
                                  .force = force};
     NMM_TRY(realize(choice, options, backend_, progress_));
+    release_output(request_);
     NMM_ASSIGN(const auto divergence, eval::folder_divergence(request_.model, request_.out,
                                                               text_.measured, backend_, progress_));
     Measured measured = {.tokens = divergence.tokens,

@@ -1,6 +1,5 @@
-#include "fit/fit.h"
-
 #include "compress/settings.h"
+#include "fit/fit.h"
 
 namespace neuronmm::fit {
 namespace {

@@ -345,6 +345,18 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   other.force = true;
   run_or_throw(other);
 
+  // What another command has left is not deleted either.
+  const fs::path work = path("compressed.partial") / "work";
+  fs::create_directories(work);
+  std::ofstream(path("compressed.partial") / "neuronmm.json")
+      << R"({"neuronmm": "unfinished output"})";
+  std::ofstream(work / "layer-0") << "done";
+  for (const char* settings : {"", R"({"ratio": 0.2})"}) {
+    if (*settings != '\0') std::ofstream(work / "settings.json") << settings;
+    expect_refused(request("compressed"), {"compressed.partial", "unfinished work"});
+    EXPECT_TRUE(fs::exists(work / "layer-0")) << settings;
+  }
+
   fs::create_directories(path("precious.partial"));
   std::ofstream(path("precious.partial") / "letter") << "keep me";
   FinetuneRequest over_other_files = request("precious");
