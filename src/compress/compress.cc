@@ -4,6 +4,7 @@
 
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
+#include "compress/expected_tasks.h"
 #include "compress/factorize_model.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/linear_algebra/blas.h"
@@ -200,6 +201,7 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
+    progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
     const fs::path work = output.resume_folder();
     NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_),
                       progress_));

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/threads.h"
+#include "compress/expected_tasks.h"
 #include "compress/linear_algebra/blas.h"
 #include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
@@ -291,6 +292,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
+  progress.expect(expected_tasks(request));
   QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
   NMM_TRY(open_work_folder(
       output.resume_folder(), settings_of(request, text, identity, run.quantization()),

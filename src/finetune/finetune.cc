@@ -355,6 +355,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
   NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
+  progress.expect(expected_tasks(request.recipe, std::ssize(data.training.examples)));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // frees the memory of the model
     NMM_TRY(add_generated(request, folder.path(), data, progress));

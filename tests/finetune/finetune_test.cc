@@ -7,6 +7,7 @@
 
 #include "compress/output/model_card.h"
 #include "finetune/block_refinement.h"
+#include "finetune/training.h"
 #include "finetune/training_folder.h"
 #include "finetune_fixture.h"
 
@@ -328,6 +329,26 @@ TEST_F(Finetune, DivergenceKeepsTheLastGoodState) {
   reference.recipe.phases = {Part::kBoth};
   run_or_throw(reference);
   EXPECT_EQ(bytes("out"), bytes("expected"));
+}
+
+TEST(FinetuneTasks, EveryPhaseIsDeclaredWithItsSequences) {
+  Recipe recipe;
+  recipe.phases = {Part::kU, Part::kV};
+  recipe.epochs = 3;
+  recipe.batch = 10;
+  std::vector<ExpectedTask> tasks = expected_tasks(recipe, 100);
+  ASSERT_EQ(tasks.size(), 3u);
+  EXPECT_TRUE(tasks[0].label.starts_with("phase 1 of 2 (")) << tasks[0].label;
+  EXPECT_TRUE(tasks[1].label.starts_with("phase 2 of 2 (")) << tasks[1].label;
+  EXPECT_EQ(tasks[0].share, 300.0);
+  EXPECT_EQ(tasks[2].label, "writing");
+  recipe.steps = 4;
+  recipe.self_generated = 20 * recipe.cutoff;
+  tasks = expected_tasks(recipe, 100);
+  ASSERT_EQ(tasks.size(), 4u);
+  EXPECT_EQ(tasks[0].label, "the model writes");
+  EXPECT_EQ(tasks[0].share, 20.0);
+  EXPECT_EQ(tasks[1].share, 40.0);
 }
 
 TEST_F(Finetune, RefusesToContinueAnotherRun) {
