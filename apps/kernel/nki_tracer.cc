@@ -14,6 +14,7 @@
 
 #include "base/interrupt.h"
 #include "child_program.h"
+#include "trainium/simulator/device_spec.h"
 
 namespace neuronmm::apps {
 namespace {

@@ -191,7 +191,7 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, quantization, output.staging(), progress));
-  NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string config, io::read_public_config(original));
   NMM_TRY(write_card(source, quantization, output));
   NMM_ASSIGN(config, with_rank_record(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));

@@ -246,7 +246,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
-  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string text, io::read_public_config(original));
   NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
