@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "documentation.h"
 #include "message.h"
+#include "provenance.h"
 #include "removed_options.h"
 #include "suggestion.h"
 #include "version.h"
@@ -147,6 +148,7 @@ int Program::run(int argc, char** argv) {
   }
   for (const Entry& entry : entries_) {
     if (!entry.command->parsed()) continue;
+    record_command(arguments_, *entry.command);
     if (process_hooks_.run == nullptr) return run(entry);
     return process_hooks_.run({entry.command->get_name(), arguments_, entry.mode},
                               [&] { return run(entry); });

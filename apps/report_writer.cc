@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "provenance.h"
+
 namespace neuronmm::apps {
 
 void add_json_option(CLI::App* command, std::string& json, const std::string& what) {
@@ -17,12 +19,20 @@ Result<ReportWriter> ReportWriter::open(const std::string& json) {
   return writer;
 }
 
-Status ReportWriter::write_json_text(std::string_view json) { return json_.write(json); }
+Status ReportWriter::write_json_text(std::string_view json) {
+  if (!json_.wanted()) return {};
+  auto parsed = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+  NMM_CHECK(!parsed.is_discarded());
+  return write_json(std::move(parsed));
+}
 
-Status ReportWriter::write_json(const nlohmann::ordered_json& json) {
+Status ReportWriter::write_json(nlohmann::ordered_json json) {
+  if (!json_.wanted()) return {};  // models are not read for nothing
+  if (json.is_array()) json = {{"rows", std::move(json)}};
+  json["provenance"] = provenance_json();
   // File names need not be UTF-8. Bytes that JSON cannot hold are replaced instead of refused.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  return write_json_text(json.dump(2, ' ', false, kReplace) + "\n");
+  return json_.write(json.dump(2, ' ', false, kReplace) + "\n");
 }
 
 }  // namespace neuronmm::apps

@@ -40,9 +40,11 @@ class ReportWriter {
   }
   std::FILE* text() const { return json_on_stdout_ ? stderr : stdout; }
   bool wants_json() const { return json_.wanted(); }
-  // Write the JSON file. Both functions do nothing if --json was not given.
+  // Write the JSON file, with what made it under the key "provenance" (provenance.h). A list
+  // becomes the key "rows" of an object. Both functions do nothing if --json was not given. The
+  // text must be JSON.
   Status write_json_text(std::string_view json);
-  Status write_json(const nlohmann::ordered_json& json);
+  Status write_json(nlohmann::ordered_json json);
 
  private:
   OutputFile json_;

@@ -6,15 +6,19 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# What is OPTIONAL is left out if it was not built, as after `cmake --build build --target neuronmm`.
 install(TARGETS neuronmm RUNTIME COMPONENT program)
-install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-        COMPONENT program)
+        COMPONENT program OPTIONAL)
 # `neuronmm nki` runs kernels with these Python packages, which need python3-numpy.
 install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
         FILES_MATCHING PATTERN "*.py")
+# Texts to calibrate and to measure on, with the page that says which is for what, and their licences.
+set(texts models/demo/calibration.txt models/demo/evaluation.txt models/demo/stories.txt models/demo/README.md)
+install(FILES ${texts} DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/texts COMPONENT program)
 if(NEURONMM_FINETUNE)
-  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
+  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune OPTIONAL)
 endif()
 
 # C++ programs load and run models with these libraries. The first list has the headers that
@@ -27,7 +31,7 @@ set(promised_headers
     ops/weights.h text/chat_template.h text/conversation.h text/stream_decoder.h
     text/tokenizer/tokenizer.h)
 set(included_headers
-    base/low_bit_format.h io/calibration_source.h io/generation_config.h io/json_file.h io/mapped_file.h
+    base/low_bit_format.h base/time_estimate.h io/calibration_source.h io/generation_config.h io/json_file.h io/mapped_file.h
     io/quantization.h io/rope_scaling.h io/safetensors.h io/safetensors_writer.h model/candidates.h
     model/continuation.h model/layer_weights.h model/logits_processors.h model/prompt_cache.h
     model/token_constraint.h model/token_logprobs.h ops/log_sum.h ops/wanted_logits.h text/jinja/budget.h

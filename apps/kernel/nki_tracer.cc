@@ -14,6 +14,7 @@
 
 #include "base/interrupt.h"
 #include "child_program.h"
+#include "trainium/simulator/device_spec.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -22,18 +23,24 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-// Returns the folder of the Python package: that of an installation, or that of the source tree
-// that the program was built in.
+// Returns the folder of the Python packages: that of an installation, or the link that the build
+// makes beside the program.
 Result<fs::path> package_folder() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail("/proc/self/exe: cannot be read: {}", error.message());
-  const fs::path installed = self.parent_path() / "../share/neuronmm/python";
-  for (const fs::path& folder : {installed, self.parent_path() / "../../python"}) {
+  const fs::path beside = self.parent_path();
+  const fs::path installed = (beside / "../share/neuronmm/python").lexically_normal();
+  const fs::path built = beside / "python_packages";
+  for (const fs::path& folder : {installed, built}) {
     if (fs::exists(folder / "nki/run.py", error)) return fs::weakly_canonical(folder);
   }
-  return fail("the Python package nki, which runs kernels, is missing: expected it in {}",
-              installed.string());
+  return fail(
+      "{}: the Python files that run kernels are missing: expected nki/run.py in {} (as "
+      "`cmake --install` puts it there) or in {} (as a build does), found neither; install "
+      "neuronmm with `cmake --install BUILD --prefix DIR`, or copy the folder python/ of the "
+      "source to one of the two",
+      self.string(), installed.string(), built.string());
 }
 
 std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,

@@ -144,6 +144,22 @@ std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfi
   return fmt::format("{}", fmt::join(settings, ", "));
 }
 
+// Says which settings come from no flag and not from the model either.
+void print_conversation_defaults(const AnswerFlags& flags, const io::GenerationConfig& file,
+                                 const io::GenerationConfig& defaults,
+                                 const model::GenerateOptions& options) {
+  if (file.recommends_sampling() == defaults.recommends_sampling()) return;
+  if (options.sampling.temperature == 0.0) return;
+  std::vector<std::string> settings;
+  if (!flags.settings.temperature) {
+    settings.push_back(fmt::format("temperature {}", options.sampling.temperature));
+  }
+  if (!flags.settings.top_p) settings.push_back(fmt::format("top_p {}", options.sampling.top_p));
+  if (settings.empty()) return;
+  print_message("{}, because the model's generation_config.json recommends nothing\n",
+                fmt::join(settings, ", "));
+}
+
 }  // namespace
 
 void add_answer_flags(CLI::App* command, AnswerFlags& flags) {
@@ -157,11 +173,13 @@ Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::To
                                               const io::ModelConfig& config, bool chat,
                                               model::GenerateOptions options) {
   NMM_ASSIGN(const auto file, io::GenerationConfig::load(flags.model_dir));
+  const auto defaults = flags.conversation ? file.for_conversation() : file;
   const bool random_seed = !flags.seed;
   if (random_seed) flags.seed = std::random_device()();
-  NMM_ASSIGN(options, generate_options(flags, file, std::move(options)));
+  NMM_ASSIGN(options, generate_options(flags, defaults, std::move(options)));
   const std::string from_file = settings_of_file(flags, file, options);
   if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
+  print_conversation_defaults(flags, file, defaults, options);
   if (random_seed && options.sampling.temperature > 0.0)
     print_message("--seed {} makes this text again\n", *flags.seed);
   // With --ignore-eos the end-of-text token does not stop the answer, and the text after it is

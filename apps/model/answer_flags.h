@@ -25,6 +25,9 @@ struct AnswerFlags {
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;
   bool greedy = false, ignore_eos = false;
+  // Whether a person talks with the model: io::GenerationConfig::for_conversation() then decides
+  // about settings without a flag. The command `chat` sets it.
+  bool conversation = false;
   DeviceOptions device;
 };
 
@@ -33,9 +36,9 @@ void add_answer_flags(CLI::App* command, AnswerFlags& flags);
 // Returns the options of an answer. A flag goes before a field of the model's
 // generation_config.json, which goes before `options`. The result includes the stop tokens; in a
 // chat they include the token that ends a turn. The function prints on standard error which
-// settings come from the file. If the seed is a random one, it also prints the seed and stores it
-// in `flags`, so that a run that was killed can be repeated. Errors: a generation_config.json that
-// cannot be read.
+// settings come from the file, and which a conversation has because the file has none. If the seed
+// is a random one, it also prints the seed and stores it in `flags`, so that a run that was killed
+// can be repeated. Errors: a generation_config.json that cannot be read.
 Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::Tokenizer& tokenizer,
                                               const io::ModelConfig& config, bool chat,
                                               model::GenerateOptions options = {});

@@ -192,6 +192,7 @@ Result<int> run_chat(ChatFlags& flags) {
 void add_chat(Program& program) {
   CLI::App* command = program.add(CommandGroup::kModels, "chat", "Talk with a chat model");
   auto flags = std::make_shared<ChatFlags>();
+  flags->answer.conversation = true;
   command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
       ->required();
   auto* system = command->add_option("--system", flags->system, "system message of the chat");

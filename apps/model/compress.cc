@@ -101,10 +101,14 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
       flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);
   const compress::MakeMetric make_metric =
       [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
-        return run_metric_program({.model = request.model,
-                                   .sequences = sequences,
-                                   .out = file,
-                                   .threads = flags.device.threads});
+        progress.start_elsewhere("output metric");
+        const Status made = run_metric_program({.model = request.model,
+                                                .sequences = sequences,
+                                                .out = file,
+                                                .threads = flags.device.threads,
+                                                .share_of_time = progress.share_of_rest()});
+        progress.finish();
+        return made;
       };
   NMM_ASSIGN(const auto summary,
              compress::compress(request, backend, progress, {}, measure, make_metric, helpers));

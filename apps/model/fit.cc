@@ -86,15 +86,19 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
   for (const std::string& note : settings.notes) print_message("note: {}\n", note);
   const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
+  Progress progress(stderr);
   const compress::MakeMetric make_metric =
       [&](const std::vector<std::vector<text::TokenId>>& sequences,
           const std::filesystem::path& file) {
-        return run_metric_program({.model = request.model,
-                                   .sequences = sequences,
-                                   .out = file,
-                                   .threads = flags.device.threads});
+        progress.start_elsewhere("output metric");
+        const Status made = run_metric_program({.model = request.model,
+                                                .sequences = sequences,
+                                                .out = file,
+                                                .threads = flags.device.threads,
+                                                .share_of_time = progress.share_of_rest()});
+        progress.finish();
+        return made;
       };
-  Progress progress(stderr);
   NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, make_metric, helpers));
   if (flags.device.simulated()) {
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);

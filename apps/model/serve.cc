@@ -87,8 +87,44 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& l
   return model;
 }
 
-// Returns the JSON of GET /v1/model: what `inspect --json` prints, and the device and the context
-// length.
+// Returns the sampling settings that a request to /v1 gets if it sets none. They are those of the
+// file, whatever do_sample says.
+io::GenerationConfig request_defaults(const io::GenerationConfig& file) {
+  io::GenerationConfig settings = file;
+  settings.temperature = file.temperature.value_or(1.0);
+  return settings;
+}
+
+// Returns the settings that the web page sends with a conversation, by the names of the fields of
+// /v1/chat/completions. A value that changes nothing is left out.
+nlohmann::ordered_json page_defaults(const io::GenerationConfig& file) {
+  const auto settings =
+      file.recommends_sampling() ? request_defaults(file) : file.for_conversation();
+  nlohmann::ordered_json json = {{"temperature", *settings.temperature}};
+  if (settings.top_p) json["top_p"] = *settings.top_p;
+  if (settings.top_k) json["top_k"] = *settings.top_k;
+  if (settings.min_p) json["min_p"] = *settings.min_p;
+  if (settings.repetition_penalty) json["repetition_penalty"] = *settings.repetition_penalty;
+  return json;
+}
+
+// Says how answers are sampled if nobody asks for anything else.
+void print_sampling(const io::GenerationConfig& file) {
+  if (file.recommends_sampling()) {
+    print_message(
+        "sampling: /v1 and the web page use the model's generation_config.json unless a request "
+        "says otherwise: {}\n",
+        page_defaults(file).dump());
+    return;
+  }
+  print_message(
+      "sampling: /v1 uses temperature 1 unless a request says otherwise, as OpenAI documents it; "
+      "the web page asks for temperature {} and top_p {}, because the model recommends nothing\n",
+      io::kConversationTemperature, io::kConversationTopP);
+}
+
+// Returns the JSON of GET /v1/model: what `inspect --json` prints, the device, the context length
+// and the defaults of the web page.
 Result<std::string> description(const ServeFlags& flags, const serve::ServedModel& model,
                                 const model::Transformer& transformer) {
   const io::ModelConfig& config = transformer.config();
@@ -100,6 +136,7 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
   json["dense_bytes"] = dense_bytes(config, transformer.checkpoint(), layers);
   json["device"] = flags.device.device;
   json["version"] = kVersion;
+  json["defaults"] = page_defaults(model.generation);
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -162,6 +199,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
   ending.emplace();
   server->serve(service);
+  print_sampling(service->model().generation);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && world_communicator().lost().empty())
     std::this_thread::sleep_for(kPollInterval);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "plot/svg.h"
+#include "provenance.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -16,6 +17,7 @@ body { background: var(--page); color: var(--ink); font: 15px/1.5 sans-serif; ma
   padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 p { color: var(--quiet); max-width: 75ch; }
+p.made { font-family: monospace; margin: .2rem 0; overflow-wrap: anywhere; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1.5rem; }
 svg { width: 100%; height: auto; }
 .wide { overflow-x: auto; }
@@ -35,6 +37,14 @@ std::string page_head(const std::string& title) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<title>{0}</title>\n{1}</head>\n<body>\n<h1>{0}</h1>\n",
       text, kStyle);
+}
+
+std::string page_foot() {
+  std::string foot = "<h2>What made this page</h2>\n";
+  for (const std::string& line : provenance_lines()) {
+    foot += "<p class=\"made\">" + escape_xml(line) + "</p>\n";
+  }
+  return foot + "</body>\n</html>\n";
 }
 
 }  // namespace neuronmm::apps

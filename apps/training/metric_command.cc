@@ -17,6 +17,7 @@ struct MetricFlags {
   std::string sequences;
   int threads = 0;
   bool silent = false;
+  double share_of_time = 1.0;  // of the command that has started this program (metric_program.h)
 };
 
 // Reads a JSON file with a list of lists of token ids.
@@ -34,6 +35,10 @@ Status run_metric(MetricFlags& flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(flags.request.sequences, read_sequences(flags.sequences));
   Progress progress(flags.silent ? nullptr : stderr);
+  if (flags.share_of_time < 1.0) {
+    progress.expect({{"output metric", flags.share_of_time},
+                     {"the rest of the command", 1.0 - flags.share_of_time}});
+  }
   const auto summary = finetune::write_output_metric(flags.request, progress);
   return summary.ok() ? Status() : summary.error();
 }
@@ -50,6 +55,7 @@ void add_metric(Program& program) {
   command->add_option("OUT", flags->request.out)->required();
   command->add_option("--threads", flags->threads);
   command->add_option("--seed", flags->request.seed);
+  command->add_option("--share-of-time", flags->share_of_time)->check(CLI::Range(1e-6, 1.0));
   command->add_flag("--silent", flags->silent);
   program.set_run(command, [flags]() -> Result<int> {
     const Status status = run_metric(*flags);

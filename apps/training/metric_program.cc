@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,9 @@ Status run_metric_program(const MetricCall& call, const fs::path& program) {
   std::vector<std::string> arguments = {
       "metric",    call.model.string(),          tokens.path(), call.out.string(),
       "--threads", std::to_string(call.threads), "--seed",      std::to_string(call.seed)};
+  if (call.share_of_time < 1.0) {
+    arguments.insert(arguments.end(), {"--share-of-time", fmt::format("{}", call.share_of_time)});
+  }
   if (call.silent) arguments.emplace_back("--silent");
   NMM_ASSIGN(ChildResult result,
              run_child({program.string(), std::move(arguments), trainer_environment()}));

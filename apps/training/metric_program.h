@@ -21,6 +21,9 @@ struct MetricCall {
   int threads = 0;            // the number of threads; 0 means all cores
   uint64_t seed = 0;          // the seed of the labels that are drawn
   bool silent = false;        // whether no progress is shown
+  // The share that the metric takes of the time that the whole command still needs. The program's
+  // estimate is that of the whole command.
+  double share_of_time = 1.0;
 };
 
 // Returns whether neuronmm-finetune is in the folder of this program and may be run.

@@ -15,16 +15,10 @@ constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kPipeInterval = std::chrono::seconds(5);
 constexpr int kBarWidth = 24;
 
-// Estimates the rest of the time from the mean time per step in this run. Steps of an earlier run
-// took no time in this one.
-std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64_t total) {
-  if (done == 0 || done >= total) return {};
-  const double seconds =
-      elapsed.count() / static_cast<double>(done) * static_cast<double>(total - done);
+std::string duration_text(double seconds) {
   const std::chrono::seconds left(static_cast<int64_t>(seconds));
-  return left < std::chrono::hours(1)
-             ? fmt::format(", {:%M:%S} left", left)
-             : fmt::format(", {}:{:%M:%S} left", left.count() / 3600, left);
+  return left < std::chrono::hours(1) ? fmt::format("{:%M:%S}", left)
+                                      : fmt::format("{}:{:%M:%S}", left.count() / 3600, left);
 }
 
 // Writes to the stream and ignores errors, because a failed progress report is no reason to end the
@@ -37,17 +31,52 @@ void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... a
 
 }  // namespace
 
+std::string found_text(int64_t found, int64_t total, std::string_view unit,
+                       std::string_view units) {
+  return fmt::format("found {} of {} {}; goes on with {} {}", found, total, units, unit, found + 1);
+}
+
 Progress::Progress(std::FILE* stream)
     : stream_(stream), terminal_(stream != nullptr && isatty(fileno(stream)) == 1) {}
 Progress::~Progress() { finish(); }
+
+void Progress::expect(std::vector<ExpectedTask> tasks) { estimate_.expect(std::move(tasks)); }
 
 void Progress::start(std::string label, int64_t total, int64_t done_before) {
   finish();
   label_ = std::move(label);
   total_ = total;
   done_ = done_before_ = done_before;
+  estimate_.begin(label_, share_done());
+  running_ = true;
   started_ = last_drawn_ = Clock::now();
   if (terminal_) draw({});
+}
+
+void Progress::start_elsewhere(std::string label) {
+  finish();
+  label_ = std::move(label);
+  total_ = 1;
+  done_ = done_before_ = 0;
+  estimate_.begin(label_, 0.0);
+  running_ = elsewhere_ = true;
+  started_ = Clock::now();
+}
+
+// A task without steps counts as done.
+double Progress::share_done() const {
+  return total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
+}
+
+// Returns the estimate in words. It is that of the whole command if its tasks are known. Steps of
+// an earlier run took no time in this one.
+std::string Progress::time_left() const {
+  const bool whole = estimate_.expects_tasks();
+  if (!whole && done_ >= total_) return {};
+  const std::chrono::duration<double> elapsed = Clock::now() - started_;
+  const auto left = estimate_.seconds_left(elapsed.count(), share_done());
+  if (!left) return {};
+  return fmt::format(", {} left{}", duration_text(*left), whole ? " in all" : "");
 }
 
 void Progress::update(int64_t done, std::string_view note) {
@@ -64,13 +93,11 @@ void Progress::update(int64_t done, std::string_view note) {
 
 void Progress::draw(std::string_view note) {
   if (stream_ == nullptr) return;
-  const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
-  const std::string left =
-      time_left(Clock::now() - started_, done_ - done_before_, total_ - done_before_);
+  const std::string left = time_left();
   // On a terminal the bar is one line that is drawn over itself. In a file or a pipe every update
   // is a line, at most one every five seconds.
   if (terminal_) {
-    const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
+    const int filled = std::clamp(static_cast<int>(share_done() * kBarWidth), 0, kBarWidth);
     print_to(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),
              std::string(kBarWidth - filled, '.'), done_, total_, left, printable(note));
   } else {
@@ -84,6 +111,12 @@ void Progress::draw(std::string_view note) {
 void Progress::finish() {
   if (stream_ != nullptr && terminal_ && drawn_) print_to(stream_, "\n");
   drawn_ = false;
+  if (running_) {
+    const std::chrono::duration<double> elapsed = Clock::now() - started_;
+    // A task that another program does reports no steps.
+    estimate_.end(elapsed.count(), elsewhere_ ? 1.0 : share_done());
+  }
+  running_ = elsewhere_ = false;
   total_ = 0;
 }
 

@@ -8,8 +8,15 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/time_estimate.h"
 
 namespace neuronmm {
+
+// Returns what a run found of an interrupted one, such as "found 12 of 30 layers; goes on with
+// layer 13". Units are counted from 1.
+std::string found_text(int64_t found, int64_t total, std::string_view unit, std::string_view units);
 
 // The progress of one task at a time.
 class Progress {
@@ -20,6 +27,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // Declares the tasks of a whole command in their order, with rough shares of its time. From then
+  // on one estimate is shown, which is that of the whole command. A command inside another one may
+  // call this, too, without effect: the outer command has declared all tasks.
+  void expect(std::vector<ExpectedTask> tasks);
   // Starts a task of `total` steps, of which an earlier run has done `done_before`. Ends the
   // previous task.
   void start(std::string label, int64_t total, int64_t done_before = 0);
@@ -28,18 +39,27 @@ class Progress {
   void update(int64_t done, std::string_view note = {});
   // Ends the task. Its last line stays on the screen.
   void finish();
+  // Starts a task that another program does and shows, and which finish() ends.
+  void start_elsewhere(std::string label);
+  // Returns the share of the command's expected time that the current task takes of what is left
+  // from its beginning on, or 1 if that is not known.
+  double share_of_rest() const { return estimate_.share_of_rest(); }
   // Prints a line of text, above the bar if there is one.
   void print(std::string_view line);
 
  private:
   using Clock = std::chrono::steady_clock;
   void draw(std::string_view note);
+  double share_done() const;
+  std::string time_left() const;
 
   std::FILE* stream_ = nullptr;
   bool terminal_ = false;
   bool drawn_ = false;
   std::string label_;
+  bool running_ = false, elsewhere_ = false;
   int64_t total_ = 0, done_ = 0, done_before_ = 0;
+  TimeEstimate estimate_;
   Clock::time_point started_, last_drawn_;
 };
 

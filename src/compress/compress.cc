@@ -4,6 +4,7 @@
 
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
+#include "compress/expected_tasks.h"
 #include "compress/factorize_model.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/linear_algebra/blas.h"
@@ -103,10 +104,10 @@ ordered_json work_settings(const CompressRequest& request, const CalibrationInpu
   return settings;
 }
 
-// Opens the work folder. Work that was kept under other settings is deleted. A setting that an
-// older program did not record has its default.
-Status open_work(const fs::path& work, const CompressRequest& request,
-                 const ordered_json& settings) {
+// Opens the work folder. Work that was kept under other settings is deleted only if the request
+// says so. A setting that an older program did not record has its default.
+Status open_work(const fs::path& work, const CompressRequest& request, const ordered_json& settings,
+                 Progress& progress) {
   const auto same = [&](const std::string& before) {
     auto saved = ordered_json::parse(before, nullptr, /*allow_exceptions=*/false);
     if (!saved.is_object() || !saved.contains("settings")) return false;
@@ -115,7 +116,10 @@ Status open_work(const fs::path& work, const CompressRequest& request,
     return saved == settings;
   };
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
-  return open_work_folder(work, settings.dump(2, ' ', false, kReplace) + "\n", same);
+  return open_work_folder(
+      work, settings.dump(2, ' ', false, kReplace) + "\n",
+      request.force || request.deletes_work ? OtherWork::kDelete : OtherWork::kRefuse, progress,
+      same);
 }
 
 // Returns the plan of a compression that factorizes single matrices. The ranks are given by the
@@ -197,8 +201,10 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
+    progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
     const fs::path work = output.resume_folder();
-    NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_)));
+    NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_),
+                      progress_));
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
     NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
     NMM_TRY(choose_sizes(statistics, work));
@@ -247,7 +253,8 @@ class Compression {
     const StatisticsRequest wanted = {
         .folder = request_.statistics,
         .saved = calibration_.statistics ? &*calibration_.statistics : nullptr,
-        .method = method_name(request_.method)};
+        .method = method_name(request_.method),
+        .force = request_.force};
     NMM_ASSIGN(StatisticsFiles files, gathered_statistics(inputs(), wanted, work, make_metric));
     if (matrices) {
       statistics.grams = layer_grams_of_statistics(files.statistics, checkpoint_, config_);

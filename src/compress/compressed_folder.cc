@@ -50,7 +50,7 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
 
 // Returns the config.json of the compressed model, still without its quantization.
 Result<std::string> config_text(const CompressedModel& model, const fs::path& original) {
-  NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string config, io::read_public_config(original));
   io::CompressionRecord made = record_of(model);
   if (is_plain_dense(model)) {
     const int64_t neurons = model.plan.shapes.at(0).neurons;

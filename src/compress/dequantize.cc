@@ -117,7 +117,7 @@ int64_t bytes_of(const std::vector<TensorSource>& sources) {
 Status write_config(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                     const fs::path& folder) {
   const fs::path original = checkpoint.folder() / "config.json";
-  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string text, io::read_public_config(original));
   NMM_ASSIGN(text, with_rank_record(std::move(text), checkpoint, config));
   NMM_ASSIGN(text, io::without_quantization(text, original.string()));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));
@@ -136,8 +136,8 @@ Status dequantize(const fs::path& model, const fs::path& out, Progress& progress
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_ASSIGN(const auto sources, float_sources(checkpoint, config));
-  NMM_ASSIGN(auto output,
-             io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model));
+  NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
+                                                   io::FolderWriter::Resume::kNever));
   NMM_TRY(io::check_space(output.staging(), bytes_of(sources)));
   NMM_TRY(write_tensors(sources, output.staging(), "nothing was kept", progress));
   NMM_TRY(write_config(checkpoint, config, output.staging()));

@@ -40,7 +40,7 @@ class ModelFactorization {
   Result<std::vector<MatrixReport>> run() {
     total_ = std::count_if(plan_.matrices.begin(), plan_.matrices.end(),
                            [](const MatrixPlan& matrix) { return matrix.rank > 0; });
-    progress_.start("factorizing", total_);
+    NMM_TRY(find_finished());
     const int64_t count =
         std::min({int64_t{num_threads()}, config_.num_hidden_layers, kMaxLayersAtOnce});
     if (helpers_ == nullptr) {
@@ -92,7 +92,7 @@ class ModelFactorization {
 
   // Saves the factors that a process has computed for one layer.
   Status take(int64_t layer, MessageReader& in) {
-    NMM_ASSIGN(const auto matrices, unfinished(layer, /*reported=*/true));
+    NMM_ASSIGN(const auto matrices, unfinished(layer));
     const std::vector<Factors> factors = read_factors_result(in);
     NMM_CHECK(factors.size() == matrices.size());
     for (size_t i = 0; i < matrices.size(); ++i) {
@@ -104,10 +104,25 @@ class ModelFactorization {
     return {};
   }
 
-  // Returns the matrices of a layer whose factors are not in the work folder. Matrices that an
-  // interrupted run has finished are reported, unless `reported` is true, and are not computed
-  // again.
-  Result<std::vector<MatrixToFactorize>> unfinished(int64_t layer, bool reported = false) {
+  // Starts the progress with the matrices that an interrupted run has finished, and reports them.
+  Status find_finished() {
+    std::vector<MatrixReport> finished;
+    for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+      NMM_ASSIGN(const auto to_do, unfinished(layer, &finished));
+    }
+    const int64_t found = std::ssize(finished);
+    if (found > 0 && found < total_) {
+      progress_.print("factorizing: " + found_text(found, total_, "matrix", "matrices"));
+    }
+    progress_.start("factorizing", total_, found);
+    for (const MatrixReport& matrix : finished) report(matrix);
+    return {};
+  }
+
+  // Returns the matrices of a layer whose factors are not in the work folder. The others are
+  // appended to `finished_ones`, and are not computed again.
+  Result<std::vector<MatrixToFactorize>> unfinished(
+      int64_t layer, std::vector<MatrixReport>* finished_ones = nullptr) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
     std::vector<MatrixToFactorize> to_do;
     for (const MlpMatrix matrix : kMlpMatrices) {
@@ -117,8 +132,8 @@ class ModelFactorization {
       const auto finished = finished_factors(work_, plan, staged_dtype(stored));
       if (!finished) {
         to_do.push_back({matrix, plan.rank, stored});
-      } else if (!reported) {
-        report(*finished);
+      } else if (finished_ones != nullptr) {
+        finished_ones->push_back(*finished);
       }
     }
     return to_do;

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/threads.h"
+#include "compress/expected_tasks.h"
 #include "compress/linear_algebra/blas.h"
 #include "compress/output/model_card.h"
 #include "compress/output/model_writer.h"
@@ -127,7 +128,14 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
                  const TensorScales& scales, const LowBitFormat& format, const fs::path& work,
                  Progress& progress, const OnMatrix& on_matrix) {
-  progress.start("rounding factors", std::ssize(matrices));
+  const int64_t total = std::ssize(matrices);
+  const int64_t found = std::ranges::count_if(matrices, [&](const LowRankMatrix& matrix) {
+    return finished_factors(work, matrix.plan, DType::kF32).has_value();
+  });
+  if (found > 0 && found < total) {
+    progress.print("rounding factors: " + found_text(found, total, "matrix", "matrices"));
+  }
+  progress.start("rounding factors", total, found);
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(
@@ -183,7 +191,7 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, quantization, output.staging(), progress));
-  NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string config, io::read_public_config(original));
   NMM_TRY(write_card(source, quantization, output));
   NMM_ASSIGN(config, with_rank_record(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));
@@ -244,7 +252,8 @@ class QuantizeRun {
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
                                          .statistics = request_.statistics,
-                                         .saved = text_.statistics ? &*text_.statistics : nullptr};
+                                         .saved = text_.statistics ? &*text_.statistics : nullptr,
+                                         .force = request_.force};
     return round_by_text(inputs, rounding, quantization_, work);
   }
 
@@ -283,9 +292,11 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
+  progress.expect(expected_tasks(request));
   QuantizeRun run(request, backend, progress, helpers, checkpoint, config, text);
-  NMM_TRY(open_work_folder(output.resume_folder(),
-                           settings_of(request, text, identity, run.quantization())));
+  NMM_TRY(open_work_folder(
+      output.resume_folder(), settings_of(request, text, identity, run.quantization()),
+      request.force || request.deletes_work ? OtherWork::kDelete : OtherWork::kRefuse, progress));
   NMM_TRY(run.write(matrices, output, output.resume_folder(), on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

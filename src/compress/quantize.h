@@ -34,7 +34,9 @@ struct QuantizeRequest {
   // smoothing need one of the two. With both, the folder is made or completed.
   std::optional<CalibrationText> calibration = {};
   std::filesystem::path statistics = {};
-  bool force = false;  // replace an existing output folder
+  // Replace an existing output folder, and delete unfinished work of a run with other settings.
+  bool force = false;
+  bool deletes_work = false;  // as in CompressRequest
 };
 
 // The result of a run, for the caller's report.

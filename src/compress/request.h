@@ -60,7 +60,11 @@ struct CompressRequest {
   // The folder of statistics (saved_statistics.h); empty if there is none. Without a text the
   // folder is only read. With the text of the statistics it is made or completed.
   std::filesystem::path statistics;
-  bool force = false;  // replaces an existing output folder
+  // Replaces an existing output folder, and deletes unfinished work of a run with other settings.
+  bool force = false;
+  // Deletes that work even without `force`. `fit` sets it, which has made sure that the work is its
+  // own.
+  bool deletes_work = false;
 };
 
 // Returns whether sizes are chosen and MLPs narrowed as a whole (shape_choice.h, narrow_layers.h).

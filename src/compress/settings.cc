@@ -135,9 +135,8 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
   if (request.method == Method::kTwoSided && !has_metric(given)) {
     request.method = Method::kWhitened;
     settings.notes.push_back(
-        fmt::format("{} two-sided needs the program neuronmm-finetune, which is not there; "
-                    "whitened is used",
-                    option_name(names, "method")));
+        fmt::format("{} two-sided needs the program neuronmm-finetune, which is not there; {}",
+                    option_name(names, "method"), kWithoutMetric));
   }
   request.calibration = calibration_of(given, request);
   NMM_TRY(check_request(request, names));

@@ -45,7 +45,7 @@ Result<std::vector<fs::path>> weight_files(const fs::path& model) {
 Status write_model(const fs::path& model, const fs::path& folder) {
   NMM_TRY(io::make_folder(folder));
   const fs::path config = model / "config.json";
-  NMM_ASSIGN(const std::string text, io::read_text_file(config, io::kMaxConfigBytes));
+  NMM_ASSIGN(const std::string text, io::read_public_config(config));
   NMM_TRY(compress::write_transformers_files(folder, text, config.string()));
   NMM_ASSIGN(const std::vector<fs::path> weights, weight_files(model));
   for (const fs::path& file : weights) {
@@ -84,8 +84,11 @@ Status check_output(const fs::path& out) {
 Status write_export(const fs::path& model, const fs::path& out, const Manifest& manifest,
                     const eval::ReferenceLogits& golden) {
   NMM_TRY(check_output(out));
-  NMM_ASSIGN(io::FolderWriter writer,
-             io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model));
+  auto created = io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model,
+                                          io::FolderWriter::Resume::kNever);
+  // The kind of the error would promise that a flag replaces what is there.
+  if (!created.ok()) return fail("{}", created.error().message);
+  io::FolderWriter writer = std::move(created).value();
   if (Status written = write_all(model, writer.staging(), manifest, golden); !written.ok()) {
     NMM_TRY(writer.discard());
     return written;

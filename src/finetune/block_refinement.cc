@@ -56,6 +56,9 @@ Status BlockRefinement::run(Position& position, const std::function<Status()>& l
   const int64_t per_layer = recipe_.block_epochs * std::ssize(trained_);
   progress_.print(
       fmt::format("refining {} layers, each by itself, on {} tokens", layers, tokens_of(trained_)));
+  if (position.step > 0) {
+    progress_.print("refining layers: " + found_text(position.step, layers, "layer", "layers"));
+  }
   progress_.start("refining layers", layers * per_layer, position.step * per_layer);
   for (int64_t layer = 0; layer < layers; ++layer) {
     if (interrupted()) return interrupted_error("a layer is not kept");

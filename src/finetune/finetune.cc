@@ -246,7 +246,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
-  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string text, io::read_public_config(original));
   NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
@@ -355,6 +355,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
   NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.resume_folder()));
+  progress.expect(expected_tasks(request.recipe, std::ssize(data.training.examples)));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // frees the memory of the model
     NMM_TRY(add_generated(request, folder.path(), data, progress));

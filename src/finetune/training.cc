@@ -12,7 +12,47 @@ namespace {
 // The interval between two saved states, which is what a killed run may lose. Assumed.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
+// Returns the label of a phase.
+std::string phase_label(const std::vector<Part>& phases, size_t phase) {
+  const std::string_view part = part_name(phases[phase]);
+  if (phases.size() == 1) return fmt::format("training {}", part);
+  return fmt::format("phase {} of {} ({})", phase + 1, phases.size(), part);
+}
+
+int64_t steps_per_epoch_of(const Recipe& recipe, int64_t examples) {
+  return (examples + recipe.batch - 1) / recipe.batch;
+}
+
+// Returns the steps of a phase if no validation ends it.
+int64_t total_steps_of(const Recipe& recipe, int64_t examples) {
+  const int64_t all = steps_per_epoch_of(recipe, examples) * recipe.epochs;
+  return recipe.steps > 0 ? std::min(all, recipe.steps) : all;
+}
+
 }  // namespace
+
+// All layers that are refined, each by itself, take about as long as one pass of the whole model. A
+// sequence that the teacher writes is assumed to take as long as one to train on.
+std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t examples) {
+  std::vector<ExpectedTask> tasks;
+  const int64_t written = recipe.self_generated / std::max<int64_t>(recipe.cutoff, 1);
+  if (written > 0) tasks.push_back({"the model writes", static_cast<double>(written)});
+  const std::vector<Part> phases = recipe.all_phases();
+  const double all = static_cast<double>(examples + written);
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (phases[i] == Part::kBlocks) {
+      const double refined = std::min(
+          all, static_cast<double>(recipe.block_tokens) / static_cast<double>(recipe.cutoff));
+      tasks.push_back({"refining layers", refined * static_cast<double>(recipe.block_epochs)});
+    } else {
+      const auto steps = total_steps_of(recipe, examples + written);
+      tasks.push_back(
+          {phase_label(phases, i), static_cast<double>(steps) * static_cast<double>(recipe.batch)});
+    }
+  }
+  tasks.push_back({"writing", 0.01 * all});
+  return tasks;
+}
 
 Training::Training(const Recipe& recipe, const Dataset& data, const Dataset& validation,
                    TrainableModel& model, TrainingFolder& folder, Progress& progress,
@@ -29,6 +69,10 @@ Training::Training(const Recipe& recipe, const Dataset& data, const Dataset& val
 
 Status Training::run() {
   NMM_TRY(folder_.load_factors(model_));
+  if (position_.phase > 0) {
+    progress_.print("training: " +
+                    found_text(position_.phase, std::ssize(phases_), "phase", "phases"));
+  }
   while (position_.phase < std::ssize(phases_)) {
     started_ = saved_ = Clock::now();
     const UnsavedWork
@@ -58,14 +102,10 @@ std::vector<PhaseSummary> Training::summary() const {
 }
 
 std::string Training::label() const {
-  if (phases_.size() == 1) return fmt::format("training {}", part_name(part()));
-  return fmt::format("phase {} of {} ({})", position_.phase + 1, phases_.size(), part_name(part()));
+  return phase_label(phases_, static_cast<size_t>(position_.phase));
 }
 
-int64_t Training::total_steps() const {
-  const int64_t all = steps_per_epoch() * recipe_.epochs;
-  return recipe_.steps > 0 ? std::min(all, recipe_.steps) : all;
-}
+int64_t Training::total_steps() const { return total_steps_of(recipe_, examples()); }
 
 int64_t Training::sequences_in(int64_t steps) const {
   return steps / steps_per_epoch() * examples() + steps % steps_per_epoch() * recipe_.batch;
@@ -79,6 +119,9 @@ Status Training::run_phase() {
   NMM_TRY(folder_.load_state(model_));
   progress_.print(fmt::format("{}: {} trainable parameters, {} steps", label(),
                               model_.trainable_parameters(), total_steps()));
+  if (position_.step > 0) {
+    progress_.print(label() + ": " + found_text(position_.step, total_steps(), "step", "steps"));
+  }
   progress_.start(label(), sequences_in(total_steps()), sequences_in(position_.step));
   tokens_ = 0;
   NMM_TRY(train_phase());

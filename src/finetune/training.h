@@ -17,6 +17,10 @@
 
 namespace neuronmm::finetune {
 
+// Returns the tasks of a fine-tuning on this number of sequences and their shares of the time, in
+// sequences, for one estimate of the whole command. The last one is the writing of the model.
+std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t examples);
+
 // The fine-tuning of a model, from its saved position to the end of the last phase.
 class Training {
  public:

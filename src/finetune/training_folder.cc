@@ -9,6 +9,7 @@
 #include "io/json_file.h"
 #include "io/safetensors_writer.h"
 #include "io/text_file.h"
+#include "io/unfinished_work.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -63,19 +64,21 @@ Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
 
 // Returns an error that names the first setting in which the runs differ. With kResume the learning
 // rate may differ, because a run that diverged is resumed with a smaller one.
-Status check_same_run(const fs::path& staging, const json& before, const json& now,
+Status check_same_run(const fs::path& work, const json& before, const json& now,
                       TrainingFolder::IfStarted if_started) {
   const bool other_rate = if_started == TrainingFolder::IfStarted::kResume;
   for (const auto& [key, value] : now.items()) {
     if (before.contains(key) && before.at(key) == value) continue;
     if (key == kLearningRateKey && other_rate) continue;
-    const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
+    if (key != kLearningRateKey) {
+      return io::other_work_error(work, io::settings_difference(work, now.dump()));
+    }
     // A different learning rate may be intended, so that this error suggests to resume the
     // unfinished run.
-    const auto kind = key == kLearningRateKey ? Error::Kind::kUnfinished : Error::Kind::kExists;
+    const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
     return Error{fmt::format("{}: the unfinished run there has {} {}, this one has {}",
-                             staging.string(), key, there, value.dump()),
-                 kind};
+                             work.parent_path().string(), key, there, value.dump()),
+                 Error::Kind::kUnfinished};
   }
   return {};
 }
@@ -98,8 +101,9 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
   if (fs::exists(settings_path, error)) {
     NMM_ASSIGN(const json before, io::read_json_object(settings_path, io::kMaxConfigBytes));
     NMM_TRY(folder.find_position());
-    const bool started = folder.position_.phase > 0 || folder.position_.step > 0;
-    const Status same = check_same_run(path.parent_path(), before, now, if_started);
+    // The text that a teacher has written counts as work, too.
+    const bool started = io::has_unfinished_work(path);
+    const Status same = check_same_run(path, before, now, if_started);
     if (if_started == IfStarted::kRestart || (!started && !same.ok())) {
       NMM_TRY(clear(path));
       folder.position_ = {};
@@ -107,7 +111,10 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
       NMM_TRY(same);
     }
   } else {
-    NMM_TRY(clear(path));  // killed before its settings were written, or left by another command
+    if (io::has_unfinished_work(path) && if_started != IfStarted::kRestart) {
+      return io::other_work_error(path, "it was made by another command");
+    }
+    NMM_TRY(clear(path));  // killed before its settings were written
   }
   fs::create_directories(path, error);
   if (error) return cannot("created", path, error);

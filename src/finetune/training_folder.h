@@ -29,8 +29,8 @@ class TrainingFolder {
   // Opens or creates the folder. `folder` is FolderWriter::resume_folder(). `settings` is a JSON
   // object that differs whenever the results would. Without an earlier run every mode starts a new
   // one.
-  // - kResumeSame continues a run with the same settings. Any other run that has finished a step is
-  //   an error.
+  // - kResumeSame continues a run with the same settings. Any other run that has kept work, be it
+  //   of another command, is an error.
   // - kResume does the same, but the "learning_rate" may differ. The error says which setting
   //   differs.
   // - kRestart discards the earlier run.

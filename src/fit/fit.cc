@@ -12,6 +12,7 @@
 #include "fit/correction_json.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
+#include "fit/unfinished_output.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
@@ -36,6 +37,29 @@ constexpr double kUnusedShare = 0.8;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
+// The tasks of a run with rough shares of the time, in minutes of a synthetic Llama-3.2-1B on two
+// cores (measured, docs/fit.md). What narrows and rounds the chosen model is known only later.
+std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
+  std::vector<ExpectedTask> tasks = {{"runs", 0.2}, {"timing formats", 0.3}};
+  if (request.method == "two-sided") tasks.push_back({"output metric", 2.0});
+  tasks.insert(tasks.end(), {{"calibrating", 7.0},
+                             {"predicting losses", 2.0},
+                             {"narrowing", 1.0},
+                             {"measuring losses", 2.0}});
+  if (!simulated) {
+    tasks.insert(tasks.end(), {{"rounding", 2.0},
+                               {"measuring rounding", 6.0},
+                               {"writing", 0.2},
+                               {"comparing with the dense model", 0.5}});
+  }
+  if (request.plan_only) return tasks;
+  tasks.insert(tasks.end(), {{"rounding", 2.0},
+                             {"writing", 0.3},
+                             {"comparing with the dense model", 1.0},
+                             {"runs", 1.0}});
+  return tasks;
+}
+
 // A run of `fit`. Its model and text are opened before anything is measured.
 class Fitting {
  public:
@@ -57,6 +81,8 @@ class Fitting {
     NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
+    if (!request_.plan_only) NMM_TRY(claim_output(request_));
+    progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
@@ -101,7 +127,8 @@ class Fitting {
     for (const fs::path& folder : {work, shapes}) NMM_TRY(io::make_folder(folder));
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = request_.method,
-                                                .what = compress::Gathered::kAllLinears};
+                                                .what = compress::Gathered::kAllLinears,
+                                                .force = request_.force};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
     return_freed_memory();
     SearchInputs search_inputs{.checkpoint = checkpoint_,
@@ -176,6 +203,7 @@ class Fitting {
                                  .block = request_.block,
                                  .force = force};
     NMM_TRY(realize(choice, options, backend_, progress_));
+    release_output(request_);
     NMM_ASSIGN(const auto divergence, eval::folder_divergence(request_.model, request_.out,
                                                               text_.measured, backend_, progress_));
     Measured measured = {.tokens = divergence.tokens,

@@ -1,3 +1,4 @@
+#include "compress/settings.h"
 #include "fit/fit.h"
 
 namespace neuronmm::fit {
@@ -46,9 +47,10 @@ Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
   }
   if (!given.can_make_metric) {
     request.method = "whitened";
-    settings.notes.emplace_back(
-        "the program neuronmm-finetune, which makes the metric of the method two-sided, is not "
-        "there; whitened is used");
+    settings.notes.push_back(
+        fmt::format("the program neuronmm-finetune, which makes the metric of the method "
+                    "two-sided, is not there; {}",
+                    compress::kWithoutMetric));
   }
   return settings;
 }

@@ -38,6 +38,7 @@ Status narrow(const Choice& choice, const Realization& options, const fs::path& 
   request.calibration = options.calibration;
   request.statistics = options.statistics;
   request.force = force;
+  request.deletes_work = true;
   NMM_TRY(compress::compress(request, backend, progress));
   return {};
 }
@@ -83,6 +84,7 @@ Status realize(const Choice& choice, const Realization& options, const ops::Back
     request.statistics = options.statistics;
   }
   request.force = options.force;
+  request.deletes_work = true;
   NMM_TRY(compress::quantize(request, backend, progress));
   std::error_code ignored;
   fs::remove_all(between, ignored);

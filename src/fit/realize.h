@@ -25,7 +25,8 @@ struct Realization {
 };
 
 // Compresses the model if the choice narrows MLPs, and then rounds it if the choice rounds. Both
-// steps continue where an interrupted run stopped.
+// steps continue where an interrupted run stopped, and delete its work if another choice was made
+// since (unfinished_output.h).
 Status realize(const Choice& choice, const Realization& options, const ops::Backend& backend,
                Progress& progress);
 

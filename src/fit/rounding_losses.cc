@@ -142,7 +142,7 @@ class RoundingMeasurement {
     RoundingLosses losses;
     losses.layers.resize(static_cast<size_t>(layers));
     if (!all_saved()) NMM_TRY(prepare());
-    inputs_.progress.start("measuring rounding", layers * static_cast<int64_t>(kParts) + 1);
+    start_progress();
     int64_t done = 0;
     for (int64_t layer = 0; layer < layers; ++layer) {
       for (size_t part = 0; part < kParts; ++part) {
@@ -165,6 +165,20 @@ class RoundingMeasurement {
   }
 
  private:
+  // Starts the progress with the parts that an earlier run has measured, and says how many.
+  void start_progress() const {
+    const int64_t layers = inputs_.config.num_hidden_layers;
+    int64_t found = 0;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      for (size_t part = 0; part < kParts; ++part) found += saved_.contains(part_name(layer, part));
+    }
+    const int64_t all = layers * static_cast<int64_t>(kParts) + 1;
+    if (found > 0 && found + 1 < all) {
+      inputs_.progress.print("measuring rounding: " + found_text(found, all, "part", "parts"));
+    }
+    inputs_.progress.start("measuring rounding", all, found);
+  }
+
   static std::string part_name(int64_t layer, size_t part) {
     return fmt::format("layers.{}.{}", layer, part);
   }

@@ -110,7 +110,8 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
   }
   NMM_ASSIGN(const Import plan, plan_import(model, dtype, summary));
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
-  NMM_ASSIGN(FolderWriter writer, FolderWriter::create(out, if_exists));
+  NMM_ASSIGN(FolderWriter writer,
+             FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
   const Status written = write_folder(model, plan, writer.staging(), progress);
   if (written.ok()) {
     NMM_TRY(writer.commit());

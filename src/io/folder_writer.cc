@@ -9,6 +9,7 @@
 #include "io/atomic_file.h"
 #include "io/gguf.h"
 #include "io/model_config.h"
+#include "io/unfinished_work.h"
 
 namespace neuronmm::io {
 namespace {
@@ -116,11 +117,28 @@ Status clear_staging(const fs::path& out) {
   return {};
 }
 
+// Refuses to lose the unfinished work of another command, or deletes it.
+Status give_up_work(const fs::path& work, FolderWriter::IfExists if_exists) {
+  if (!has_unfinished_work(work)) return {};
+  if (if_exists == FolderWriter::IfExists::kRefuse) {
+    return other_work_error(work, "it was made by another command");
+  }
+  std::error_code error;
+  fs::remove_all(work, error);
+  if (error) return fail("{}: cannot be deleted: {}", work.string(), error.message());
+  return {};
+}
+
 }  // namespace
 
 void remove_remains(const fs::path& out) {
   const auto target = identity(out);
   if (target.ok()) (void)clear_staging(*target);
+}
+
+Result<fs::path> resume_folder_of(const fs::path& out) {
+  NMM_ASSIGN(const fs::path target, identity(out));
+  return staging_path_of(target) / "work";
 }
 
 Status check_output_apart_from_input(const fs::path& out, const fs::path& input) {
@@ -160,7 +178,7 @@ FolderWriter::FolderWriter(fs::path out, StagingFolder staging, IfExists if_exis
     : out_(std::move(out)), staging_(std::move(staging)), if_exists_(if_exists) {}
 
 Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exists,
-                                          const fs::path& input) {
+                                          const fs::path& input, Resume resume) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
   NMM_ASSIGN(const fs::path target, identity(out));
   const fs::path staging_path = staging_path_of(target);
@@ -171,6 +189,7 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
   NMM_TRY(clear_staging(target));
   NMM_TRY(check_replaceable(target, if_exists));
   NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
+  if (resume == Resume::kNever) NMM_TRY(give_up_work(staging.resume_folder(), if_exists));
   NMM_TRY(staging.mark_in_use());
   // An interrupted run continues from the files in work/. The output itself is written again.
   std::error_code error;

@@ -28,19 +28,29 @@ Status check_output_apart_from_input(const std::filesystem::path& out,
 // deleted. Readers of a finished folder call this; FolderWriter::create() does the same.
 void remove_remains(const std::filesystem::path& out);
 
+// Returns the folder in which an unfinished run for the output `out` keeps its work. It need not
+// exist.
+Result<std::filesystem::path> resume_folder_of(const std::filesystem::path& out);
+
 // An output folder that is being made.
 class FolderWriter {
  public:
   enum class IfExists { kRefuse, kReplace };
+  // Whether the caller looks into resume_folder() for work of an interrupted run. If it never does,
+  // other commands' work that is there would be lost. create() then fails with kRefuse, and deletes
+  // the work with kReplace.
+  enum class Resume { kByCaller, kNever };
 
   // Fails if one of these holds for `out`:
   //   it is the folder `input`, lies inside it or contains it
   //   it exists and `if_exists` is kRefuse
   //   it exists and is not a model folder (a config.json of a known architecture and safetensors)
   //   another process is making it
+  //   unfinished work for it would be lost
   //   its parent cannot be written
   static Result<FolderWriter> create(const std::filesystem::path& out, IfExists if_exists,
-                                     const std::filesystem::path& input = {});
+                                     const std::filesystem::path& input = {},
+                                     Resume resume = Resume::kByCaller);
 
   const std::filesystem::path& out() const { return out_; }
   // The folder that becomes the output. It is empty at the start.

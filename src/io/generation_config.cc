@@ -83,4 +83,17 @@ void GenerationConfig::override_with(const GenerationConfig& given) {
   take(eos_token_ids, given.eos_token_ids);
 }
 
+bool GenerationConfig::recommends_sampling() const {
+  return do_sample || temperature || top_k || top_p || min_p;
+}
+
+GenerationConfig GenerationConfig::for_conversation() const {
+  GenerationConfig settings = *this;
+  if (recommends_sampling()) return settings;
+  settings.do_sample = true;
+  settings.temperature = kConversationTemperature;
+  settings.top_p = kConversationTopP;
+  return settings;
+}
+
 }  // namespace neuronmm::io

@@ -14,6 +14,11 @@
 
 namespace neuronmm::io {
 
+// The settings of conversations with a model that recommends none. Assumed, as chat programs
+// commonly have them: at temperature 1 without a limit, small models often draw nonsense.
+inline constexpr double kConversationTemperature = 0.7;
+inline constexpr double kConversationTopP = 0.9;
+
 // The settings of the file. A setting that the file does not have is nullopt.
 struct GenerationConfig {
   // Decoding is greedy if the value is false or nullopt.
@@ -34,6 +39,12 @@ struct GenerationConfig {
   // Replaces settings by those that are set in `given`, which come from a person. A given
   // temperature also decides do_sample.
   void override_with(const GenerationConfig& given);
+  // Returns whether do_sample, temperature, top_k, top_p or min_p is set, so that the model's
+  // makers recommend a way to draw tokens.
+  bool recommends_sampling() const;
+  // Returns the settings of a conversation with a person. These are the recommended ones; if none
+  // are recommended, tokens are drawn with kConversationTemperature and kConversationTopP.
+  GenerationConfig for_conversation() const;
   // Reads the file of a model folder. If it does not exist, nothing is set.
   static Result<GenerationConfig> load(const std::filesystem::path& folder);
 };

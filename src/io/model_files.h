@@ -1,6 +1,6 @@
 #pragma once
-// Copies the files of a model folder that are neither weights nor config.json. Commands that write
-// a changed model use it.
+// Copies the files of a model folder that are not weights, and reads its config.json. Commands that
+// write a changed model use both.
 
 #include <filesystem>
 #include <string>
@@ -19,5 +19,10 @@ namespace neuronmm::io {
 // that is not a file (a pipe, a link to nothing).
 Result<std::vector<std::string>> copy_model_files(const std::filesystem::path& from,
                                                   const std::filesystem::path& to);
+
+// Returns the text of a config.json that goes into a new model folder. transformers notes the
+// folder that a model was loaded from as "_name_or_path". If that is an absolute path, which says
+// more of the machine than of the model, the last part of it takes its place.
+Result<std::string> read_public_config(const std::filesystem::path& config_json);
 
 }  // namespace neuronmm::io

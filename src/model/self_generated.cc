@@ -106,6 +106,11 @@ class TextWriter {
   Progress& progress_;
 };
 
+// Returns the file of the sequences that are generated together, from number `first` on.
+fs::path batch_path(const fs::path& work, int64_t first) {
+  return work / fmt::format("generated-{}.safetensors", first / kTogether);
+}
+
 }  // namespace
 
 Result<Sequences> self_generated(const SelfGeneration& wanted, const fs::path& work,
@@ -114,10 +119,20 @@ Result<Sequences> self_generated(const SelfGeneration& wanted, const fs::path& w
   NMM_ASSIGN(const TokenId start, start_token(wanted.model, transformer.config()));
   TextWriter writer(wanted, transformer, start, progress);
   Sequences written;
-  progress.start("the model writes", writer.total() * wanted.length);
+  int64_t found = 0;  // sequences of an interrupted run
+  while (found < writer.total() &&
+         read_batch(batch_path(work, found), std::min(kTogether, writer.total() - found),
+                    wanted.length)) {
+    found = std::min(found + kTogether, writer.total());
+  }
+  if (found > 0 && found < writer.total()) {
+    progress.print("the model writes: " +
+                   found_text(found, writer.total(), "sequence", "sequences"));
+  }
+  progress.start("the model writes", writer.total() * wanted.length, found * wanted.length);
   for (int64_t first = 0; first < writer.total(); first += kTogether) {
     const int64_t count = std::min(kTogether, writer.total() - first);
-    const fs::path path = work / fmt::format("generated-{}.safetensors", first / kTogether);
+    const fs::path path = batch_path(work, first);
     auto sequences = read_batch(path, count, wanted.length);
     if (!sequences) {
       NMM_ASSIGN(sequences, writer.batch(first, count));

@@ -114,6 +114,27 @@ TEST_F(ChatCommand, RegenerateDrawsANewAnswerThatReplacesTheOld) {
   EXPECT_NE(nothing.messages.find("no message to answer again"), std::string::npos);
 }
 
+TEST_F(ChatCommand, WithoutARecommendationTokensAreDrawnWithModeration) {
+  const std::string input = "One day\n", flags = "--seed 3 --max-new-tokens 24";
+  const ChatResult usual = run_chat(input, flags);
+  EXPECT_NE(usual.messages.find("temperature 0.7, top_p 0.9, because the model's "
+                                "generation_config.json recommends nothing"),
+            std::string::npos)
+      << usual.messages;
+  const ChatResult given = run_chat(input, flags + " --temperature 0.7 --top-p 0.9");
+  EXPECT_EQ(usual.answers, given.answers);
+  EXPECT_EQ(given.messages.find("recommends nothing"), std::string::npos) << given.messages;
+  EXPECT_EQ(run_chat(input, flags + " --greedy").messages.find("recommends nothing"),
+            std::string::npos);
+  // What the file recommends is taken instead, and it is not mixed with these settings.
+  write("model/generation_config.json",
+        R"({"eos_token_id": 2047, "do_sample": true, "temperature": 1.3})");
+  const ChatResult recommended = run_chat(input, flags);
+  EXPECT_NE(recommended.messages.find("generation_config.json: temperature 1.3"), std::string::npos)
+      << recommended.messages;
+  EXPECT_EQ(recommended.answers, run_chat(input, flags + " --temperature 1.3 --top-p 1").answers);
+}
+
 TEST_F(ChatCommand, CommandsChangeTheConversation) {
   const std::string file = path("c.json");
   run_chat("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n",

@@ -108,7 +108,7 @@ TEST_F(ExportCommand, MeasuredTimesBecomeRowsOfTheValidation) {
   const std::string file = write("report.json", report().dump());
   expect(neuronmm("paper validation --measured " + file + " --json " + path("rows.json")), 0,
          {"measured by an owner", "tiny", "-50.0 %", "+100.0 %"});
-  const nlohmann::json rows = nlohmann::json::parse(read(path("rows.json")));
+  const nlohmann::json rows = nlohmann::json::parse(read(path("rows.json")))["rows"];
   nlohmann::json measured = nlohmann::json::array();
   for (const nlohmann::json& row : rows) {
     if (row["set"] == "measured") measured.push_back(row);

@@ -114,6 +114,7 @@ TEST_F(FinetuneProgram, TheTeacherWritesTheTextIfThereIsNoData) {
           "validation:", "is kept", "written to"});
   const auto report = nlohmann::json::parse(read(json));
   EXPECT_EQ(report["generated_tokens"], 512);
+  EXPECT_EQ(report["provenance"]["models"].size(), 2u);  // the model and its teacher
   EXPECT_EQ(report["data"], "");
   ASSERT_EQ(report["phases"].size(), 2u);
   for (const auto& layer : report["phases"][0]["layers"]) {

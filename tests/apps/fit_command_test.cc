@@ -32,6 +32,8 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
          0, {"matrices:", "no choice is better by more than", "measured on", "KL", "written to"});
   const auto report = nlohmann::json::parse(read(path("fit.json")));
   EXPECT_LE(report["measured"]["bytes"], 5e6);
+  EXPECT_EQ(report["provenance"]["models"].size(), 1u);
+  EXPECT_NE(read(path("fit.html")).find("What made this page"), std::string::npos);
   EXPECT_EQ(report["layers"].size(), 4u);
   EXPECT_GE(report["front_of_bytes"].size(), 3u);
   EXPECT_NE(read(path("fit.html")).find("</html>"), std::string::npos);

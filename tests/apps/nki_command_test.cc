@@ -102,6 +102,23 @@ TEST_F(NkiCommand, BadInputIsRefused) {
          {"the model does not take psum_banks = 1"});
 }
 
+// The build makes this link, by which the program finds the Python files wherever the build is.
+TEST_F(NkiCommand, TheBuildLeadsToThePythonFiles) {
+  const fs::path link = neuronmm::program_path().parent_path() / "python_packages";
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(fs::equivalent(link, neuronmm::source_dir() / "python"));
+}
+
+TEST_F(NkiCommand, AProgramThatWasMovedAloneSaysWhatItNeeds) {
+  const fs::path moved = path("bin/neuronmm");
+  fs::create_directories(moved.parent_path());
+  fs::copy_file(neuronmm::program_path(), moved);
+  write("kernel.py", "");
+  expect(neuronmm::apps::run_shell(moved.string() + " nki " + path("kernel.py") + ":f 2>&1"), 1,
+         {"nki/run.py", path("share/neuronmm/python").c_str(), path("bin/python_packages").c_str(),
+          "cmake --install"});
+}
+
 bool can_trace() {
   return fs::exists(neuronmm::source_dir() / "python/nki/run.py") &&
          neuronmm::apps::run_shell(

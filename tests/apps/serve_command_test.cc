@@ -18,12 +18,13 @@ class ServeCommand : public ProgramTest {
   // Starts a server of the demo model with these flags, requests each path with GET when the server
   // is ready, and ends the server. Returns what the server printed and the response bodies.
   std::pair<std::string, std::vector<nlohmann::json>> serve_and_get(
-      const std::string& flags, const std::vector<std::string>& paths) {
+      const std::string& flags, const std::vector<std::string>& paths,
+      const std::string& model = kDemo) {
     const std::string log = path("log");
     // Otherwise an earlier server's log may be read before the new server empties it.
     std::filesystem::remove(log);
     const Outcome started =
-        run_shell("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
+        run_shell("'" + program_path().string() + "' serve '" + model + "' --port 0 " + flags +
                   " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" + log +
                   "' && break; sleep 0.05; done; echo $!");
     const std::string text = read(log);
@@ -99,6 +100,25 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
   EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
   expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
          {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1024"});
+}
+
+TEST_F(ServeCommand, TheStartSaysHowAnswersAreSampled) {
+  const auto [text, bodies] = serve_and_get("", {"/v1/model"});
+  EXPECT_NE(text.find("/v1 uses temperature 1 unless a request says otherwise, as OpenAI documents "
+                      "it; the web page asks for temperature 0.7 and top_p 0.9"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(bodies[0]["defaults"], nlohmann::json({{"temperature", 0.7}, {"top_p", 0.9}}));
+}
+
+TEST_F(ServeCommand, ThePageGetsWhatTheModelRecommends) {
+  std::filesystem::copy(kOneLayer, folder_ / "model", std::filesystem::copy_options::recursive);
+  write("model/generation_config.json", R"({"top_k": 20, "repetition_penalty": 1.1})");
+  const auto [text, bodies] = serve_and_get("", {"/v1/model"}, path("model"));
+  EXPECT_NE(text.find("generation_config.json unless a request says otherwise"), std::string::npos)
+      << text;
+  EXPECT_EQ(bodies[0]["defaults"],
+            nlohmann::json({{"temperature", 1.0}, {"top_k", 20}, {"repetition_penalty", 1.1}}));
 }
 
 // The shell starts the server, waits until it is ready, and sends the signal.

@@ -314,6 +314,29 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   EXPECT_NE(mixed->origin.text.find(", c fnv1a:"), std::string::npos);
 }
 
+// Folder names of the machine appear in no file of the new model, which may be published. Runs with
+// texts and models in other folders write the same bytes.
+TEST_F(Compress, TheFolderSaysNothingOfTheMachine) {
+  nlohmann::json config = nlohmann::json::parse(model::config_json(config_));
+  for (const std::string home : {"/home/somebody", "/data"}) {
+    config["_name_or_path"] = home + "/models/Dense-1B";
+    input_.write_text("config.json", config.dump());
+    CompressRequest compress_request = request(home == "/data" ? "second/out" : "first/out");
+    compress_request.calibration = {{{home + "/texts/story.txt", text_}}};
+    run_well(compress_request);
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(path("first/out"))) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename().string();
+    const std::string content = bytes("first/out", name);
+    EXPECT_EQ(content.find("/home/somebody"), std::string::npos) << name;
+    EXPECT_EQ(content.find(path("first").string()), std::string::npos) << name;
+    EXPECT_EQ(content, bytes("second/out", name)) << name;
+  }
+  EXPECT_NE(bytes("first/out", "README.md").find("story.txt fnv1a:"), std::string::npos);
+  EXPECT_NE(bytes("first/out", "config.json").find("\"Dense-1B\""), std::string::npos);
+}
+
 // Every letter is one token, and the calibration uses exactly the letters 'a'.
 TEST_F(Compress, TheResultIsMeasuredOnTokensThatCalibrationHasNotSeen) {
   const auto tokenizer = text::Tokenizer::load(input_.path());

@@ -1,12 +1,24 @@
 // This file tests that interrupted compressions continue where they stopped and give the bytes of
 // an uninterrupted one.
 
+#include <cstdio>
+#include <regex>
+
 #include "compress/compress_test.h"
 
 namespace neuronmm::compress {
 namespace {
 
 class Resume : public CompressTest {};
+
+// Returns what was written to the file, and closes it.
+std::string printed(std::FILE* file) {
+  std::rewind(file);
+  std::string text(1 << 16, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
 
 TEST_F(Resume, InterruptedCalibrationResumesToTheSameBytes) {
   int64_t calls = 0;
@@ -62,12 +74,29 @@ TEST_F(Resume, InterruptedFactorizationResumesToTheSameBytes) {
   }
 }
 
-TEST_F(Resume, OtherSettingsStartAfresh) {
+TEST_F(Resume, WorkOfOtherSettingsIsDeletedOnlyIfAskedTo) {
   const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
   ASSERT_FALSE(run(request("out", Method::kSvd), interrupt).ok());
   set_interrupted(false);
   CompressRequest other = request("out", Method::kSvd);
   other.rule.ratio = 0.5;
+  expect_refused(other, {"out.partial", "unfinished work", "ratio 0.25 there, 0.5 here",
+                         "another output folder to keep both"});
+  // The work is still there: an interrupted run of the first settings goes on with it.
+  std::FILE* const messages = std::tmpfile();
+  {
+    Progress progress(messages);
+    const auto resumed =
+        compress(request("out", Method::kSvd), backend_, progress,
+                 [](const MatrixReport& report) { set_interrupted(report.layer == 2); });
+    ASSERT_FALSE(resumed.ok());
+    set_interrupted(false);
+  }
+  const std::string text = printed(messages);
+  EXPECT_NE(text.find("goes on with the work of an interrupted run"), std::string::npos) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("found [1-9] of 9 matrices; goes on with matrix")))
+      << text;
+  other.force = true;
   const CompressSummary summary = run_well(other);
   for (const MatrixReport& report : summary.matrices) EXPECT_EQ(report.rank, 12);
 
@@ -121,7 +150,10 @@ TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
         const char changed = static_cast<char>(file.seekg(middle).get() ^ 1);
         file.seekp(middle).put(changed);
       }
-      run_well(request("parts", method));
+      // Damaged settings are those of another run.
+      CompressRequest again = request("parts", method);
+      again.force = victim < kept.size() && kept[victim].filename() == "settings.json";
+      run_well(again);
       EXPECT_EQ(bytes("parts"), bytes("whole"))
           << method_name(method) << (victim < kept.size() ? kept[victim] : "nothing changed");
       fs::remove_all(path("parts"));

@@ -136,8 +136,10 @@ TEST(CompressSettings, WhitenedWithoutTheProgramThatMakesTheMetric) {
   ASSERT_TRUE(settings.ok());
   EXPECT_EQ(settings->request.method, Method::kWhitened);
   ASSERT_EQ(settings->notes.size(), 1u);
-  EXPECT_NE(settings->notes[0].find("--method two-sided needs the program neuronmm-finetune"),
-            std::string::npos);
+  for (const char* words : {"--method two-sided needs the program neuronmm-finetune",
+                            "whitened is used", "SmolLM2-135M", "by 14 %", "libtorch"}) {
+    EXPECT_NE(settings->notes[0].find(words), std::string::npos) << words;
+  }
 }
 
 // Each in the words of whoever gave the settings.

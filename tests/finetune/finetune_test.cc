@@ -7,6 +7,7 @@
 
 #include "compress/output/model_card.h"
 #include "finetune/block_refinement.h"
+#include "finetune/training.h"
 #include "finetune/training_folder.h"
 #include "finetune_fixture.h"
 
@@ -330,6 +331,26 @@ TEST_F(Finetune, DivergenceKeepsTheLastGoodState) {
   EXPECT_EQ(bytes("out"), bytes("expected"));
 }
 
+TEST(FinetuneTasks, EveryPhaseIsDeclaredWithItsSequences) {
+  Recipe recipe;
+  recipe.phases = {Part::kU, Part::kV};
+  recipe.epochs = 3;
+  recipe.batch = 10;
+  std::vector<ExpectedTask> tasks = expected_tasks(recipe, 100);
+  ASSERT_EQ(tasks.size(), 3u);
+  EXPECT_TRUE(tasks[0].label.starts_with("phase 1 of 2 (")) << tasks[0].label;
+  EXPECT_TRUE(tasks[1].label.starts_with("phase 2 of 2 (")) << tasks[1].label;
+  EXPECT_EQ(tasks[0].share, 300.0);
+  EXPECT_EQ(tasks[2].label, "writing");
+  recipe.steps = 4;
+  recipe.self_generated = 20 * recipe.cutoff;
+  tasks = expected_tasks(recipe, 100);
+  ASSERT_EQ(tasks.size(), 4u);
+  EXPECT_EQ(tasks[0].label, "the model writes");
+  EXPECT_EQ(tasks[0].share, 20.0);
+  EXPECT_EQ(tasks[1].share, 40.0);
+}
+
 TEST_F(Finetune, RefusesToContinueAnotherRun) {
   FinetuneRequest first = request("out");
   ASSERT_FALSE(run(first, [](const StepReport&) { set_interrupted(true); }).ok());
@@ -344,6 +365,18 @@ TEST_F(Finetune, RefusesToContinueAnotherRun) {
   other.resume = false;
   other.force = true;
   run_or_throw(other);
+
+  // What another command has left is not deleted either.
+  const fs::path work = path("compressed.partial") / "work";
+  fs::create_directories(work);
+  std::ofstream(path("compressed.partial") / "neuronmm.json")
+      << R"({"neuronmm": "unfinished output"})";
+  std::ofstream(work / "layer-0") << "done";
+  for (const char* settings : {"", R"({"ratio": 0.2})"}) {
+    if (*settings != '\0') std::ofstream(work / "settings.json") << settings;
+    expect_refused(request("compressed"), {"compressed.partial", "unfinished work"});
+    EXPECT_TRUE(fs::exists(work / "layer-0")) << settings;
+  }
 
   fs::create_directories(path("precious.partial"));
   std::ofstream(path("precious.partial") / "letter") << "keep me";

@@ -43,7 +43,8 @@ TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   EXPECT_EQ(settings->request.calibration.max_tokens, 800);
   EXPECT_EQ(settings->request.block, 128);
   EXPECT_EQ(settings->request.method, "whitened");
-  EXPECT_EQ(settings->notes.size(), 1u);
+  ASSERT_EQ(settings->notes.size(), 1u);
+  EXPECT_NE(settings->notes[0].find("whitened is used. On SmolLM2-135M"), std::string::npos);
 }
 
 TEST(FitSettings, RefusalsNameTheOptionsOfTheCaller) {

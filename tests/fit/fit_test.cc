@@ -222,6 +222,25 @@ TEST_F(Fit, AResumedRunGivesTheSameBytes) {
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
 }
 
+TEST_F(Fit, NeverDeletesTheWorkOfAnotherBudgetOrCommandUnlessForced) {
+  const Budget budget = at_most(0.2 * dense_bytes());
+  run_or_throw(request("first", budget));
+  const fs::path work = path("out.partial") / "work";
+  fs::create_directories(work);
+  ASSERT_TRUE(io::write_text_file(path("out.partial") / "neuronmm.json",
+                                  R"({"neuronmm": "unfinished output"})")
+                  .ok());
+  ASSERT_TRUE(io::write_text_file(work / "layer-0", "done").ok());
+  FitRequest unforced = request("out", budget);
+  unforced.force = false;
+  expect_refused(unforced, {"out.partial", "unfinished work", "another output folder"});
+  EXPECT_TRUE(fs::exists(work / "layer-0"));
+  run_or_throw(request("out", budget));
+  EXPECT_FALSE(fs::exists(work));
+  EXPECT_FALSE(fs::exists(path("sensitivities") / "output.json"));
+  EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("first"));
+}
+
 // Older programs measured a tied table as a head only, and saved that under another name.
 TEST_F(Fit, MeasuresATiedTableThatOlderVersionsMeasuredAsAHead) {
   const Budget budget = at_most(0.2 * dense_bytes());

@@ -34,6 +34,44 @@ cmake --build "$work/build" >/dev/null
 expected=$("$work/prefix/bin/neuronmm" generate "$model" --prompt "$prompt" --max-new-tokens 8 --ignore-eos 2>/dev/null)
 found=$("$work/build/outside" "$model" "$prompt")
 [ -n "$found" ] && [ "$found" = "$expected" ] || { echo "expected: $expected"; echo "found: $found"; exit 1; }
-for file in share/man/man1/neuronmm.1 share/bash-completion/completions/neuronmm; do
+for file in share/man/man1/neuronmm.1 share/bash-completion/completions/neuronmm \
+    share/neuronmm/texts/{calibration,evaluation,stories}.txt share/neuronmm/texts/README.md; do
   [ -s "$work/prefix/$file" ] || { echo "$file is missing or empty"; exit 1; }
 done
+
+# Files that a build of the target neuronmm alone does not make are left out, and the rest is
+# installed. This is what cmake --install does after ./demo.sh.
+sed -e "s|$build/share/|$work/not_built/|g" -e "s|$build/neuronmm-finetune|$work/not_built/neuronmm-finetune|g" \
+  "$build/cmake_install.cmake" >"$work/install_part.cmake"
+grep -q "$work/not_built/neuronmm.1" "$work/install_part.cmake"
+cmake -D CMAKE_INSTALL_PREFIX="$work/part" -P "$work/install_part.cmake" >/dev/null ||
+  { echo "expected that files that were not built are left out"; exit 1; }
+[ -x "$work/part/bin/neuronmm" ] && [ ! -e "$work/part/share/man/man1/neuronmm.1" ]
+
+# `nki` finds its Python files after an installation. A program that is moved alone says where it
+# looked for them. Without NumPy no kernel can be run.
+if python3 -c 'import numpy' 2>/dev/null; then
+  cat >"$work/kernel.py" <<'PYTHON'
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def copy(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x)
+    nisa.dma_copy(dst=y, src=t)
+    return y
+PYTHON
+  run=(nki "$work/kernel.py:copy" --arg "x=bf16[128,512]")
+  "$work/prefix/bin/neuronmm" "${run[@]}" >"$work/nki" || { echo "an installed program cannot run nki"; exit 1; }
+  grep -q latency "$work/nki"
+  mkdir -p "$work/alone"
+  cp "$work/prefix/bin/neuronmm" "$work/alone"
+  ! "$work/alone/neuronmm" "${run[@]}" >"$work/nki" 2>&1 || { echo "expected that a moved program is refused"; exit 1; }
+  for words in "nki/run.py" "$work/share/neuronmm/python" "$work/alone/python_packages" "cmake --install"; do
+    grep -qF "$words" "$work/nki" || { echo "expected \"$words\" in: $(cat "$work/nki")"; exit 1; }
+  done
+fi

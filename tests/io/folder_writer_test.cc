@@ -243,6 +243,27 @@ TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
   EXPECT_NE(not_copied->at(1).find("pipe.json"), std::string::npos);
 }
 
+TEST(ModelFiles, AConfigNamesNoFolderOfTheMachine) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& text) {
+    put(folder / "config.json", text);
+    return read_public_config(folder / "config.json").value();
+  };
+  for (const std::string path :
+       {"/home/me/Dense-1B", "/Dense-1B/", "~/models/Dense-1B", "C:\\\\models\\\\Dense-1B"}) {
+    const std::string text = read(R"({"b": 1, "_name_or_path": ")" + path + R"(", "a": 2})");
+    EXPECT_EQ(text, "{\n  \"b\": 1,\n  \"_name_or_path\": \"Dense-1B\",\n  \"a\": 2\n}\n");
+  }
+  EXPECT_EQ(read(R"({"text": {"_name_or_path": "/a/b"}})"),
+            "{\n  \"text\": {\n    \"_name_or_path\": \"b\"\n  }\n}\n");
+  // Everything else stays as it was written.
+  for (const std::string text :
+       {R"({"_name_or_path":"someone/Dense-1B"})", R"({"path": "/a"})", "no JSON", "[1]"}) {
+    EXPECT_EQ(read(text), text);
+  }
+  EXPECT_TRUE(fails_with(read_public_config(folder / "absent.json"), {"absent.json"}));
+}
+
 TEST(ModelFiles, CopyErrorsAreReported) {
   const TemporaryFolder in;
   EXPECT_TRUE(fails_with(copy_model_files(in / "absent", in.path()), {"absent", "No such file"}));

@@ -41,6 +41,29 @@ TEST(GenerationConfig, FieldsMayBeAbsentOrNull) {
   }
 }
 
+TEST(GenerationConfig, AConversationHasSettingsThatTheModelDoesNotRecommend) {
+  const auto conversation = [](const char* text) {
+    return GenerationConfig::parse(text, "x")->for_conversation();
+  };
+  const auto moderate =
+      conversation(R"({"eos_token_id": 2, "max_new_tokens": 9, "repetition_penalty": 1.1})");
+  EXPECT_EQ(moderate.do_sample, true);
+  EXPECT_EQ(moderate.temperature, 0.7);
+  EXPECT_EQ(moderate.top_p, 0.9);
+  EXPECT_EQ(moderate.max_new_tokens, 9);
+  EXPECT_EQ(moderate.repetition_penalty, 1.1);
+  // Any recommendation about sampling leaves all settings as they are.
+  for (const char* text : {R"({"do_sample": false})", R"({"temperature": 0.2})", R"({"top_k": 3})",
+                           R"({"top_p": 0.5})", R"({"min_p": 0.1})"}) {
+    const auto given = GenerationConfig::parse(text, "x");
+    EXPECT_TRUE(given->recommends_sampling()) << text;
+    const auto settings = conversation(text);
+    EXPECT_EQ(settings.do_sample, given->do_sample) << text;
+    EXPECT_EQ(settings.temperature, given->temperature) << text;
+    EXPECT_EQ(settings.top_p, given->top_p) << text;
+  }
+}
+
 TEST(GenerationConfig, RangesIncludeTheirEnds) {
   const auto low = GenerationConfig::parse(
       R"({"do_sample": false, "temperature": 0, "top_k": -1, "top_p": 0, "min_p": 0.0,

@@ -15,4 +15,7 @@ done
 ! grep -q torch <<<"$depends"
 dpkg-deb -x "$package" $work/root
 version=$(dpkg-deb -f "$package" Version)
+for file in python/nki/run.py texts/calibration.txt texts/README.md; do
+  [ -s "$work/root/usr/share/neuronmm/$file" ] || { echo "expected $file in the package" >&2; exit 1; }
+done
 [ "$($work/root/usr/bin/neuronmm --version)" = "neuronmm ${version%%-*}" ]

@@ -15,10 +15,13 @@ $venv/bin/mypy examples/python
 (cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
 $venv/bin/python -m pytest --quiet tests/python
 
+# The program of the wheel must find the packages that run kernels, and texts to calibrate on.
+[ -s $venv/share/neuronmm/python/nki/run.py ] && [ -s $venv/share/neuronmm/texts/calibration.txt ]
+
 # The source archive must hold everything that a build of the package needs, but no model, test or
 # build folder.
 rm -rf build/python_sdist
 $venv/bin/python -m build --sdist --no-isolation --outdir build/python_sdist . >/dev/null
 archive=$(echo build/python_sdist/*.tar.gz)
-! tar -tzf "$archive" | grep -E '/(models|tests|fuzz|build)/'
+! tar -tzf "$archive" | grep -E '/(tests|fuzz|build)/|\.safetensors$'
 [ "$(stat -c %s "$archive")" -lt 3000000 ]

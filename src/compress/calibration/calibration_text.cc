@@ -29,12 +29,16 @@ uint64_t text_hash(std::string_view text) {
   return hash;
 }
 
-// Returns the record of a text for the compressed model. The record has the file's name without its
-// folder, because folder names are private and the model may be published.
+// Returns the name of a text for records and model cards. It is the file's name without its folder,
+// because folder names are private and the model may be published.
+std::string public_name(const NamedText& text) {
+  return text.name == "-" ? "standard input" : std::filesystem::path(text.name).filename().string();
+}
+
+// Returns the record of a text for the compressed model.
 io::CalibrationSource source_of(const NamedText& text, std::span<const Tokens> sequences) {
   io::CalibrationSource source;
-  source.name =
-      text.name == "-" ? "standard input" : std::filesystem::path(text.name).filename().string();
+  source.name = public_name(text);
   source.xxh3 = io::checksum(text.text);
   source.bytes = std::ssize(text.text);
   for (const Tokens& sequence : sequences) source.tokens += std::ssize(sequence);
@@ -201,7 +205,7 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
     // The origin names every text with its hash, so that a later run notices Gram matrices of
     // another text.
     result.origin.text += fmt::format("{}{} fnv1a:{:016x}", result.origin.text.empty() ? "" : ", ",
-                                      text.name, text_hash(text.text));
+                                      public_name(text), text_hash(text.text));
   }
   const int64_t longest = std::min(kSequenceTokens, config.max_position_embeddings);
   const std::vector<int64_t> shares = even_shares(sizes, max_tokens);

@@ -28,14 +28,27 @@ int64_t layers_at_once(const io::ModelConfig& config) {
 
 }  // namespace
 
-Status LayerTasks::run(const std::string& label, const std::function<Status(int64_t)>& task) {
+// Finds the layers that are left to do, and starts the progress of the others.
+void LayerTasks::find_saved(const std::string& label, const std::function<bool(int64_t)>& saved) {
   const int64_t layers = inputs_.config.num_hidden_layers;
-  inputs_.progress.start(label, layers);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!saved(layer)) to_do_.push_back(layer);
+  }
+  done_ = layers - std::ssize(to_do_);
+  if (done_ > 0 && done_ < layers) {
+    inputs_.progress.print(label + ": " + found_text(done_, layers, "layer", "layers"));
+  }
+  inputs_.progress.start(label, layers, done_);
+}
+
+Status LayerTasks::run(const std::string& label, const std::function<bool(int64_t)>& saved,
+                       const std::function<Status(int64_t)>& task) {
+  find_saved(label, saved);
   const int64_t at_once = this->at_once();
   const auto work = [&](int64_t) {
-    for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
+    for (size_t i; (i = next_.fetch_add(1)) < to_do_.size();) {
       if (stopping()) return;
-      finish(layer, task(layer));
+      finish(to_do_[i], task(to_do_[i]));
       inputs_.checkpoint.release_pages();
     }
   };
@@ -49,25 +62,22 @@ Status LayerTasks::run(const std::string& label, const std::function<Status(int6
   return interrupted() ? Status(stopped()) : Status();
 }
 
-Status LayerTasks::run_with_helpers(
-    const std::string& label, const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
-    const RunJob& run, const std::function<Status(int64_t, MessageReader&)>& take) {
-  const int64_t layers = inputs_.config.num_hidden_layers;
+Status LayerTasks::run_with_helpers(const std::string& label,
+                                    const std::function<bool(int64_t)>& saved,
+                                    const std::function<Result<LayerJob>(int64_t)>& job,
+                                    const RunJob& run,
+                                    const std::function<Status(int64_t, MessageReader&)>& take) {
+  find_saved(label, saved);
   const auto round = static_cast<size_t>(at_once() * inputs_.helpers->processes());
-  inputs_.progress.start(label, layers);
   std::vector<LayerJob> jobs;
   const auto take_one = [&](int64_t layer, MessageReader& result) {
     finish(layer, take(layer, result));
     return error_ ? Status(*error_) : Status();
   };
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    NMM_ASSIGN(auto next, job(layer));
-    if (next) {
-      jobs.push_back(*std::move(next));
-    } else {
-      finish(layer, {});
-    }
-    if (jobs.size() < round && (jobs.empty() || layer + 1 < layers)) continue;
+  for (const int64_t layer : to_do_) {
+    NMM_ASSIGN(LayerJob next, job(layer));
+    jobs.push_back(std::move(next));
+    if (jobs.size() < round && layer != to_do_.back()) continue;
     if (interrupted()) return stopped();
     NMM_TRY(inputs_.helpers->run_jobs({inputs_.checkpoint, inputs_.config}, run, jobs, at_once(),
                                       take_one));

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "compress/statistics/data_parallel.h"
@@ -23,18 +24,20 @@ class LayerTasks {
   LayerTasks(const CompressionInputs& inputs, const std::filesystem::path& work_for_errors)
       : inputs_(inputs), work_for_errors_(work_for_errors) {}
 
-  // Calls task(layer) for all layers. `label` is the label of the progress bar.
-  Status run(const std::string& label, const std::function<Status(int64_t)>& task);
+  // Calls task(layer) for all layers whose result is not saved yet. saved(layer) says which are; it
+  // is called once for every layer, before any task. `label` is the label of the progress bar.
+  Status run(const std::string& label, const std::function<bool(int64_t)>& saved,
+             const std::function<Status(int64_t)>& task);
 
-  // Does the same on all processes. `job` returns the job for a layer, or nothing if the result of
-  // the layer exists already. `run` runs a job, and `take` saves its result. The layers are
-  // processed in rounds, and the results of a round are saved before the next round begins.
-  Status run_with_helpers(const std::string& label,
-                          const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
-                          const RunJob& run,
+  // Does the same on all processes. `job` returns the job for a layer. `run` runs a job, and `take`
+  // saves its result. The layers are processed in rounds, and the results of a round are saved
+  // before the next round begins.
+  Status run_with_helpers(const std::string& label, const std::function<bool(int64_t)>& saved,
+                          const std::function<Result<LayerJob>(int64_t)>& job, const RunJob& run,
                           const std::function<Status(int64_t, MessageReader&)>& take);
 
  private:
+  void find_saved(const std::string& label, const std::function<bool(int64_t)>& saved);
   int64_t at_once() const;
   Error stopped() const;
   bool stopping() const;
@@ -42,7 +45,8 @@ class LayerTasks {
 
   const CompressionInputs& inputs_;
   const std::filesystem::path& work_for_errors_;
-  std::atomic<int64_t> next_{0};
+  std::vector<int64_t> to_do_;  // the layers whose result is not saved
+  std::atomic<size_t> next_{0};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   int64_t done_ = 0;

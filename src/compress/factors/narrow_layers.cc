@@ -50,28 +50,29 @@ class NarrowingByStatistics {
 
  private:
   Status on_threads() {
-    return LayerTasks(inputs_, work_for_errors_).run(kLabel, [this](int64_t layer) -> Status {
-      if (is_saved(layer)) return {};
-      NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
-      NMM_ASSIGN(const auto order, request_.order(layer));
-      NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
-      NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(data.mlp), std::move(data.statistics),
-                                                    data.metric, order, shape(layer), stored));
-      return save(layer, narrow);
-    });
+    const auto saved = [this](int64_t layer) { return is_saved(layer); };
+    return LayerTasks(inputs_, work_for_errors_)
+        .run(kLabel, saved, [this](int64_t layer) -> Status {
+          NMM_ASSIGN(MlpData data, read_mlp_data(inputs_, request_.files, layer));
+          NMM_ASSIGN(const auto order, request_.order(layer));
+          NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
+          NMM_ASSIGN(const NarrowMlp narrow,
+                     narrow_mlp(std::move(data.mlp), std::move(data.statistics), data.metric, order,
+                                shape(layer), stored));
+          return save(layer, narrow);
+        });
   }
 
   Status on_processes() {
-    const auto job = [this](int64_t layer) -> Result<std::optional<LayerJob>> {
-      if (is_saved(layer)) return std::optional<LayerJob>();
+    const auto saved = [this](int64_t layer) { return is_saved(layer); };
+    const auto job = [this](int64_t layer) -> Result<LayerJob> {
       NMM_ASSIGN(const MlpData data, read_mlp_data(inputs_, request_.files, layer));
       NMM_ASSIGN(const auto order, request_.order(layer));
       NMM_ASSIGN(const StoredFormat stored, layer_format(inputs_, request_.weights, layer));
-      return std::optional(
-          narrow_job(layer, data.statistics, data.metric, order, shape(layer), stored));
+      return narrow_job(layer, data.statistics, data.metric, order, shape(layer), stored);
     };
     return LayerTasks(inputs_, work_for_errors_)
-        .run_with_helpers(kLabel, job, run_narrow_job,
+        .run_with_helpers(kLabel, saved, job, run_narrow_job,
                           [this](int64_t layer, MessageReader& result) {
                             return save(layer, read_narrow_result(result));
                           });

@@ -57,7 +57,8 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
   const StatisticsRequest wanted = {.folder = rounding.statistics,
                                     .saved = rounding.saved,
                                     .method = "whitened",
-                                    .what = Gathered::kAllLinears};
+                                    .what = Gathered::kAllLinears,
+                                    .force = rounding.force};
   NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
   RoundedByText rounded;
   if (rounding.smooth) {

@@ -26,6 +26,7 @@ struct CalibratedRounding {
   // (gathered_statistics.h).
   std::filesystem::path statistics = {};
   const SavedStatistics* saved = nullptr;
+  bool force = false;  // delete unfinished statistics of another text or model
 };
 
 // The result of rounding by a text, in the form that ModelSource (model_writer.h) takes.

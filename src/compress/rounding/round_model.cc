@@ -1,5 +1,6 @@
 #include "compress/rounding/round_model.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "compress/rounding/mlp_rounding.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "model/layer_weights.h"
+#include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -23,33 +25,51 @@ class RoundingRun {
   // Returns the number of steps. A layer has four: q and k, v, o, and the MLP. The LM head is the
   // last step.
   int64_t steps() const { return 4 * run_.config.num_hidden_layers + 1; }
+  // Returns whether an earlier run has rounded all tensors of this step.
+  bool finished(int64_t step) const {
+    const int64_t layer = step / 4;
+    std::vector<std::string> tensors;
+    if (layer == run_.config.num_hidden_layers) {
+      tensors = {head_name()};
+    } else if (step % 4 == 3) {
+      const std::string mlp = fmt::format("{}layers.{}.mlp.", prefix_, layer);
+      for (const auto& [name, tensor] : run_.checkpoint.tensors()) {
+        if (name.starts_with(mlp) && model::is_linear(name, run_.config)) tensors.push_back(name);
+      }
+    } else {
+      tensors = attention_tensors(layer, step % 4);
+    }
+    return std::ranges::all_of(tensors, [&](const auto& name) { return tensors_.finished(name); });
+  }
   Status round(int64_t step) const {
     const int64_t layer = step / 4;
     if (layer == run_.config.num_hidden_layers) {
       return_freed_memory();  // the head is larger than the memory that layers have freed
       return round_head();
     }
-    const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
-    const auto attention = [&](const char* which) {
-      return fmt::format("{}self_attn.{}_proj.weight", at, which);
-    };
-    switch (step % 4) {
-      case 0:
-        return round_readers({attention("q"), attention("k")},
-                             [&] { return of_attention(layer, &AttentionStatistics::in); });
-      case 1:
-        return round_readers({attention("v")},
-                             [&] { return of_attention(layer, &AttentionStatistics::mixed); });
-      case 2:
-        return round_readers({attention("o")},
-                             [&] { return of_attention(layer, &AttentionStatistics::heads); });
-      default:
-        return round_mlp_of(layer, at + "mlp.");
+    if (step % 4 == 3) {
+      return round_mlp_of(layer, fmt::format("{}layers.{}.mlp.", prefix_, layer));
     }
+    constexpr DoubleMatrix AttentionStatistics::*kInputs[] = {
+        &AttentionStatistics::in, &AttentionStatistics::mixed, &AttentionStatistics::heads};
+    return round_readers(attention_tensors(layer, step % 4),
+                         [&] { return of_attention(layer, kInputs[step % 4]); });
   }
 
  private:
   using Gram = std::function<Result<DoubleMatrix>()>;
+
+  // Returns the tensors of one of the first three steps of a layer, which read the same input.
+  std::vector<std::string> attention_tensors(int64_t layer, int64_t step) const {
+    const auto name = [&](const char* which) {
+      return fmt::format("{}layers.{}.self_attn.{}_proj.weight", prefix_, layer, which);
+    };
+    if (step == 0) return {name("q"), name("k")};
+    return {name(step == 1 ? "v" : "o")};
+  }
+  std::string head_name() const {
+    return run_.config.tie_word_embeddings ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
+  }
 
   // Rounds tensors that read the same input and therefore have the same column factors. The Gram
   // matrix is read and factorized only if codes of one of the tensors are missing.
@@ -74,8 +94,7 @@ class RoundingRun {
   }
 
   Status round_head() const {
-    const bool tied = run_.config.tie_word_embeddings;
-    return round_readers({tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight"},
+    return round_readers({head_name()},
                          [&] { return read_head_statistics(run_.statistics, run_.config); });
   }
 
@@ -104,7 +123,13 @@ Status round_model(const ModelRounding& rounding, const fs::path& work, Progress
   NMM_TRY(check_layers(rounding));
   keep_freed_memory();
   const RoundingRun run(rounding, work);
-  progress.start("rounding", run.steps());
+  int64_t found = 0;
+  while (found < run.steps() && run.finished(found)) ++found;
+  if (found > 0 && found < run.steps()) {
+    progress.print("rounding: " +
+                   found_text(found / 4, rounding.config.num_hidden_layers, "layer", "layers"));
+  }
+  progress.start("rounding", run.steps(), found);
   for (int64_t step = 0; step < run.steps(); ++step) {
     if (interrupted()) {
       return interrupted_error(fmt::format(
@@ -112,6 +137,7 @@ Status round_model(const ModelRounding& rounding, const fs::path& work, Progress
           work.parent_path().string()));
     }
     NMM_TRY(run.round(step));
+    if (step < found) continue;  // nothing had to be done
     const int64_t layer = step / 4;
     progress.update(step + 1, layer == rounding.config.num_hidden_layers
                                   ? "the LM head"

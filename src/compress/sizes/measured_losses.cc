@@ -1,6 +1,8 @@
 #include "compress/sizes/measured_losses.h"
 
+#include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
@@ -53,11 +55,18 @@ Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& req
   NMM_TRY(request.narrow());
   return_freed_memory();
   NMM_ASSIGN(const auto reference, DenseReference::run(inputs, inputs.text->held_out));
-  inputs.progress.start("measuring losses", all);
+  int64_t done = all - std::ssize(layers);
+  const bool resumed = std::ranges::any_of(std::views::iota(int64_t{0}, all), [&](int64_t layer) {
+    return read_measured(measured_path(work, layer)).has_value();
+  });
+  if (resumed) {
+    inputs.progress.print("measuring losses: " + found_text(done, all, "layer", "layers"));
+  }
+  inputs.progress.start("measuring losses", all, done);
   for (const int64_t layer : layers) {
     if (interrupted()) return stopped(layer, request, work);
     NMM_TRY(measure_layer(inputs, request, work, reference, layer));
-    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
+    inputs.progress.update(++done, fmt::format("layer {}", layer));
   }
   inputs.progress.finish();
   return {};

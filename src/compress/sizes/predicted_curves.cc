@@ -29,19 +29,17 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
   LayerTasks tasks(inputs, work);
   const std::string label = "predicting losses";
   if (inputs.helpers != nullptr) {
-    const auto job = [&](int64_t layer) -> Result<std::optional<LayerJob>> {
-      if (saved(layer)) return std::optional<LayerJob>();
+    const auto job = [&](int64_t layer) -> Result<LayerJob> {
       NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));
-      return std::optional(losses_job(layer, data.statistics, data.metric));
+      return losses_job(layer, data.statistics, data.metric);
     };
-    NMM_TRY(tasks.run_with_helpers(label, job, run_losses_job,
+    NMM_TRY(tasks.run_with_helpers(label, saved, job, run_losses_job,
                                    [&](int64_t layer, MessageReader& result) {
                                      return save(layer, read_losses_result(result));
                                    }));
     return layers;
   }
-  NMM_TRY(tasks.run(label, [&](int64_t layer) -> Status {
-    if (saved(layer)) return {};
+  NMM_TRY(tasks.run(label, saved, [&](int64_t layer) -> Status {
     NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));
     NMM_ASSIGN(auto losses, predict_losses(data.mlp, data.statistics, data.metric));
     return save(layer, std::move(losses));

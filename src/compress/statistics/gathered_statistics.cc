@@ -153,7 +153,9 @@ class Gathering {
 
   Status make_folder(io::FolderWriter output) const {
     const fs::path work = output.resume_folder();
-    NMM_TRY(open_work_folder(work, settings()));
+    NMM_TRY(open_work_folder(work, settings(),
+                             request_.force ? OtherWork::kDelete : OtherWork::kRefuse,
+                             inputs_.progress));
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work));
     }

@@ -30,6 +30,8 @@ struct StatisticsRequest {
   std::string_view method;
   // The statistics that the caller needs. A folder that is made here always has all statistics.
   Gathered what = Gathered::kMlps;
+  // Whether unfinished statistics of another text or model are deleted.
+  bool force = false;
 };
 
 // The files that gathered_statistics() provides.

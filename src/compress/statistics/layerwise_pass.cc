@@ -60,8 +60,19 @@ Result<LayerwisePass> LayerwisePass::open(const CompressionInputs& inputs, const
   // only once.
   pass.hidden_ = Matrix(pass.first_row_.back(), config.hidden_size);
   if (!pass.load()) NMM_TRY(pass.embed());
-  inputs.progress.start(settings.label, pass.num_layers_ * std::ssize(pass.sequences()));
+  pass.start_progress();
   return pass;
+}
+
+// Starts the progress at the saved position, and says what was found.
+void LayerwisePass::start_progress() const {
+  const auto each = std::ssize(sequences());
+  const int64_t done = layer_ * each + static_cast<int64_t>(sequence_);
+  if (done > 0) {
+    inputs_.progress.print(settings_.label + ": " +
+                           found_text(layer_, num_layers_, "layer", "layers"));
+  }
+  inputs_.progress.start(settings_.label, num_layers_ * each, done);
 }
 
 Status LayerwisePass::embed() {

@@ -85,6 +85,7 @@ class LayerwisePass {
   std::vector<DoubleMatrix> zero_sums() const;
   Status save() const;
   bool load();
+  void start_progress() const;
   bool load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t), int64_t count,
                  std::vector<DoubleMatrix>& sums) const;
 

@@ -12,6 +12,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/text_file.h"
+#include "io/weights_checksum.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -24,20 +25,6 @@ constexpr const char* kVersionKey = "neuronmm_statistics";
 constexpr const char* kDescriptionName = "statistics.json";
 // Folders of version 0.2.0 lack this key.
 constexpr const char* kAskedKey = "calibration_tokens";
-
-// Returns a checksum of the names, dtypes, shapes and values of all tensors. It does not depend on
-// which files hold them.
-std::string weights_checksum(const io::Checkpoint& checkpoint) {
-  std::string all;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const std::string_view bytes(reinterpret_cast<const char*>(tensor.data),
-                                 static_cast<size_t>(tensor.size_bytes()));
-    all += fmt::format("{} {} {} {}\n", name, dtype_name(tensor.dtype), shape_string(tensor.shape),
-                       io::checksum(bytes));
-    checkpoint.release_pages();
-  }
-  return io::checksum(all);
-}
 
 struct ModelSize {
   const char* key;
@@ -64,7 +51,7 @@ Status check_model(const nlohmann::json& object, const std::string& source,
   }
   NMM_ASSIGN(const auto weights, sizes.string("weights_xxh3"));
   if (!weights) return sizes.missing("weights_xxh3");
-  const std::string expected = weights_checksum(checkpoint);
+  const std::string expected = io::weights_checksum(checkpoint);
   if (*weights == expected) return {};
   return fail("{}: expected statistics of {} (weights {}), found those of other weights ({})",
               source, checkpoint.folder().string(), expected, *weights);
@@ -130,7 +117,7 @@ Status SavedStatistics::describe(const fs::path& folder, const io::Checkpoint& c
                                  const io::ModelConfig& config, const CalibrationOrigin& origin) {
   ordered_json model;
   for (const ModelSize& size : kModelSizes) model[size.key] = config.*size.value;
-  model["weights_xxh3"] = weights_checksum(checkpoint);
+  model["weights_xxh3"] = io::weights_checksum(checkpoint);
   ordered_json description = {{kVersionKey, kStatisticsVersion},
                               {"model", std::move(model)},
                               {"tokens", origin.tokens},

@@ -152,7 +152,7 @@ def check_all_steps(target):
         # The kernel runs in 3 layers for each of 32 golden positions, and for the timing.
         assert len(calls) > 32 * 3 and set(calls) == {"(48, 144)"}, calls
     assert report["steps"]["tokens"]["found"]["tokens"] > 0
-    rows = json.loads(rows_of(folder))
+    rows = json.loads(rows_of(folder))["rows"]
     measured = [row for row in rows if row["set"] == "measured"]
     assert len(measured) == (9 if vllm else 6), measured
     timed = report["steps"]["latency_dense"]["found"]["context_encoding_model"]["latency_ms_p50"]

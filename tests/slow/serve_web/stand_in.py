@@ -84,7 +84,7 @@ MODEL = {"model": "stand-in", "architecture": "LlamaForCausalLM", "hidden_size":
          "dtypes": "I8, BF16", "weights": "int8", "bits_per_weight": 8.15, "parameters": 135000000, "bytes": 118000000,
          "layers": [layer(i) for i in range(12)], "compression": {"form": "uv", "method": "whitened", "ratio": 0.3},
          "form": "uv", "context_length": 4096, "dense_bytes": 269000000, "device": "cpu", "version": "9.9.9",
-         "defaults": {"temperature": 0.7}}
+         "defaults": {"temperature": 0.7, "top_p": 0.9, "nothing the page knows": 1}}
 
 BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 5]
 

@@ -4,7 +4,7 @@ import time
 from selenium.webdriver.common.keys import Keys
 
 from browser import PageTest
-from stand_in import SCRIPTS
+from stand_in import MODEL, SCRIPTS
 
 
 class Chat(PageTest):
@@ -99,11 +99,22 @@ class Chat(PageTest):
         self.submit_and_wait("hello")
         body = self.server.bodies[-1]
         self.assertEqual([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}], body.pop("messages"))
-        self.assertEqual({"model": "stand-in", "temperature": 0, "top_k": 40, "stop": ["END", "###"], "stream": True,
+        self.assertEqual({"model": "stand-in", "temperature": 0, "top_p": 0.9, "top_k": 40, "stop": ["END", "###"], "stream": True,
                           "stream_options": {"include_usage": True, "continuous_usage_stats": True}}, body)
         self.named("New conversation").click()
         self.submit_and_wait("again")
         self.assertEqual(40, self.server.bodies[-1]["top_k"])
+
+    def test_the_recommended_settings_are_sent_unless_the_user_chooses_others(self):
+        self.submit_and_wait("hello")
+        body = self.server.bodies[-1]
+        self.assertEqual({"temperature": 0.7, "top_p": 0.9}, {key: body[key] for key in body if key not in ("model", "messages", "stream", "stream_options")})
+        self.server.model = MODEL | {"defaults": {"temperature": 0.6, "top_k": 20}}
+        self.driver.refresh()
+        self.wait(lambda: self.text("#server"), "the server")
+        self.submit_and_wait("again")
+        body = self.server.bodies[-1]
+        self.assertEqual((0.6, 20, None), (body["temperature"], body["top_k"], body.get("top_p")))
 
     def test_reasoning_is_collapsed(self):
         self.submit_and_wait("think")

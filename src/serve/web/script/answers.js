@@ -9,7 +9,7 @@ function requestBody(conversation) {
     messages: [
       ...(system ? [{ role: 'system', content: system }] : []), ...sent.map(({ role, content }) => ({ role, content })),
     ],
-    ...settings, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true },
+    ...usualSettings(), ...settings, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true },
   };
 }
 

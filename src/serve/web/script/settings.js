@@ -9,14 +9,20 @@ function settingInput(setting) {
     element('span', { class: 'hint' }, setting.hint));
 }
 
+// Returns the settings of a conversation for which the user has chosen nothing. The server tells
+// them: those that the model recommends, else a moderate temperature.
+function usualSettings() {
+  return Object.fromEntries(kSettings.map(({ name }) => [name, app.model.defaults?.[name]])
+    .filter(([, value]) => value != null));
+}
+
 function showSettings() {
   const { settings } = app.current;
   $('system').value = settings.system ?? '';
   for (const setting of kSettings) {
     const input = $(`setting-${setting.name}`);
     input.value = setting.lines ? (settings[setting.name] ?? []).join('\n') : settings[setting.name] ?? '';
-    const usual = app.model.defaults?.[setting.name];
-    input.placeholder = usual != null ? `${usual}` : '';
+    input.placeholder = `${usualSettings()[setting.name] ?? ''}`;
     input.removeAttribute('aria-invalid');
   }
   $('settings-dialog').querySelector('.wrong').textContent = '';

@@ -1,0 +1,145 @@
+#include "provenance.h"
+
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/utsname.h>
+
+#include "base/parallel.h"
+#include "command_text.h"
+#include "io/checkpoint.h"
+#include "io/checksum.h"
+#include "io/mapped_file.h"
+#include "io/weights_checksum.h"
+#include "version.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// A model that an argument names.
+struct NamedModel {
+  std::string argument;
+  fs::path path;
+};
+
+// The command of this process, of which there is one.
+struct RecordedCommand {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::vector<NamedModel> models;
+  std::optional<Json> provenance;  // made once, because weights are read for it
+};
+RecordedCommand& recorded() {
+  static RecordedCommand command;
+  return command;
+}
+
+bool is_model(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return fs::exists(path / "config.json", ignored);
+  return path.extension() == ".gguf" && fs::is_regular_file(path, ignored);
+}
+
+// Returns the name of the processor, or the architecture if the system does not tell it.
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  utsname system = {};
+  return uname(&system) == 0 ? system.machine : "unknown";
+}
+
+std::optional<std::string> file_checksum(const fs::path& path) {
+  const auto file = io::MappedFile::open(path);
+  if (!file.ok()) return std::nullopt;
+  const auto bytes = (*file)->bytes();
+  return io::checksum({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+// The checksum is null if the folder has no weights, as a --dry-run allows.
+Json described_model(const NamedModel& model, bool of_tokenizer) {
+  std::error_code ignored;
+  const fs::path whole = fs::weakly_canonical(model.path, ignored);
+  const fs::path name = whole.has_filename() ? whole.filename() : whole.parent_path().filename();
+  Json json = {{"argument", model.argument}, {"name", name.string()}};
+  const auto add = [&](const char* key, const std::optional<std::string>& checksum) {
+    json[key] = checksum ? Json(*checksum) : Json();
+  };
+  if (!fs::is_directory(model.path, ignored)) {
+    add("file_xxh3", file_checksum(model.path));
+  } else if (of_tokenizer) {
+    add("tokenizer_xxh3", file_checksum(model.path / "tokenizer.json"));
+  } else {
+    const auto checkpoint = io::Checkpoint::open(model.path);
+    add("weights_xxh3", checkpoint.ok() ? std::optional(io::weights_checksum(*checkpoint))
+                                        : std::optional<std::string>());
+  }
+  return json;
+}
+
+}  // namespace
+
+void record_command(const std::vector<std::string>& arguments, const CLI::App& command) {
+  RecordedCommand& record = recorded();
+  record = {command.get_name(), arguments, {}, {}};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->check_lname("output")) continue;
+    for (const std::string& value : option->results()) {
+      if (is_model(value)) record.models.push_back({option->get_single_name(), value});
+    }
+  }
+}
+
+Json provenance_json() {
+  RecordedCommand& record = recorded();
+  if (record.provenance) return *record.provenance;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  Json models = Json::array();
+  for (const NamedModel& model : record.models) {
+    models.push_back(described_model(model, record.name == "tokenize"));
+  }
+  record.provenance = Json{{"program", fmt::format("neuronmm {}", kVersion)},
+                           {"command", command_text(record.arguments)},
+                           {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(now))},
+                           {"machine",
+                            {{"cpu", cpu_name()},
+                             {"cores", std::thread::hardware_concurrency()},
+                             {"threads", num_threads()}}},
+                           {"models", std::move(models)}};
+  return *record.provenance;
+}
+
+std::vector<std::string> provenance_lines() {
+  const Json facts = provenance_json();
+  const Json& machine = facts["machine"];
+  std::vector<std::string> lines = {
+      fmt::format("{}, {}", facts["program"].get<std::string>(), facts["date"].get<std::string>()),
+      facts["command"].get<std::string>(),
+      fmt::format("{}, {} cores, {} threads", machine["cpu"].get<std::string>(),
+                  machine["cores"].get<unsigned>(), machine["threads"].get<int>())};
+  for (const Json& model : facts["models"]) {
+    std::string line = model["name"].get<std::string>();
+    for (const char* key : {"weights_xxh3", "file_xxh3", "tokenizer_xxh3"}) {
+      if (model.contains(key) && model[key].is_string()) {
+        line += fmt::format(", {} {}", key, model[key].get<std::string>());
+      }
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace neuronmm::apps

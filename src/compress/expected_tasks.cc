@@ -1,0 +1,81 @@
+#include "compress/expected_tasks.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// Shares in seconds of SmolLM2-135M with 32,768 tokens on two cores of a Zen 3, as measured for the
+// default form (docs/quality.md).
+constexpr double kMetric = 81.0, kCalibrating = 142.0, kPredicting = 20.0, kNarrowing = 12.0;
+constexpr double kWriting = 4.0, kComparing = 7.0;
+// Measured sizes take a quarter of the time of the whole command more (docs/quality.md).
+constexpr double kMeasuring = 50.0;
+// The fit of down on the text (docs/quality.md, form pivoted).
+constexpr double kFitting = 180.0;
+// Assumed.
+constexpr double kGenerating = 150.0, kSensitivity = 60.0, kFactorizing = 40.0, kRounding = 60.0,
+                 kRoundingFactors = 20.0;
+
+// Adds what comes before the sizes are chosen. Statistics that are saved already are not gathered
+// again, so that their tasks never begin.
+void add_statistics(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
+  if (request.calibration && request.calibration->self_generated > 0) {
+    tasks.push_back({"the model writes", kGenerating});
+  }
+  if (request.method == Method::kTwoSided) tasks.push_back({"output metric", kMetric});
+  if (request.calibration && (request.method != Method::kSvd || !request.statistics.empty())) {
+    tasks.push_back({"calibrating", kCalibrating});
+  }
+}
+
+// Adds the choice of whole MLPs' sizes and their narrowing (sizes/shape_choice.cc). Each trial of a
+// form or of sizes narrows the whole model.
+void add_shapes(const CompressRequest& request, std::vector<ExpectedTask>& tasks) {
+  tasks.push_back({"predicting losses", kPredicting});
+  const auto narrow = [&](int times) {
+    for (int i = 0; i < times; ++i) tasks.push_back({"narrowing", kNarrowing});
+  };
+  if (request.form == Form::kAuto) narrow(request.weights ? 3 : 2);
+  if (request.allocate == Allocate::kMeasured) {
+    narrow(1);
+    tasks.push_back({"measuring losses", kMeasuring});
+    narrow(2);
+  }
+  const bool fits = request.form == Form::kPivoted || request.form == Form::kNarrow;
+  if (fits && request.calibration) {
+    tasks.push_back({"fitting", kFitting});
+    return;
+  }
+  narrow(1);
+  // Other forms are fitted only if their inputs lose enough, which is not known yet.
+  if (request.calibration) tasks.push_back({"fitting", 0.0});
+}
+
+}  // namespace
+
+std::vector<ExpectedTask> expected_tasks(const CompressRequest& request, bool measures) {
+  std::vector<ExpectedTask> tasks;
+  add_statistics(request, tasks);
+  if (narrows_mlps(request)) {
+    add_shapes(request, tasks);
+  } else {
+    if (request.allocate == Allocate::kMeasured) {
+      tasks.push_back({"measuring sensitivity", kSensitivity});
+    }
+    tasks.push_back({"factorizing", kFactorizing});
+  }
+  tasks.push_back({"writing", kWriting});
+  if (measures) tasks.push_back({"comparing with the dense model", kComparing});
+  return tasks;
+}
+
+std::vector<ExpectedTask> expected_tasks(const QuantizeRequest& request) {
+  std::vector<ExpectedTask> tasks;
+  if (request.calibration) tasks.push_back({"calibrating", kCalibrating});
+  const bool by_text = request.calibration || !request.statistics.empty();
+  if (by_text && request.rounding == Rounding::kGptq) tasks.push_back({"rounding", kRounding});
+  tasks.push_back({"rounding factors", kRoundingFactors});
+  tasks.push_back({"writing", kWriting});
+  return tasks;
+}
+
+}  // namespace neuronmm::compress
