@@ -8,7 +8,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "build/release/src/serve/web/index.html"
-# The policy that the server sends, as in docs/guide/web_page.md. The page's own policy is stricter.
+# The policy that the server sends, as in src/serve/http/server_state.cc. The page's own policy is stricter.
 POLICY = ("default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 
