@@ -116,7 +116,7 @@ std::string head_of_case(const char* name) {
                      "paper's", "tuned", "ratio", "PE", "DMA", "compulsory", "tiling");
 }
 
-// Returns the values of one row in the format of docs/measurements/tuning.md.
+// Returns the values of one row under head_of_case(). docs/measurements/tuning.md explains them.
 std::string line(const TunedRow& row) {
   const KernelShape& s = row.test_case.shape;
   return fmt::format(

@@ -15,7 +15,7 @@ struct BandRow {
 
 // The rows come from half 1 of docs/measurements/predictions.csv, which no repair of the model has
 // used, as the repaired model predicts them. The last row comes from the steps of
-// docs/measurements/predictions_legacy.md. Tests add them up. No kernel of the new dialect on trn1
+// docs/measurements/predictions_legacy.csv. Tests add them up. No kernel of the new dialect on trn1
 // or trn3, and none of the legacy dialect on trn2, has been predicted blind.
 constexpr std::array<BandRow, 5> kBands = {{
     {KernelClass::kDma, "nki", "trn2", {10.2, 95}},
