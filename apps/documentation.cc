@@ -1,5 +1,6 @@
 #include "documentation.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -70,12 +71,14 @@ nlohmann::json option_json(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
   const bool positional = names.empty();
   if (positional) names.push_back(option.get_name());
-  nlohmann::json json = {
-      {"names", names},
-      {"positional", positional},
-      {"required", option.get_required()},
-      {"description", option.get_description()},
-      {"values", {option.get_items_expected_min(), option.get_items_expected_max()}}};
+  // An option that may be repeated expects many values, but only one of them follows it each time.
+  const bool many = positional || option.get_allow_extra_args();
+  const int most = many ? option.get_items_expected_max() : option.get_type_size_max();
+  nlohmann::json json = {{"names", names},
+                         {"positional", positional},
+                         {"required", option.get_required()},
+                         {"description", option.get_description()},
+                         {"values", {std::min(option.get_items_expected_min(), most), most}}};
   if (const auto choices = choices_of(option); !choices.empty()) json["choices"] = choices;
   return json;
 }

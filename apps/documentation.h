@@ -17,8 +17,8 @@ std::string bash_completion(const CLI::App& program);
 std::string man_page(const CLI::App& program, const std::string& version);
 // Returns a JSON object with "description", "options" and, by name, "commands", which have the same
 // fields. An option has its "names" (a positional argument its only name), "positional",
-// "required", "description", the least and the most "values" that follow it, and its "choices" if
-// only these values are accepted.
+// "required", "description", the least and the most "values" that follow its name, and its
+// "choices" if only these values are accepted.
 std::string program_json(const CLI::App& program);
 
 }  // namespace neuronmm::apps
