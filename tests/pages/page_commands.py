@@ -21,7 +21,7 @@ SEPARATORS = {"|", "||", "&&", ";", "&"}
 BAR = "\x00"
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*(\.{3})?|\.{3}|.*\$.*")
 
-# What `neuronmm describe json` says about an option or a command.
+# An option or a command, as `neuronmm describe json` prints it.
 Description = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ class Command(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of neuronmm with its options, as the description of the program names them."""
+    """A call of neuronmm with its options, as the description of the program names them."""
 
     command: str
     options: list[tuple[str, list[str]]]  # the name as it is typed, and the values

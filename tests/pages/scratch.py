@@ -11,7 +11,7 @@ import subprocess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# What stands for the names in pages. Names that are missing here make a command one that is only checked.
+# Things for the names in pages. A command that reads anything else is only checked.
 MODELS = ("MODEL", "MODEL_DIR", "DENSE", "DENSE_DIR", "dense", "Llama-3.2-1B")
 SMALL_MODELS = ("small", "SMALL", "OUT_DIR", "COMPRESSED_DIR")
 TEXTS = ("TEXT", "text.txt", "some_text.txt", "a.txt", "b.txt")
