@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Tests that the commands of all pages work when they are typed.
 
-usage: NEURONMM=PROGRAM commands_test.py [--slow] [--list] [PAGE ...]
+usage: NEURONMM=PROGRAM [MODEL=FOLDER] commands_test.py [--slow] [--list] [PAGE ...]
 
-Each command is compared with the commands and options of the program. Those of code blocks that need no large model
-are then run, page by page, in a folder that has a small thing for each name of the page (scratch.py). --list prints
-what happened to each command and why. --slow also runs those that take long.
+The test compares every command with the commands and options of the program. It then runs the commands of code blocks
+that need no large model, page by page, in a folder with a small thing for each name (scratch.py). MODEL is the model
+there. --list prints what happened to each command and why. --slow also runs the commands that take long.
 """
 
 import argparse
@@ -22,10 +22,10 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from page_commands import Call, Command, Description, calls_of, commands_of
+from page_commands import BAR, Call, Command, Description, calls_of, commands_of, words_of
 from scratch import REPOSITORY, Scratch, make_templates
 
-SECONDS_PER_COMMAND = {False: 30, True: 600}
+SECONDS_PER_COMMAND = {False: 300, True: 1200}
 SKIPPED_FOLDERS = {"build", ".git", "corpus", "__pycache__"}
 # Programs besides neuronmm that a command line may call.
 KNOWN_PROGRAMS = {"neuronmm", "echo", "printf", "cat", "head"}
@@ -37,12 +37,19 @@ INPUT_OPTIONS = {
     "--prompt-file", "--validation", "--tls-cert", "--tls-key", "--measured", "--from-trace", "--ref",
 }  # fmt: skip
 OUTPUT_OPTIONS = {"-o", "--output", "--out"}
-# Why commands are not run in the short test; the first pattern that fits the command line counts.
-SLOW = {
-    r"\b(finetune|fit|tune|compare|eval)\b": "takes long",
-    r"\bpaper\b": "takes long",
-    r"\bbench\b": "takes long",
+# Why commands are not run; the first pattern that fits the command line counts.
+NOT_RUN = {
+    r"\bsilu_matmul\b": "uses the kernel that the page writes",
+    r"--limit 24\b": "needs a longer text",
 }
+# Why they are not run in the short test.
+SLOW = {r"\bneuronmm\s+(finetune|fit|tune|compare|eval|paper|bench)\b": "takes long"}
+# Commands whose models differ, or that show how a wrong input is refused.
+EXIT_CODES = {r"examples/kernel/step[12]_": 1, r"\bneuronmm\s+check\s.*--reference": 1}
+
+
+# The folders that commands have written, by same_command().
+Results = dict[str | None, pathlib.Path]
 
 
 class Outcome(NamedTuple):
@@ -58,38 +65,49 @@ def pages(root: pathlib.Path) -> Iterator[pathlib.Path]:
         yield from (pathlib.Path(folder, name) for name in sorted(names) if name.endswith(".md"))
 
 
+def values_of(call: Call, options: set[str]) -> list[str]:
+    return [value for option, values in call.options if option in options for value in values]
+
+
 def inputs_of(call: Call) -> list[str]:
     """Returns the files and folders that a call reads."""
     files = [] if call.command in NO_FILES else call.positionals[: 1 if call.command in FIRST_IS_FILE else None]
+    files = files + values_of(call, INPUT_OPTIONS)
     if call.command == "nki":
-        files = [file.partition(":")[0] for file in files]
-    for option, values in call.options:
-        files += values if option in INPUT_OPTIONS else []
-    written = {value for option, values in call.options if option in OUTPUT_OPTIONS for value in values}
-    resumed = any(option == "--resume" for option, _ in call.options)
-    return [*(file for file in files if file != "-"), *(written if resumed else ())]
+        files = [file.partition(":")[0] for file in [*files, *values_of(call, {"--compare"})] if ".py" in file]
+    if not values_of(call, {"--calibration"}):
+        files += values_of(call, {"--statistics"})
+    if any(option == "--resume" for option, _ in call.options):
+        files += values_of(call, OUTPUT_OPTIONS)
+    return [file for file in files if file != "-"]
+
+
+def first_match(table: dict[str, str], text: str) -> str | None:
+    return next((why for pattern, why in table.items() if re.search(pattern, text)), None)
 
 
 def reason_not_to_run(command: Command, calls: list[Call], scratch: Scratch, slow: bool) -> str | None:
     if command.inline:
-        return "a mention"
+        return "mentioned in a sentence"
     if command.is_synopsis:
         return "a synopsis"
     if "$" in command.text:
         return "has variables"
-    first_words = re.findall(r"(?:^|[|;&]\s*)(?:\w+=\S+\s+)*(\S+)", command.text)
-    if others := [word for word in first_words if pathlib.PurePath(word).name not in KNOWN_PROGRAMS]:
+    programs = re.findall(r"(?:^|[|;&]\s*)(?:\w+=\S+\s+)*(\S+)", command.text.removesuffix("&"))
+    if others := [word for word in programs if pathlib.PurePath(word).name not in KNOWN_PROGRAMS]:
         return f"needs {others[0]}"
     missing = [file for call in calls for file in inputs_of(call) if not scratch.has(file)]
     if missing:
         return f"needs {missing[0]}"
-    return None if slow else next((why for pattern, why in SLOW.items() if re.search(pattern, command.text)), None)
+    return first_match(NOT_RUN, command.text) or (None if slow else first_match(SLOW, command.text))
 
 
 def typed(command: Command, calls: list[Call]) -> str:
-    """Returns the command line to run. A server gets a free port, and stops when it listens."""
+    """Returns the command line to run. A server gets a free port."""
     text = command.text.removesuffix("&").strip()
-    return f"exec {text} --port 0" if any(call.command == "serve" for call in calls) else text
+    if not any(call.command == "serve" for call in calls):
+        return text
+    return "exec " + re.sub(r"\s--port[ =]\d+", "", text) + " --port 0"
 
 
 def serve(process: subprocess.Popen[str], seconds: float) -> int:
@@ -103,13 +121,8 @@ def serve(process: subprocess.Popen[str], seconds: float) -> int:
     return process.wait(seconds)
 
 
-def run(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -> Outcome:
-    for call in calls:
-        for option, values in call.options:
-            if option in OUTPUT_OPTIONS and not any(name == "--resume" for name, _ in call.options):
-                for value in values:
-                    scratch.remove(value)
-    begin = time.monotonic()
+def result_of(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -> tuple[int, str]:
+    """Runs a command line and returns its exit code and output."""
     with subprocess.Popen(
         ["bash", "-o", "pipefail", "-c", typed(command, calls)],
         cwd=scratch.folder,
@@ -121,22 +134,58 @@ def run(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -
         errors="replace",
     ) as process:
         try:
-            output, code = "", 0
             if any(call.command == "serve" for call in calls):
-                code = serve(process, seconds)
-            else:
-                output, _ = process.communicate(timeout=seconds)
-                code = process.returncode
+                return serve(process, seconds), ""
+            output, _ = process.communicate(timeout=seconds)
+            return process.returncode, output
         except subprocess.TimeoutExpired:
             process.kill()
-            return Outcome(command, "wrong", f"runs longer than {seconds} s; see SLOW in this test", seconds)
-    took = time.monotonic() - begin
-    if code == 0:
-        return Outcome(command, "run", "", took)
-    return Outcome(command, "wrong", f"exit code {code}: {' '.join(output.split())[-300:]}", took)
+            raise
 
 
-def test_page(page: pathlib.Path, program: Description, scratch: Scratch, slow: bool) -> Iterator[Outcome]:
+def same_command(command: Command, calls: list[Call], scratch: Scratch) -> str | None:
+    """Returns a text that is the same for commands with the same result, if the result is one folder."""
+    outputs = [value for call in calls for value in values_of(call, OUTPUT_OPTIONS)]
+    if len(outputs) != 1 or re.search(r"--(statistics|resume|json|html)\b", command.text):
+        return None
+    words = [scratch.original(word) or word for word in words_of(command.text) if word != outputs[0]]
+    made_here = any(scratch.has(word) and not scratch.original(word) for call in calls for word in inputs_of(call))
+    return None if made_here else " ".join(words)
+
+
+def run_or_reuse(command: Command, calls: list[Call], scratch: Scratch, seconds: float, done: Results) -> Outcome:
+    """Runs a command, or takes over the folder that the same command of another page has written."""
+    key = same_command(command, calls, scratch)
+    output = next((value for call in calls for value in values_of(call, OUTPUT_OPTIONS)), "")
+    if key in done:
+        scratch.take_over(output, done[key])
+        return Outcome(command, "run", "as on another page")
+    outcome = run(command, calls, scratch, seconds)
+    if key and outcome.what == "run":
+        done[key] = scratch.keep(output)
+    return outcome
+
+
+def run(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -> Outcome:
+    written = [] if "--resume" in command.text else [v for call in calls for v in values_of(call, OUTPUT_OPTIONS)]
+    for name in written:
+        scratch.remove(name)
+    expected = next((code for pattern, code in EXIT_CODES.items() if re.search(pattern, command.text)), 0)
+    begin = time.monotonic()
+    try:
+        code, output = result_of(command, calls, scratch, seconds)
+        fault = f"exit code {code}: {' '.join(output.split())[-300:]}" if code != expected else ""
+    except subprocess.TimeoutExpired:
+        fault = f"takes longer than {seconds} s; see SLOW in this test"
+    if fault:
+        for name in written:
+            scratch.restore(name)
+    return Outcome(command, "wrong" if fault else "run", fault, time.monotonic() - begin)
+
+
+def test_page(
+    page: pathlib.Path, program: Description, scratch: Scratch, slow: bool, results: Results
+) -> Iterator[Outcome]:
     done: set[str] = set()
     for command in commands_of(page, page.read_text(encoding="utf-8")):
         calls = calls_of(command, program)
@@ -148,7 +197,30 @@ def test_page(page: pathlib.Path, program: Description, scratch: Scratch, slow: 
             yield Outcome(command, "checked", why)
         else:
             done.add(command.text)
-            yield run(command, calls, scratch, SECONDS_PER_COMMAND[slow])
+            yield run_or_reuse(command, calls, scratch, SECONDS_PER_COMMAND[slow], results)
+
+
+def test_pages(paths: list[pathlib.Path], program: pathlib.Path, slow: bool) -> list[Outcome]:
+    described = json.loads(subprocess.run([program, "describe", "json"], check=True, stdout=subprocess.PIPE).stdout)
+    model = pathlib.Path(os.environ.get("MODEL", REPOSITORY / "models/demo"))
+    outcomes: list[Outcome] = []
+    results: Results = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        make_templates(folder / "templates", program, model)
+        for i, page in enumerate(paths):
+            scratch = Scratch(folder / str(i), folder / "templates", program)
+            outcomes += test_page(page, described, scratch, slow, results)
+    return outcomes
+
+
+def print_outcome(outcome: Outcome) -> None:
+    page = outcome.command.page
+    name = page.relative_to(REPOSITORY) if page.is_relative_to(REPOSITORY) else page
+    took = f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""
+    text = outcome.command.text.replace(BAR, "|")
+    reason = f": {outcome.why}" if outcome.why else ""
+    print(f"{outcome.what:8} {name}:{outcome.command.line}: {text[:120]}{took}{reason}")
 
 
 def main() -> int:
@@ -160,21 +232,10 @@ def main() -> int:
     program = pathlib.Path(os.environ.get("NEURONMM", REPOSITORY / "build/release/neuronmm"))
     if not program.is_file():
         parser.error(f"{program}: expected the program, found nothing; set NEURONMM")
-    described = json.loads(subprocess.run([program, "describe", "json"], check=True, stdout=subprocess.PIPE).stdout)
-    outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name).resolve()
-        make_templates(folder / "templates", program)
-        for i, page in enumerate(args.pages or pages(REPOSITORY)):
-            scratch = Scratch(folder / str(i), folder / "templates", program)
-            outcomes += test_page(page, described, scratch, args.slow)
+    outcomes = test_pages([page.resolve() for page in args.pages] or list(pages(REPOSITORY)), program, args.slow)
     for outcome in outcomes:
-        page = outcome.command.page
-        place = f"{page.relative_to(REPOSITORY) if page.is_relative_to(REPOSITORY) else page}:{outcome.command.line}"
         if args.list or outcome.what == "wrong":
-            took = f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""
-            text = outcome.command.text.replace("\x00", "|")
-            print(f"{outcome.what:8} {place}: {text[:120]}{took}{': ' if outcome.why else ''}{outcome.why}")
+            print_outcome(outcome)
     counts = collections.Counter(outcome.what for outcome in outcomes)
     reasons = collections.Counter(outcome.why for outcome in outcomes if outcome.what == "checked")
     print(f"{counts['run']} commands run, {counts['checked']} only checked, {counts['wrong']} wrong")
