@@ -43,7 +43,10 @@ NOT_RUN = {
     r"--limit 24\b": "needs a longer text",
 }
 # Why they are not run in the short test.
-SLOW = {r"\bneuronmm\s+(finetune|fit|tune|compare|eval|paper|bench)\b": "takes long"}
+SLOW = {
+    r"\bneuronmm\s+(finetune|fit|tune|compare|eval|paper|bench)\b": "takes long",
+    r"\bneuronmm\s+nki\b.*\b8192\b": "takes long",
+}
 # Commands whose models differ, or that show how a wrong input is refused.
 EXIT_CODES = {r"examples/kernel/step[12]_": 1, r"\bneuronmm\s+check\s.*--reference": 1}
 

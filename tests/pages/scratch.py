@@ -26,7 +26,7 @@ FILES = {
 # The bundled model has no template, and stands for chat models, too.
 CHAT_TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 # The example that stands for a kernel of the reader, and its name in pages.
-KERNEL, KERNEL_NAME = "examples/kernel/step5_tuned.py", "kernel.py"
+KERNEL, KERNEL_NAME = "examples/kernel/step3_correct.py", "kernel.py"
 # Bytes of the bundled texts that the texts have.
 TEXT_BYTES = 8_000
 # Folders of the repository that commands may read.
