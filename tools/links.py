@@ -6,8 +6,9 @@ usage: links.py [PATH ...]
 Without PATH the whole repository is read. The script checks three kinds of references:
 
   links       of Markdown pages, with their anchors. Links to other sites are not followed.
-  paths       in the inline code of pages, such as `src/io/checkpoint.h`. Pages of the changelog may name old files.
-  mentions    of pages in sources of all languages, such as "docs/quality.md" in a comment. The title of a section
+  paths       in the inline code of pages, such as `src/io/checkpoint.h`, and at the beginning of the lines of code
+              blocks, such as "bench/quality.py MODEL". The changelog may name files that are gone.
+  mentions    of pages in sources of all languages, such as "docs/measurements/quality.md" in a comment. The title of a section
               that follows in quotes, and an anchor, must be there, too.
 
 The script prints file, line and reason of each broken reference, and exits with 1 if there is one.
@@ -42,6 +43,8 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?(\S+?)>?\s*$")
 ATTRIBUTE = re.compile(r"\b(?:href|src)=\"([^\"]+)\"")
 CODE = re.compile(r"(`+)(.+?)\1")
+# What may stand before the program in a line of a code block: a prompt, variables, an interpreter.
+COMMAND = re.compile(r"\s*(?:\$ )?(?:\w+=\S+ )*(?:(?:python3?|bash|sh) )?(?:\./)?")
 # A page in a source file. Longer paths ("github.com/.../docs/gguf.md") belong to others.
 MENTION = re.compile(r"(?<![\w./-])(docs/[\w./-]+\.(?:md|csv|json)\b)(#[\w-]+)?")
 SECTION = re.compile(r",\s+\"([^\"]+)\"")
@@ -116,8 +119,21 @@ def fault_of_code(code: str, root: pathlib.Path) -> str | None:
     return None if exists else f"{match[1]}: there is no such file"
 
 
+def check_blocks(path: pathlib.Path, text: str, root: pathlib.Path) -> Iterator[Broken]:
+    """Checks the programs of this repository that the code blocks of a page call."""
+    prose = {number for number, line in prose_lines(text) if not line.startswith("    ")}
+    for number, line in enumerate(text.split("\n"), 1):
+        called = COMMAND.match(line) if number not in prose else None
+        reason = fault_of_code(line[called.end() :], root) if called else None
+        if reason:
+            yield Broken(path, number, reason)
+
+
 def check_page(path: pathlib.Path, root: pathlib.Path) -> Iterator[Broken]:
-    for number, line in prose_lines(path.read_text(encoding="utf-8", errors="replace")):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.name != "CHANGELOG.md":
+        yield from check_blocks(path, text, root)
+    for number, line in prose_lines(text):
         plain = CODE.sub("", line)
         targets = [*LINK.findall(plain), *DEFINITION.findall(plain), *ATTRIBUTE.findall(plain)]
         # The text of a link may be code, so the link is looked for in the whole line as well.

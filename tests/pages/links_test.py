@@ -73,6 +73,12 @@ class Pages(LinksTest):
         self.assertEqual(self.broken("a.md", "`src/io/none.h x`"), [(1, "src/io/none.h: there is no such file")])
         self.assertEqual(self.broken("CHANGELOG.md", "`src/io/none.h`"), [])
 
+    def test_programs_in_code_blocks_must_be_there(self) -> None:
+        self.write("bench/a.py", "")
+        self.assertEqual(self.broken("a.md", "```\n$ A=1 python3 bench/a.py X\n./bench/a.py\nbuild/b\n```"), [])
+        reason = "bench/none.py: there is no such file"
+        self.assertEqual(self.broken("a.md", "```\nA=1 bench/none.py X\n```\n\n    bench/none.py"), [(2, reason), (5, reason)])
+
 
 class Sources(LinksTest):
     def test_pages_and_their_sections_must_be_there(self) -> None:
