@@ -1,9 +1,11 @@
 #include "documentation.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 namespace neuronmm::apps {
 namespace {
@@ -55,6 +57,40 @@ std::string man_options(const CLI::App& command) {
   return page;
 }
 
+// Returns the values that the option accepts, which CLI::IsMember describes as "{cpu,reference}".
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t begin = type.find('{'), end = type.find('}');
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
+}
+
+nlohmann::json option_json(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  const bool positional = names.empty();
+  if (positional) names.push_back(option.get_name());
+  // An option that may be repeated expects many values, but only one of them follows it each time.
+  const bool many = positional || option.get_allow_extra_args();
+  const int most = many ? option.get_items_expected_max() : option.get_type_size_max();
+  nlohmann::json json = {{"names", names},
+                         {"positional", positional},
+                         {"required", option.get_required()},
+                         {"description", option.get_description()},
+                         {"values", {std::min(option.get_items_expected_min(), most), most}}};
+  if (const auto choices = choices_of(option); !choices.empty()) json["choices"] = choices;
+  return json;
+}
+
+nlohmann::json command_json(const CLI::App& command) {
+  nlohmann::json options = nlohmann::json::array();
+  for (const CLI::Option* option : visible_options(command)) {
+    options.push_back(option_json(*option));
+  }
+  return {{"description", command.get_description()}, {"options", options}};
+}
+
 }  // namespace
 
 std::string bash_completion(const CLI::App& program) {
@@ -99,6 +135,14 @@ std::string man_page(const CLI::App& program, const std::string& version) {
       ".SH EXIT STATUS\n0: done. 1: an error, told on standard error. 2: wrong usage. 130: "
       "interrupted.\n";
   return page;
+}
+
+std::string program_json(const CLI::App& program) {
+  nlohmann::json json = command_json(program);
+  for (const CLI::App* command : visible_commands(program)) {
+    json["commands"][command->get_name()] = command_json(*command);
+  }
+  return json.dump(2) + "\n";
 }
 
 }  // namespace neuronmm::apps

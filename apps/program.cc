@@ -97,15 +97,17 @@ Program::Program()
 
 // Adds the command `describe`, which the build runs. An empty group hides it from --help.
 void Program::add_describe() {
-  CLI::App* command =
-      cli_.add_subcommand("describe", "the program's description in the forms that are installed");
+  CLI::App* command = cli_.add_subcommand(
+      "describe", "the program's description: as man page, as bash completion, or as JSON");
   command->group("");
   const auto form = std::make_shared<std::string>();
   command->add_option("FORM", *form, "which one")
-      ->check(CLI::IsMember({"man-page", "bash-completion"}))
+      ->check(CLI::IsMember({"man-page", "bash-completion", "json"}))
       ->required();
   set_run(command, [this, form]() -> Result<int> {
-    fmt::print("{}", *form == "man-page" ? man_page(cli_, kVersion) : bash_completion(cli_));
+    fmt::print("{}", *form == "man-page" ? man_page(cli_, kVersion)
+                     : *form == "json"   ? program_json(cli_)
+                                         : bash_completion(cli_));
     return 0;
   });
 }

@@ -53,7 +53,7 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
       ->add_option(
           "--calibration", flags.given.calibration,
           "file with text that the model runs on; - is standard input. Several files are sampled "
-          "evenly. NAME.jsonl has documents. Method svd only measures its loss on it")
+          "evenly. NAME.jsonl has documents or chats. Method svd only measures its loss on it")
       ->allow_extra_args(false);
   command
       ->add_option(

@@ -147,7 +147,7 @@ void add_fit(Program& program) {
   command
       ->add_option("--calibration", flags->given.calibration,
                    "file with text on which losses are measured; - is standard input. Several "
-                   "files are sampled evenly. NAME.jsonl has documents")
+                   "files are sampled evenly. NAME.jsonl has documents or chats")
       ->required()
       ->allow_extra_args(false);
   command

@@ -47,8 +47,8 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   command->add_flag(
       "--documents", flags.documents,
-      "read TEXT as JSON lines whose \"text\" is a document, as C4 is published. Each begins "
-      "with the tokenizer's BOS or, if it adds none, after a blank line");
+      "read TEXT as JSON lines with a document or chat each, like --calibration of compress. A "
+      "document begins with the tokenizer's BOS or, if it adds none, after a blank line");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
@@ -62,8 +62,8 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
 Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
                                           const PerplexityFlags& flags, const std::string& text) {
   if (!flags.documents) return tokenizer.encode(text);
-  NMM_ASSIGN(const auto documents, text::parse_documents(text, flags.text));
-  return text::encode_documents(tokenizer, documents);
+  NMM_ASSIGN(const auto records, text::encode_records(tokenizer, text, flags.text));
+  return text::joined(records);
 }
 
 // Keeps the first `limit` chunks. A text with fewer chunks is an error, because the report would

@@ -85,7 +85,7 @@ void add_text_flags(CLI::App* command, QuantizeFlags& flags) {
   command
       ->add_option("--calibration", flags.given.calibration,
                    "file with text for which the rounded model changes least; - is standard input. "
-                   "Several files are sampled evenly. NAME.jsonl has documents")
+                   "Several files are sampled evenly. NAME.jsonl has documents or chats")
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags.given.calibration_tokens,

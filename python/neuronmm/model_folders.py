@@ -142,8 +142,9 @@ def compress(
     ones.
 
     ratio is the share of parameters to remove, and sizes are multiples of `block`. calibration
-    names text files (NAME.jsonl has documents). self_generated is a number of tokens that the model
-    writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear weights, with
+    names text files (NAME.jsonl has documents or chats). self_generated is a number of tokens that
+    the model writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear
+    weights, with
     `group` and `lm_head_bits` as in quantize(). All other arguments have the meaning and the
     default of the same option of `neuronmm compress`. The paper's setting is form="uv", block=128.
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
+#include "text/unicode/white_space.h"
 
 namespace neuronmm::text {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using Json = Conversation::Json;
 
 constexpr std::string_view kRecordFields =
-    "\"instruction\" and \"output\", \"text\", or \"messages\"";
+    "\"instruction\" and \"output\", \"text\", \"messages\" or \"conversations\"";
 
 // Returns the line on which each element of a JSON list of objects begins. The text must be valid
 // JSON.
@@ -91,7 +92,9 @@ Result<TrainingRecord> parse_record(const Json& record, const std::string& sourc
                 io::describe_json(nlohmann::json(record)));
   }
   const nlohmann::json unordered(record);
-  if (record.contains("instruction") || record.contains("output")) {
+  const int parts = int{record.contains("instruction")} + int{record.contains("output")};
+  // A document may have a field with one of these names.
+  if (parts == 2 || (parts == 1 && !record.contains("text"))) {
     NMM_ASSIGN(auto instruction, instruction_of(unordered, where));
     return TrainingRecord{std::move(instruction), line};
   }
@@ -153,7 +156,7 @@ Result<std::vector<TrainingRecord>> parse_record_lines(std::string_view content,
     const size_t end = content.find('\n');
     const std::string_view text = content.substr(0, end);
     content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
-    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (strip_left(text, is_python_space).empty()) continue;
     NMM_TRY(io::parse_json(text, fmt::format("{}:{}", source, line)));
     NMM_ASSIGN(all.emplace_back(), parse_record(Json::parse(text), source, line));
   }

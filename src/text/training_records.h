@@ -1,10 +1,11 @@
 #pragma once
-// Reads training data for fine-tuning. The data is a JSON list of records, or one record per line.
-// A record has one of these forms, and may have other fields:
+// Reads the records of training data and of calibration texts. The data is a JSON list of records,
+// or one record per line. A record has one of these forms, and may have other fields. If it has the
+// fields of several forms, the first of this list counts:
 //   {"instruction", "output"}                  as in alpaca.json, perhaps with "input"
-//   {"text"}                                   a document
 //   {"messages": [{"role", "content"}, ...]}   a chat, perhaps with "tools"
 //   {"conversations": [{"from", "value"}, ...]} a chat in ShareGPT's form, perhaps with "tools"
+//   {"text"}                                   a document
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// The tests in this file compare the installed man page and bash completion with what `--help`
-// prints.
+// The tests in this file compare the installed man page, the bash completion and the description as
+// JSON with what `--help` prints.
 
 #include <fstream>
 #include <regex>
@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "run_program.h"
 
@@ -57,6 +58,37 @@ TEST_F(Documentation, TheManPageHasEveryFlag) {
           << command << " " << flag;
     }
   }
+}
+
+// The tests of pages and help texts read the description as JSON.
+TEST_F(Documentation, TheJsonHasEveryFlagWithItsValues) {
+  const auto json = nlohmann::json::parse(neuronmm("describe json").output);
+  for (const std::string& command : commands()) {
+    const auto& described = json["commands"][command];
+    EXPECT_FALSE(described["description"].get<std::string>().empty()) << command;
+    Names found;
+    for (const auto& option : described["options"]) {
+      for (const std::string name : option["names"]) found.insert(name);
+    }
+    for (const std::string& flag : flags(command))
+      EXPECT_TRUE(found.contains(flag)) << command << " " << flag;
+  }
+  const auto option_of = [&](const std::string& command, const std::string& name) {
+    for (const auto& option : json["commands"][command]["options"]) {
+      for (const std::string other : option["names"]) {
+        if (other == name) return option;
+      }
+    }
+    return nlohmann::json();
+  };
+  EXPECT_EQ(option_of("generate", "--device")["values"].dump(), "[1,1]");
+  EXPECT_EQ(option_of("generate", "--prompt")["positional"], false);
+  EXPECT_EQ(option_of("compress", "--dry-run")["values"].dump(), "[0,0]");
+  EXPECT_EQ(option_of("compress", "--method")["choices"].dump(),
+            R"(["whitened","two-sided","svd"])");
+  EXPECT_FALSE(option_of("compress", "--ratio").contains("choices"));
+  const auto model = option_of("compress", "MODEL_DIR");
+  EXPECT_TRUE(model["positional"] == true && model["required"] == true) << model;
 }
 
 // The test lets bash run the completion and reads what it offers.

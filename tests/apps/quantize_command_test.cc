@@ -205,4 +205,34 @@ TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
   expect_no_temporary_files("out");
 }
 
+// A chat is written by the template of the model. Every command that reads texts refuses a model
+// without one by its name.
+TEST_F(QuantizeCommand, ChatsAreTextsForModelsWithATemplate) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    lines += R"({"messages": [{"role": "user", "content": "Tell me a story about a cat."}]})"
+             "\n"
+             R"({"conversations": [{"from": "human", "value": "Once upon a time"}]})"
+             "\n{\"text\": \"there was a dog.\"}\n";
+  }
+  const std::string chats = write("chats.jsonl", lines);
+  const std::string text = " --calibration " + chats + " --calibration-tokens 600";
+  for (const std::string& command :
+       {"quantize " + kOneLayer + " --bits 4 -o " + path("out") + text,
+        "compress " + kOneLayer + " --ratio 0.2 -o " + path("out") + text,
+        "fit " + kOneLayer + " --bytes 4M -o " + path("out") + text,
+        "perplexity " + kOneLayer + " " + chats + " --documents"}) {
+    expect(neuronmm(command), 1,
+           {"chats.jsonl:1: ", kOneLayer + " has no chat template", "chat_template.jinja"});
+  }
+  const std::string chat_model = path("chat_model");
+  fs::copy(kOneLayer, chat_model);
+  std::ofstream(chat_model + "/chat_template.jinja")
+      << "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+  expect(neuronmm("quantize " + chat_model + " --bits 4 -o " + path("out") + text), 0,
+         {"calibration: 600 tokens"});
+  expect(neuronmm("perplexity " + path("out") + " " + chats + " --documents --context 64"), 0,
+         {"perplexity"});
+}
+
 }  // namespace

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests of tools/prose.py: which sentences it counts as faults, and that this repository stays within the limits."""
 
+import collections
+import os
 import pathlib
 import sys
 import tempfile
@@ -70,13 +72,75 @@ class Blocks(unittest.TestCase):
         )
 
 
-class Repository(unittest.TestCase):
-    def test_comments_stay_within_the_limits(self) -> None:
-        arguments, sys.argv = sys.argv, ["prose.py", "--kind", "comments", "--limits", "--list", "20"]
+class Widths(unittest.TestCase):
+    def test_lines_of_prose_have_at_most_110_columns(self) -> None:
+        self.assertFalse(prose.is_wide("word " * 21 + "words"))
+        self.assertTrue(prose.is_wide("word " * 22 + "w"))
+        self.assertTrue(prose.is_wide("* see [here](" + "a" * 120 + ")"))
+
+    def test_a_line_that_cannot_be_broken_may_be_longer(self) -> None:
+        for mark in ("", "* ", "  1. ", "> * "):
+            self.assertFalse(prose.is_wide(mark + "[here](" + "a" * 120 + ")"), mark)
+
+    def test_tables_and_code_are_exempt(self) -> None:
+        text = "prose\n| a |\n    code\n```\nfenced\n```\n<img>\n# title"
+        lines = [line for line, is_prose in prose.marked_lines(text) if is_prose]
+        self.assertEqual(lines, ["prose", "# title"])
+
+
+class Limits(unittest.TestCase):
+    def counts_of(self, blocks: list[str], lines: list[str]) -> dict[str, int]:
+        counts: collections.Counter[str] = collections.Counter()
+        list(prose.judge(prose.Source("row", "name", blocks, lines), counts))
+        return counts
+
+    def test_shares_are_of_sentences_blocks_or_lines(self) -> None:
+        counts = self.counts_of(["It is made anew. The cache owns it. A third sentence follows."], ["word " * 30, "a b"])
+        self.assertAlmostEqual(prose.share(counts, "dangling"), 1)
+        self.assertAlmostEqual(prose.share(counts, "wide"), 1 / 2)
+        counts = self.counts_of(["Word " * 40 + "end. Another sentence follows."], [])
+        self.assertAlmostEqual(prose.share(counts, "long"), 1 / 2)
+        self.assertEqual(prose.share(counts, "wide"), 0)
+
+    def test_each_file_has_one_kind(self) -> None:
+        for name, kind in {
+            "docs/README.md": "pages",
+            "README.md": "pages",
+            "CHANGELOG.md": "changelog",
+            "src/base/a.h": "comments",
+            "CMakeLists.txt": "comments",
+            "LICENSE": None,
+            "build/a.md": None,
+        }.items():
+            self.assertEqual(prose.kind_of(pathlib.Path(name)), kind, name)
+
+
+class Checked(unittest.TestCase):
+    """Runs the check with its limits."""
+
+    def check(self, kind: str) -> None:
+        arguments, sys.argv = sys.argv, ["prose.py", "--kind", kind, "--limits", "--list", "20"]
         try:
             self.assertEqual(prose.main(), 0, "the rows above name the worst places; CONTRIBUTING.md has the rules")
         finally:
             sys.argv = arguments
+
+
+class Repository(Checked):
+    def test_comments_stay_within_the_limits(self) -> None:
+        self.check("comments")
+
+    def test_pages_stay_within_the_limits(self) -> None:
+        self.check("pages")
+
+    def test_the_changelog_stays_within_the_limits(self) -> None:
+        self.check("changelog")
+
+
+@unittest.skipUnless("NEURONMM" in os.environ, "needs the built program, $NEURONMM")
+class HelpTexts(Checked):
+    def test_help_texts_stay_within_the_limits(self) -> None:
+        self.check("help")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ $venv/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps \
 
 $venv/bin/mypy --package neuronmm
 $venv/bin/mypy examples/python
+head -c 8000 models/demo/calibration.txt >build/python_text.txt
+$venv/bin/python examples/python/compress_and_chat.py models/demo build/python_small build/python_text.txt build/python_text.txt
 (cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
 $venv/bin/python -m pytest --quiet tests/python
 

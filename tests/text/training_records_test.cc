@@ -56,6 +56,9 @@ TEST(TrainingRecords, ChatsAndDocumentsAreRecords) {
       shared.messages.dump(),
       R"([{"role":"system","content":"Be."},{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}])");
   EXPECT_EQ(std::get<Instruction>((*all)[3].content).response, "Hi");
+  const auto other = parse(R"({"text": "a", "output": 3})", "a.jsonl");
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_EQ(std::get<std::string>((*other)[0].content), "a");
   expect_refused(R"({"messages": "hi"})", "a.jsonl",
                  {"a.jsonl:1", "\"messages\"", "list of objects"});
   expect_refused(R"({"conversations": [{"from": "human"}]})", "a.jsonl",

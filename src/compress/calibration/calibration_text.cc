@@ -123,10 +123,7 @@ Result<std::vector<Tokens>> encoded_runs(const text::Tokenizer& tokenizer, const
                                          const io::ModelConfig& config) {
   std::vector<Tokens> runs;
   if (text.documents) {
-    NMM_ASSIGN(const auto documents, text::parse_documents(text.text, text.name));
-    auto encoded = text::encode_each(tokenizer, documents);
-    if (!encoded.ok()) return fail("{}: {}", text.name, encoded.error().message);
-    runs = std::move(encoded).value();
+    NMM_ASSIGN(runs, text::encode_records(tokenizer, text.text, text.name));
   } else {
     auto tokens = tokenizer.encode(text.text);
     if (!tokens.ok()) return fail("{}: {}", text.name, tokens.error().message);

@@ -38,10 +38,10 @@ inline constexpr int64_t kMeasuredTokens = 2048;
 struct NamedText {
   // `name` is what messages call the text.
   std::string name, text;
-  // Whether the text is JSON lines with one document each (text/documents.h).
+  // Whether the text is JSON lines with a document or a chat each (text/documents.h).
   bool documents = false;
 
-  // Returns the text of a file. A file named NAME.jsonl holds documents.
+  // Returns the text of a file. A file named NAME.jsonl holds documents and chats.
   static NamedText of_file(std::string name, std::string text);
 };
 
@@ -105,8 +105,9 @@ struct CalibrationSequences {
 // spread evenly over the file are taken until they have the text's share.
 //
 // Fails if the texts have fewer tokens than hidden_size in all, because the Gram matrix of so
-// little text cannot have full rank. Fails also if a document is not valid JSON, if the tokenizer
-// cannot encode a text, or if a token id is outside the model's vocabulary.
+// little text cannot have full rank. Fails also if a document is not valid JSON, if there is a chat
+// and the model has no template for it, if the tokenizer cannot encode a text, or if a token id is
+// outside the model's vocabulary.
 Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokenizer,
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,

@@ -144,6 +144,7 @@ std::optional<std::string> TokenizerConfig::special_token(std::string_view name)
 
 Result<TokenizerConfig> load_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
+  config.folder = folder.string();
   NamedTokens tokens;
   bool has_added_tokens_decoder = false;
   if (const auto path = folder / "tokenizer_config.json"; file_exists(path)) {

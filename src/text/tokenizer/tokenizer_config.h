@@ -22,6 +22,8 @@ struct TokenizerConfig {
   // The chat templates by name. A template without a name is "default". Empty if the model has
   // none.
   std::map<std::string, std::string, std::less<>> chat_templates;
+  // The model folder, for messages. Empty if the tokenizer was not loaded from one.
+  std::string folder;
 
   std::optional<std::string> special_token(std::string_view name) const;
 };

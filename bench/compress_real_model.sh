@@ -2,7 +2,7 @@
 # Makes a small model for chatting from a model of your own (a GGUF file or a Hugging Face folder).
 # Then prints a table that compares the quality and speed of both models.
 #
-#   examples/real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
+#   bench/compress_real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
 #
 # TEXT is a text like those that the model will see, and the factors are fitted to it. See
 # docs/reference/scores.md for the contents of DATA_DIR. RATIO, CALIBRATION_TOKENS, TASKS and LIMIT
@@ -11,7 +11,7 @@
 set -euo pipefail
 root=$(dirname "$0")/..
 neuronmm=${NEURONMM:-$root/build/neuronmm}
-work=${WORK:-$root/build/examples}
+work=${WORK:-$root/build/bench}
 model=${1:-$root/models/demo}
 text=${2:-$root/models/demo/calibration.txt}
 data=${3:-$work/real_model_data}
