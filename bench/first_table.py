@@ -56,11 +56,14 @@ class Row:
 
 
 def rows_of(options: argparse.Namespace) -> list[Row]:
-    ours, work, text = options.neuronmm, options.work, ["--calibration", options.calibration]
+    ours, work = options.neuronmm, options.work
+    text = [word for name in options.calibration for word in ("--calibration", name)]
+    text += ["--calibration-tokens", options.calibration_tokens]
     rows = [Row("bf16", work / "bf16", [])]
     for bits in (8, 4):
         path = work / f"bits{bits}"
-        rows.append(Row(f"{bits} bits", path, [ours, "quantize", options.dense, "-o", path, "--bits", bits, *text]))
+        rows.append(Row(f"{bits} bits", path, [ours, "quantize", options.dense, "-o", path, "--bits", bits, *text,
+                                               "--statistics", work / "statistics"]))
     for budget in filter(None, options.fit.split(",")):
         path = work / f"fit{budget}"
         rows.append(Row(f"fit --bytes {budget}", path, [ours, "fit", options.dense, "-o", path, "--bytes", budget,
@@ -190,7 +193,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dense", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
-    parser.add_argument("--calibration", required=True)
+    parser.add_argument("--calibration", required=True, action="append", help="may be given several times")
+    parser.add_argument("--calibration-tokens", type=int, default=16384)
     parser.add_argument("--text", required=True)
     parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas")
     parser.add_argument("--llama", type=pathlib.Path, help="folder of llama-bench and llama-quantize")
