@@ -1,7 +1,8 @@
 #pragma once
 // The description of the program in the formats that are installed with it: a completion script for
 // bash and a man page. The build writes both files with the hidden command `neuronmm describe`.
-// Both functions read the commands and flags from CLI11, so the files say the same as `--help`.
+// Both functions read the commands and flags from CLI11, so the files say the same as
+// `--help-all`.
 
 #include <string>
 

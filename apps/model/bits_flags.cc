@@ -1,19 +1,23 @@
 #include "model/bits_flags.h"
 
+#include "help.h"
+
 namespace neuronmm::apps {
 
 CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::string& help) {
-  CLI::Option* const bits =
-      command->add_option("--bits", flags.bits, help)->check(CLI::IsMember({8, 6, 4}));
+  CLI::Option* const bits = command->add_option("--bits", flags.bits, help)
+                                ->check(CLI::IsMember({8, 6, 4}))
+                                ->group(kQuality);
   command
-      ->add_option("--group", flags.group,
-                   "number of weights of a row that share a zero point, for 4 bits: 16 (default), "
-                   "or 32, which saves a quarter of a bit per weight and is less exact")
-      ->check(CLI::IsMember({16, 32}));
+      ->add_option("--group", flags.group, "With 4 bits, give each N weights a scale: 16 or 32")
+      ->check(CLI::IsMember({16, 32}))
+      ->default_str("16")
+      ->group(kAdvanced);
   command
-      ->add_option("--lm-head-bits", flags.lm_head_bits,
-                   "bits of the LM head: 8, 6 or 4. Default: those of --bits, but 6 if they are 4")
-      ->check(CLI::IsMember({8, 6, 4}));
+      ->add_option("--lm-head-bits", flags.lm_head_bits, "Round the LM head to 8, 6 or 4 bits")
+      ->check(CLI::IsMember({8, 6, 4}))
+      ->default_str("--bits, at least 6")
+      ->group(kAdvanced);
   return bits;
 }
 

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "commands.h"
+#include "help.h"
 #include "io/text_file.h"
 #include "message.h"
 #include "model/answer_flags.h"
@@ -190,20 +191,28 @@ Result<int> run_chat(ChatFlags& flags) {
 }  // namespace
 
 void add_chat(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "chat", "Talk with a chat model");
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "chat", "Talk with a chat model",
+      {"neuronmm chat MODEL_DIR", "neuronmm chat MODEL_DIR --system \"Answer in one sentence.\""});
   auto flags = std::make_shared<ChatFlags>();
-  command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
-      ->required();
-  auto* system = command->add_option("--system", flags->system, "system message of the chat");
+  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)
+      ->required()
+      ->group(kInput);
+  auto* system = command->add_option("--system", flags->system, "System message of the chat")
+                     ->group(kInput);
   command
       ->add_option("--messages", flags->messages,
-                   "a JSON file with the conversation so far (also what /save wrote); if its last "
-                   "message is the user's, it is answered")
-      ->excludes(system);
-  command->add_option(
-      "--chat-template-kwargs", flags->template_kwargs,
-      "more variables of the chat template as JSON, such as '{\"enable_thinking\": false}'");
-  command->add_flag("--timings", flags->timings, "print the speed of each answer after it");
+                   "Go on with this conversation, a JSON file or what /save wrote")
+      ->type_name("FILE")
+      ->excludes(system)
+      ->group(kInput);
+  command
+      ->add_option("--chat-template-kwargs", flags->template_kwargs,
+                   "Set variables of the template, as '{\"enable_thinking\": false}'")
+      ->type_name("JSON")
+      ->group(kRare);
+  command->add_flag("--timings", flags->timings, "Print the speed of each answer after it")
+      ->group(kOutput);
   add_answer_flags(command, flags->answer);
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
