@@ -13,11 +13,10 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "help.h"
 #include "ops/backend.h"
 
 namespace neuronmm::apps {
-
-class HelpFormatter;
 
 // The work of a subcommand, called after its flags are parsed. The value is the exit code. It is 0
 // on success; `check` returns 1 if the check fails. An Error is printed to stderr as "neuronmm

@@ -26,7 +26,8 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->group(kSpeed);
   add_threads_option(command, options.threads);
   command
-      ->add_option("--activations", options.activations, "Compute with fp32, bf16 or auto values")
+      ->add_option("--activations", options.activations,
+                   "Use activations of fp32, bf16 (faster prefill) or auto")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
       ->type_name("TYPE")
       ->capture_default_str()

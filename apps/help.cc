@@ -89,7 +89,8 @@ std::string groups_of(const CLI::App& app, bool all) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const char* title : {kInput, kOutput, kQuality, kSpeed, kAdvanced}) {
     Options options = options_in(app, title);
-    if (title == kAdvanced && all) std::ranges::copy(options_in(app, kRare), std::back_inserter(options));
+    if (title == kAdvanced && all)
+      std::ranges::copy(options_in(app, kRare), std::back_inserter(options));
     if (!options.empty()) groups.emplace_back(title, options);
   }
   std::string out;
@@ -124,8 +125,11 @@ std::string commands_of(const CLI::App& program) {
     rows.emplace_back(fmt::format("{:10}", command->get_name()), command->get_description());
   }
   flush();
-  return out + fmt::format("\nHelp:\n{}", two_columns({{"help [COMMAND], COMMAND --help", "Show the options of a command."},
-                       {"version, --version", "Show the version."}}));
+  return out +
+         fmt::format(
+             "\nHelp:\n{}",
+             two_columns({{"help [COMMAND], COMMAND --help", "Show the options of a command."},
+                          {"version, --version", "Show the version."}}));
 }
 
 }  // namespace

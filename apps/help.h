@@ -1,7 +1,7 @@
 #pragma once
-// The help texts of the programs: what `neuronmm`, `neuronmm COMMAND --help` and `--help-all` print.
-// Each command says its sentence and its examples where it is registered (Program::add) and puts
-// each of its options into one of the groups below. The man page uses the same texts.
+// The help texts of the programs: what `neuronmm`, `neuronmm COMMAND --help` and `--help-all`
+// print. Each command says its sentence and its examples where it is registered (Program::add) and
+// puts each of its options into one of the groups below. The man page uses the same texts.
 
 #include <map>
 #include <string>

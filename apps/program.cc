@@ -53,8 +53,9 @@ Program::Program()
   cli_.set_help_flag("-h,--help", "Show this help");
   cli_.set_help_all_flag("--help-all", "Show this help with the rare options");
   cli_.formatter(help_);
-  help_->set_examples(&cli_, {"neuronmm generate MODEL_DIR \"Once upon a time\"",
-                              "neuronmm quantize MODEL_DIR -o small --bits 4 --calibration text.txt"});
+  help_->set_examples(&cli_,
+                      {"neuronmm generate MODEL_DIR \"Once upon a time\"",
+                       "neuronmm quantize MODEL_DIR -o small --bits 4 --calibration text.txt"});
   add_help();
   add_version();
   add_describe();
@@ -73,7 +74,8 @@ void Program::add_help() {
   set_run(command, [this, name, mode]() -> Result<int> {
     const CLI::App* about = name->empty() ? &cli_ : find_command(cli_, *name);
     if (about == nullptr) throw CLI::ValidationError(unknown_argument(cli_, *name));
-    fmt::print("{}", help_->make_help(about, name->empty() ? "neuronmm" : "neuronmm " + *name, *mode));
+    fmt::print("{}",
+               help_->make_help(about, name->empty() ? "neuronmm" : "neuronmm " + *name, *mode));
     return 0;
   });
 }

@@ -13,8 +13,8 @@ namespace neuronmm::apps {
 // Returns the command with this name, or null.
 const CLI::App* find_command(const CLI::App& program, const std::string& name);
 
-// Returns the message about an `argument` that `command` does not accept, with the nearest name that
-// it does accept.
+// Returns the message about an `argument` that `command` does not accept, with the nearest name
+// that it does accept.
 std::string unknown_argument(const CLI::App& command, const std::string& argument);
 
 // Returns a message if one of the `arguments` of `command` is an option that needs a value and has

@@ -9,12 +9,11 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
                                 ->check(CLI::IsMember({8, 6, 4}))
                                 ->group(kQuality);
   command
-      ->add_option("--group", flags.group, "With 4 bits, give each N weights a scale: 16 or 32")
+      ->add_option("--group", flags.group, "With 4 bits, let 16 or 32 weights share a zero point")
       ->check(CLI::IsMember({16, 32}))
       ->default_str("16")
       ->group(kAdvanced);
-  command
-      ->add_option("--lm-head-bits", flags.lm_head_bits, "Round the LM head to 8, 6 or 4 bits")
+  command->add_option("--lm-head-bits", flags.lm_head_bits, "Round the LM head to 8, 6 or 4 bits")
       ->check(CLI::IsMember({8, 6, 4}))
       ->default_str("--bits, at least 6")
       ->group(kAdvanced);

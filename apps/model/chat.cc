@@ -195,11 +195,9 @@ void add_chat(Program& program) {
       CommandGroup::kModels, "chat", "Talk with a chat model",
       {"neuronmm chat MODEL_DIR", "neuronmm chat MODEL_DIR --system \"Answer in one sentence.\""});
   auto flags = std::make_shared<ChatFlags>();
-  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)
-      ->required()
-      ->group(kInput);
-  auto* system = command->add_option("--system", flags->system, "System message of the chat")
-                     ->group(kInput);
+  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
+  auto* system =
+      command->add_option("--system", flags->system, "System message of the chat")->group(kInput);
   command
       ->add_option("--messages", flags->messages,
                    "Go on with this conversation, a JSON file or what /save wrote")

@@ -2,9 +2,8 @@
 
 #include "model/generate.h"
 
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "commands.h"
@@ -26,16 +25,17 @@ struct GenerateFlags {
 };
 
 CLI::RequiredError missing_prompt() {
-  return {"a prompt is required: give TEXT, --prompt-file FILE, or a pipe as in `echo hi | neuronmm "
-          "generate MODEL_DIR`",
-          CLI::ExitCodes::RequiredError};
+  return {
+      "a prompt is required: give TEXT, --prompt-file FILE, or a pipe as in `echo hi | neuronmm "
+      "generate MODEL_DIR`",
+      CLI::ExitCodes::RequiredError};
 }
 
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
-  auto* prompt = command
-                     ->add_option("PROMPT,--prompt", flags.prompt,
-                                  "Text to continue; - reads standard input")
-                     ->group(kInput);
+  auto* prompt =
+      command
+          ->add_option("PROMPT,--prompt", flags.prompt, "Text to continue; - reads standard input")
+          ->group(kInput);
   command->add_option("--prompt-file", flags.prompt_file, "Read the text to continue, as it is")
       ->type_name("FILE")
       ->excludes(prompt)
@@ -65,9 +65,10 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
     NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
   }
   if (!text.empty()) return text;
-  return fail("{} is empty, so there is nothing to continue", in_file   ? flags.prompt_file
-                                                              : in_pipe ? "the prompt on standard input"
-                                                                        : "--prompt");
+  return fail("{} is empty, so there is nothing to continue", in_file ? flags.prompt_file
+                                                              : in_pipe
+                                                                  ? "the prompt on standard input"
+                                                                  : "--prompt");
 }
 
 // Returns the token ids of the prompt. In a chat the template contains the special tokens;
@@ -123,9 +124,7 @@ void add_generate(Program& program) {
                   {"neuronmm generate MODEL_DIR \"Once upon a time\" --max-new-tokens 50",
                    "echo \"What is 2 + 2?\" | neuronmm generate MODEL_DIR --chat"});
   auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)
-      ->required()
-      ->group(kInput);
+  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
   add_prompt_flags(command, *flags);
   add_answer_flags(command, flags->answer);
   command
