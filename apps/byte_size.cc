@@ -30,10 +30,8 @@ Result<int64_t> parse_byte_size(std::string_view text) {
   constexpr double kMostBytes = 1152921504606846976.0;  // 2^60, where double and int64_t are exact
   double number = 0.0;
   const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number, std::chars_format::fixed);
-  std::string unit(end, last);
-  if (unit.size() > 1 && unit.front() == ' ') unit.erase(0, 1);
-  const auto factor = bytes_per_unit(unit);
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const auto factor = bytes_per_unit(std::string(end, last));
   const double bytes = error == std::errc() && factor ? std::round(number * *factor) : 0.0;
   if (bytes >= 1.0 && bytes < kMostBytes) return static_cast<int64_t>(bytes);
   return fail("expected a size such as 80M, 80MB or 80MiB, found {:?}", text);

@@ -12,9 +12,6 @@
 
 namespace neuronmm::apps {
 
-// The sentence that help texts and pages use for the units.
-inline constexpr const char* kByteUnits = "80M or 80MB (10^6 bytes each), 80MiB (2^20)";
-
 // Returns the bytes that `text` means, rounded to a whole number of at least 1. A unit may be K, M,
 // G or T, in either case, with or without B: these are powers of 1000. KiB, MiB, GiB and TiB (also
 // Ki, Mi, ...) are powers of 1024. No unit, and B, mean bytes. One space before the unit is

@@ -32,10 +32,10 @@ CLI::RequiredError missing_prompt() {
 }
 
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
-  auto* prompt =
-      command
-          ->add_option("PROMPT,--prompt", flags.prompt, "Text to continue; - reads standard input")
-          ->group(kInput);
+  auto* prompt = command
+                     ->add_option("PROMPT,--prompt", flags.prompt,
+                                  "Text to continue; - or a pipe gives it on stdin")
+                     ->group(kInput);
   command->add_option("--prompt-file", flags.prompt_file, "Read the text to continue, as it is")
       ->type_name("FILE")
       ->excludes(prompt)
@@ -62,7 +62,10 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   const bool in_pipe = flags.prompt_from_pipe || flags.prompt == "-" || flags.prompt_file == "-";
   std::string text = flags.prompt;
   if (in_file || in_pipe) {
-    NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
+    auto read = io::read_user_text(in_file ? flags.prompt_file : "-");
+    if (!read.ok() && in_file && read.error().kind == Error::Kind::kFailure)
+      return fail("--prompt-file: {}", read.error().message);
+    NMM_ASSIGN(text, std::move(read));
   }
   if (!text.empty()) return text;
   return fail("{} is empty, so there is nothing to continue", in_file ? flags.prompt_file
@@ -122,7 +125,7 @@ void add_generate(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message",
                   {"neuronmm generate MODEL_DIR \"Once upon a time\" --max-new-tokens 50",
-                   "echo \"What is 2 + 2?\" | neuronmm generate MODEL_DIR --chat"});
+                   "neuronmm generate MODEL_DIR --chat --prompt-file question.txt"});
   auto flags = std::make_shared<GenerateFlags>();
   command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
   add_prompt_flags(command, *flags);
