@@ -14,10 +14,10 @@ namespace neuronmm::apps {
 
 void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
   std::vector<std::string> names = {"cpu", "reference"};
-  std::string help = "Compute on cpu, or on reference (slow, for checks)";
+  std::string help = "Compute on cpu, or on reference to check";
   if (devices == Devices::kHostAndSimulated) {
     for (const auto& device : simulator::devices()) names.emplace_back(device.name);
-    help = "Compute on cpu or reference, or simulate trn1, trn2, trn3";
+    help = "Use cpu, reference or simulated trn1 to trn3";
   }
   command->add_option("--device", options.device, help)
       ->check(CLI::IsMember(names))
@@ -26,8 +26,7 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->group(kSpeed);
   add_threads_option(command, options.threads);
   command
-      ->add_option("--activations", options.activations,
-                   "Use activations of fp32, bf16 (faster prefill) or auto")
+      ->add_option("--activations", options.activations, "Keep activations in fp32, bf16 or auto")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
       ->type_name("TYPE")
       ->capture_default_str()

@@ -48,7 +48,7 @@ inline CLI::Option* add_calibration_option(CLI::App* command, std::vector<std::s
 // Adds --calibration-tokens. `default_text` says how many tokens are used without the flag.
 inline CLI::Option* add_calibration_tokens_option(CLI::App* command, std::optional<int64_t>& tokens,
                                                   const std::string& default_text) {
-  return command->add_option("--calibration-tokens", tokens, "Use N tokens of all texts together")
+  return command->add_option("--calibration-tokens", tokens, "Use N tokens of all texts")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->default_str(default_text)
       ->group(kInput);

@@ -166,6 +166,45 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode mode) const {
   std::string out = wrapped("", app->get_description() + ".", 0) + examples_of(app);
   if (app->get_parent() == nullptr) {
+    rows = {{"help      ", "Show this list, or with a COMMAND its options; also --help."},
+            {"version   ", "Show the version; also --version."}};
+    return out + fmt::format("\nHelp:\n{}", two_columns(rows));
+  }
+
+}  // namespace
+
+std::string option_names(const CLI::Option& option) {
+  std::vector<std::string> names;
+  if (option.get_positional()) names.push_back(option.get_name(true, false));
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  // A flag that can be negated is on by default, and its negative name is the one to know.
+  const bool negated = !option.get_fnames().empty();
+  for (const std::string& name : negated ? option.get_fnames() : option.get_lnames()) {
+    if (name != "out") names.push_back("--" + name);
+  }
+  std::string text = fmt::format("{}", fmt::join(names, ","));
+  if (!option.nonpositional()) return text + (takes_many(option) ? "..." : "");
+  return is_flag(option) ? text : text + " " + value_name(option);
+}
+
+std::string option_text(const CLI::Option& option) {
+  std::string text = option.get_description();
+  std::string value = is_flag(option) ? "" : option.get_default_str();
+  if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
+  if (!value.empty()) text += fmt::format(" (default {})", value);
+  return text + ".";
+}
+
+std::string HelpFormatter::examples_of(const CLI::App* app) const {
+  const auto examples = examples_.find(app);
+  if (examples == examples_.end()) return {};
+  return fmt::format("\nExamples:\n  {}\n", fmt::join(examples->second, "\n  "));
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  std::string out = wrapped("", app->get_description() + ".", 0) + examples_of(app);
+  if (app->get_parent() == nullptr) {
     return out + fmt::format("\nUsage: {} COMMAND [ARGUMENT...]\n", name) + commands_of(*app);
   }
   const bool all = mode == CLI::AppFormatMode::All;

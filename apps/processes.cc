@@ -116,21 +116,18 @@ void add_link_options(CLI::App* command) {
   LinkFlags& flags = link_flags();
   command
       ->add_option("--link-timeout", flags.link.timeout_s,
-                   "Under mpirun, give up a process that is silent for S seconds")
+                   "Under mpirun, wait S seconds for a process")
       ->check(real_range(1.0, 86400.0))
       ->type_name("S")
       ->capture_default_str()
       ->group(kRare);
-  command
-      ->add_option("--link", flags.transport,
-                   "Under mpirun, link processes by auto (shared memory) or messages")
+  command->add_option("--link", flags.transport, "Under mpirun, link by auto or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
       ->type_name("KIND")
       ->capture_default_str()
       ->group(kRare);
   command
-      ->add_option("--link-values", flags.value_format,
-                   "Under mpirun, send sums as fp32, or as bf16 (half the bytes)")
+      ->add_option("--link-values", flags.value_format, "Under mpirun, send sums as fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->type_name("TYPE")
       ->capture_default_str()

@@ -109,12 +109,10 @@ void add_emit(Program& program) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--force", flags->force, "Replace the file if it exists")->group(kOutput);
-  command
-      ->add_option("--dialect", flags->dialect,
-                   "Write nki (0.3 to 0.6) or neuronxcc (SDK up to 2.28)")
+  command->add_option("--dialect", flags->dialect, "Write for nki or the older neuronxcc")
       ->check(CLI::IsMember({"nki", "neuronxcc"}))
       ->type_name("NAME")
-      ->default_str("neuronxcc for trn1, else nki")
+      ->default_str("nki, trn1 neuronxcc")
       ->group(kOutput);
   command
       ->add_option("--driver", flags->driver,

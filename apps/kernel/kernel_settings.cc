@@ -124,11 +124,11 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
   command->add_option("--tiling", flags.tiling, "Use NAME=TILES,..., or auto for the tuned tiling")
       ->type_name("TILING")
       ->group(kSpeed);
-  command->add_option("--cache", flags.cache, "Read and keep tuned tilings in this file")
+  command->add_option("--cache", flags.cache, "Keep tuned tilings here")
       ->type_name("FILE")
-      ->default_str("~/.cache/neuronmm/tilings.json")
+      ->default_str("~/.cache/neuronmm")
       ->group(kRare);
-  command->add_option("--left", flags.left, "Layout of the left operand: transposed or natural")
+  command->add_option("--left", flags.left, "Take the left operand transposed or natural")
       ->check(CLI::IsMember({"transposed", "natural"}))
       ->type_name("LAYOUT")
       ->capture_default_str()

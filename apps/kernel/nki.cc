@@ -247,7 +247,7 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
 }
 
 void add_report_flags(CLI::App* command, NkiFlags& flags) {
-  add_json_option(command, flags.json, "measurements and source lines");
+  add_json_option(command, flags.json, "the measurements");
   command->add_option("--html", flags.html, "Write a page with plots")
       ->type_name("FILE")
       ->group(kOutput);
@@ -281,14 +281,18 @@ void add_nki(Program& program) {
   add_report_flags(command, *flags);
   command
       ->add_option("--what-if", flags->what_ifs,
-                   "Also simulate with buffers=3, dma_row=2x or hbm_bandwidth=2x; repeatable")
+                   "Also simulate with a change, as dma_row=2x; repeatable")
       ->type_name("CHANGE")
       ->allow_extra_args(false)
       ->group(kSpeed);
   command
       ->add_flag("--as-written", flags->as_written,
-                 "Run a legacy kernel in its own order, as no compiler does")
+                 "Run a legacy kernel in the order of its program")
       ->group(kRare);
+  command->footer(
+      "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
+      "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
+      "parameter of the device, as hbm_bandwidth=2x.");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

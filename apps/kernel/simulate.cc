@@ -72,7 +72,7 @@ void add_simulate(Program& program) {
   command->add_option("--trace", flags->trace, "Write a timeline that ui.perfetto.dev opens")
       ->type_name("FILE")
       ->group(kOutput);
-  add_json_option(command, flags->json, "measurements as neuron-profile names them");
+  add_json_option(command, flags->json, "the measurements");
   program.set_run(command, [flags] { return run_simulate(*flags); });
 }
 

@@ -58,7 +58,7 @@ void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
   io::GenerationConfig& settings = flags.settings;
   auto* temperature = command
                           ->add_option("--temperature", settings.temperature,
-                                       "Draw at temperature X; 0 takes the likeliest")
+                                       "Draw at temperature X; 0 never draws")
                           ->check(real_range(0.0, 100.0))
                           ->default_str("the model's")
                           ->group(kQuality);
@@ -77,14 +77,12 @@ void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
       ->type_name("N")
       ->default_str("a random one")
       ->group(kQuality);
-  command
-      ->add_option("--min-p", settings.min_p,
-                   "Draw among tokens with this share of the likeliest's probability")
+  command->add_option("--min-p", settings.min_p, "Draw among tokens X times as likely as the first")
       ->check(real_range(0.0, 1.0))
       ->group(kRare);
   command
       ->add_option("--repetition-penalty", settings.repetition_penalty,
-                   "Make tokens of prompt and answer less likely; 1 is off")
+                   "Make tokens seen before less likely; 1 is off")
       ->check(real_range(0.01, 100.0))
       ->group(kRare);
 }
@@ -92,13 +90,13 @@ void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
 void add_logit_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--frequency-penalty", flags.frequency_penalty,
-                   "Subtract X from a logit for each time that its token was generated")
+                   "Lower a logit by X per use of its token")
       ->check(real_range(-2.0, 2.0))
       ->capture_default_str()
       ->group(kRare);
   command
       ->add_option("--presence-penalty", flags.presence_penalty,
-                   "Subtract X from a logit if its token was generated")
+                   "Lower a logit by X once its token is used")
       ->check(real_range(-2.0, 2.0))
       ->capture_default_str()
       ->group(kRare);

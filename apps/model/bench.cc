@@ -42,18 +42,17 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   };
   command
       ->add_option("MODEL_DIR", flags.model_dir,
-                   "Folder of a model; simulated devices need only its config.json")
+                   "Folder of a model, or config.json for trn1 to trn3")
       ->required()
       ->group(kInput);
   command
       ->add_option("--against", flags.against_dir, "Also time this model, in turns with the first")
       ->type_name("DIR")
       ->group(kInput);
-  list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens; report each number of a list",
-       count);
+  list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens, for each N of a list", count);
   list("--new-tokens", flags.new_tokens, "Generate N tokens, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch, "Decode N sequences together; speeds are sums over them", count);
+  list("--batch", flags.batch, "Decode N sequences together, and add up speeds", count);
   command->add_option("--runs", flags.settings.runs, "Time each model N times, after one warm-up")
       ->check(count)
       ->capture_default_str()

@@ -8,14 +8,13 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
   CLI::Option* const bits = command->add_option("--bits", flags.bits, help)
                                 ->check(CLI::IsMember({8, 6, 4}))
                                 ->group(kQuality);
-  command
-      ->add_option("--group", flags.group, "With 4 bits, let 16 or 32 weights share a zero point")
+  command->add_option("--group", flags.group, "Let 16 or 32 weights share a zero point")
       ->check(CLI::IsMember({16, 32}))
       ->default_str("16")
       ->group(kAdvanced);
-  command->add_option("--lm-head-bits", flags.lm_head_bits, "Round the LM head to 8, 6 or 4 bits")
+  command->add_option("--lm-head-bits", flags.lm_head_bits, "Use 8, 6 or 4 bits for the LM head")
       ->check(CLI::IsMember({8, 6, 4}))
-      ->default_str("--bits, at least 6")
+      ->default_str("--bits, or 6")
       ->group(kAdvanced);
   return bits;
 }

@@ -23,15 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // The help text of the chat's commands, with two spaces in front as in --help.
-constexpr const char* kHelp = R"(  /regenerate    another answer to the last message
-  /system TEXT   a new system message; without a text, none
-  /clear         a new conversation with the same system message
-  /save FILE     the conversation as JSON
-  /load FILE     goes on with a saved conversation
-  /exit          ends the chat, as does Ctrl-D
-  Ctrl-C         ends the answer
-  """            begins and ends a message of several lines
-A message that begins with / has a space before it.
+constexpr const char* kHelp = R"(  /regenerate    Answer the last message again.
+  /system TEXT   Set the system message; without a text, remove it.
+  /clear         Begin a new conversation with the same system message.
+  /save FILE     Save the conversation as JSON.
+  /load FILE     Go on with a saved conversation.
+  /exit          End the chat, as Ctrl-D does.
+  Ctrl-C         End the answer.
+  """            Begin and end a message of several lines.
+A message that begins with / needs a space before it.
 )";
 constexpr std::string_view kMultilineQuotes = "\"\"\"";
 
@@ -198,22 +198,19 @@ void add_chat(Program& program) {
   command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
   auto* system =
       command->add_option("--system", flags->system, "System message of the chat")->group(kInput);
-  command
-      ->add_option("--messages", flags->messages,
-                   "Go on with this conversation, a JSON file or what /save wrote")
+  command->add_option("--messages", flags->messages, "Go on with a conversation, as /save wrote it")
       ->type_name("FILE")
       ->excludes(system)
       ->group(kInput);
   command
       ->add_option("--chat-template-kwargs", flags->template_kwargs,
-                   "Set variables of the template, as '{\"enable_thinking\": false}'")
+                   "Set variables of the chat template")
       ->type_name("JSON")
       ->group(kRare);
   command->add_flag("--timings", flags->timings, "Print the speed of each answer after it")
       ->group(kOutput);
   add_answer_flags(command, flags->answer);
-  command->footer(
-      fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
+  command->footer(std::string("Each line of standard input is a message, or a command:\n") + kHelp);
   program.set_run(
       command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }

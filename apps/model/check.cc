@@ -31,20 +31,18 @@ struct CheckFlags {
 };
 
 void add_tolerance_flags(CLI::App* command, CheckFlags& flags) {
-  command->add_option("--mode", flags.mode, "Compare by logit-matching or token-matching")
+  command->add_option("--mode", flags.mode, "Use logit-matching or token-matching")
       ->check(CLI::IsMember({"logit-matching", "token-matching"}))
       ->type_name("MODE")
       ->capture_default_str()
       ->group(kQuality);
-  command
-      ->add_option("--divergence-tol", flags.divergence_tol,
-                   "Allow two logits to differ by X where the tokens differ")
+  command->add_option("--divergence-tol", flags.divergence_tol, "Allow logits to differ by X")
       ->check(real_range(0.0, 1e30))
       ->capture_default_str()
       ->group(kQuality);
   command
       ->add_option("--tol-map", flags.tolerance_map,
-                   "Allow {k: (absolute, relative)} errors of the k largest logits")
+                   "Allow {k: (absolute, relative)} of the k largest logits")
       ->check([](const std::string& text) {
         const auto parsed = eval::parse_tolerance_map(text);
         return parsed ? "" : parsed.error().message;
@@ -59,11 +57,11 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
       ->group(kInput);
   command
       ->add_option("--reference", flags.reference,
-                   "Compare with this model folder, or with logits saved in a file")
+                   "Compare with this model, or with a file of logits")
       ->type_name("PATH")
       ->required()
       ->group(kInput);
-  command->add_option("--prompt", flags.prompts, "Let the reference continue TEXT; repeatable")
+  command->add_option("--prompt", flags.prompts, "Continue TEXT; repeatable")
       ->allow_extra_args(false)
       ->default_str("two short texts")
       ->group(kInput);

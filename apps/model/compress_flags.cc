@@ -29,9 +29,7 @@ void add_quality_flags(CLI::App* command, CompressFlags& flags) {
       ->check(check_ratio, "", "between 0 and 1")
       ->group(kQuality);
   add_bits_flags(command, flags.bits, "Also round all linear weights to 8, 6 or 4 bits");
-  command
-      ->add_option("--form", flags.form,
-                   "Form of the MLPs: auto, mixed, pivoted, narrow, neurons or uv")
+  command->add_option("--form", flags.form, "Use auto, mixed, pivoted, narrow, neurons or uv")
       ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}))
       ->type_name("FORM")
       ->default_str("auto")
@@ -42,44 +40,40 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option(
           "--method", flags.method,
-          "Error to minimise: two-sided (of predictions), whitened (of outputs) or svd (of "
-          "weights)")
+          "Minimise the loss by two-sided, whitened or svd (default two-sided, uv whitened)")
       ->check(CLI::IsMember({"whitened", "two-sided", "svd"}))
       ->type_name("METHOD")
-      ->default_str("two-sided, or whitened for uv")
+
       ->group(kAdvanced);
   command
-      ->add_option("--allocate", flags.allocate,
-                   "Choose the sizes of layers: uniform, predicted or measured")
+      ->add_option(
+          "--allocate", flags.allocate,
+          "Choose layer sizes by uniform, predicted or measured (default measured, uv uniform)")
       ->check(CLI::IsMember({"uniform", "predicted", "measured"}))
       ->type_name("HOW")
-      ->default_str("measured, or uniform for uv")
+
       ->group(kAdvanced);
   command->add_option("--block", flags.given.block, "Make all sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->default_str("32, or 128 with --paper")
+      ->default_str("32, with --paper 128")
       ->group(kAdvanced);
   const auto paper =
-      command
-          ->add_flag("--paper", flags.given.paper,
-                     "Compress as the paper does: form uv, whitened, uniform, blocks of 128")
+      command->add_flag("--paper", flags.given.paper, "Compress as the paper does, with --form uv")
           ->group(kAdvanced);
   for (const std::string other : {"--form", "--method"}) {
     paper->excludes(command->get_option(other));
   }
-  command
-      ->add_flag("--pad", flags.given.pad,
-                 "Pad all layers of form neurons to one width, which any program loads")
+  command->add_flag("--pad", flags.given.pad, "Pad layers of form neurons to one width")
       ->group(kRare);
   command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp)->group(kRare);
 }
 
 void add_text_flags(CLI::App* command, CompressFlags& flags) {
   add_calibration_option(command, flags.given.calibration);
-  add_calibration_tokens_option(command, flags.given.calibration_tokens, "32768, or 131072 for uv");
+  add_calibration_tokens_option(command, flags.given.calibration_tokens, "32768, uv 131072");
   command
       ->add_option("--self-generated", flags.given.self_generated,
-                   "Let the model write N tokens in place of --calibration")
+                   "Calibrate on N tokens that the model writes")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes("--calibration")
       ->excludes("--calibration-tokens")
@@ -99,7 +93,7 @@ void add_text_flags(CLI::App* command, CompressFlags& flags) {
 void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("MODEL_DIR", flags.given.model,
-                   "Folder of a model; --dry-run needs only its config.json")
+                   "Folder of a model; --dry-run needs config.json only")
       ->required()
       ->group(kInput);
   add_text_flags(command, flags);

@@ -39,7 +39,7 @@ inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
       ->type_name("DIR")
       ->required()
       ->group(kInput);
-  command->add_option("--tasks", flags.tasks, "Run these data sets, with commas between them")
+  command->add_option("--tasks", flags.tasks, "Run these data sets")
       ->check([](const std::string& names) {
         const auto tasks = eval::parse_tasks(names);
         return tasks.ok() ? std::string() : tasks.error().message;
@@ -47,13 +47,11 @@ inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
       ->type_name("NAME,...")
       ->default_str("all nine")
       ->group(kInput);
-  command->add_option("--limit", flags.limit, "Use the first N items of tasks and chunks of texts")
+  command->add_option("--limit", flags.limit, "Use N items of tasks and chunks of texts")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
       ->default_str("all")
       ->group(kInput);
-  command
-      ->add_flag("--no-bos", flags.no_bos,
-                 "Score without special tokens, as lm-evaluation-harness did to 0.4.9.1")
+  command->add_flag("--no-bos", flags.no_bos, "Score without the tokenizer's special tokens")
       ->group(kRare);
 }
 

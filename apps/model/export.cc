@@ -159,7 +159,7 @@ void add_export_flags(CLI::App* command, ExportFlags& flags) {
   command->add_option("MODEL_DIR", flags.model, "Folder that compress wrote, in bf16")
       ->required()
       ->group(kInput);
-  command->add_option("--prompt", flags.prompts, "Record how this text goes on; repeatable")
+  command->add_option("--prompt", flags.prompts, "Record how TEXT goes on; repeatable")
       ->allow_extra_args(false)
       ->default_str("two short texts")
       ->group(kInput);

@@ -152,13 +152,13 @@ void add_fit(Program& program) {
   add_device_options(command, flags->device, Devices::kHostAndSimulated);
   command
       ->add_option("--sensitivities", flags->given.sensitivities,
-                   "Keep measurements in DIR, for later budgets")
+                   "Keep measurements for later budgets")
       ->type_name("DIR")
       ->default_str("OUTPUT.fit")
       ->group(kAdvanced);
   command->add_option("--block", flags->given.block, "Make all sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->default_str("32, or 128 for trn1 to trn3")
+      ->default_str("32; trn1 to trn3 128")
       ->group(kAdvanced);
   command->footer(
       "The command measures once what single changes of the model cost, which takes\n"

@@ -47,7 +47,7 @@ void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
       ->group(kInput);
   command
       ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
-                 "Read special tokens in the prompt, such as <|eot_id|>, as text")
+                 "Read special tokens in the prompt as plain text")
       ->excludes(chat)
       ->group(kRare);
   command->parse_complete_callback([prompt, &flags] {
@@ -56,22 +56,27 @@ void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
   });
 }
 
+Result<std::string> prompt_of_stdin() {
+  NMM_ASSIGN(std::string text, io::read_user_text("-"));
+  if (text.empty())
+    return fail("standard input is empty: give a prompt as TEXT, with --prompt-file or in a pipe");
+  return text;
+}
+
+Result<std::string> prompt_of_file(const std::string& path) {
+  auto text = io::read_user_text(path);
+  if (!text.ok()) return Error{"--prompt-file: " + text.error().message, text.error().kind};
+  if (text->empty()) return fail("--prompt-file: {} is empty: nothing to continue", path);
+  return text;
+}
+
 // Returns the prompt exactly as it was given. Newlines at its end belong to it.
 Result<std::string> prompt_text(const GenerateFlags& flags) {
-  const bool in_file = !flags.prompt_file.empty() && flags.prompt_file != "-";
-  const bool in_pipe = flags.prompt_from_pipe || flags.prompt == "-" || flags.prompt_file == "-";
-  std::string text = flags.prompt;
-  if (in_file || in_pipe) {
-    auto read = io::read_user_text(in_file ? flags.prompt_file : "-");
-    if (!read.ok() && in_file && read.error().kind == Error::Kind::kFailure)
-      return fail("--prompt-file: {}", read.error().message);
-    NMM_ASSIGN(text, std::move(read));
-  }
-  if (!text.empty()) return text;
-  return fail("{} is empty, so there is nothing to continue", in_file ? flags.prompt_file
-                                                              : in_pipe
-                                                                  ? "the prompt on standard input"
-                                                                  : "--prompt");
+  const std::string& file = flags.prompt_file;
+  if (flags.prompt_from_pipe || flags.prompt == "-" || file == "-") return prompt_of_stdin();
+  if (!file.empty()) return prompt_of_file(file);
+  if (flags.prompt.empty()) return fail("--prompt is empty: nothing to continue");
+  return flags.prompt;
 }
 
 // Returns the token ids of the prompt. In a chat the template contains the special tokens;

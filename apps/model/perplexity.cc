@@ -49,7 +49,7 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
       ->group(kQuality);
   command->add_option("--context", flags.context, "Cut the text into chunks of N tokens")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
-      ->default_str("2048, or the model's maximum")
+      ->default_str("at most 2048")
       ->group(kQuality);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(

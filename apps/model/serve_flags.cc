@@ -70,8 +70,7 @@ std::string check_origin(const std::string& text) {
 }
 
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
-  command
-      ->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is every IPv4 address")
+  command->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is all")
       ->type_name("ADDRESS")
       ->capture_default_str()
       ->group(kInput);
@@ -79,9 +78,7 @@ void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str()
       ->group(kInput);
-  command
-      ->add_option("--api-key", server.api_keys,
-                   "Refuse clients without this key ($NEURONMM_API_KEY); repeatable")
+  command->add_option("--api-key", server.api_keys, "Refuse clients without this key; repeatable")
       ->check(check_visible)
       ->envname("NEURONMM_API_KEY")
       ->type_name("KEY")
@@ -92,7 +89,7 @@ void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
 void add_web_flags(CLI::App* command, serve::ServerOptions& server) {
   command
       ->add_option("--cors-origin", server.cors_origins,
-                   "Serve web pages of this origin, or of all with *; repeatable")
+                   "Serve pages of this origin; repeatable, * is all")
       ->check(check_origin)
       ->type_name("ORIGIN")
       ->allow_extra_args(false)
@@ -114,9 +111,7 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
       ->capture_default_str()
       ->group(kSpeed);
-  command
-      ->add_option("--kv-cache-memory", engine.kv_cache_bytes,
-                   "Use SIZE for keys and values: 4G (10^9), 4GiB (2^30)")
+  command->add_option("--kv-cache-memory", engine.kv_cache_bytes, "Use SIZE for keys and values")
       ->transform(byte_size())
       ->check(CLI::Range(int64_t{1}, kMost))
       ->type_name("SIZE")
@@ -127,20 +122,18 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
       ->capture_default_str()
       ->group(kSpeed);
   command
-      ->add_option("--context-length", engine.context_tokens,
-                   "Allow N tokens of a prompt and its answer")
+      ->add_option("--context-length", engine.context_tokens, "Allow N tokens of prompt and answer")
       ->check(CLI::Range(int64_t{1}, kMost))
-      ->default_str("the model's limit")
+      ->default_str("the model's")
       ->group(kQuality);
   command
       ->add_option("--max-queued-tokens", engine.max_queued_tokens,
-                   "Refuse with 429 if waiting prompts exceed N tokens")
+                   "Refuse requests if N tokens wait")
       ->check(CLI::Range(int64_t{1}, kMost))
       ->capture_default_str()
       ->group(kAdvanced);
   command
-      ->add_option("--max-queued-requests", engine.max_queued_requests,
-                   "Refuse with 429 if N requests wait")
+      ->add_option("--max-queued-requests", engine.max_queued_requests, "Refuse requests if N wait")
       ->check(CLI::Range(int64_t{1}, kMost))
       ->capture_default_str()
       ->group(kAdvanced);
@@ -151,7 +144,7 @@ void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
   const auto set = [&limits](int64_t value) { limits.ping = seconds(std::max<int64_t>(value, 0)); };
   command
       ->add_option_function<int64_t>("--sse-ping-interval", set,
-                                     "Send a comment after S idle seconds; 0 sends none")
+                                     "Ping idle streams every S seconds; 0 never")
       ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
       ->type_name("S")
       ->default_str(std::to_string(std::chrono::duration_cast<seconds>(limits.ping).count()))
@@ -161,15 +154,14 @@ void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
 void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
   command
       ->add_option("--shutdown-timeout", settings.shutdown_timeout_s,
-                   "Give answers S seconds to end after SIGTERM or Ctrl-C")
+                   "Wait S seconds for answers at the end")
       ->check(real_range(0.0, 86400.0))
       ->type_name("S")
       ->capture_default_str()
       ->group(kAdvanced);
   add_ping_flag(command, settings.server.limits);
   command
-      ->add_option("--metrics-prefix", settings.metrics_prefix,
-                   "Begin the names in /metrics with TEXT")
+      ->add_option("--metrics-prefix", settings.metrics_prefix, "Begin names in /metrics with TEXT")
       ->check(check_prefix)
       ->capture_default_str()
       ->group(kRare);
@@ -195,6 +187,9 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   add_engine_flags(command, settings.engine);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
+  command->footer(
+      "A size of 4G or 4GB has 4 x 10^9 bytes, 4GiB has 4 x 2^30. A key in the variable\n"
+      "NEURONMM_API_KEY is hidden from other users of the machine.");
 }
 
 }  // namespace neuronmm::apps

@@ -30,9 +30,7 @@ CLI::Option* add_count(CLI::App* command, const char* name, int64_t& value, cons
 
 void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::Recipe& recipe = flags.request.recipe;
-  command
-      ->add_option("--which", flags.which,
-                   "Train u, v, both, factors or all; a list trains one after the other")
+  command->add_option("--which", flags.which, "Train u, v, both, factors or all, in turn")
       ->check(check_which, "", "u,v|both|factors|all")
       ->type_name("PART,...")
       ->capture_default_str()
@@ -43,8 +41,8 @@ void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
       ->group(kQuality);
   add_count(command, "--epochs", recipe.epochs, "Pass N times over the data in every phase")
       ->group(kQuality);
-  add_count(command, "--steps", recipe.steps, "End every phase after N steps; 0 means all epochs",
-            0, int64_t{1} << 40)
+  add_count(command, "--steps", recipe.steps, "End a phase after N steps; 0 uses --epochs", 0,
+            int64_t{1} << 40)
       ->group(kQuality);
   add_count(command, "--batch", recipe.batch, "Use N sequences in a step")->group(kQuality);
   add_count(command, "--rank", recipe.rank, "Rank of the adapters", 1, 4096)->group(kAdvanced);
@@ -53,10 +51,9 @@ void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
       ->capture_default_str()
       ->group(kAdvanced);
   add_count(command, "--cutoff", recipe.cutoff, "Cut sequences after N tokens")->group(kAdvanced);
-  add_count(command, "--warmup", recipe.warmup,
-            "Raise the learning rate for N steps, at most a tenth", 0)
+  add_count(command, "--warmup", recipe.warmup, "Raise the learning rate for N steps", 0)
       ->group(kAdvanced);
-  command->add_option("--seed", recipe.seed, "Seed of adapters, data order and generated text")
+  command->add_option("--seed", recipe.seed, "Seed of adapters, data order and texts")
       ->check(whole_number())
       ->type_name("N")
       ->capture_default_str()
@@ -73,8 +70,7 @@ void add_validation_flags(CLI::App* command, FinetuneFlags& flags) {
           ->group(kInput);
   add_count(command, "--validate-every", recipe.validate_every, "Measure that loss every N steps")
       ->group(kAdvanced);
-  add_count(command, "--patience", recipe.patience,
-            "End a phase after N measurements without a new best; 0 never", 0)
+  add_count(command, "--patience", recipe.patience, "Stop after N losses with no gain; 0 never", 0)
       ->needs(validation)
       ->group(kAdvanced);
 }
@@ -84,18 +80,17 @@ void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
   CLI::Option* const teacher =
       command
           ->add_option("--teacher", flags.request.teacher,
-                       "Learn what this model predicts, the one before compression")
+                       "Learn the predictions of the model before compression")
           ->type_name("DIR")
           ->group(kInput);
   add_count(command, "--self-generated", recipe.self_generated,
-            "Let the teacher write N tokens of training text", 0, int64_t{1} << 32)
+            "Let the teacher write N tokens to train on", 0, int64_t{1} << 32)
       ->needs(teacher)
       ->group(kInput);
-  CLI::Option* const blocks =
-      add_count(command, "--refine-blocks", recipe.block_epochs,
-                "Train each layer by itself first, in N passes; 0 skips this", 0, 1024)
-          ->needs(teacher)
-          ->group(kAdvanced);
+  CLI::Option* const blocks = add_count(command, "--refine-blocks", recipe.block_epochs,
+                                        "Train layers one by one first, in N passes", 0, 1024)
+                                  ->needs(teacher)
+                                  ->group(kAdvanced);
   add_count(command, "--refine-tokens", recipe.block_tokens,
             "Use at most N tokens for --refine-blocks", 1, int64_t{1} << 32)
       ->needs(blocks)
@@ -117,7 +112,7 @@ void add_speed_flags(CLI::App* command, FinetuneFlags& flags) {
       ->group(kSpeed);
   add_threads_option(command, flags.threads);
   add_count(command, "--micro-batch", flags.request.recipe.micro_batch,
-            "Compute N sequences together; more need more memory")
+            "Compute N sequences together; takes memory")
       ->group(kSpeed);
   command->add_option("--products", flags.products, "Multiply weights in fp32, bf16 or auto")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))

@@ -1,12 +1,13 @@
 // The tests in this file read the help of every command as a user does: its width, its first
 // sentence, its examples and the groups of its options.
 
+#include <algorithm>
 #include <array>
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
