@@ -87,11 +87,12 @@ std::string usage_of(const CLI::App& app, const std::string& name) {
 std::string groups_of(const CLI::App& app, bool all) {
   std::vector<std::pair<std::string, Options>> groups;
   std::vector<std::pair<std::string, std::string>> rows;
-  for (const char* title : {kInput, kOutput, kQuality, kSpeed, kAdvanced}) {
+  for (const std::string title : {kInput, kOutput, kQuality, kSpeed, kAdvanced}) {
     Options options = options_in(app, title);
-    if (title == kAdvanced && all)
+    if (title == kAdvanced && all) {
       std::ranges::copy(options_in(app, kRare), std::back_inserter(options));
-    if (!options.empty()) groups.emplace_back(title, options);
+    }
+    if (!options.empty()) groups.emplace_back(title, std::move(options));
   }
   std::string out;
   for (const auto& [title, options] : groups) {
@@ -125,51 +126,10 @@ std::string commands_of(const CLI::App& program) {
     rows.emplace_back(fmt::format("{:10}", command->get_name()), command->get_description());
   }
   flush();
-  return out +
-         fmt::format(
-             "\nHelp:\n{}",
-             two_columns({{"help [COMMAND], COMMAND --help", "Show the options of a command."},
-                          {"version, --version", "Show the version."}}));
+  rows = {{"help      ", "Show this list, or with a COMMAND its options; also --help"},
+          {"version   ", "Show the version; also --version"}};
+  return out + fmt::format("\nHelp:\n{}", two_columns(rows));
 }
-
-}  // namespace
-
-std::string option_names(const CLI::Option& option) {
-  std::vector<std::string> names;
-  if (option.get_positional()) names.push_back(option.get_name(true, false));
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  // A flag that can be negated is on by default, and its negative name is the one to know.
-  const bool negated = !option.get_fnames().empty();
-  for (const std::string& name : negated ? option.get_fnames() : option.get_lnames()) {
-    if (name != "out") names.push_back("--" + name);
-  }
-  std::string text = fmt::format("{}", fmt::join(names, ","));
-  if (!option.nonpositional()) return text + (takes_many(option) ? "..." : "");
-  return is_flag(option) ? text : text + " " + value_name(option);
-}
-
-std::string option_text(const CLI::Option& option) {
-  std::string text = option.get_description();
-  std::string value = is_flag(option) ? "" : option.get_default_str();
-  if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
-  if (!value.empty()) text += fmt::format(" (default {})", value);
-  return text + ".";
-}
-
-std::string HelpFormatter::examples_of(const CLI::App* app) const {
-  const auto examples = examples_.find(app);
-  if (examples == examples_.end()) return {};
-  return fmt::format("\nExamples:\n  {}\n", fmt::join(examples->second, "\n  "));
-}
-
-std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
-                                     CLI::AppFormatMode mode) const {
-  std::string out = wrapped("", app->get_description() + ".", 0) + examples_of(app);
-  if (app->get_parent() == nullptr) {
-    rows = {{"help      ", "Show this list, or with a COMMAND its options; also --help."},
-            {"version   ", "Show the version; also --version."}};
-    return out + fmt::format("\nHelp:\n{}", two_columns(rows));
-  }
 
 }  // namespace
 

@@ -116,8 +116,7 @@ void add_paper(Program& program) {
   auto flags = std::make_shared<PaperFlags>();
   CLI::App* command = program.add(
       CommandGroup::kPaper, "paper", "Show the paper's Trainium figures beside simulated ones",
-      {"neuronmm paper kernels",
-       "neuronmm paper end-to-end --model Llama-3.2-1B --svg figure.svg"});
+      {"neuronmm paper kernels", "neuronmm paper traffic --svg traffic.svg"});
   add_figure_flags(command, *flags);
   command->footer(
       "Figures:\n"
