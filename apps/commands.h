@@ -77,11 +77,11 @@ class Program {
     Run run;
     ProcessMode mode;
   };
-  void add_help();
   void add_version();
   void add_describe();
   std::string usage_message(const CLI::App& command, const std::string& name,
                             const CLI::ParseError& error);
+  int show_help();
   int report_parse_error(const CLI::ParseError& error);
   int run(const Entry& entry);
 

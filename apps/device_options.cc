@@ -17,7 +17,7 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
   std::string help = "Compute on cpu, or on reference to check";
   if (devices == Devices::kHostAndSimulated) {
     for (const auto& device : simulator::devices()) names.emplace_back(device.name);
-    help = "Use cpu, reference or simulated trn1 to trn3";
+    help = "Use cpu, reference or simulate trn1 to trn3";
   }
   command->add_option("--device", options.device, help)
       ->check(CLI::IsMember(names))

@@ -116,18 +116,17 @@ void add_link_options(CLI::App* command) {
   LinkFlags& flags = link_flags();
   command
       ->add_option("--link-timeout", flags.link.timeout_s,
-                   "Under mpirun, wait S seconds for a process")
+                   "Under mpirun, wait S seconds for others")
       ->check(real_range(1.0, 86400.0))
       ->type_name("S")
       ->capture_default_str()
       ->group(kRare);
-  command->add_option("--link", flags.transport, "Under mpirun, link by auto or messages")
+  command->add_option("--link", flags.transport, "Under mpirun, use auto or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
       ->type_name("KIND")
       ->capture_default_str()
       ->group(kRare);
-  command
-      ->add_option("--link-values", flags.value_format, "Under mpirun, send sums as fp32 or bf16")
+  command->add_option("--link-values", flags.value_format, "Under mpirun, send fp32 or bf16 sums")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->type_name("TYPE")
       ->capture_default_str()

@@ -1,3 +1,5 @@
+#include <span>
+
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
@@ -56,28 +58,28 @@ Program::Program()
   help_->set_examples(&cli_,
                       {"neuronmm generate MODEL_DIR \"Once upon a time\"",
                        "neuronmm quantize MODEL_DIR -o small --bits 4 --calibration text.txt"});
-  add_help();
+  cli_.add_subcommand("help", "Show how a command is used")->group("");  // see show_help()
   add_version();
   add_describe();
 }
 
-// Adds the command `help`. The commands without a group are not in the list of commands.
-void Program::add_help() {
-  CLI::App* command = cli_.add_subcommand("help", "Show how a command is used")->group("");
-  command->set_help_all_flag();  // the flag of the same name below belongs to COMMAND
-  const auto name = std::make_shared<std::string>();
-  const auto mode = std::make_shared<CLI::AppFormatMode>(CLI::AppFormatMode::Normal);
-  command->add_option("COMMAND", *name, "Command to show; without it, all of them")->group(kInput);
-  command->add_flag_callback("--help-all", [mode] { *mode = CLI::AppFormatMode::All; })
-      ->description("Show the rare options, too")
-      ->group(kOutput);
-  set_run(command, [this, name, mode]() -> Result<int> {
-    const CLI::App* about = name->empty() ? &cli_ : find_command(cli_, *name);
-    if (about == nullptr) throw CLI::ValidationError(unknown_argument(cli_, *name));
-    fmt::print("{}",
-               help_->make_help(about, name->empty() ? "neuronmm" : "neuronmm " + *name, *mode));
-    return 0;
-  });
+// Carries out `neuronmm help [COMMAND]`. CLI11 would take COMMAND for a second command to run.
+int Program::show_help() {
+  const CLI::App* about = &cli_;
+  CLI::AppFormatMode mode = CLI::AppFormatMode::Normal;
+  for (const std::string& argument : std::span(arguments_).subspan(1)) {
+    if (argument == "--help-all") mode = CLI::AppFormatMode::All;
+    if (argument == "--help-all" || argument == "--help" || argument == "-h") continue;
+    const CLI::App* command = about == &cli_ ? find_command(cli_, argument) : nullptr;
+    if (command == nullptr) {
+      print_message("neuronmm help: {}\n", printable(unknown_argument(*about, argument)));
+      return kUsageError;
+    }
+    about = command;
+  }
+  const std::string name = about == &cli_ ? "neuronmm" : "neuronmm " + about->get_name();
+  fmt::print("{}", help_->make_help(about, name, mode));
+  return 0;
 }
 
 void Program::add_version() {
@@ -88,7 +90,7 @@ void Program::add_version() {
   });
 }
 
-// Adds the command `describe`, which the build runs.
+// Adds the command `describe`, which the build runs. Commands without a group are not in the help.
 void Program::add_describe() {
   CLI::App* command = cli_.add_subcommand(
       "describe", "Print the program's description in the forms that are installed");
@@ -138,6 +140,7 @@ int Program::report_parse_error(const CLI::ParseError& error) {
 
 int Program::run(int argc, char** argv) {
   arguments_.assign(argv + 1, argv + argc);
+  if (!arguments_.empty() && arguments_.front() == "help") return show_help();
   try {
     cli_.parse(argc, argv);
     for (const CLI::App* command : cli_.get_subcommands()) {

@@ -109,7 +109,7 @@ void add_emit(Program& program) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--force", flags->force, "Replace the file if it exists")->group(kOutput);
-  command->add_option("--dialect", flags->dialect, "Write for nki or the older neuronxcc")
+  command->add_option("--dialect", flags->dialect, "Write nki or older neuronxcc")
       ->check(CLI::IsMember({"nki", "neuronxcc"}))
       ->type_name("NAME")
       ->default_str("nki, trn1 neuronxcc")

@@ -128,7 +128,7 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
       ->type_name("FILE")
       ->default_str("~/.cache/neuronmm")
       ->group(kRare);
-  command->add_option("--left", flags.left, "Take the left operand transposed or natural")
+  command->add_option("--left", flags.left, "Left operand: transposed or natural")
       ->check(CLI::IsMember({"transposed", "natural"}))
       ->type_name("LAYOUT")
       ->capture_default_str()

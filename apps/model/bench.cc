@@ -49,10 +49,10 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
       ->add_option("--against", flags.against_dir, "Also time this model, in turns with the first")
       ->type_name("DIR")
       ->group(kInput);
-  list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens, for each N of a list", count);
+  list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens, for all N listed", count);
   list("--new-tokens", flags.new_tokens, "Generate N tokens, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch, "Decode N sequences together, and add up speeds", count);
+  list("--batch", flags.batch, "Decode N sequences together", count);
   command->add_option("--runs", flags.settings.runs, "Time each model N times, after one warm-up")
       ->check(count)
       ->capture_default_str()

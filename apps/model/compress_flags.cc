@@ -53,7 +53,7 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
       ->type_name("HOW")
 
       ->group(kAdvanced);
-  command->add_option("--block", flags.given.block, "Make all sizes multiples of N")
+  command->add_option("--block", flags.given.block, "Make sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->default_str("32, with --paper 128")
       ->group(kAdvanced);

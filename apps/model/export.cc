@@ -138,9 +138,9 @@ Result<int> run_export(const ExportFlags& flags) {
 }
 
 void add_device_flags(CLI::App* command, ExportFlags& flags) {
-  command->add_option("--device", flags.device, "Export for trn1, trn2 or trn3")
+  command->add_option("--device", flags.device, "Export for trn1 to trn3")
       ->type_name("NAME")
-      ->default_str("trn1 for nxdi, else trn2")
+      ->default_str("trn2, nxdi trn1")
       ->group(kOutput);
   command->add_option("--sdk", flags.sdk, "Export for this release of the Neuron SDK, such as 2.32")
       ->type_name("RELEASE")

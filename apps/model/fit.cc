@@ -156,7 +156,7 @@ void add_fit(Program& program) {
       ->type_name("DIR")
       ->default_str("OUTPUT.fit")
       ->group(kAdvanced);
-  command->add_option("--block", flags->given.block, "Make all sizes multiples of N")
+  command->add_option("--block", flags->given.block, "Make sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->default_str("32; trn1 to trn3 128")
       ->group(kAdvanced);

@@ -83,12 +83,12 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
 
 void add_rounding_flags(CLI::App* command, QuantizeFlags& flags) {
   add_bits_flags(command, flags.bits, "Round to 8, 6 or 4 bits per weight")->default_str("8");
-  command->add_option("--rounding", flags.rounding, "Choose codes by gptq or nearest")
+  command->add_option("--rounding", flags.rounding, "Round by gptq or nearest")
       ->check(CLI::IsMember({"gptq", "nearest"}))
       ->type_name("RULE")
       ->default_str("gptq with a text")
       ->group(kAdvanced);
-  command->add_option("--smoothing", flags.smoothing, "Even out channels before rounding")
+  command->add_option("--smoothing", flags.smoothing, "Even out channels first")
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("ON|OFF")
       ->default_str("on with a text")

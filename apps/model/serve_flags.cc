@@ -144,7 +144,7 @@ void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
   const auto set = [&limits](int64_t value) { limits.ping = seconds(std::max<int64_t>(value, 0)); };
   command
       ->add_option_function<int64_t>("--sse-ping-interval", set,
-                                     "Ping idle streams every S seconds; 0 never")
+                                     "Send pings every S seconds; 0 is off")
       ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
       ->type_name("S")
       ->default_str(std::to_string(std::chrono::duration_cast<seconds>(limits.ping).count()))
