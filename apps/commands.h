@@ -13,6 +13,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "help.h"
 #include "ops/backend.h"
 
 namespace neuronmm::apps {
@@ -57,9 +58,11 @@ class Program {
   Program();
   // Lets the commands run on several processes. Call it before the first command is added.
   void set_process_hooks(const ProcessHooks& hooks) { process_hooks_ = hooks; }
-  // Adds a subcommand and returns it. The caller adds the flags to the returned CLI::App and passes
-  // the work to set_run().
-  CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
+  // Adds a subcommand and returns it. `summary` is a sentence without its full stop. `examples` are
+  // two command lines, which the help shows as they are. The caller adds the flags to the returned
+  // CLI::App, each in one of the groups of help.h, and passes the work to set_run().
+  CLI::App* add(CommandGroup group, const std::string& name, const std::string& summary,
+                const std::vector<std::string>& examples);
   // Sets the work of a subcommand that add() has returned. Every subcommand needs it.
   void set_run(CLI::App* command, Run run, ProcessMode mode = ProcessMode::kOneProcess);
   // Parses the arguments and runs the subcommand that they name. Returns the exit code, which is 2
@@ -74,11 +77,16 @@ class Program {
     Run run;
     ProcessMode mode;
   };
+  void add_version();
   void add_describe();
+  std::string usage_message(const CLI::App& command, const std::string& name,
+                            const CLI::ParseError& error);
+  int show_help();
   int report_parse_error(const CLI::ParseError& error);
   int run(const Entry& entry);
 
   CLI::App cli_;
+  std::shared_ptr<HelpFormatter> help_;
   ProcessHooks process_hooks_ = {};
   std::vector<Entry> entries_;
   std::vector<std::string> arguments_;

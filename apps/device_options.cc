@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
+#include "flags.h"
 #include "kernel/tuned.h"
 #include "ops/reference.h"
 #include "processes.h"
@@ -13,25 +14,23 @@ namespace neuronmm::apps {
 
 void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
   std::vector<std::string> names = {"cpu", "reference"};
-  std::string help = "device that computes: cpu (SIMD), reference (slow, for checks)";
+  std::string help = "Compute on cpu, or on reference to check";
   if (devices == Devices::kHostAndSimulated) {
     for (const auto& device : simulator::devices()) names.emplace_back(device.name);
-    help += ", trn1, trn2, trn3 (a simulated NeuronCore: its values in the MLPs, predicted times)";
+    help = "Use cpu, reference or simulate trn1 to trn3";
   }
   command->add_option("--device", options.device, help)
       ->check(CLI::IsMember(names))
-      ->capture_default_str();
-  command->add_option("--threads", options.threads, "threads to compute with; 0: all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(kSpeed);
+  add_threads_option(command, options.threads);
   command
-      ->add_option(
-          "--activations", options.activations,
-          "format of activations: fp32, or bf16 in products with bf16 weights on CPUs that "
-          "multiply bf16 fast (Intel's AMX, AMD's AVX512-BF16, ARM's BF16), for up to three times "
-          "the speed of prefill; auto: bf16 with AMX, else fp32")
+      ->add_option("--activations", options.activations, "Keep activations in fp32, bf16 or auto")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
-      ->capture_default_str();
+      ->type_name("TYPE")
+      ->capture_default_str()
+      ->group(kSpeed);
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {

@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "help.h"
+
 namespace neuronmm::apps {
 namespace {
 
@@ -48,11 +50,8 @@ std::string escape_troff(const std::string& text) {
 std::string man_options(const CLI::App& command) {
   std::string page;
   for (const CLI::Option* option : visible_options(command)) {
-    std::string text = option->get_description();
-    if (!option->get_default_str().empty())
-      text += fmt::format(" (default: {})", option->get_default_str());
-    page += fmt::format(".TP\n.B {}\n{}\n", escape_troff(option->get_name(true, true)),
-                        escape_troff(text));
+    page += fmt::format(".TP\n.B {}\n{}\n", escape_troff(option_names(*option)),
+                        escape_troff(option_text(*option)));
   }
   return page;
 }
@@ -94,28 +93,30 @@ nlohmann::json command_json(const CLI::App& command) {
 }  // namespace
 
 std::string bash_completion(const CLI::App& program) {
-  std::vector<std::string> first_words = flags_of(program);
+  std::vector<std::string> command_names;
   std::string cases;
   for (const CLI::App* command : visible_commands(program)) {
-    first_words.push_back(command->get_name());
+    command_names.push_back(command->get_name());
     cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
                          fmt::join(flags_of(*command), " "));
   }
+  const std::string commands = fmt::format("{}", fmt::join(command_names, " "));
   return fmt::format(
       R"(# bash completion for {0}
 _{0}() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} words=""
   case ${{COMP_WORDS[1]}} in
-{1}  esac
-  [ "$COMP_CWORD" -eq 1 ] && words="{2}"
+{1}    help) words="{3}" ;;
+  esac
+  [ "$COMP_CWORD" -eq 1 ] && words="{2} {3} help version"
   COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ] || [[ $word == -* ]]; then
+  if [ "$COMP_CWORD" -eq 1 ] || [[ $word == -* || ${{COMP_WORDS[1]}} == help ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
   fi
 }}
 complete -o default -F _{0} {0}
 )",
-      program.get_name(), cases, fmt::join(first_words, " "));
+      program.get_name(), cases, fmt::join(flags_of(program), " "), commands);
 }
 
 std::string man_page(const CLI::App& program, const std::string& version) {
@@ -125,10 +126,10 @@ std::string man_page(const CLI::App& program, const std::string& version) {
       "large "
       "language models\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION\n{}\n"
       ".SH OPTIONS\n{}.SH COMMANDS\n",
-      name, name, version, name, name, escape_troff(program.get_description()),
+      name, name, version, name, name, escape_troff(program.get_description() + "."),
       man_options(program));
   for (const CLI::App* command : visible_commands(program)) {
-    page += fmt::format(".SS {}\n{}\n{}", escape_troff(command->get_name()),
+    page += fmt::format(".SS {}\n{}.\n{}", escape_troff(command->get_name()),
                         escape_troff(command->get_description()), man_options(*command));
   }
   page +=

@@ -2,7 +2,7 @@
 // The description of the program in the formats that are installed with it, a completion script for
 // bash and a man page, and as JSON for the tests of pages and help texts. The hidden command
 // `neuronmm describe` prints them. All functions read the commands and flags from CLI11, so they
-// say the same as `--help`.
+// say the same as `--help-all`.
 
 #include <string>
 

@@ -5,25 +5,63 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "help.h"
+
 namespace neuronmm::apps {
 
 // Adds -o,--output. The flag is also understood as `--out`, which the help does not show.
 template <typename Path>
 CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string& help) {
-  return command->add_option("-o,--output,--out", path, help)->type_name("PATH");
+  return command->add_option("-o,--output,--out", path, help)->type_name("DIR")->group(kOutput);
 }
 
-// The help text of --statistics, for the commands that calibrate.
-inline constexpr const char* kStatisticsHelp =
-    "folder with the statistics of a text, which serve every setting. With --calibration it is "
-    "made "
-    "or completed, without it only read";
+// Adds --force for a command whose output is a folder.
+inline CLI::Option* add_force_option(CLI::App* command, bool& force) {
+  return command->add_flag("--force", force, "Replace the output folder if it exists")
+      ->group(kOutput);
+}
+
+// Adds --threads.
+inline CLI::Option* add_threads_option(CLI::App* command, int& threads) {
+  return command->add_option("--threads", threads, "Use N threads; 0 uses all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->group(kSpeed);
+}
+
+// Adds --calibration, for the commands that calibrate on texts.
+inline CLI::Option* add_calibration_option(CLI::App* command, std::vector<std::string>& texts) {
+  return command
+      ->add_option("--calibration", texts, "Calibrate on this text; repeatable, - reads stdin")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->group(kInput);
+}
+
+// Adds --calibration-tokens. `default_text` says how many tokens are used without the flag.
+inline CLI::Option* add_calibration_tokens_option(CLI::App* command, std::optional<int64_t>& tokens,
+                                                  const std::string& default_text) {
+  return command->add_option("--calibration-tokens", tokens, "Use N tokens of all texts")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->default_str(default_text)
+      ->group(kInput);
+}
+
+// Adds --statistics, for the commands that calibrate.
+template <typename Path>
+CLI::Option* add_statistics_option(CLI::App* command, Path& folder) {
+  return command
+      ->add_option("--statistics", folder, "Keep the statistics of the text in DIR, and use them")
+      ->type_name("DIR")
+      ->group(kAdvanced);
+}
 
 // Returns a validator for unsigned values. It is needed because CLI11 reads -1 as the largest
 // unsigned number.

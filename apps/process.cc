@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -41,6 +42,13 @@ void prepare() {
   install_interrupt_handler();
 }
 
+// Returns whether standard output is a pipe or a socket that nobody reads any more, as in
+// `neuronmm ... | head`.
+bool reader_is_gone() {
+  struct pollfd output = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  return poll(&output, 1, /*timeout=*/0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 // Prints the message on standard error and returns exit code 1. A failure to print is ignored,
 // because no stream is left to report it on.
 int report(const std::string& message) {
@@ -58,6 +66,7 @@ int catch_exceptions(const std::function<int()>& program) {
   } catch (const std::bad_alloc&) {
     return report("out of memory: a smaller model, context or --max-new-tokens may fit");
   } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe && reader_is_gone()) return kClosedPipeExit;
     if (error.code() == std::errc::resource_unavailable_try_again) {
       return report("a thread cannot be started: " + error.code().message() +
                     "; a smaller --threads may do");
@@ -76,6 +85,7 @@ int run_guarded(const std::function<int()>& program) {
   std::cout.flush();
   const bool failed = !std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (!failed || code != 0) return code;
+  if (reader_is_gone()) return kClosedPipeExit;
   return report("standard output cannot be written: " + std::generic_category().message(errno));
 }
 

@@ -7,10 +7,15 @@
 
 namespace neuronmm::apps {
 
+// The exit code after standard output was closed by its reader. Documented: shells report 128 + 13
+// for programs that SIGPIPE ends.
+inline constexpr int kClosedPipeExit = 141;
+
 // Runs `program` and returns its exit code. Failures of the system end the program with a message
 // and never silently. This covers closed standard streams, full disks, file size limits, files that
 // shrink while they are read, too little memory, threads that cannot be started, and interrupts. If
-// standard output could not be written completely, exit code 0 becomes 1.
+// standard output could not be written completely, exit code 0 becomes 1. If the reason is that the
+// program behind a pipe has ended, no message is printed and the exit code is kClosedPipeExit.
 int run_guarded(const std::function<int()>& program);
 
 // Runs `program` and returns its exit code. An exception becomes a message on standard error and

@@ -113,27 +113,24 @@ int follow() {
 parallel::Communicator& world_communicator() { return *communicator(); }
 
 void add_link_options(CLI::App* command) {
-  constexpr const char* kGroup = "OPTIONS under mpirun";
   LinkFlags& flags = link_flags();
   command
       ->add_option("--link-timeout", flags.link.timeout_s,
-                   "seconds without a sign of life after which a process counts as lost")
+                   "Under mpirun, wait S seconds for others")
       ->check(real_range(1.0, 86400.0))
+      ->type_name("S")
       ->capture_default_str()
-      ->group(kGroup);
-  command
-      ->add_option("--link", flags.transport,
-                   "link between processes: auto (shared memory within a host) or messages")
+      ->group(kRare);
+  command->add_option("--link", flags.transport, "Under mpirun, use auto or messages")
       ->check(CLI::IsMember({"auto", "messages"}))
+      ->type_name("KIND")
       ->capture_default_str()
-      ->group(kGroup);
-  command
-      ->add_option(
-          "--link-values", flags.value_format,
-          "format in which sums are sent: fp32, or bf16, which halves the bytes and rounds")
+      ->group(kRare);
+  command->add_option("--link-values", flags.value_format, "Under mpirun, send fp32 or bf16 sums")
       ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->type_name("TYPE")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kRare);
 }
 
 // If an exception breaks off the command, all processes are ended, because the others would wait

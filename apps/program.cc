@@ -1,13 +1,16 @@
+#include <span>
+
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "commands.h"
 #include "documentation.h"
+#include "help.h"
 #include "message.h"
 #include "provenance.h"
 #include "removed_options.h"
-#include "suggestion.h"
+#include "usage_error.h"
 #include "version.h"
 
 namespace neuronmm::apps {
@@ -15,16 +18,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// Prints help texts without the older name --out, which the parser still understands.
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    std::string names = CLI::Formatter::make_option_name(option, is_positional);
-    constexpr std::string_view kOlderName = ",--out";
-    if (names.ends_with(kOlderName)) names.resize(names.size() - kOlderName.size());
-    return names;
-  }
-};
+std::string version_text() { return fmt::format("neuronmm {}", kVersion); }
 
 const char* title_of(CommandGroup group) {
   switch (group) {
@@ -53,56 +47,59 @@ std::string_view hint_of(Error::Kind kind) {
   return {};
 }
 
-std::vector<std::string> long_flags_of(const CLI::App& command) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
-std::vector<std::string> commands_of(const CLI::App& program) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-// Returns the error message for an argument that `command` does not accept.
-std::string unknown_argument(const CLI::App& command, const std::string& argument) {
-  const bool is_flag = argument.size() > 1 && argument.starts_with('-');
-  const bool is_command = !is_flag && command.get_parent() == nullptr;
-  const std::string name = is_flag ? argument.substr(0, argument.find('=')) : argument;
-  const auto nearest = is_flag      ? nearest_name(name, long_flags_of(command))
-                       : is_command ? nearest_name(name, commands_of(command))
-                                    : std::nullopt;
-  return fmt::format("{} {:?}{}",
-                     is_flag      ? "unknown flag"
-                     : is_command ? "unknown command"
-                                  : "unexpected argument",
-                     name, nearest ? fmt::format("; did you mean {:?}?", *nearest) : "");
-}
-
 }  // namespace
 
 Program::Program()
-    : cli_("neuronmm: low-rank compression and fast inference of large language models",
-           "neuronmm") {
-  cli_.require_subcommand(1);
-  cli_.set_version_flag("--version", fmt::format("neuronmm {}", kVersion));
-  const auto formatter = std::make_shared<HelpFormatter>();
-  formatter->column_width(34);
-  cli_.formatter(formatter);
+    : cli_("neuronmm makes language models smaller and runs them fast on CPUs", "neuronmm"),
+      help_(std::make_shared<HelpFormatter>()) {
+  cli_.set_version_flag("--version", version_text(), "Show the version");
+  cli_.set_help_flag("-h,--help", "Show this help");
+  cli_.set_help_all_flag("--help-all", "Show this help with the rare options");
+  cli_.formatter(help_);
+  help_->set_examples(&cli_,
+                      {"neuronmm generate MODEL_DIR \"Once upon a time\"",
+                       "neuronmm quantize MODEL_DIR -o small --bits 4 --calibration text.txt"});
+  cli_.add_subcommand("help", "Show how a command is used")->group("");  // see show_help()
+  add_version();
   add_describe();
 }
 
-// Adds the command `describe`, which the build runs. An empty group hides it from --help.
+// Carries out `neuronmm help [COMMAND]`. CLI11 would take COMMAND for a second command to run.
+int Program::show_help() {
+  const CLI::App* about = &cli_;
+  CLI::AppFormatMode mode = CLI::AppFormatMode::Normal;
+  for (const std::string& argument : std::span(arguments_).subspan(1)) {
+    if (argument == "--help-all") mode = CLI::AppFormatMode::All;
+    if (argument == "--help-all" || argument == "--help" || argument == "-h") continue;
+    const CLI::App* command = about == &cli_ ? find_command(cli_, argument) : nullptr;
+    if (command == nullptr) {
+      print_message("neuronmm help: {}\n", printable(unknown_argument(*about, argument)));
+      return kUsageError;
+    }
+    about = command;
+  }
+  const std::string name = about == &cli_ ? "neuronmm" : "neuronmm " + about->get_name();
+  fmt::print("{}", help_->make_help(about, name, mode));
+  return 0;
+}
+
+void Program::add_version() {
+  CLI::App* command = cli_.add_subcommand("version", "Show the version")->group("");
+  set_run(command, []() -> Result<int> {
+    fmt::print("{}\n", version_text());
+    return 0;
+  });
+}
+
+// Adds the command `describe`, which the build runs. Commands without a group are not in the help.
 void Program::add_describe() {
   CLI::App* command = cli_.add_subcommand(
-      "describe", "the program's description: as man page, as bash completion, or as JSON");
+      "describe", "Print the program's description as man page, bash completion or JSON");
   command->group("");
   const auto form = std::make_shared<std::string>();
-  command->add_option("FORM", *form, "which one")
+  command->add_option("FORM", *form, "Form of the description: man-page, bash-completion or json")
       ->check(CLI::IsMember({"man-page", "bash-completion", "json"}))
+      ->group(kInput)
       ->required();
   set_run(command, [this, form]() -> Result<int> {
     fmt::print("{}", *form == "man-page" ? man_page(cli_, kVersion)
@@ -112,9 +109,11 @@ void Program::add_describe() {
   });
 }
 
-CLI::App* Program::add(CommandGroup group, const std::string& name,
-                       const std::string& description) {
-  return cli_.add_subcommand(name, description)->group(title_of(group));
+CLI::App* Program::add(CommandGroup group, const std::string& name, const std::string& summary,
+                       const std::vector<std::string>& examples) {
+  CLI::App* command = cli_.add_subcommand(name, summary)->group(title_of(group));
+  help_->set_examples(command, examples);
+  return command;
 }
 
 void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
@@ -122,31 +121,41 @@ void Program::set_run(CLI::App* command, Run run, ProcessMode mode) {
   entries_.push_back({command, std::move(run), mode});
 }
 
-// An unknown argument is reported before any other error, because a typo often makes other
-// arguments seem wrong or missing, too.
+// Returns the message about wrong usage. An unknown argument is reported before any other error,
+// because a typo often makes other arguments seem wrong or missing, too.
+std::string Program::usage_message(const CLI::App& command, const std::string& name,
+                                   const CLI::ParseError& error) {
+  if (const auto removed = removed_option_message(command.get_name(), arguments_)) return *removed;
+  const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
+  if (!unknown.empty()) return unknown_argument(command, unknown.front());
+  if (const auto missing = missing_value(command, arguments_)) return *missing;
+  return parse_error_message(command, name, error);
+}
+
 int Program::report_parse_error(const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
   const CLI::App* command = &cli_;
   if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
-  const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
-  const auto removed = removed_option_message(command->get_name(), arguments_);
-  if (unknown.empty() && !removed) {
-    cli_.exit(error);
-    return kUsageError;
-  }
-  const bool in_command = command != &cli_;
-  const std::string name = in_command ? "neuronmm " + command->get_name() : "neuronmm";
-  print_message("{}: {}\n{} --help shows what there is\n", name,
-                removed ? *removed : unknown_argument(*command, unknown.front()), name);
+  const std::string name = command == &cli_ ? "neuronmm" : "neuronmm " + command->get_name();
+  print_message("{}: {}\n", name, printable(usage_message(*command, name, error)));
   return kUsageError;
 }
 
 int Program::run(int argc, char** argv) {
   arguments_.assign(argv + 1, argv + argc);
+  if (!arguments_.empty() && arguments_.front() == "help") return show_help();
   try {
     cli_.parse(argc, argv);
+    for (const CLI::App* command : cli_.get_subcommands()) {
+      if (const auto missing = missing_value(*command, arguments_))
+        throw CLI::ValidationError(*missing);
+    }
   } catch (const CLI::ParseError& error) {
     return report_parse_error(error);
+  }
+  if (cli_.get_subcommands().empty()) {
+    fmt::print("{}", cli_.help());
+    return 0;
   }
   for (const Entry& entry : entries_) {
     if (!entry.command->parsed()) continue;

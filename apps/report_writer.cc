@@ -3,13 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "help.h"
 #include "provenance.h"
 
 namespace neuronmm::apps {
 
 void add_json_option(CLI::App* command, std::string& json, const std::string& what) {
-  command->add_option("--json", json, "also write " + what + " to this file; - is standard output")
-      ->type_name("FILE");
+  command->add_option("--json", json, "Also write " + what + " as JSON; - is stdout")
+      ->type_name("FILE")
+      ->group(kOutput);
 }
 
 Result<ReportWriter> ReportWriter::open(const std::string& json) {

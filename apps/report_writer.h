@@ -21,8 +21,8 @@ namespace neuronmm::apps {
 
 constexpr double kMiB = 1024.0 * 1024.0;  // bytes per MiB, the unit of memory in the tables
 
-// Adds --json FILE; the file "-" is standard output. `what` completes the help text "also write ...
-// to this file".
+// Adds --json FILE; the file "-" is standard output. `what` completes the help text "Also write ...
+// as JSON".
 void add_json_option(CLI::App* command, std::string& json, const std::string& what = "the report");
 
 // Writes the report of one command.

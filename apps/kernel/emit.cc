@@ -101,23 +101,26 @@ Result<int> run_emit(const EmitFlags& flags) {
 void add_emit(Program& program) {
   auto flags = std::make_shared<EmitFlags>();
   CLI::App* command =
-      program.add(CommandGroup::kKernels, "emit", "Write a kernel as NKI source for Trainium");
+      program.add(CommandGroup::kKernels, "emit", "Write a kernel as NKI source for Trainium",
+                  {"neuronmm emit xuv --shape 512,512,256,512 -o kernel.py",
+                   "neuronmm emit xuv --shape 512,512,256,512 -o kernel.py --driver torch"});
   add_kernel_flags(command, flags->kernel);
-  add_output_option(command, flags->output, "the Python file to write")->required();
+  add_output_option(command, flags->output, "Write this Python file")
+      ->type_name("FILE")
+      ->required();
+  command->add_flag("--force", flags->force, "Replace the file if it exists")->group(kOutput);
+  command->add_option("--dialect", flags->dialect, "Write nki or older neuronxcc")
+      ->check(CLI::IsMember({"nki", "neuronxcc"}))
+      ->type_name("NAME")
+      ->default_str("nki, trn1 neuronxcc")
+      ->group(kOutput);
+  command
+      ->add_option("--driver", flags->driver,
+                   "Add a main that checks it with torch, numpy or simulate")
+      ->check(CLI::IsMember(nki::driver_names()))
+      ->type_name("NAME")
+      ->group(kOutput);
   add_json_option(command, flags->json, "what was emitted");
-  command
-      ->add_option(
-          "--dialect", flags->dialect,
-          "nki: NKI 0.3 to 0.6; neuronxcc: the legacy one, Neuron SDK up to 2.28; without: "
-          "neuronxcc for trn1, else nki")
-      ->check(CLI::IsMember({"nki", "neuronxcc"}));
-  command
-      ->add_option(
-          "--driver", flags->driver,
-          "add a main that runs it and checks it: torch and numpy on a device, with times; "
-          "simulate in the SDK's own simulator")
-      ->check(CLI::IsMember(nki::driver_names()));
-  command->add_flag("--force", flags->force, "replace the file if it exists");
   program.set_run(command, [flags] { return run_emit(*flags); });
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "help.h"
 #include "kernel/tuned.h"
 #include "trainium/kernels/cores.h"
 #include "trainium/reference/errors.h"
@@ -99,36 +100,45 @@ Status check_cores(const tuner::Problem& p) {
 }  // namespace
 
 void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
-  command->add_option("KERNEL", flags.kernel, "its name; `neuronmm kernels` lists them")
-      ->required();
-  command->add_option("--shape", flags.shape, "M,K,r,N; other letters: `neuronmm kernels NAME`")
-      ->required();
-  command->add_option("--device", flags.device, "NeuronCore-v2, v3 or v4")
-      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
-      ->capture_default_str();
-  command->add_option("--dtype", flags.dtype, "of all operands")
+  command->add_option("KERNEL", flags.kernel, "Name of a kernel that `neuronmm kernels` lists")
+      ->required()
+      ->group(kInput);
+  command->add_option("--shape", flags.shape, "Sizes M,K,r,N, or what `kernels KERNEL` names")
+      ->type_name("SHAPE")
+      ->required()
+      ->group(kInput);
+  command->add_option("--dtype", flags.dtype, "Type of all operands: bf16 or fp32")
       ->check(CLI::IsMember({"bf16", "fp32"}))
-      ->capture_default_str();
-  command->add_option("--tiling", flags.tiling,
-                      "NAME=TILES,..., or auto: the fastest by `neuronmm tune`. Row blocks that "
-                      "are not given are halved until SBUF holds them");
-  command->add_option("--cache", flags.cache,
-                      "file of tuned tilings; without: ~/.cache/neuronmm/tilings.json");
-  command
-      ->add_option(
-          "--cores", flags.cores,
-          "cores of one launch, each with its share of the rows: 2 on trn2 and trn3, whose "
-          "cores work in pairs by default")
+      ->type_name("TYPE")
+      ->capture_default_str()
+      ->group(kInput);
+  command->add_option("--device", flags.device, "Simulate a core of trn1, trn2 or trn3")
+      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--cores", flags.cores, "Use N cores in a launch; trn2 and trn3 allow 2")
       ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--left", flags.left, "left operand of plain matmuls: X^T or X in HBM")
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--tiling", flags.tiling, "Use NAME=TILES,..., or auto for the tuned tiling")
+      ->type_name("TILING")
+      ->group(kSpeed);
+  command->add_option("--cache", flags.cache, "Keep tuned tilings here")
+      ->type_name("FILE")
+      ->default_str("~/.cache/neuronmm")
+      ->group(kRare);
+  command->add_option("--left", flags.left, "Left operand: transposed or natural")
       ->check(CLI::IsMember({"transposed", "natural"}))
-      ->capture_default_str();
+      ->type_name("LAYOUT")
+      ->capture_default_str()
+      ->group(kAdvanced);
   command
-      ->add_option("--accumulate", flags.accumulate,
-                   "sums between blocks; bf16 is what the published kernels do")
+      ->add_option("--accumulate", flags.accumulate, "Add up blocks in fp32, or bf16 as published")
       ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+      ->type_name("TYPE")
+      ->capture_default_str()
+      ->group(kAdvanced);
 }
 
 // Finds every mistake in the flags of a kernel before the tuner searches or the simulator runs.

@@ -112,9 +112,11 @@ Result<int> run_kernels(const KernelsFlags& flags) {
 void add_kernels(Program& program) {
   auto flags = std::make_shared<KernelsFlags>();
   CLI::App* command = program.add(CommandGroup::kKernels, "kernels",
-                                  "Trainium kernels: operands, tiling parameters, formulas");
-  command->add_option("KERNEL", flags->kernel, "one kernel");
-  add_json_option(command, flags->json, "this");
+                                  "Show kernels for Trainium: operands, parameters, formulas",
+                                  {"neuronmm kernels", "neuronmm kernels xuv"});
+  command->add_option("KERNEL", flags->kernel, "Show this kernel; without it, list all")
+      ->group(kInput);
+  add_json_option(command, flags->json, "the list");
   program.set_run(command, [flags] { return run_kernels(*flags); });
 }
 

@@ -206,62 +206,93 @@ void check_flags(const NkiFlags& flags) {
 }
 
 void add_tracer_flags(CLI::App* command, TracerCall& call) {
-  command->add_option("KERNEL", call.kernel, "FILE.py:FUNCTION, as it is");
+  command->add_option("KERNEL", call.kernel, "Kernel to run, as FILE.py:FUNCTION")->group(kInput);
+  command->add_option("--arg", call.arguments, "Pass a tensor, as x=bf16[4096,8192]; repeatable")
+      ->type_name("NAME=TENSOR")
+      ->allow_extra_args(false)
+      ->group(kInput);
+  command->add_option("--kwarg", call.keyword_arguments, "Pass a Python literal; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->group(kInput);
+  command->add_option("--device", call.device, "Simulate a core of trn1, trn2 or trn3")
+      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
+      ->type_name("NAME")
+      ->default_str("trn2")
+      ->group(kSpeed);
+  command->add_flag("--values", call.values, "Also compute the values, from random inputs")
+      ->group(kQuality);
   command
-      ->add_option("--arg", call.arguments,
-                   "a tensor for the kernel: NAME=DTYPE[SHAPE], as x=bf16[4096,8192]; repeatable. "
-                   "bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32, u32")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--kwarg", call.keyword_arguments,
-                   "a compile-time argument: NAME=VALUE, a Python literal; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--device", call.device, "trn1, trn2 or trn3; default: trn2, or the trace's")
-      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}));
-  command->add_flag("--values", call.values, "also compute the numbers, on random inputs");
-  command->add_option("--ref", call.reference,
-                      "compare them with MODULE:FUNCTION, or an expression over the arguments");
-  command->add_option("--seed", call.seed, "of the random inputs")->capture_default_str();
-  command->add_option("--tolerance", call.tolerance, "the relative error that is allowed")
-      ->check(CLI::NonNegativeNumber);
+      ->add_option("--ref", call.reference, "Compare values with MODULE:FUNCTION or an expression")
+      ->type_name("REF")
+      ->group(kQuality);
+  command->add_option("--tolerance", call.tolerance, "Allow a relative error of X")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kQuality);
+  command->add_option("--seed", call.seed, "Seed of the random inputs")
+      ->capture_default_str()
+      ->group(kRare);
   command
       ->add_option("--max-instructions", call.most_instructions,
-                   "the kernel is stopped beyond them; default 20,000,000")
-      ->check(CLI::PositiveNumber);
+                   "Stop the kernel after N instructions")
+      ->check(CLI::PositiveNumber)
+      ->default_str("20000000")
+      ->group(kRare);
   command
-      ->add_option("--max-seconds", call.most_seconds,
-                   "the kernel's Python is stopped after them; default 600")
-      ->check(CLI::PositiveNumber);
+      ->add_option("--max-seconds", call.most_seconds, "Stop the kernel's Python after S seconds")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->default_str("600")
+      ->group(kRare);
+}
+
+void add_report_flags(CLI::App* command, NkiFlags& flags) {
+  add_json_option(command, flags.json, "the measurements");
+  command->add_option("--html", flags.html, "Write a page with plots")
+      ->type_name("FILE")
+      ->group(kOutput);
+  command->add_option("--trace", flags.trace, "Write a timeline that ui.perfetto.dev opens")
+      ->type_name("FILE")
+      ->group(kOutput);
+  command->add_option("--save-trace", flags.save_trace, "Keep the recorded instructions")
+      ->type_name("FILE")
+      ->group(kOutput);
+  command->add_option("--lines", flags.lines, "List N source lines")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(kOutput);
 }
 
 }  // namespace
 
 void add_nki(Program& program) {
   auto flags = std::make_shared<NkiFlags>();
-  CLI::App* command =
-      program.add(CommandGroup::kKernels, "nki",
-                  "Run your own NKI kernel on a simulated Trainium core: latency, engines, lines");
+  CLI::App* command = program.add(
+      CommandGroup::kKernels, "nki", "Run your own NKI kernel on a simulated Trainium core",
+      {"neuronmm nki kernel.py:add --arg a=bf16[128,512] --arg b=bf16[128,512]",
+       "neuronmm nki --from-trace kept.json --what-if hbm_bandwidth=2x"});
   add_tracer_flags(command, flags->call);
-  command->add_option("--from-trace", flags->from_trace,
-                      "time a trace that was kept, instead of a kernel");
-  command->add_option("--compare", flags->compare,
-                      "another kernel with the same arguments, or a kept trace, beside this one");
+  command->add_option("--from-trace", flags->from_trace, "Time a kept trace instead of a kernel")
+      ->type_name("FILE")
+      ->group(kInput);
+  command->add_option("--compare", flags->compare, "Compare with this kernel or kept trace")
+      ->type_name("KERNEL")
+      ->group(kInput);
+  add_report_flags(command, *flags);
   command
-      ->add_option(
-          "--what-if", flags->what_ifs,
-          "simulate also with buffers=3, buffers.NAME=3, dma_row=2x, or a parameter of the "
-          "device as hbm_bandwidth=2x; repeatable")
-      ->allow_extra_args(false);
-  command->add_flag("--as-written", flags->as_written,
-                    "a legacy kernel in the order of its program, without what its compiler does");
-  command->add_option("--lines", flags->lines, "source lines that are listed")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
-  command->add_option("--html", flags->html, "write a page with plots");
-  command->add_option("--save-trace", flags->save_trace,
-                      "keep the recorded instructions in this file");
-  add_json_option(command, flags->json, "the measurements and all source lines");
+      ->add_option("--what-if", flags->what_ifs,
+                   "Also simulate with a change, as dma_row=2x; repeatable")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false)
+      ->group(kSpeed);
+  command
+      ->add_flag("--as-written", flags->as_written,
+                 "Run a legacy kernel in the order of its program")
+      ->group(kRare);
+  command->footer(
+      "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
+      "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
+      "parameter of the device, as hbm_bandwidth=2x.");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

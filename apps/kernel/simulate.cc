@@ -61,12 +61,18 @@ void add_simulate(Program& program) {
   auto flags = std::make_shared<SimulateFlags>();
   CLI::App* command =
       program.add(CommandGroup::kKernels, "simulate",
-                  "Run a kernel on a simulated Trainium core: latency, bytes, engines");
+                  "Run a kernel on a simulated Trainium core: latency, bytes, engines",
+                  {"neuronmm simulate xuv --shape 512,512,256,512",
+                   "neuronmm simulate xuv --shape 512,512,256,512 --values --trace t.json"});
   add_kernel_flags(command, flags->kernel);
-  command->add_flag("--values", flags->values, "also compute it, and compare with fp64");
-  command->add_flag("--program", flags->print_program, "also print the tile program");
-  command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
-  add_json_option(command, flags->json, "the measurements, by neuron-profile's names,");
+  command->add_flag("--values", flags->values, "Also compute the values, and compare with fp64")
+      ->group(kQuality);
+  command->add_flag("--program", flags->print_program, "Also print the tile program")
+      ->group(kOutput);
+  command->add_option("--trace", flags->trace, "Write a timeline that ui.perfetto.dev opens")
+      ->type_name("FILE")
+      ->group(kOutput);
+  add_json_option(command, flags->json, "the measurements");
   program.set_run(command, [flags] { return run_simulate(*flags); });
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "commands.h"
+#include "flags.h"
 #include "kernel/kernel_settings.h"
 #include "kernel/tuned.h"
 #include "report_writer.h"
@@ -116,15 +117,16 @@ void add_tune(Program& program) {
   auto flags = std::make_shared<TuneFlags>();
   CLI::App* command =
       program.add(CommandGroup::kKernels, "tune",
-                  "Find the fastest tiling of a kernel on a simulated Trainium core");
+                  "Find the fastest tiling of a kernel on a simulated Trainium core",
+                  {"neuronmm tune xuv --shape 512,512,256,512",
+                   "neuronmm tune xuv --shape 512,512,256,512 --device trn1 --top 3"});
   add_kernel_flags(command, flags->kernel);
-  command->add_option("--top", flags->top, "how many tilings to show")
+  command->add_option("--top", flags->top, "Show the N fastest tilings")
       ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kOutput);
   add_json_option(command, flags->json, "the result");
-  command->add_option("--threads", flags->threads, "threads; 0 = all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_threads_option(command, flags->threads);
   program.set_run(command, [flags] { return run_tune(*flags); });
 }
 

@@ -40,68 +40,73 @@ std::string check_stop(const std::string& text) {
 
 void add_end_flags(CLI::App* command, AnswerFlags& flags) {
   command
-      ->add_option("--max-new-tokens", flags.settings.max_new_tokens,
-                   "generate at most this number of tokens (default: max_new_tokens of the model's "
-                   "generation_config.json, else 128)")
-      ->check(CLI::Range(int64_t{1}, kMaxTokens));
-  command
-      ->add_option(
-          "--stop", flags.stop,
-          "end the answer before this text; repeatable. Special tokens do not count as text")
+      ->add_option("--max-new-tokens", flags.settings.max_new_tokens, "Generate at most N tokens")
+      ->check(CLI::Range(int64_t{1}, kMaxTokens))
+      ->default_str("the model's, or 128")
+      ->group(kOutput);
+  command->add_option("--stop", flags.stop, "End the answer before this text; repeatable")
       ->check(check_stop)
-      ->allow_extra_args(false);
-  command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
+      ->allow_extra_args(false)
+      ->group(kOutput);
+  command->add_flag("--ignore-eos", flags.ignore_eos, "Go on after an end-of-text token")
+      ->group(kRare);
 }
 
+// The defaults of these flags are those of the model's generation_config.json. A model without
+// that file draws nothing.
 void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
   io::GenerationConfig& settings = flags.settings;
-  auto* temperature =
-      command
-          ->add_option(
-              "--temperature", settings.temperature,
-              "temperature of the random draws; 0: always the most likely token. Defaults of "
-              "this flag and the next four: the model's generation_config.json, else no draws")
-          ->check(real_range(0.0, 100.0));
-  command->add_option("--top-k", settings.top_k, "draw among the K most likely tokens; 0: all")
-      ->check(CLI::Range(int64_t{0}, kMaxTokens));
+  auto* temperature = command
+                          ->add_option("--temperature", settings.temperature,
+                                       "Draw at temperature X; 0 never draws")
+                          ->check(real_range(0.0, 100.0))
+                          ->default_str("the model's")
+                          ->group(kQuality);
+  command->add_option("--top-k", settings.top_k, "Draw among the N likeliest tokens; 0 means all")
+      ->check(CLI::Range(int64_t{0}, kMaxTokens))
+      ->group(kQuality);
   command
-      ->add_option("--top-p", settings.top_p,
-                   "draw among the most likely tokens that reach this probability; 1: all")
-      ->check(real_range(0.0, 1.0));
+      ->add_option("--top-p", settings.top_p, "Draw among the likeliest tokens of this total share")
+      ->check(real_range(0.0, 1.0))
+      ->group(kQuality);
+  command->add_flag("--greedy", flags.greedy, "Take the likeliest token, as --temperature 0 does")
+      ->excludes(temperature)
+      ->group(kQuality);
+  command->add_option("--seed", flags.seed, "Seed of the random draws")
+      ->check(whole_number())
+      ->type_name("N")
+      ->default_str("a random one")
+      ->group(kQuality);
+  command->add_option("--min-p", settings.min_p, "Draw among tokens X times as likely as the first")
+      ->check(real_range(0.0, 1.0))
+      ->group(kRare);
   command
-      ->add_option("--min-p", settings.min_p,
-                   "draw among tokens with at least this share of the likeliest one's probability; "
-                   "0: all")
-      ->check(real_range(0.0, 1.0));
-  command
-      ->add_option(
-          "--repetition-penalty", settings.repetition_penalty,
-          "penalty on tokens of prompt and answer; above 1 they become less likely, 1: off")
-      ->check(real_range(0.01, 100.0));
-  command->add_flag("--greedy", flags.greedy, "the same as --temperature 0")->excludes(temperature);
-  command
-      ->add_option("--seed", flags.seed,
-                   "seed of the random draws (default: a random one, which is printed)")
-      ->check(whole_number());
+      ->add_option("--repetition-penalty", settings.repetition_penalty,
+                   "Make tokens seen before less likely; 1 is off")
+      ->check(real_range(0.01, 100.0))
+      ->group(kRare);
 }
 
 void add_logit_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--frequency-penalty", flags.frequency_penalty,
-                   "subtract this from a token's logit for each time that it was generated")
+                   "Lower a logit by X per use of its token")
       ->check(real_range(-2.0, 2.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
   command
       ->add_option("--presence-penalty", flags.presence_penalty,
-                   "subtract this from a token's logit if it was generated")
+                   "Lower a logit by X once its token is used")
       ->check(real_range(-2.0, 2.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
   command
       ->add_option("--logit-bias", flags.logit_bias,
-                   "add BIAS to the logit of the token ID; repeatable")
+                   "Add BIAS to the logit of the token ID; repeatable")
       ->check(check_bias)
       ->type_name("ID=BIAS")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->group(kRare);
 }
 
 Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,

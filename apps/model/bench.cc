@@ -37,26 +37,28 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
         ->allow_extra_args(false)
         ->check(range)
         ->type_name("N,...")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(kInput);
   };
   command
       ->add_option("MODEL_DIR", flags.model_dir,
-                   "a Hugging Face model folder; for a simulated device a config.json is enough")
-      ->required();
-  command->add_option("--against", flags.against_dir,
-                      "a second model, run in turns with the first; speed-up = the latency of "
-                      "MODEL_DIR over the latency of this one");
-  list("--prompt-tokens", flags.prompt_tokens,
-       "random tokens to prefill; a list gives one report for each number", count);
-  list("--new-tokens", flags.new_tokens, "tokens to generate, 2 or more",
+                   "Folder of a model, or config.json for trn1 to trn3")
+      ->required()
+      ->group(kInput);
+  command
+      ->add_option("--against", flags.against_dir, "Also time this model, in turns with the first")
+      ->type_name("DIR")
+      ->group(kInput);
+  list("--prompt-tokens", flags.prompt_tokens, "Read N random tokens, for all N listed", count);
+  list("--new-tokens", flags.new_tokens, "Generate N tokens, 2 or more",
        CLI::Range(int64_t{2}, int64_t{1} << 30));
-  list("--batch", flags.batch, "sequences decoded together; throughputs are sums over the batch",
-       count);
-  command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
+  list("--batch", flags.batch, "Decode N sequences together", count);
+  command->add_option("--runs", flags.settings.runs, "Time each model N times, after one warm-up")
       ->check(count)
-      ->capture_default_str();
-  add_device_options(command, flags.device, Devices::kHostAndSimulated);
+      ->capture_default_str()
+      ->group(kQuality);
   add_json_option(command, flags.json);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
 // Returns every combination of the lists, in the order of the lists.
@@ -226,8 +228,9 @@ Result<int> run_bench(const BenchFlags& flags) {
 }  // namespace
 
 void add_bench(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "bench",
-                                  "Latency and throughput of a model, or of two side by side");
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "bench", "Measure the speed of a model, or of two side by side",
+      {"neuronmm bench MODEL_DIR", "neuronmm bench MODEL_DIR --against small --batch 1,8"});
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
   program.set_run(

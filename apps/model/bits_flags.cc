@@ -1,19 +1,21 @@
 #include "model/bits_flags.h"
 
+#include "help.h"
+
 namespace neuronmm::apps {
 
 CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::string& help) {
-  CLI::Option* const bits =
-      command->add_option("--bits", flags.bits, help)->check(CLI::IsMember({8, 6, 4}));
-  command
-      ->add_option("--group", flags.group,
-                   "number of weights of a row that share a zero point, for 4 bits: 16 (default), "
-                   "or 32, which saves a quarter of a bit per weight and is less exact")
-      ->check(CLI::IsMember({16, 32}));
-  command
-      ->add_option("--lm-head-bits", flags.lm_head_bits,
-                   "bits of the LM head: 8, 6 or 4. Default: those of --bits, but 6 if they are 4")
-      ->check(CLI::IsMember({8, 6, 4}));
+  CLI::Option* const bits = command->add_option("--bits", flags.bits, help)
+                                ->check(CLI::IsMember({8, 6, 4}))
+                                ->group(kQuality);
+  command->add_option("--group", flags.group, "Let 16 or 32 weights share a zero point")
+      ->check(CLI::IsMember({16, 32}))
+      ->default_str("16")
+      ->group(kAdvanced);
+  command->add_option("--lm-head-bits", flags.lm_head_bits, "Use 8, 6 or 4 bits for the LM head")
+      ->check(CLI::IsMember({8, 6, 4}))
+      ->default_str("--bits, or 6")
+      ->group(kAdvanced);
   return bits;
 }
 

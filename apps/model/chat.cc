@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "commands.h"
+#include "help.h"
 #include "io/text_file.h"
 #include "message.h"
 #include "model/answer_flags.h"
@@ -22,15 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // The help text of the chat's commands, with two spaces in front as in --help.
-constexpr const char* kHelp = R"(  /regenerate    another answer to the last message
-  /system TEXT   a new system message; without a text, none
-  /clear         a new conversation with the same system message
-  /save FILE     the conversation as JSON
-  /load FILE     goes on with a saved conversation
-  /exit          ends the chat, as does Ctrl-D
-  Ctrl-C         ends the answer
-  """            begins and ends a message of several lines
-A message that begins with / has a space before it.
+constexpr const char* kHelp = R"(  /regenerate    Answer the last message again.
+  /system TEXT   Set the system message; without a text, remove it.
+  /clear         Begin a new conversation with the same system message.
+  /save FILE     Save the conversation as JSON.
+  /load FILE     Go on with a saved conversation.
+  /exit          End the chat, as Ctrl-D does.
+  Ctrl-C         End the answer.
+  """            Begin and end a message of several lines.
+A message that begins with / needs a space before it.
 )";
 constexpr std::string_view kMultilineQuotes = "\"\"\"";
 
@@ -190,24 +191,27 @@ Result<int> run_chat(ChatFlags& flags) {
 }  // namespace
 
 void add_chat(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "chat", "Talk with a chat model");
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "chat", "Talk with a chat model",
+      {"neuronmm chat MODEL_DIR", "neuronmm chat MODEL_DIR --system \"Answer in one sentence.\""});
   auto flags = std::make_shared<ChatFlags>();
   flags->answer.conversation = true;
-  command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
-      ->required();
-  auto* system = command->add_option("--system", flags->system, "system message of the chat");
+  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
+  auto* system =
+      command->add_option("--system", flags->system, "System message of the chat")->group(kInput);
+  command->add_option("--messages", flags->messages, "Go on with a conversation, as /save wrote it")
+      ->type_name("FILE")
+      ->excludes(system)
+      ->group(kInput);
   command
-      ->add_option("--messages", flags->messages,
-                   "a JSON file with the conversation so far (also what /save wrote); if its last "
-                   "message is the user's, it is answered")
-      ->excludes(system);
-  command->add_option(
-      "--chat-template-kwargs", flags->template_kwargs,
-      "more variables of the chat template as JSON, such as '{\"enable_thinking\": false}'");
-  command->add_flag("--timings", flags->timings, "print the speed of each answer after it");
+      ->add_option("--chat-template-kwargs", flags->template_kwargs,
+                   "Set variables of the chat template")
+      ->type_name("JSON")
+      ->group(kRare);
+  command->add_flag("--timings", flags->timings, "Print the speed of each answer after it")
+      ->group(kOutput);
   add_answer_flags(command, flags->answer);
-  command->footer(
-      fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
+  command->footer(std::string("Each line of standard input is a message, or a command:\n") + kHelp);
   program.set_run(
       command, [flags] { return run_chat(*flags); }, ProcessMode::kTensorParallel);
 }

@@ -30,50 +30,58 @@ struct CheckFlags {
   DeviceOptions device;
 };
 
-void add_flags(CLI::App* command, CheckFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "the model folder to check")->required();
-  command
-      ->add_option("--reference", flags.reference,
-                   "a model folder, whose greedy continuations are compared, or recorded logits: a "
-                   ".safetensors file that --save-reference wrote (tensors sequences.N, logits.N), "
-                   "or JSON {\"sequences\": [[id ...] ...], \"logits\": [[[x ...] ...] ...]}")
-      ->required();
-  command->add_option("--mode", flags.mode, "compare logits or only the greedy tokens")
+void add_tolerance_flags(CLI::App* command, CheckFlags& flags) {
+  command->add_option("--mode", flags.mode, "Use logit-matching or token-matching")
       ->check(CLI::IsMember({"logit-matching", "token-matching"}))
-      ->capture_default_str();
-  command
-      ->add_option("--divergence-tol", flags.divergence_tol,
-                   "largest absolute difference of the two logits where the tokens differ; without "
-                   "--tol-map also of any other logit")
+      ->type_name("MODE")
+      ->capture_default_str()
+      ->group(kQuality);
+  command->add_option("--divergence-tol", flags.divergence_tol, "Allow logits to differ by X")
       ->check(real_range(0.0, 1e30))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kQuality);
   command
-      ->add_option(
-          "--tol-map", flags.tolerance_map,
-          "tolerances {k: (absolute, relative)} of the k largest logits, None: of all; the "
-          "reference system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
-          "(1e-5, 0.01)}\"")
+      ->add_option("--tol-map", flags.tolerance_map,
+                   "Allow {k: (absolute, relative)} of the k largest logits")
       ->check([](const std::string& text) {
         const auto parsed = eval::parse_tolerance_map(text);
         return parsed ? "" : parsed.error().message;
-      });
+      })
+      ->type_name("MAP")
+      ->group(kRare);
+}
+
+void add_flags(CLI::App* command, CheckFlags& flags) {
+  command->add_option("MODEL_DIR", flags.model_dir, "Folder of the model to check")
+      ->required()
+      ->group(kInput);
   command
-      ->add_option("--prompt", flags.prompts,
-                   "text that the reference model continues; repeatable (default: two short texts, "
-                   "or random tokens if its folder has no tokenizer.json)")
-      ->allow_extra_args(false);
-  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation (default: 32)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+      ->add_option("--reference", flags.reference,
+                   "Compare with this model, or with a file of logits")
+      ->type_name("PATH")
+      ->required()
+      ->group(kInput);
+  command->add_option("--prompt", flags.prompts, "Continue TEXT; repeatable")
+      ->allow_extra_args(false)
+      ->default_str("two short texts")
+      ->group(kInput);
+  command->add_option("--new-tokens", flags.new_tokens, "Generate N tokens after each prompt")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->default_str(std::to_string(kNewTokens))
+      ->group(kInput);
   command
       ->add_option("--save-reference", flags.save_reference,
-                   "also save the reference's logits to this .safetensors file")
+                   "Save the reference's logits to this .safetensors file")
       ->check([](const std::string& path) {
         return path.ends_with(".safetensors")
                    ? std::string()
                    : fmt::format("expected a file name that ends in .safetensors, found {:?}",
                                  path);
-      });
+      })
+      ->type_name("FILE")
+      ->group(kOutput);
   add_json_option(command, flags.json);
+  add_tolerance_flags(command, flags);
   add_device_options(command, flags.device);
 }
 
@@ -172,8 +180,10 @@ Result<int> run_check(const CheckFlags& flags) {
 }  // namespace
 
 void add_check(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "check",
-                                  "Compare a model's logits or tokens with a reference's");
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "check", "Compare a model's logits or tokens with a reference's",
+      {"neuronmm check small --reference MODEL_DIR",
+       "neuronmm check small --reference logits.safetensors --mode token-matching"});
   auto flags = std::make_shared<CheckFlags>();
   add_flags(command, *flags);
   program.set_run(

@@ -33,48 +33,42 @@ struct CompareFlags {
 
 void add_flags(CLI::App* command, CompareFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
-  command->add_option("DENSE_DIR", flags.dense_dir, "the model before compression")->required();
+  command->add_option("DENSE_DIR", flags.dense_dir, "Folder of the model before compression")
+      ->required()
+      ->group(kInput);
   command
       ->add_option("COMPRESSED_DIR", flags.compressed_dirs,
-                   "one or more compressed versions of that model")
-      ->required();
+                   "Folders of compressed versions of that model")
+      ->required()
+      ->group(kInput);
   add_evaluation_flags(command, flags.evaluation);
-  command
-      ->add_option("--prompt-tokens", flags.latency.prompt_tokens,
-                   "tokens to prefill in each timed run")
-      ->check(count)
-      ->capture_default_str();
-  command
-      ->add_option("--new-tokens", flags.latency.new_tokens, "tokens to generate in each timed run")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
-      ->capture_default_str();
-  command->add_option("--runs", flags.latency.runs, "timed runs of each model, after one warm-up")
-      ->check(count)
-      ->capture_default_str();
   add_json_option(command, flags.json, "the table");
+  command->add_option("--html", flags.html, "Also write table and plots as a page; - is stdout")
+      ->type_name("FILE")
+      ->group(kOutput);
   command
-      ->add_option("--html", flags.html,
-                   "also write the table and plots as one page to this file; - is standard output")
-      ->type_name("FILE");
+      ->add_option("--prompt-tokens", flags.latency.prompt_tokens, "Read N tokens in a timed run")
+      ->check(count)
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--new-tokens", flags.latency.new_tokens, "Generate N tokens in a timed run")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--runs", flags.latency.runs, "Time each model N times, after one warm-up")
+      ->check(count)
+      ->capture_default_str()
+      ->group(kSpeed);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
-      "acc, perplexity  with half of the 95 % confidence interval\n"
-      "KL        KL(dense || compressed), nats per token; top-1 agreement: share of the tokens\n"
-      "          where the likeliest one is the same; loss added: token by token. The intervals "
-      "of\n"
-      "          all three take the chunks for samples\n"
-      "acc lost, same choice  of both models on the same items\n"
-      "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
-      "mAcc lost with half of the interval of the difference: both models answer the same items\n"
-      "speed-up  mean latency of the dense model's generations, prompt and new tokens, over the\n"
-      "          compressed model's; both run in turns, as in `neuronmm bench --against`. With\n"
-      "          --device trn1, trn2 or trn3 it is predicted by the simulator; quality is the "
-      "CPU's\n"
-      "gamma     (mAcc of dense - mAcc) / (speed-up - 1): accuracy lost per 100 % of speed "
-      "gained;\n"
-      "          lower is better; - where there is no speed-up, and where the loss is no larger\n"
-      "          than its interval. The speed degradation ratio of arXiv 2406.15786, inferred to "
-      "be the paper's from its published pairs");
+      "Columns of the table:\n"
+      "  KL        KL(dense || compressed) in nats per token\n"
+      "  top-1     share of tokens where both models find the same one likeliest\n"
+      "  mAcc      mean accuracy of the accuracy tasks\n"
+      "  speed-up  mean latency of the dense model over the compressed model's\n"
+      "  gamma     (mAcc of dense - mAcc) / (speed-up - 1), arXiv 2406.15786; lower is\n"
+      "            better, and - stands where there is no gain or no clear loss\n"
+      "Intervals are half of 95 % confidence intervals.");
 }
 
 // Checks that a model can be compared with the dense one. The checks come before the first model
@@ -277,7 +271,9 @@ Result<int> run_compare(const CompareFlags& flags) {
 void add_compare(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "compare",
-                  "Size, quality and speed of compressed models against the dense one");
+                  "Compare compressed models with the dense one: size, quality, speed",
+                  {"neuronmm compare MODEL_DIR small --data evaluation_data",
+                   "neuronmm compare MODEL_DIR a b --data evaluation_data --html page.html"});
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
   program.set_run(

@@ -147,8 +147,11 @@ Result<int> run(const CompressFlags& flags) {
 }  // namespace
 
 void add_compress(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "compress",
-                                  "Make the MLPs of a model smaller, as a text says what matters");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "compress",
+                  "Make the MLPs of a model smaller, keeping what matters for a text",
+                  {"neuronmm compress MODEL_DIR -o small --ratio 0.2 --calibration text.txt",
+                   "neuronmm compress MODEL_DIR --ratio 0.2 --dry-run"});
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
   program.set_run(

@@ -21,84 +21,71 @@ std::string check_ratio(const std::string& text) {
   return fmt::format("expected a number between 0 and 1, found \"{}\"", text);
 }
 
+void add_quality_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("--ratio", flags.given.ratio,
+                   "Remove this share of the MLPs' parameters, 0 to 1")
+      ->required()
+      ->check(check_ratio, "", "between 0 and 1")
+      ->group(kQuality);
+  add_bits_flags(command, flags.bits, "Also round all linear weights to 8, 6 or 4 bits");
+  command->add_option("--form", flags.form, "Use auto, mixed, pivoted, narrow, neurons or uv")
+      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}))
+      ->type_name("FORM")
+      ->default_str("auto")
+      ->group(kQuality);
+}
+
 void add_method_flags(CLI::App* command, CompressFlags& flags) {
   command
-      ->add_option("--form", flags.form,
-                   "form of the smaller MLPs: uv, two factors per matrix as in the paper; pivoted, "
-                   "factors without their identity part; narrow, a narrower input that gate and up "
-                   "share; neurons, fewer neurons; mixed, all of these where they pay; auto, mixed "
-                   "or pivoted (with --bits also neurons), whichever loses less on held-out text. "
-                   "Default: auto, or uv with --paper or --method svd")
-      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}));
+      ->add_option(
+          "--method", flags.method,
+          "Minimise the loss by two-sided, whitened or svd (default two-sided, uv whitened)")
+      ->check(CLI::IsMember({"whitened", "two-sided", "svd"}))
+      ->type_name("METHOD")
+
+      ->group(kAdvanced);
   command
-      ->add_option("--method", flags.method,
-                   "error to minimise: two-sided, the change of the model's predictions, which "
-                   "takes one backward pass (default, except for uv); whitened, the error of "
-                   "outputs (default for uv); svd, the error of weights (uv only, needs no text)")
-      ->check(CLI::IsMember({"whitened", "two-sided", "svd"}));
-  const auto paper = command->add_flag(
-      "--paper", flags.given.paper,
-      "use the setting of the paper: --form uv, --method whitened, uniform ranks and --block 128");
+      ->add_option(
+          "--allocate", flags.allocate,
+          "Choose layer sizes by uniform, predicted or measured (default measured, uv uniform)")
+      ->check(CLI::IsMember({"uniform", "predicted", "measured"}))
+      ->type_name("HOW")
+
+      ->group(kAdvanced);
+  command->add_option("--block", flags.given.block, "Make sizes multiples of N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->default_str("32, with --paper 128")
+      ->group(kAdvanced);
+  const auto paper =
+      command->add_flag("--paper", flags.given.paper, "Compress as the paper does, with --form uv")
+          ->group(kAdvanced);
   for (const std::string other : {"--form", "--method"}) {
     paper->excludes(command->get_option(other));
   }
-  add_bits_flags(
-      command, flags.bits,
-      "bits of all linear weights, compressed or not: 8, 6 or 4. Default: weights keep their "
-      "dtype");
+  command->add_flag("--pad", flags.given.pad, "Pad layers of form neurons to one width")
+      ->group(kRare);
+  command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp)->group(kRare);
 }
 
-void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
-  command
-      ->add_option(
-          "--calibration", flags.given.calibration,
-          "file with text that the model runs on; - is standard input. Several files are sampled "
-          "evenly. NAME.jsonl has documents or chats. Method svd only measures its loss on it")
-      ->allow_extra_args(false);
-  command
-      ->add_option(
-          "--calibration-tokens", flags.given.calibration_tokens,
-          "number of tokens to use of all texts together, evenly spread. Default: those of "
-          "existing --statistics; else 131072 for uv without --statistics, 32768 otherwise")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+void add_text_flags(CLI::App* command, CompressFlags& flags) {
+  add_calibration_option(command, flags.given.calibration);
+  add_calibration_tokens_option(command, flags.given.calibration_tokens, "32768, uv 131072");
   command
       ->add_option("--self-generated", flags.given.self_generated,
-                   "number of tokens that the model writes itself, at temperature 1, in place of "
-                   "--calibration")
+                   "Calibrate on N tokens that the model writes")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes("--calibration")
-      ->excludes("--calibration-tokens");
-  command
-      ->add_option("--seed", flags.given.seed,
-                   "seed of the text that the model writes itself (default 0)")
-      ->check(whole_number());
-  command->add_flag("--no-measure", flags.no_measure,
-                    "do not compare the result with the dense model on 2048 tokens of the text, "
-                    "which takes the memory of both models");
-  command->add_option("--statistics", flags.given.statistics, kStatisticsHelp);
-}
-
-void add_rank_flags(CLI::App* command, CompressFlags& flags) {
-  command
-      ->add_option("--ratio", flags.given.ratio,
-                   "share of parameters to remove from the MLPs, between 0 and 1")
-      ->required()
-      ->check(check_ratio, "", "between 0 and 1");
-  command
-      ->add_option("--block", flags.given.block,
-                   "number of which all sizes are multiples. Default: 32, the panel of the CPU's "
-                   "kernels; 128, the tile of a NeuronCore, with --paper")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command
-      ->add_option("--allocate", flags.allocate,
-                   "sizes of the layers: uniform, the same for all (default for uv); predicted, "
-                   "the least predicted loss (default without a text); measured, corrected by "
-                   "running the model with one layer at a time narrowed (default with a text). For "
-                   "uv, measured moves rank to the matrices that the model needs most")
-      ->check(CLI::IsMember({"uniform", "predicted", "measured"}));
-  command->add_flag("--pad", flags.given.pad,
-                    "form neurons: fill all layers with neurons of zeros up to the widest, so that "
-                    "any program loads the folder");
+      ->excludes("--calibration-tokens")
+      ->group(kInput);
+  add_statistics_option(command, flags.given.statistics);
+  command->add_option("--seed", flags.given.seed, "Seed of the text that the model writes")
+      ->check(whole_number())
+      ->type_name("N")
+      ->default_str("0")
+      ->group(kRare);
+  command->add_flag("--no-measure", flags.no_measure, "Skip the comparison with the dense model")
+      ->group(kSpeed);
 }
 
 }  // namespace
@@ -106,17 +93,17 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
 void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("MODEL_DIR", flags.given.model,
-                   "model folder (for --dry-run its config.json is enough)")
-      ->required();
-  add_output_option(command, flags.given.out, "the new model folder");
-  add_method_flags(command, flags);
-  add_rank_flags(command, flags);
-  add_calibration_flags(command, flags);
-  command->add_flag("--dry-run", flags.dry_run,
-                    "print all settings, sizes and bytes, and write nothing");
-  command->add_flag("--force", flags.given.force, "replace an existing output folder");
-  command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp);
+                   "Folder of a model; --dry-run needs config.json only")
+      ->required()
+      ->group(kInput);
+  add_text_flags(command, flags);
+  add_output_option(command, flags.given.out, "Write the smaller model to this new folder");
+  add_force_option(command, flags.given.force);
+  command->add_flag("--dry-run", flags.dry_run, "Print settings, sizes and bytes; write nothing")
+      ->group(kOutput);
   add_json_option(command, flags.json);
+  add_quality_flags(command, flags);
+  add_method_flags(command, flags);
   add_device_options(command, flags.device);
   command->parse_complete_callback([&flags] {
     require_one_stdin("--calibration", flags.given.calibration);

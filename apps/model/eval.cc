@@ -25,17 +25,17 @@ struct EvalFlags {
 };
 
 void add_flags(CLI::App* command, EvalFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
+  command->add_option("MODEL_DIR", flags.model_dir, kModelHelp)->required()->group(kInput);
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option(
-      "--reference", flags.reference,
-      "folder of the model before compression. Texts also get the KL divergence from it "
-      "and the paired difference of losses; tasks get the accuracy lost item by item "
-      "and the share of equal choices. Both models are in memory");
+  command
+      ->add_option("--reference", flags.reference,
+                   "Also compare item by item with the model before compression")
+      ->type_name("DIR")
+      ->group(kQuality);
   add_json_option(command, flags.json, "the results");
-  command->add_option("--log-samples", flags.log_samples,
-                      "also write every item of the multiple-choice tasks to this file: prompts, "
-                      "log-likelihoods, acc, acc_norm; one JSON object per line");
+  command->add_option("--log-samples", flags.log_samples, "Also write every item as a line of JSON")
+      ->type_name("FILE")
+      ->group(kOutput);
   add_device_options(command, flags.device);
 }
 
@@ -194,7 +194,9 @@ Result<int> run_eval(const EvalFlags& flags) {
 void add_eval(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "eval",
-                  "Perplexities and zero-shot accuracies, as lm-evaluation-harness computes them");
+                  "Measure accuracies and perplexities, as lm-evaluation-harness does",
+                  {"neuronmm eval MODEL_DIR --data evaluation_data --tasks piqa,wikitext2",
+                   "neuronmm eval small --data evaluation_data --reference MODEL_DIR"});
   auto flags = std::make_shared<EvalFlags>();
   add_flags(command, *flags);
   program.set_run(

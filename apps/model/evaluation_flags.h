@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "eval/evaluation.h"
+#include "help.h"
 #include "message.h"
 
 namespace neuronmm::apps {
@@ -34,25 +35,24 @@ inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationF
 }
 
 inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
-  command->add_option("--tasks", flags.tasks, "data sets to run, with commas between them")
+  command->add_option("--data", flags.data, "Read the data sets from this folder")
+      ->type_name("DIR")
+      ->required()
+      ->group(kInput);
+  command->add_option("--tasks", flags.tasks, "Run these data sets")
       ->check([](const std::string& names) {
         const auto tasks = eval::parse_tasks(names);
         return tasks.ok() ? std::string() : tasks.error().message;
       })
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--data", flags.data,
-          "folder of the data sets' files; nothing is downloaded. docs/reference/scores.md has "
-          "the exact names and where each is published")
-      ->required();
-  command
-      ->add_option("--limit", flags.limit,
-                   "use only the first N items of each task and chunks of each text (default: all)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_flag("--no-bos", flags.no_bos,
-                    "score tasks without the special tokens that the tokenizer adds, as "
-                    "lm-evaluation-harness did by default up to 0.4.9.1");
+      ->type_name("NAME,...")
+      ->default_str("all nine")
+      ->group(kInput);
+  command->add_option("--limit", flags.limit, "Use N items of tasks and chunks of texts")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->default_str("all")
+      ->group(kInput);
+  command->add_flag("--no-bos", flags.no_bos, "Score without the tokenizer's special tokens")
+      ->group(kRare);
 }
 
 }  // namespace neuronmm::apps

@@ -137,48 +137,57 @@ Result<int> run_export(const ExportFlags& flags) {
   return 0;
 }
 
+void add_device_flags(CLI::App* command, ExportFlags& flags) {
+  command->add_option("--device", flags.device, "Export for trn1 to trn3")
+      ->type_name("NAME")
+      ->default_str("trn2, nxdi trn1")
+      ->group(kOutput);
+  command->add_option("--sdk", flags.sdk, "Export for this release of the Neuron SDK, such as 2.32")
+      ->type_name("RELEASE")
+      ->group(kAdvanced);
+  command->add_option("--prompt-tokens", flags.prompt_tokens, "Prepare a prefill of N tokens")
+      ->check(CLI::Range(int64_t{32}, int64_t{1} << 20))
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--new-tokens", flags.new_tokens, "Generate N tokens in a timed request")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
+      ->capture_default_str()
+      ->group(kSpeed);
+}
+
+void add_export_flags(CLI::App* command, ExportFlags& flags) {
+  command->add_option("MODEL_DIR", flags.model, "Folder that compress wrote, in bf16")
+      ->required()
+      ->group(kInput);
+  command->add_option("--prompt", flags.prompts, "Record how TEXT goes on; repeatable")
+      ->allow_extra_args(false)
+      ->default_str("two short texts")
+      ->group(kInput);
+  command
+      ->add_option("--target", flags.target,
+                   "Export for vllm-neuron (trn2, trn3) or nxdi (trn1, trn2)")
+      ->check(CLI::IsMember(exports::target_names()))
+      ->type_name("NAME")
+      ->required()
+      ->group(kOutput);
+  add_output_option(command, flags.out, "Make this folder")->required();
+  add_json_option(command, flags.json, "what was exported");
+  add_device_flags(command, flags);
+  add_threads_option(command, flags.threads);
+}
+
 }  // namespace
 
 void add_export(Program& program) {
   auto flags = std::make_shared<ExportFlags>();
   CLI::App* command = program.add(CommandGroup::kModels, "export",
-                                  "Make a folder that runs a compressed model on a Trainium");
-  command->add_option("MODEL_DIR", flags->model, "a folder that compress wrote, in bf16")
-      ->required();
-  command
-      ->add_option("--target", flags->target,
-                   "software that runs the model on the Trainium: vllm-neuron (the vLLM Neuron "
-                   "plugin, for trn2 and trn3) or nxdi (NxD Inference, for trn1 and trn2)")
-      ->check(CLI::IsMember(exports::target_names()))
-      ->required();
-  add_output_option(command, flags->out, "the folder to make")->required();
-  command->add_option("--device", flags->device,
-                      "device: trn1, trn2 or trn3 (default: trn1 for nxdi, else trn2)");
-  command->add_option(
-      "--sdk", flags->sdk,
-      "release of the Neuron SDK, such as 2.32 (default: the newest that the target was "
-      "written for)");
-  command
-      ->add_option("--prompt", flags->prompts,
-                   "text whose continuation is recorded; repeatable (default: two short texts)")
-      ->allow_extra_args(false);
-  command
-      ->add_option(
-          "--prompt-tokens", flags->prompt_tokens,
-          "tokens of a prefill on the Trainium, for its bucket, kernels and predicted time")
-      ->check(CLI::Range(int64_t{32}, int64_t{1} << 20))
-      ->capture_default_str();
-  command->add_option("--new-tokens", flags->new_tokens, "tokens to generate in a timed request")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
-      ->capture_default_str();
-  command->add_option("--threads", flags->threads, "threads to compute with; 0: all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_json_option(command, flags->json, "what was exported");
+                                  "Make a folder that runs a compressed model on a Trainium",
+                                  {"neuronmm export small --target vllm-neuron -o there",
+                                   "neuronmm export small --target nxdi --device trn1 -o there"});
+  add_export_flags(command, *flags);
   command->footer(
-      "Weights are linked, or copied to another disk, under their names. Logits are those of the\n"
-      "CPU here; latencies are simulated. Never run on a Trainium: the folder has a script that\n"
-      "checks it there, or on any x86 machine with the SDK (docs/guide/export.md).");
+      "The folder links the weights. Its logits were computed on this CPU, its\n"
+      "latencies are simulated, and it has a script that checks it on a Trainium.");
   program.set_run(command, [flags] { return run_export(*flags); });
 }
 

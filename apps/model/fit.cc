@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "byte_size.h"
 #include "commands.h"
 #include "flags.h"
 #include "message.h"
@@ -23,7 +24,8 @@ namespace {
 
 struct FitFlags {
   fit::FitGiven given;
-  std::string bytes, decode, prefill;
+  std::optional<int64_t> bytes;
+  std::string decode, prefill;
   std::string json, html;
   DeviceOptions device;
 };
@@ -38,22 +40,6 @@ std::optional<std::pair<double, std::string>> number_and_rest(const std::string&
   return std::pair(value, std::string(end, last));
 }
 
-// Returns the bytes that a text like "80M" (80·10⁶) means.
-double bytes_of(const std::string& text) {
-  const auto read = number_and_rest(text);
-  const std::string unit = read ? read->second : "?";
-  const double times = unit.empty()  ? 1.0
-                       : unit == "K" ? 1e3
-                       : unit == "M" ? 1e6
-                       : unit == "G" ? 1e9
-                                     : 0.0;
-  if (times == 0.0) {
-    throw CLI::ValidationError(
-        "--bytes", fmt::format("expected a number of bytes like 80M or 1.2G, found {:?}", text));
-  }
-  return read->first * times;
-}
-
 // Returns the factor that a text like "2x" means.
 double times_of(const char* flag, const std::string& text) {
   const auto read = number_and_rest(text);
@@ -65,7 +51,7 @@ double times_of(const char* flag, const std::string& text) {
 // refuses the flags.
 fit::FitSettings fit_settings(const FitFlags& flags) {
   fit::FitGiven given = flags.given;
-  if (!flags.bytes.empty()) given.budget.bytes = bytes_of(flags.bytes);
+  if (flags.bytes) given.budget.bytes = static_cast<double>(*flags.bytes);
   if (!flags.decode.empty()) given.budget.decode = times_of("--decode", flags.decode);
   if (!flags.prefill.empty()) given.budget.prefill = times_of("--prefill", flags.prefill);
   require_one_stdin("--calibration", given.calibration);
@@ -119,19 +105,35 @@ Result<int> run_fit(const FitFlags& flags) {
 }
 
 void add_budget(CLI::App* command, FitFlags& flags) {
-  command->add_option(
-      "--bytes", flags.bytes,
-      "largest number of bytes of all weights; 80M is 80 million, 1.2G is 1200 million");
-  command->add_option(
-      "--decode", flags.decode,
-      "smallest speed-up of decoding over MODEL_DIR on the same device, such as 2x");
-  command->add_option("--prefill", flags.prefill,
-                      "smallest speed-up of a prompt of 512 tokens over MODEL_DIR, such as 1.5x");
+  command
+      ->add_option("--bytes", flags.bytes, "Keep all weights within SIZE: 80M (10^6), 80MiB (2^20)")
+      ->transform(byte_size())
+      ->type_name("SIZE")
+      ->group(kOutput);
   command
       ->add_option("--max-kl", flags.given.budget.divergence,
-                   "largest KL divergence from MODEL_DIR, in nats per token. With it fit finds the "
-                   "smallest model, otherwise the one with the least divergence")
-      ->check(real_range(1e-9, 1e3));
+                   "Find the smallest model within X nats per token of KL divergence")
+      ->check(real_range(1e-9, 1e3))
+      ->group(kQuality);
+  command
+      ->add_option("--decode", flags.decode, "Decode this many times as fast as MODEL_DIR, as 2x")
+      ->type_name("X")
+      ->group(kSpeed);
+  command
+      ->add_option("--prefill", flags.prefill, "Read 512 tokens this many times as fast, as 1.5x")
+      ->type_name("X")
+      ->group(kSpeed);
+}
+
+void add_output_flags(CLI::App* command, FitFlags& flags) {
+  add_output_option(command, flags.given.out, "Write the model to this new folder");
+  add_force_option(command, flags.given.force);
+  command->add_flag("--plan", flags.given.plan_only, "Print what would be chosen; write no model")
+      ->group(kOutput);
+  add_json_option(command, flags.json);
+  command->add_option("--html", flags.html, "Also write a page with plots of the possible models")
+      ->type_name("FILE")
+      ->group(kOutput);
 }
 
 }  // namespace
@@ -139,39 +141,32 @@ void add_budget(CLI::App* command, FitFlags& flags) {
 void add_fit(Program& program) {
   const auto flags = std::make_shared<FitFlags>();
   CLI::App* command =
-      program.add(CommandGroup::kModels, "fit", "Find and write the best model within a budget");
-  command->add_option("MODEL_DIR", flags->given.model, "a Hugging Face model folder, dense")
-      ->required();
-  add_output_option(command, flags->given.out, "the new model folder");
-  add_budget(command, *flags);
+      program.add(CommandGroup::kModels, "fit", "Find and write the best model within a budget",
+                  {"neuronmm fit MODEL_DIR -o small --bytes 80M --calibration text.txt",
+                   "neuronmm fit MODEL_DIR -o fast --decode 2x --calibration text.txt"});
   command
-      ->add_option("--calibration", flags->given.calibration,
-                   "file with text on which losses are measured; - is standard input. Several "
-                   "files are sampled evenly. NAME.jsonl has documents or chats")
+      ->add_option("MODEL_DIR", flags->given.model,
+                   "Folder of a dense model in Hugging Face's format")
       ->required()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--calibration-tokens", flags->given.calibration_tokens,
-                   "number of tokens to use of all texts together, evenly spread (default 32768)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  command->add_option(
-      "--sensitivities", flags->given.sensitivities,
-      "folder for the measurements of the model, which serve later budgets (default OUT.fit)");
-  command
-      ->add_option(
-          "--block", flags->given.block,
-          "number of which all sizes are multiples (default 32; 128 for simulated devices)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_flag("--plan", flags->given.plan_only,
-                    "print what would be chosen, and write no model");
-  command->add_option("--html", flags->html,
-                      "also write this page, with plots of the models to choose from");
+      ->group(kInput);
+  add_calibration_option(command, flags->given.calibration)->required();
+  add_calibration_tokens_option(command, flags->given.calibration_tokens, "32768");
+  add_output_flags(command, *flags);
+  add_budget(command, *flags);
   add_device_options(command, flags->device, Devices::kHostAndSimulated);
-  add_json_option(command, flags->json);
-  command->add_flag("--force", flags->given.force, "replace an existing output folder");
+  command
+      ->add_option("--sensitivities", flags->given.sensitivities,
+                   "Keep measurements for later budgets")
+      ->type_name("DIR")
+      ->default_str("OUTPUT.fit")
+      ->group(kAdvanced);
+  command->add_option("--block", flags->given.block, "Make sizes multiples of N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->default_str("32; trn1 to trn3 128")
+      ->group(kAdvanced);
   command->footer(
-      "What single changes cost is measured once (minutes); further budgets with the same\n"
-      "--sensitivities take as long as it takes to write the model and to measure it.");
+      "The command measures once what single changes of the model cost, which takes\n"
+      "minutes. With the same --sensitivities the next budget skips that part.");
   command->parse_complete_callback([flags] { fit_settings(*flags); });
   program.set_run(
       command, [flags] { return run_fit(*flags); }, ProcessMode::kDataParallel);

@@ -50,9 +50,7 @@ struct FloatOptions {
   bool dequantize = false;
   bool force = false;  // whether an existing output is replaced
 };
-inline constexpr const char* kDequantizeHelp =
-    "take a model of 8, 6 or 4 bits for its floats, which are written beside the output (4 bytes "
-    "per weight) and removed at the end. What was lost stays lost: better use the original";
+inline constexpr const char* kDequantizeHelp = "Accept a model of 8, 6 or 4 bits, with more loss";
 
 // Runs `command` on `model`, or on a folder with its floats if options.dequantize is set. Returns
 // what `command` returns. The floats are removed afterwards, but kept if the command is

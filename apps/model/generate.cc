@@ -3,9 +3,11 @@
 #include "model/generate.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "help.h"
 #include "io/text_file.h"
 #include "message.h"
 #include "model/answer_flags.h"
@@ -19,39 +21,62 @@ struct GenerateFlags {
   AnswerFlags answer;
   std::string prompt, prompt_file, system;
   std::optional<int64_t> logprobs;
-  bool chat = false, parse_special = true;
+  bool chat = false, parse_special = true, prompt_from_pipe = false;
 };
 
+CLI::RequiredError missing_prompt() {
+  return {
+      "a prompt is required: give TEXT, --prompt-file FILE, or a pipe as in `echo hi | neuronmm "
+      "generate MODEL_DIR`",
+      CLI::ExitCodes::RequiredError};
+}
+
 void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
-  auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
-                                     "text to continue; - reads standard input");
-  command->add_option("--prompt-file", flags.prompt_file, "file with the text to continue")
-      ->excludes(prompt);
-  auto* chat = command->add_flag("--chat", flags.chat,
-                                 "treat the prompt as a user's message to a chat model");
+  auto* prompt = command
+                     ->add_option("PROMPT,--prompt", flags.prompt,
+                                  "Text to continue; - or a pipe gives it on stdin")
+                     ->group(kInput);
+  command->add_option("--prompt-file", flags.prompt_file, "Read the text to continue, as it is")
+      ->type_name("FILE")
+      ->excludes(prompt)
+      ->group(kInput);
+  auto* chat = command->add_flag("--chat", flags.chat, "Take the text as a message to a chat model")
+                   ->group(kInput);
+  command->add_option("--system", flags.system, "Begin the chat with this system message")
+      ->needs(chat)
+      ->group(kInput);
   command
-      ->add_flag(
-          "--parse-special,!--no-parse-special", flags.parse_special,
-          "read special tokens in the prompt, such as <|eot_id|>, as tokens (the default) or "
-          "as plain text; in a chat they are always plain text")
-      ->excludes(chat);
-  command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
+      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
+                 "Read special tokens in the prompt as plain text")
+      ->excludes(chat)
+      ->group(kRare);
   command->parse_complete_callback([prompt, &flags] {
-    if (prompt->count() == 0 && flags.prompt_file.empty())
-      throw CLI::RequiredError("PROMPT (or --prompt or --prompt-file)");
+    if (prompt->count() == 0 && flags.prompt_file.empty()) flags.prompt_from_pipe = true;
+    if (flags.prompt_from_pipe && isatty(STDIN_FILENO) == 1) throw missing_prompt();
   });
 }
 
-Result<std::string> prompt_text(const GenerateFlags& flags) {
-  const bool in_file = !flags.prompt_file.empty();
-  std::string text = flags.prompt;
-  if (in_file || text == "-") {
-    NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
-    if (text.ends_with('\n')) text.pop_back();  // the newline that `echo` and editors add
-  }
+Result<std::string> prompt_of_stdin() {
+  NMM_ASSIGN(std::string text, io::read_user_text("-"));
   if (text.empty())
-    return fail("{} is empty: nothing to continue", in_file ? flags.prompt_file : "--prompt");
+    return fail("standard input is empty: give a prompt as TEXT, with --prompt-file or in a pipe");
   return text;
+}
+
+Result<std::string> prompt_of_file(const std::string& path) {
+  auto text = io::read_user_text(path);
+  if (!text.ok()) return Error{"--prompt-file: " + text.error().message, text.error().kind};
+  if (text->empty()) return fail("--prompt-file: {} is empty: nothing to continue", path);
+  return text;
+}
+
+// Returns the prompt exactly as it was given. Newlines at its end belong to it.
+Result<std::string> prompt_text(const GenerateFlags& flags) {
+  const std::string& file = flags.prompt_file;
+  if (flags.prompt_from_pipe || flags.prompt == "-" || file == "-") return prompt_of_stdin();
+  if (!file.empty()) return prompt_of_file(file);
+  if (flags.prompt.empty()) return fail("--prompt is empty: nothing to continue");
+  return flags.prompt;
 }
 
 // Returns the token ids of the prompt. In a chat the template contains the special tokens;
@@ -103,16 +128,18 @@ Result<int> run_generate(GenerateFlags& flags) {
 
 void add_generate(Program& program) {
   CLI::App* command =
-      program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message");
+      program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message",
+                  {"neuronmm generate MODEL_DIR \"Once upon a time\" --max-new-tokens 50",
+                   "neuronmm generate MODEL_DIR --chat --prompt-file question.txt"});
   auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
-      ->required();
+  command->add_option("MODEL_DIR", flags->answer.model_dir, kModelHelp)->required()->group(kInput);
   add_prompt_flags(command, *flags);
   add_answer_flags(command, flags->answer);
   command
       ->add_option("--logprobs", flags->logprobs,
-                   "print the log-probability of each token and of the N most likely ones")
-      ->check(CLI::Range(0, 1000));
+                   "Print log-probabilities of each token and the N likeliest")
+      ->check(CLI::Range(0, 1000))
+      ->group(kOutput);
   program.set_run(
       command, [flags] { return run_generate(*flags); }, ProcessMode::kTensorParallel);
 }

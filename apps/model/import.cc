@@ -96,24 +96,28 @@ Result<int> run_import(const ImportFlags& flags) {
 
 void add_import(Program& program) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* command = program.add(CommandGroup::kModels, "import",
-                                  "Make a model folder of a GGUF file (llama, qwen2, qwen3)");
-  command->add_option("FILE", flags->file, "a GGUF file, or any part of a split one")->required();
-  add_output_option(command, flags->out, "the new model folder")->required();
-  const auto dtype =
-      command->add_option("--dtype", flags->dtype, "format of the weights in the folder")
-          ->check(CLI::IsMember({"bf16", "f16", "f32"}))
-          ->capture_default_str();
-  add_bits_flags(
-      command, flags->bits,
-      "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize does")
-      ->excludes(dtype);
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "import", "Make a model folder from a GGUF file",
+                  {"neuronmm import model.Q4_K_M.gguf -o model",
+                   "neuronmm import model.Q4_K_M.gguf -o model8 --bits 8"});
+  command
+      ->add_option("FILE", flags->file, "GGUF file (llama, qwen2, qwen3), or a part of a split one")
+      ->required()
+      ->group(kInput);
+  add_output_option(command, flags->out, "Write the model to this new folder")->required();
+  add_force_option(command, flags->force);
   add_json_option(command, flags->json);
-  command->add_flag("--force", flags->force, "replace an existing model folder");
+  const auto dtype =
+      command->add_option("--dtype", flags->dtype, "Write weights as bf16, f16 or f32")
+          ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+          ->type_name("TYPE")
+          ->capture_default_str()
+          ->group(kQuality);
+  add_bits_flags(command, flags->bits, "Round linear weights to the nearest of 8, 6 or 4 bits")
+      ->excludes(dtype);
   command->footer(
-      "Quantized weights are made floats, as exact as --dtype f32 holds them; --bits, quantize or\n"
-      "compress make the folder small again, quantize --calibration TEXT with less loss. A file\n"
-      "without tensors gives a folder with a tokenizer.");
+      "Quantized weights become floats; --dtype f32 keeps them exactly. `neuronmm\n"
+      "quantize --calibration` rounds them again and loses less than --bits here.");
   command->parse_complete_callback([flags] { weight_formats(flags->bits); });
   program.set_run(command, [flags] { return run_import(*flags); });
 }

@@ -164,14 +164,16 @@ Result<int> run_inspect(const InspectOptions& options) {
 void add_inspect(Program& program) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command =
-      program.add(CommandGroup::kModels, "inspect", "Show a model's shape, size and ranks");
-  command->add_option("MODEL_DIR", options->folder, "a Hugging Face model folder")->required();
-  command->add_flag("--tensors", options->tensors, "also list every tensor");
+      program.add(CommandGroup::kModels, "inspect", "Show a model's shape, size and ranks",
+                  {"neuronmm inspect MODEL_DIR", "neuronmm inspect MODEL_DIR --tensors"});
+  command->add_option("MODEL_DIR", options->folder, kModelHelp)->required()->group(kInput);
+  command->add_flag("--tensors", options->tensors, "Also list every tensor")->group(kOutput);
+  add_json_option(command, options->json, "the description");
   command
       ->add_option("--processes", options->processes,
-                   "also show how this number of processes under mpirun would share the model")
-      ->check(CLI::Range(2, 1024));
-  add_json_option(command, options->json, "the description");
+                   "Also show how N processes under mpirun would share it")
+      ->check(CLI::Range(2, 1024))
+      ->group(kAdvanced);
   program.set_run(command, [options] { return run_inspect(*options); });
 }
 

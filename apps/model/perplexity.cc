@@ -32,31 +32,32 @@ struct PerplexityFlags {
 };
 
 void add_flags(CLI::App* command, PerplexityFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
-  command->add_option("TEXT", flags.text, "a text file; - reads standard input")->required();
-  command->add_option(
-      "--reference", flags.reference,
-      "folder of the model before compression. The report also has the KL divergence "
-      "from it, how often both choose the same token, and the paired difference of "
-      "the losses. Both models are in memory");
-  command
-      ->add_option("--context", flags.context,
-                   "tokens per chunk (default: 2048, or the model's maximum if less)")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
-  command->add_option("--limit", flags.limit, "use only the first N chunks (default: all)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_flag(
-      "--documents", flags.documents,
-      "read TEXT as JSON lines with a document or chat each, like --calibration of compress. A "
-      "document begins with the tokenizer's BOS or, if it adds none, after a blank line");
+  command->add_option("MODEL_DIR", flags.model_dir, kModelHelp)->required()->group(kInput);
+  command->add_option("TEXT", flags.text, "File with the text; - reads standard input")
+      ->required()
+      ->group(kInput);
+  command->add_flag("--documents", flags.documents, "Read JSON lines whose \"text\" is a document")
+      ->group(kInput);
+  command->add_option("--limit", flags.limit, "Use only the first N chunks")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->default_str("all")
+      ->group(kInput);
   add_json_option(command, flags.json);
+  command
+      ->add_option("--reference", flags.reference, "Also measure the KL divergence from this model")
+      ->type_name("DIR")
+      ->group(kQuality);
+  command->add_option("--context", flags.context, "Cut the text into chunks of N tokens")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
+      ->default_str("at most 2048")
+      ->group(kQuality);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
-      "KL      KL(reference || model), nats per token\n"
-      "top-1   share of the tokens where the likeliest one of both models is the same\n"
-      "added   this model's loss less the reference's, token by token, nats; exp of it is the\n"
-      "        ratio of the perplexities\n"
-      "Intervals are 95 %, with the chunks as samples (Student's t).");
+      "With --reference the report has:\n"
+      "  KL     KL(reference || model) in nats per token\n"
+      "  top-1  share of tokens where both models find the same one likeliest\n"
+      "  added  loss of the model minus loss of the reference, in nats per token\n"
+      "Intervals have 95 % confidence, with the chunks as samples.");
 }
 
 Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
@@ -174,7 +175,9 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
 
 void add_perplexity(Program& program) {
   CLI::App* command = program.add(CommandGroup::kModels, "perplexity",
-                                  "Perplexity of a text, by the convention of GPTQ and SVD-LLM");
+                                  "Measure the perplexity of a text, as GPTQ and SVD-LLM define it",
+                                  {"neuronmm perplexity MODEL_DIR text.txt",
+                                   "neuronmm perplexity small text.txt --reference MODEL_DIR"});
   auto flags = std::make_shared<PerplexityFlags>();
   add_flags(command, *flags);
   program.set_run(

@@ -81,50 +81,42 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
   return 0;
 }
 
-void add_text_flags(CLI::App* command, QuantizeFlags& flags) {
-  command
-      ->add_option("--calibration", flags.given.calibration,
-                   "file with text for which the rounded model changes least; - is standard input. "
-                   "Several files are sampled evenly. NAME.jsonl has documents or chats")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--calibration-tokens", flags.given.calibration_tokens,
-                   "number of tokens to use of all texts together, evenly spread. Default: those "
-                   "of existing --statistics, else 32768")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  command->add_option("--statistics", flags.given.statistics, kStatisticsHelp);
-  command
-      ->add_option(
-          "--rounding", flags.rounding,
-          "rule for the codes: gptq, the least change of what the layers compute from the text "
-          "(default with a text); nearest, the code next to each weight (default without one)")
-      ->check(CLI::IsMember({"gptq", "nearest"}));
-  command
-      ->add_option("--smoothing", flags.smoothing,
-                   "on: scale channels by factors folded into norms and weights, so that values "
-                   "rounded together have like sizes (default with a text); off: do not")
-      ->check(CLI::IsMember({"on", "off"}));
+void add_rounding_flags(CLI::App* command, QuantizeFlags& flags) {
+  add_bits_flags(command, flags.bits, "Round to 8, 6 or 4 bits per weight")->default_str("8");
+  command->add_option("--rounding", flags.rounding, "Round by gptq or nearest")
+      ->check(CLI::IsMember({"gptq", "nearest"}))
+      ->type_name("RULE")
+      ->default_str("gptq with a text")
+      ->group(kAdvanced);
+  command->add_option("--smoothing", flags.smoothing, "Even out channels first")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("ON|OFF")
+      ->default_str("on with a text")
+      ->group(kAdvanced);
+  command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp)->group(kRare);
 }
 
 }  // namespace
 
 void add_quantize(Program& program) {
   auto flags = std::make_shared<QuantizeFlags>();
-  CLI::App* command =
-      program.add(CommandGroup::kModels, "quantize",
-                  "Round the weights of linear layers to 8, 6 or 4 bits, dense or compressed");
-  command->add_option("MODEL_DIR", flags->given.model, "a Hugging Face model folder")->required();
-  add_output_option(command, flags->given.out, "the new model folder")->required();
-  add_bits_flags(command, flags->bits, "bits of each weight: 8 (the default), 6 or 4");
-  add_text_flags(command, *flags);
-  add_device_options(command, flags->device);
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "quantize", "Round the linear weights of a model to 8, 6 or 4 bits",
+      {"neuronmm quantize MODEL_DIR -o small --bits 4 --calibration text.txt",
+       "neuronmm quantize MODEL_DIR -o small --bits 8"});
+  command->add_option("MODEL_DIR", flags->given.model, kModelHelp)->required()->group(kInput);
+  add_calibration_option(command, flags->given.calibration);
+  add_calibration_tokens_option(command, flags->given.calibration_tokens, "32768");
+  add_statistics_option(command, flags->given.statistics);
+  add_output_option(command, flags->given.out, "Write the rounded model to this new folder")
+      ->required();
+  add_force_option(command, flags->given.force);
   add_json_option(command, flags->json);
-  command->add_flag("--force", flags->given.force, "replace an existing output folder");
-  command->add_flag("--dequantize", flags->dequantize, kDequantizeHelp);
+  add_rounding_flags(command, *flags);
+  add_device_options(command, flags->device);
   command->footer(
-      "Rounded: attention and MLP matrices, factors, and the LM head (with the embedding table\n"
-      "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
-      "To compress and round at once: compress --bits 8, 6 or 4.");
+      "The command rounds the matrices of attention and MLPs and the LM head. Norms,\n"
+      "biases and an embedding table of its own keep their format.");
   command->parse_complete_callback([flags] {
     require_one_stdin("--calibration", flags->given.calibration);
     quantize_settings(*flags);

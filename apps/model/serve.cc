@@ -213,8 +213,9 @@ Result<int> run_serve(const ServeFlags& flags) {
 
 void add_serve(Program& program) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = program.add(CommandGroup::kModels, "serve",
-                                  "Serve a model over HTTP, with OpenAI's and Anthropic's APIs");
+  CLI::App* command = program.add(
+      CommandGroup::kModels, "serve", "Serve a model over HTTP with OpenAI's and Anthropic's APIs",
+      {"neuronmm serve MODEL_DIR", "neuronmm serve MODEL_DIR --port 8080 --kv-cache-memory 4GB"});
   add_serve_flags(command, *flags);
   program.set_run(
       command, [flags] { return run_serve(*flags); }, ProcessMode::kTensorParallel);

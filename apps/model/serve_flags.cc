@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "byte_size.h"
 #include "flags.h"
 
 namespace neuronmm::apps {
@@ -69,119 +70,126 @@ std::string check_origin(const std::string& text) {
 }
 
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
-  command
-      ->add_option("--host", server.host, "listen at this address; 0.0.0.0 is every IPv4 address")
-      ->capture_default_str();
-  command
-      ->add_option("--port", server.port,
-                   "listen at this port; 0 chooses a free port, which is printed")
+  command->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is all")
+      ->type_name("ADDRESS")
+      ->capture_default_str()
+      ->group(kInput);
+  command->add_option("--port", server.port, "Listen at port N; 0 chooses a free one")
       ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  command
-      ->add_option("--api-key", server.api_keys,
-                   "refuse clients that show none of these keys; repeatable. Other users of the "
-                   "machine cannot see a key in NEURONMM_API_KEY")
+      ->capture_default_str()
+      ->group(kInput);
+  command->add_option("--api-key", server.api_keys, "Refuse clients without this key; repeatable")
       ->check(check_visible)
       ->envname("NEURONMM_API_KEY")
-      ->allow_extra_args(false);
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->group(kInput);
+}
+
+void add_web_flags(CLI::App* command, serve::ServerOptions& server) {
   command
       ->add_option("--cors-origin", server.cors_origins,
-                   "let web pages of this origin send requests, for example https://example.org; "
-                   "* for all origins; repeatable")
+                   "Serve pages of this origin; repeatable, * is all")
       ->check(check_origin)
-      ->allow_extra_args(false);
-  auto* certificate =
-      command->add_option("--tls-cert", server.tls_certificate,
-                          "serve https with this certificate and its chain, in PEM");
-  auto* key =
-      command->add_option("--tls-key", server.tls_key, "the private key of --tls-cert, in PEM");
+      ->type_name("ORIGIN")
+      ->allow_extra_args(false)
+      ->group(kAdvanced);
+  auto* certificate = command
+                          ->add_option("--tls-cert", server.tls_certificate,
+                                       "Serve https with this certificate chain, in PEM")
+                          ->type_name("FILE")
+                          ->group(kAdvanced);
+  auto* key = command->add_option("--tls-key", server.tls_key, "Private key of --tls-cert, in PEM")
+                  ->type_name("FILE")
+                  ->group(kAdvanced);
   certificate->needs(key);
   key->needs(certificate);
 }
 
-std::string kv_memory_help() {
-  return fmt::format(
-      "memory for the keys and values of all answers in bytes, for example 4G; default: {} "
-      "contexts, or {} positions for each of --max-num-seqs if that is more, within {} % of the "
-      "machine's memory",
-      serve::kDefaultKvContexts, serve::kDefaultKvPositions, 100.0 * serve::kDefaultKvMemoryShare);
-}
-
 void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
-  command
-      ->add_option("--max-num-seqs", engine.max_sequences,
-                   "compute at most this many answers together")
+  command->add_option("--max-num-seqs", engine.max_sequences, "Compute at most N answers together")
       ->check(CLI::Range(int64_t{1}, int64_t{65536}))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kSpeed);
+  command->add_option("--kv-cache-memory", engine.kv_cache_bytes, "Use SIZE for keys and values")
+      ->transform(byte_size())
+      ->check(CLI::Range(int64_t{1}, kMost))
+      ->type_name("SIZE")
+      ->default_str(fmt::format("{} contexts", serve::kDefaultKvContexts))
+      ->group(kSpeed);
+  command->add_option("--prefill-chunk", engine.chunk_tokens, "Read N tokens of prompts per step")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str()
+      ->group(kSpeed);
+  command
+      ->add_option("--context-length", engine.context_tokens, "Allow N tokens of prompt and answer")
+      ->check(CLI::Range(int64_t{1}, kMost))
+      ->default_str("the model's")
+      ->group(kQuality);
   command
       ->add_option("--max-queued-tokens", engine.max_queued_tokens,
-                   "refuse requests with 429 if the waiting prompts have more tokens than this")
+                   "Refuse requests if N tokens wait")
       ->check(CLI::Range(int64_t{1}, kMost))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kAdvanced);
   command
-      ->add_option("--max-queued-requests", engine.max_queued_requests,
-                   "refuse requests with 429 if this many wait")
+      ->add_option("--max-queued-requests", engine.max_queued_requests, "Refuse requests if N wait")
       ->check(CLI::Range(int64_t{1}, kMost))
-      ->capture_default_str();
-  command->add_option("--kv-cache-memory", engine.kv_cache_bytes, kv_memory_help())
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(int64_t{1}, kMost));
-  command
-      ->add_option("--prefill-chunk", engine.chunk_tokens,
-                   "compute at most this many tokens of prompts in one step; running answers wait "
-                   "for the step")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->capture_default_str();
-  command
-      ->add_option("--context-length", engine.context_tokens,
-                   "let a prompt and its answer have at most this many tokens; default: the "
-                   "model's limit")
-      ->check(CLI::Range(int64_t{1}, kMost));
+      ->capture_default_str()
+      ->group(kAdvanced);
 }
 
 void add_ping_flag(CLI::App* command, serve::ServerLimits& limits) {
   using std::chrono::seconds;
   const auto set = [&limits](int64_t value) { limits.ping = seconds(std::max<int64_t>(value, 0)); };
   command
-      ->add_option_function<int64_t>(
-          "--sse-ping-interval", set,
-          "send a comment on a stream after so many seconds without an event, so that proxies keep "
-          "it open; 0 or -1 sends none, for clients that cannot read comments")
+      ->add_option_function<int64_t>("--sse-ping-interval", set,
+                                     "Send pings every S seconds; 0 is off")
       ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
-      ->default_str(std::to_string(std::chrono::duration_cast<seconds>(limits.ping).count()));
+      ->type_name("S")
+      ->default_str(std::to_string(std::chrono::duration_cast<seconds>(limits.ping).count()))
+      ->group(kRare);
 }
 
 void add_server_flags(CLI::App* command, serve::ServeSettings& settings) {
   command
       ->add_option("--shutdown-timeout", settings.shutdown_timeout_s,
-                   "give running answers this many seconds after SIGTERM or Ctrl-C")
+                   "Wait S seconds for answers at the end")
       ->check(real_range(0.0, 86400.0))
-      ->capture_default_str();
+      ->type_name("S")
+      ->capture_default_str()
+      ->group(kAdvanced);
   add_ping_flag(command, settings.server.limits);
   command
-      ->add_option("--metrics-prefix", settings.metrics_prefix,
-                   "begin the names in /metrics with this prefix")
+      ->add_option("--metrics-prefix", settings.metrics_prefix, "Begin names in /metrics with TEXT")
       ->check(check_prefix)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kRare);
   command
       ->add_option("--access-log", settings.server.access_log,
-                   "append a line of JSON per request to this file; - is standard output")
-      ->type_name("PATH");
+                   "Append a line of JSON per request to FILE; - is stdout")
+      ->type_name("FILE")
+      ->group(kOutput);
 }
 
 }  // namespace
 
 void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   serve::ServeSettings& settings = flags.settings;
-  command->add_option("MODEL_DIR", settings.model_dir, "a Hugging Face model folder")->required();
-  command
-      ->add_option("--model-name", settings.model_name,
-                   "name of the model in requests; default: the folder's name")
-      ->check(check_visible);
+  command->add_option("MODEL_DIR", settings.model_dir, kModelHelp)->required()->group(kInput);
+  command->add_option("--model-name", settings.model_name, "Name of the model in requests")
+      ->check(check_visible)
+      ->type_name("NAME")
+      ->default_str("the folder's")
+      ->group(kInput);
   add_address_flags(command, settings.server);
+  add_web_flags(command, settings.server);
   add_engine_flags(command, settings.engine);
   add_server_flags(command, settings);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
+  command->footer(
+      "A size of 4G or 4GB has 4 x 10^9 bytes, 4GiB has 4 x 2^30. A key in the variable\n"
+      "NEURONMM_API_KEY is hidden from other users of the machine.");
 }
 
 }  // namespace neuronmm::apps

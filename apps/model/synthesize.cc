@@ -36,19 +36,26 @@ Result<int> run_synthesize(const SynthesizeOptions& options) {
 
 void add_synthesize(Program& program) {
   auto options = std::make_shared<SynthesizeOptions>();
-  CLI::App* command = program.add(CommandGroup::kModels, "synthesize",
-                                  "Write a model folder with random weights of a real shape");
-  command->add_option("--config", options->config, "config.json of the model whose shape to use")
-      ->required();
-  add_output_option(command, options->out, "the new model folder")->required();
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "synthesize",
+                  "Write a model folder with random weights of a real shape",
+                  {"neuronmm synthesize --config config.json -o random",
+                   "neuronmm synthesize --config config.json -o random --seed 1 --force"});
+  command->add_option("--config", options->config, "Take the shape from this config.json")
+      ->type_name("FILE")
+      ->required()
+      ->group(kInput);
+  add_output_option(command, options->out, "Write the model to this new folder")->required();
+  add_force_option(command, options->force);
   add_json_option(command, options->json);
-  command->add_option("--seed", options->seed, "seed of the random weights")
+  command->add_option("--seed", options->seed, "Seed of the random weights")
       ->check(whole_number())
-      ->capture_default_str();
-  command->add_flag("--force", options->force, "replace an existing model folder");
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kAdvanced);
   command->footer(
-      "The folder has no tokenizer: bench, inspect and compress --method svd work on it,\n"
-      "commands that read text do not.");
+      "The folder has no tokenizer: bench, inspect and compress --method svd work on\n"
+      "it, commands that read text do not.");
   program.set_run(command, [options] { return run_synthesize(*options); });
 }
 

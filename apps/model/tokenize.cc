@@ -104,35 +104,41 @@ Result<int> run_tokenize(const Options& options) {
 
 void add_tokenize(Program& program) {
   CLI::App* command =
-      program.add(CommandGroup::kModels, "tokenize", "Text to token ids, or ids to text");
+      program.add(CommandGroup::kModels, "tokenize", "Turn text into token ids, or ids into text",
+                  {"neuronmm tokenize MODEL_DIR \"The cat sat.\"",
+                   "neuronmm tokenize MODEL_DIR --decode \"450 6635 3290\""});
   const auto options = std::make_shared<Options>();
-  command->add_option("MODEL_DIR", options->model_dir, "folder with a tokenizer.json")->required();
-  auto* text =
-      command->add_option("TEXT", options->text, "text to tokenize (or ids); - is standard input")
-          ->capture_default_str();
-  auto* no_bos = command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
-  auto* decode =
-      command->add_flag("--decode", options->decode,
-                        "read ids with spaces or commas between them and print their text");
-  auto* messages =
-      command
-          ->add_option(
-              "--messages", options->messages,
-              "conversation to tokenize instead of a text, as the model's chat template writes "
-              "it: a JSON file with a list of messages, or an object with messages, tools, "
-              "documents, add_generation_prompt, continue_final_message, "
-              "chat_template_kwargs")
-          ->excludes(text)
-          ->excludes(no_bos)
-          ->excludes(decode);
-  command->add_flag("--text", options->show_text, "print the conversation's text, not its ids")
-      ->needs(messages);
-  command->add_option("--tools", options->tools, "a JSON file with the tools of the conversation")
-      ->needs(messages);
+  command->add_option("MODEL_DIR", options->model_dir, "Folder with a tokenizer.json")
+      ->required()
+      ->group(kInput);
+  auto* text = command->add_option("TEXT", options->text, "Text or ids; - reads standard input")
+                   ->capture_default_str()
+                   ->group(kInput);
+  auto* decode = command->add_flag("--decode", options->decode, "Read ids and print their text")
+                     ->group(kInput);
+  auto* no_bos =
+      command->add_flag("--no-bos", options->no_bos, "Add no begin-of-text token")->group(kInput);
+  auto* messages = command
+                       ->add_option("--messages", options->messages,
+                                    "Tokenize the conversation in this JSON file")
+                       ->type_name("FILE")
+                       ->excludes(text)
+                       ->excludes(no_bos)
+                       ->excludes(decode)
+                       ->group(kInput);
+  command
+      ->add_option("--tools", options->tools, "Take the conversation's tools from this JSON file")
+      ->type_name("FILE")
+      ->needs(messages)
+      ->group(kAdvanced);
   command
       ->add_flag("--no-generation-prompt", options->no_generation_prompt,
-                 "leave out the begin of an answer at the end")
-      ->needs(messages);
+                 "Leave out the beginning of an answer at the end")
+      ->needs(messages)
+      ->group(kAdvanced);
+  command->add_flag("--text", options->show_text, "Print the conversation's text instead of ids")
+      ->needs(messages)
+      ->group(kOutput);
   add_json_option(command, options->json, "ids and text");
   program.set_run(command, [options] { return run_tokenize(*options); });
 }

@@ -70,53 +70,61 @@ Result<int> run_paper(const PaperFlags& flags) {
   return 0;
 }
 
+void add_figure_flags(CLI::App* command, PaperFlags& flags) {
+  command->add_option("FIGURE", flags.figure, "Figure to show, one of those below")
+      ->required()
+      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp",
+                             "end-to-end", "forms"}))
+      ->group(kInput);
+  command->add_option("--model", flags.choice.models, "Show only this model; repeatable")
+      ->check(CLI::IsMember(paper_model_names()))
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->group(kInput);
+  command->add_option("--rows", flags.choice.rows, "Show only M = N rows (tuning, fused-mlp)")
+      ->check(CLI::Range(1, 1 << 16))
+      ->allow_extra_args(false)
+      ->group(kInput);
+  command->add_option("--measured", flags.measured, "Add times of check_report.json (validation)")
+      ->type_name("FILE")
+      ->group(kInput);
+  add_json_option(command, flags.json, "the numbers");
+  command->add_option("--svg", flags.svg, "Also draw the figure to this file")
+      ->type_name("FILE")
+      ->group(kOutput);
+  command->add_option("--keep", flags.choice.kept_share, "Keep this share of the MLPs (forms)")
+      ->check(real_range(0.01, 1.0))
+      ->capture_default_str()
+      ->group(kQuality);
+  command
+      ->add_option("--cores", flags.choice.cores, "Use N cores by tensor parallelism (end-to-end)")
+      ->check(CLI::Range(2, 64))
+      ->allow_extra_args(false)
+      ->group(kSpeed);
+  command
+      ->add_option("--device", flags.choice.devices,
+                   "Simulate only trn1, trn2 or trn3 (forms, end-to-end)")
+      ->check(CLI::IsMember(flags.choice.devices))
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->group(kSpeed);
+}
+
 }  // namespace
 
 void add_paper(Program& program) {
   auto flags = std::make_shared<PaperFlags>();
-  CLI::App* command = program.add(CommandGroup::kPaper, "paper",
-                                  "The paper's Trainium figures: published beside simulated");
-  command
-      ->add_option(
-          "FIGURE", flags->figure,
-          "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
-          "tuning (tuned tilings beside the paper's), fused-mlp (beside its kernels one by "
-          "one), end-to-end (whole models), forms (whole models, MLPs of every form)")
-      ->required()
-      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp",
-                             "end-to-end", "forms"}));
-  command
-      ->add_option("--model", flags->choice.models,
-                   "tuning, fused-mlp, end-to-end, forms: only this one; may be repeated; forms "
-                   "without it: Llama-3.2-1B")
-      ->check(CLI::IsMember(paper_model_names()))
-      ->allow_extra_args(false);
-  command
-      ->add_option("--rows", flags->choice.rows,
-                   "tuning, fused-mlp: only at this number of rows M; may be repeated")
-      ->check(CLI::Range(1, 1 << 16))
-      ->allow_extra_args(false);
-  command
-      ->add_option("--cores", flags->choice.cores,
-                   "end-to-end: on so many cores, by tensor parallelism; may be repeated")
-      ->check(CLI::Range(2, 64))
-      ->allow_extra_args(false);
-  command
-      ->add_option("--device", flags->choice.devices,
-                   "forms, end-to-end with --cores: only on this one; may be repeated; end-to-end "
-                   "without it: trn1")
-      ->check(CLI::IsMember(flags->choice.devices))
-      ->allow_extra_args(false);
-  command
-      ->add_option("--keep", flags->choice.kept_share,
-                   "forms: the share of the MLPs' parameters that each form may keep")
-      ->check(real_range(0.01, 1.0))
-      ->capture_default_str();
-  command->add_option("--measured", flags->measured,
-                      "validation: also the times of this check_report.json, which an export's "
-                      "check_on_trainium.py wrote");
-  command->add_option("--svg", flags->svg, "also draw it to this file");
-  add_json_option(command, flags->json, "the numbers");
+  CLI::App* command = program.add(
+      CommandGroup::kPaper, "paper", "Show the paper's Trainium figures beside simulated ones",
+      {"neuronmm paper kernels", "neuronmm paper traffic --svg traffic.svg"});
+  add_figure_flags(command, *flags);
+  command->footer(
+      "Figures:\n"
+      "  kernels     latency of kernels           traffic    bytes to and from HBM\n"
+      "  blocks      the block size BM            validation all published numbers\n"
+      "  tuning      tuned tilings, beside the paper's\n"
+      "  fused-mlp   the fused MLP, beside its kernels one by one\n"
+      "  end-to-end  whole models                 forms      whole models of every form");
   command->parse_complete_callback([flags] {
     if (!flags->measured.empty() && flags->figure != "validation") {
       throw CLI::ValidationError("--measured", "goes with validation");

@@ -37,10 +37,9 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
 }  // namespace
 
 void add_finetune(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "finetune", kFinetuneDescription);
   // This program only checks the flags; the trainer parses them again.
   const auto flags = std::make_shared<FinetuneFlags>();
-  add_finetune_flags(command, *flags);
+  CLI::App* command = add_finetune_command(program, *flags);
   program.set_run(command, [flags, &program] { return run_trainer(program.arguments()); });
 }
 

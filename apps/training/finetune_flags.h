@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "commands.h"
 #include "finetune/finetune.h"
 #include "model/bits_flags.h"
 
@@ -20,10 +21,8 @@ struct FinetuneFlags {
   int threads = 0;  // the number of threads; 0 means all cores
 };
 
-inline constexpr const char* kFinetuneDescription =
-    "Train the factors of a compressed model to recover its quality (libtorch)";
-
-// Adds the flags to `command`. `flags` must outlive it.
-void add_finetune_flags(CLI::App* command, FinetuneFlags& flags);
+// Adds the command with its flags and without its work, which differs in the two programs. `flags`
+// must outlive the command.
+CLI::App* add_finetune_command(Program& program, FinetuneFlags& flags);
 
 }  // namespace neuronmm::apps

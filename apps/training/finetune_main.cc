@@ -125,9 +125,8 @@ Result<int> run(FinetuneFlags& flags) {
 }
 
 void add_trainer(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "finetune", kFinetuneDescription);
   const auto flags = std::make_shared<FinetuneFlags>();
-  add_finetune_flags(command, *flags);
+  CLI::App* command = add_finetune_command(program, *flags);
   program.set_run(command, [flags] { return run(*flags); });
 }
 

@@ -46,8 +46,9 @@ Status run_metric(MetricFlags& flags) {
 }  // namespace
 
 void add_metric(Program& program) {
-  CLI::App* command = program.add(CommandGroup::kModels, "metric",
-                                  "How much each output of every MLP matters; for compress");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "metric",
+                  "Measure how much each output of every MLP matters, for compress", {});
   command->group("");
   const auto flags = std::make_shared<MetricFlags>();
   command->add_option("MODEL_DIR", flags->request.model)->required();

@@ -1,5 +1,5 @@
 // The tests in this file compare the installed man page, the bash completion and the description as
-// JSON with what `--help` prints.
+// JSON with what `--help-all` prints.
 
 #include <fstream>
 #include <regex>
@@ -30,7 +30,7 @@ Names commands() { return captures(neuronmm("describe man-page").output, R"(^\.S
 // Returns the flags that begin a line of the help, such as "  --prompt TEXT REQUIRED" or
 // "  -o,--output TEXT".
 Names flags(const std::string& command) {
-  return captures(neuronmm(command + " --help").output, R"(^ +(?:-\w,)?(--[a-z][a-z0-9-]*))");
+  return captures(neuronmm(command + " --help-all").output, R"(^ +(?:\S+,)?(--[a-z][a-z0-9-]*))");
 }
 
 class Documentation : public ProgramTest {};
@@ -112,6 +112,8 @@ TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
       EXPECT_TRUE(found.contains(flag)) << command << " " << flag;
   }
   EXPECT_EQ(offered("neuronmm generate --top", 2), (Names{"--top-k", "--top-p"}));
+  EXPECT_EQ(offered("neuronmm help per", 2), Names{"perplexity"});
+  EXPECT_EQ(offered("neuronmm vers", 1), Names{"version"});
 }
 
 }  // namespace

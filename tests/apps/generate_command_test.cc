@@ -110,22 +110,53 @@ TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeatsTheText) {
   EXPECT_EQ(messages_of(flags + seed.str()).find("--seed"), std::string::npos);
 }
 
+// Runs generate in the shell with this before and after it, without its messages.
+std::string generated(const std::string& before, const std::string& after) {
+  return run_shell(before + " '" + program_path().string() + "' generate " + kDemo +
+                   " --max-new-tokens 8 " + after + " 2>/dev/null")
+      .output;
+}
+
 TEST_F(GenerateCommand, PromptsComeFromArgumentsFilesAndStandardInput) {
+  const std::string file = write("prompt.txt", "Once upon a time");
+  const std::string expected = generated("", "--prompt 'Once upon a time'");
+  EXPECT_GT(expected.size(), 8u);
+  EXPECT_EQ(generated("", "'Once upon a time'"), expected);
+  EXPECT_EQ(generated("", "--prompt-file " + file), expected);
+  EXPECT_EQ(generated("", "- <" + file), expected);
+  EXPECT_EQ(generated("", "--prompt - <" + file), expected);
+  EXPECT_EQ(generated("", "--prompt-file - <" + file), expected);
+  EXPECT_EQ(generated("", "<" + file), expected);
+  EXPECT_EQ(generated("printf 'Once upon a time' |", ""), expected);
+}
+
+TEST_F(GenerateCommand, APromptKeepsItsLastNewline) {
   const std::string file = write("prompt.txt", "Once upon a time\n");
-  const std::string more = " --max-new-tokens 8";
-  const std::string expected = text_of(kDemo + " --prompt 'Once upon a time'" + more);
-  EXPECT_EQ(text_of(kDemo + " 'Once upon a time'" + more), expected);
-  EXPECT_EQ(text_of(kDemo + " --prompt-file " + file + more), expected);
-  EXPECT_EQ(run_shell("'" + program_path().string() + "' generate " + kDemo + " -" + more + " <" +
-                      file + " 2>/dev/null")
-                .output,
-            expected);
-  expect(neuronmm("generate " + kDemo), 2, {"PROMPT", "--prompt-file"});
-  expect(neuronmm("generate " + kDemo + " x --prompt y"), 2, {"--prompt", "At Most 1"});
+  const std::string expected = generated("", "'Once upon a time\n'");
+  EXPECT_NE(expected, generated("", "'Once upon a time'"));
+  EXPECT_EQ(generated("", "--prompt-file " + file), expected);
+  EXPECT_EQ(generated("", "- <" + file), expected);
+  EXPECT_EQ(generated("echo 'Once upon a time' |", ""), expected);
+}
+
+TEST_F(GenerateCommand, MissingAndEmptyPromptsAreRefused) {
+  expect(neuronmm("generate " + kDemo), 1, {"standard input is empty"});
+  expect(neuronmm("generate " + kDemo + " -"), 1, {"standard input is empty"});
+  expect(neuronmm("generate " + kDemo + " --prompt ''"), 1, {"--prompt is empty"});
+  const std::string file = write("empty.txt", "");
+  expect(neuronmm("generate " + kDemo + " --prompt-file " + file), 1, {"empty.txt is empty"});
   expect(neuronmm("generate " + kDemo + " x --prompt-file " + file), 2, {"--prompt-file"});
-  expect(neuronmm("generate " + kDemo + " --prompt-file " + path("none")), 1, {"none"});
-  const std::string empty = write("empty.txt", "\n");
-  expect(neuronmm("generate " + kDemo + " --prompt-file " + empty), 1, {"empty.txt is empty"});
+  const Outcome missing = neuronmm("generate " + kDemo + " --prompt-file nowhere.txt");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(missing.output,
+            "neuronmm generate: --prompt-file: nowhere.txt: cannot be read: No such file or "
+            "directory\n");
+  // script(1) runs the program on a terminal.
+  if (run_shell("command -v script").exit_code == 0) {
+    expect(run_shell("script -qec \"'" + program_path().string() + "' generate " + kDemo +
+                     "\" /dev/null </dev/null"),
+           2, {"a prompt is required", "--prompt-file FILE", "echo hi |"});
+  }
 }
 
 TEST_F(GenerateCommand, StopStringsEndTheText) {

@@ -53,6 +53,37 @@ TEST_F(OperatingSystem, FullAndClosedStreamsAreReported) {
   EXPECT_EQ(read(path("b") + "/model.safetensors"), read(model() + "/model.safetensors"));
 }
 
+// `true` reads nothing and has ended when the program begins to write.
+TEST_F(OperatingSystem, AClosedPipeEndsEveryCommandSilently) {
+  const std::string text = write("text.txt", read(kOneLayer + "/evaluation.txt").substr(0, 3000));
+  const std::vector<std::string> commands = {
+      "",
+      "help",
+      "version",
+      "--help",
+      "generate --help-all",
+      "kernels",
+      "inspect " + kOneLayer + " --tensors",
+      "inspect " + kOneLayer + " --json -",
+      "tokenize " + kOneLayer + " hello",
+      "perplexity " + kOneLayer + " " + text + " --json -",
+      "generate " + kOneLayer + " 'Once upon a time' --max-new-tokens 64",
+      "bench " + kOneLayer + " --prompt-tokens 4 --new-tokens 2 --runs 1",
+      "simulate xuv --shape 512,512,256,512",
+      "compress " + kOneLayer + " --ratio 0.2 --block 64 --dry-run"};
+  for (const std::string& arguments : commands) {
+    run_bash("(sleep 0.3; neuronmm " + arguments + " 2>" + path("messages") + "; echo $? >" +
+             path("code") + ") | true");
+    EXPECT_EQ(read(path("code")), "141\n") << arguments;
+    EXPECT_EQ(read(path("messages")).find("annot be written"), std::string::npos)
+        << read(path("messages"));
+    EXPECT_EQ(read(path("messages")).find("roken"), std::string::npos) << arguments;
+    fs::remove(path("code"));
+  }
+  // A reader that ends later has what it asked for.
+  EXPECT_EQ(run_bash("neuronmm kernels | head -1").output.find("neuronmm:"), std::string::npos);
+}
+
 TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
   const std::string command = "perplexity " + kOneLayer + " " +
                               write("t", read(kOneLayer + "/evaluation.txt").substr(0, 3000)) +

@@ -26,7 +26,7 @@ TEST(RemovedOptions, EachIsRefusedWithWhatReplacesIt) {
 
 TEST(RemovedOptions, NoCommandHasThemInItsHelp) {
   for (const RemovedOption& removed : removed_options()) {
-    const std::string help = neuronmm(fmt::format("{} --help", removed.command)).output;
+    const std::string help = neuronmm(fmt::format("{} --help-all", removed.command)).output;
     const std::string name(removed.value.empty() ? removed.option : removed.value);
     EXPECT_EQ(help.find(name + " "), std::string::npos) << removed.command << " " << name;
   }

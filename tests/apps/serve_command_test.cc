@@ -52,14 +52,14 @@ TEST_F(ServeCommand, WrongModelsAndFlagsAreRefused) {
 
 // The model is missing, so the server ends even if it accepts the origin.
 TEST_F(ServeCommand, TheHelpShowsTheDefaults) {
-  const Outcome help = neuronmm("serve --help");
+  const Outcome help = neuronmm("serve --help-all");
   for (const char* flag :
        {"--host", "--port", "--max-num-seqs", "--max-queued-tokens", "--max-queued-requests",
         "--prefill-chunk", "--shutdown-timeout", "--sse-ping-interval", "--metrics-prefix"}) {
     const size_t begin = help.output.find(std::string("\n  ") + flag + " ");
     ASSERT_NE(begin, std::string::npos) << flag << help.output;
-    const size_t end = help.output.find('\n', begin + 1);
-    EXPECT_NE(help.output.substr(begin, end - begin).find('='), std::string::npos) << flag;
+    const size_t end = help.output.find("\n  -", begin + 1);
+    EXPECT_NE(help.output.substr(begin, end - begin).find("(default "), std::string::npos) << flag;
   }
 }
 
@@ -84,7 +84,7 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
     return bodies[1]["context_length"];
   };
   // The memory holds two and a half blocks.
-  const auto [limited_by_memory, small] = serve_and_get("--kv-cache-memory 640K", paths);
+  const auto [limited_by_memory, small] = serve_and_get("--kv-cache-memory 640KiB", paths);
   EXPECT_EQ(context(small), 256);
   EXPECT_NE(limited_by_memory.find("--kv-cache-memory 655360: the context is 256 tokens, not 512"),
             std::string::npos)
@@ -95,11 +95,11 @@ TEST_F(ServeCommand, TheContextLengthIsLimitedByModelFlagAndMemory) {
             std::string::npos)
       << limited_by_model;
   const auto [silent, fitting] =
-      serve_and_get("--context-length 200 --kv-cache-memory 512K", paths);
+      serve_and_get("--context-length 200 --kv-cache-memory 512KiB", paths);
   EXPECT_EQ(context(fitting), 200);
   EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
   expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
-         {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1024"});
+         {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1000"});
 }
 
 TEST_F(ServeCommand, TheStartSaysHowAnswersAreSampled) {
