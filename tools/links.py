@@ -8,8 +8,8 @@ Without PATH the whole repository is read. The script checks three kinds of refe
   links       of Markdown pages, with their anchors. Links to other sites are not followed.
   paths       in the inline code of pages, such as `src/io/checkpoint.h`, and at the beginning of the lines of code
               blocks, such as "bench/quality.py MODEL". The changelog may name files that are gone.
-  mentions    of pages in sources of all languages, such as "docs/measurements/quality.md" in a comment. The title of a section
-              that follows in quotes, and an anchor, must be there, too.
+  mentions    of pages in sources of all languages, such as "docs/measurements/quality.md" in a comment. The title of a
+              section that follows in quotes, and an anchor, must be there, too.
 
 The script prints file, line and reason of each broken reference, and exits with 1 if there is one.
 """
@@ -43,12 +43,12 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?(\S+?)>?\s*$")
 ATTRIBUTE = re.compile(r"\b(?:href|src)=\"([^\"]+)\"")
 CODE = re.compile(r"(`+)(.+?)\1")
-# What may stand before the program in a line of a code block: a prompt, variables, an interpreter.
+# The beginning of a line in a code block, before its program: a prompt, variables, an interpreter.
 COMMAND = re.compile(r"\s*(?:\$ )?(?:\w+=\S+ )*(?:(?:python3?|bash|sh) )?(?:\./)?")
 # A page in a source file. Longer paths ("github.com/.../docs/gguf.md") belong to others.
 MENTION = re.compile(r"(?<![\w./-])(docs/[\w./-]+\.(?:md|csv|json)\b)(#[\w-]+)?")
 SECTION = re.compile(r",\s+\"([^\"]+)\"")
-# What begins a line of a comment, so that a title may continue on the next line.
+# The beginning of a comment line. A title may continue on the next line.
 COMMENT_MARK = re.compile(r"\n\s*(?://|#)\s?")
 
 

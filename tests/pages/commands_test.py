@@ -26,7 +26,8 @@ from page_commands import BAR, Call, Command, Description, calls_of, commands_of
 from scratch import REPOSITORY, Scratch, make_templates
 
 SECONDS_PER_COMMAND = {False: 300, True: 1200}
-SKIPPED_FOLDERS = {"build", ".git", "corpus", "__pycache__"}
+# Folders without pages of this version. Those of tests/compatibility were written by older ones.
+SKIPPED_FOLDERS = {"build", ".git", "corpus", "__pycache__", "compatibility"}
 # Programs besides neuronmm that a command line may call.
 KNOWN_PROGRAMS = {"neuronmm", "echo", "printf", "cat", "head"}
 # Commands whose positional arguments are no files, and those whose first one alone is.
@@ -41,16 +42,14 @@ OUTPUT_OPTIONS = {"-o", "--output", "--out"}
 NOT_RUN = {
     r"\bsilu_matmul\b": "uses the kernel that the page writes",
     r"--limit 24\b": "needs a longer text",
+    r"--bytes 80M\b": "needs a model that is larger than the budget",
+    r"examples/kernel/step\d": "the test examples.kernel runs it",
 }
 # Why they are not run in the short test.
 SLOW = {
     r"\bneuronmm\s+(finetune|fit|tune|compare|eval|paper|bench)\b": "takes long",
     r"\bneuronmm\s+nki\b.*\b8192\b": "takes long",
 }
-# Commands whose models differ, or that show how a wrong input is refused.
-EXIT_CODES = {r"examples/kernel/step[12]_": 1, r"\bneuronmm\s+check\s.*--reference": 1}
-
-
 # The folders that commands have written, by same_command().
 Results = dict[str | None, pathlib.Path]
 
@@ -173,11 +172,10 @@ def run(command: Command, calls: list[Call], scratch: Scratch, seconds: float) -
     written = [] if "--resume" in command.text else [v for call in calls for v in values_of(call, OUTPUT_OPTIONS)]
     for name in written:
         scratch.remove(name)
-    expected = next((code for pattern, code in EXIT_CODES.items() if re.search(pattern, command.text)), 0)
     begin = time.monotonic()
     try:
         code, output = result_of(command, calls, scratch, seconds)
-        fault = f"exit code {code}: {' '.join(output.split())[-300:]}" if code != expected else ""
+        fault = f"exit code {code}: {' '.join(output.split())[-300:]}" if code else ""
     except subprocess.TimeoutExpired:
         fault = f"takes longer than {seconds} s; see SLOW in this test"
     if fault:

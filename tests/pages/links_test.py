@@ -77,7 +77,8 @@ class Pages(LinksTest):
         self.write("bench/a.py", "")
         self.assertEqual(self.broken("a.md", "```\n$ A=1 python3 bench/a.py X\n./bench/a.py\nbuild/b\n```"), [])
         reason = "bench/none.py: there is no such file"
-        self.assertEqual(self.broken("a.md", "```\nA=1 bench/none.py X\n```\n\n    bench/none.py"), [(2, reason), (5, reason)])
+        text = "```\nA=1 bench/none.py X\n```\n\n    bench/none.py"
+        self.assertEqual(self.broken("a.md", text), [(2, reason), (5, reason)])
 
 
 class Sources(LinksTest):

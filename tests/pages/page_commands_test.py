@@ -66,7 +66,8 @@ class Found(unittest.TestCase):
         )
 
     def test_blocks_of_other_languages_have_none(self) -> None:
-        self.assertEqual(self.found("```python\nneuronmm fit a\n```\n```sh\nneuronmm fit b\n```"), [(5, "neuronmm fit b", False)])
+        text = "```python\nneuronmm fit a\n```\n```sh\nneuronmm fit b\n```"
+        self.assertEqual(self.found(text), [(5, "neuronmm fit b", False)])
 
     def test_variables_launchers_and_pipes_are_understood(self) -> None:
         for text in (
@@ -101,7 +102,8 @@ class Faults(unittest.TestCase):
     def test_names_that_are_not_there_are_found(self) -> None:
         self.assertEqual(fault_of("neuronmm fitt a"), 'there is no command "fitt"')
         self.assertEqual(fault_of("neuronmm fit a -o b --forse"), '"fit" has no option --forse')
-        self.assertEqual(fault_of("echo | neuronmm fit a -o b; neuronmm paper x"), 'paper: FIGURE accepts kernels, forms, not "x"')
+        fault = 'paper: FIGURE accepts kernels, forms, not "x"'
+        self.assertEqual(fault_of("echo | neuronmm fit a -o b; neuronmm paper x"), fault)
 
     def test_values_are_compared_with_the_choices(self) -> None:
         self.assertEqual(fault_of("neuronmm fit a -o b --device gpu"), '--device accepts cpu, trn1, not "gpu"')
@@ -110,12 +112,17 @@ class Faults(unittest.TestCase):
     def test_complete_commands_have_all_arguments_and_no_more(self) -> None:
         self.assertEqual(fault_of("neuronmm fit -o b"), "fit: MODEL is missing")
         self.assertEqual(fault_of("neuronmm fit a"), "fit: --output is missing")
-        self.assertEqual(fault_of("neuronmm fit a -o b   why"), 'fit: "why" is one argument too many; comments begin with #')
+        fault = 'fit: "why" is one argument too many; comments begin with #'
+        self.assertEqual(fault_of("neuronmm fit a -o b   why"), fault)
         for mention in ("neuronmm fit", "neuronmm fit --device", "neuronmm fit --force"):
             self.assertIsNone(fault_of(mention, inline=True), mention)
 
     def test_synopses_name_alternatives_and_options(self) -> None:
-        for text in ("neuronmm fit ... --device cpu|trn1", "neuronmm fit MODEL... [--force] [--device cpu]", "neuronmm fit|paper ..."):
+        for text in (
+            "neuronmm fit ... --device cpu|trn1",
+            "neuronmm fit MODEL... [--force] [--device cpu]",
+            "neuronmm fit|paper ...",
+        ):
             command = command_of(PAGE, 1, text, False)
             assert command and command.is_synopsis, text
             self.assertIsNone(fault_of(text), text)

@@ -12,11 +12,12 @@ import subprocess
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # Things for the names in pages. A command that reads anything else is only checked.
-MODELS = ("MODEL", "MODEL_DIR", "DENSE", "DENSE_DIR", "dense", "Llama-3.2-1B")
+MODELS = ("MODEL", "MODEL_DIR", "DENSE", "DENSE_DIR", "dense", "Llama-3.2-1B", "SmolLM2")
 SMALL_MODELS = ("small", "SMALL", "COMPRESSED_DIR")
-TEXTS = ("TEXT", "text.txt", "some_text.txt", "a.txt", "b.txt", "prompt.txt")
+TEXTS = ("TEXT", "text.txt", "some_text.txt", "a.txt", "b.txt", "train.txt")
 TOOL = '{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}'
 FILES = {
+    "prompt.txt": "Once upon a time",
     "chat.json": '[{"role": "user", "content": "Hi"}]',
     "tools.json": f"[{TOOL}]",
     "chat.jsonl": '{"messages": [{"role": "user", "content": "Tell me a story about a cat."}]}\n' * 100,
@@ -25,8 +26,9 @@ FILES = {
 }
 # The bundled model has no template, and stands for chat models, too.
 CHAT_TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-# The example that stands for a kernel of the reader, and its name in pages.
-KERNEL, KERNEL_NAME = "examples/kernel/step3_correct.py", "kernel.py"
+# The example that stands for a kernel of the reader.
+KERNEL = "examples/kernel/step3_correct.py"
+KERNELS = ("kernel.py", "matmul.py")
 # Bytes of the bundled texts that the texts have.
 TEXT_BYTES = 8_000
 # Folders of the repository that commands may read.
@@ -111,6 +113,7 @@ def make_templates(folder: pathlib.Path, program: pathlib.Path, model: pathlib.P
     for name, content in FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
     (folder / "config.json").symlink_to(demo / "config.json")
-    (folder / KERNEL_NAME).symlink_to(REPOSITORY / KERNEL)
+    for name in KERNELS:
+        (folder / name).symlink_to(REPOSITORY / KERNEL)
     for name in REPOSITORY_FOLDERS:
         (folder / name).symlink_to(REPOSITORY / name)
