@@ -21,6 +21,7 @@
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/model_files.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/self_generated.h"
@@ -246,7 +247,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
-  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(std::string text, io::config_text(model.checkpoint()));
   NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
@@ -344,7 +345,8 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
                               const OnStep& on_step) {
   set_torch_threads(num_threads());
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
-  NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
+  const io::ModelConfig& config = opened.config;
   NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
   NMM_TRY(check_request(request, config, rounding));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));

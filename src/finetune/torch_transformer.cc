@@ -5,6 +5,7 @@
 #include "finetune/torch_attention.h"
 #include "finetune/torch_gate.h"
 #include "finetune/torch_norm.h"
+#include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 #include "model/weight_reader.h"
@@ -156,8 +157,9 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
                                                 const std::optional<io::Quantization>& rounding,
                                                 bool all_matrices, Layers layers) {
   TorchTransformer model;
-  NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
-  NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
+  NMM_ASSIGN(io::ModelFolder opened, io::open_model(folder));
+  model.config_ = std::move(opened.config);
+  model.checkpoint_ = std::move(opened.checkpoint);
   model.options_ = options;
   model.product_type_ = product_type;
   const io::ModelConfig& config = model.config_;

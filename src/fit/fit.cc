@@ -15,6 +15,7 @@
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
+#include "io/model_folder.h"
 #include "model/transformer.h"
 
 namespace neuronmm::fit {
@@ -322,17 +323,17 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
     return Error{request.out.string() + ": already exists", Error::Kind::kExists};
   }
-  NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
+  io::ModelConfig& config = model.config;
   if (config.quantization) {
     return fail("{}: its weights are {}; fit the original model", request.model.string(),
                 io::quantization_text(*config.quantization));
   }
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
   return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),
-                 std::move(checkpoint), std::move(text))
+                 std::move(model.checkpoint), std::move(text))
       .run();
 }
 
