@@ -14,12 +14,17 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
       ->add_option("--lm-head-bits", flags.lm_head_bits,
                    "bits of the LM head: 8, 6 or 4. Default: those of --bits, but 6 if they are 4")
       ->check(CLI::IsMember({8, 6, 4}));
+  command
+      ->add_option("--embedding-bits", flags.embedding_bits,
+                   "round the embedding table to 8, 6 or 4 bits, or leave it with 16 (default: 8; "
+                   "those of the LM head if it is the table)")
+      ->check(CLI::IsMember({16, 8, 6, 4}));
   return bits;
 }
 
 compress::WeightFormats weight_formats(const BitsFlags& flags) {
-  const auto formats =
-      compress::weight_formats(flags.bits, flags.group, flags.lm_head_bits, OptionNames::kFlags);
+  const auto formats = compress::weight_formats(flags.bits, flags.group, flags.lm_head_bits,
+                                                OptionNames::kFlags, flags.embedding_bits);
   if (!formats.ok()) throw CLI::ValidationError(formats.error().message);
   return *formats;
 }

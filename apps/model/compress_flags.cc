@@ -68,10 +68,6 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes("--calibration")
       ->excludes("--calibration-tokens");
-  command
-      ->add_option("--seed", flags.given.seed,
-                   "seed of the text that the model writes itself (default 0)")
-      ->check(whole_number());
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text, "
                     "which takes the memory of both models");
@@ -135,6 +131,7 @@ compress::CompressSettings compress_settings(const CompressFlags& flags) {
   given.bits = flags.bits.bits;
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;
+  given.embedding_bits = flags.bits.embedding_bits;
   given.can_make_metric = metric_program_available();
   given.text_comes_later = flags.dry_run;
   auto settings = compress::compress_settings(given, OptionNames::kFlags);

@@ -148,7 +148,7 @@ void add_fit(Program& program) {
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags->given.calibration_tokens,
-                   "number of tokens to use of all texts together, evenly spread (default 32768)")
+                   "number of tokens to use of all texts together, evenly spread (default 16384)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command->add_option(
       "--sensitivities", flags->given.sensitivities,
@@ -158,6 +158,12 @@ void add_fit(Program& program) {
           "--block", flags->given.block,
           "number of which all sizes are multiples (default 32; 128 for simulated devices)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command
+      ->add_option(
+          "--embedding-bits", flags->given.embedding_bits,
+          "round the embedding table to 8, 6 or 4 bits, or leave it with 16 (default: what "
+          "loses least)")
+      ->check(CLI::IsMember({16, 8, 6, 4}));
   command->add_flag("--plan", flags->given.plan_only,
                     "print what would be chosen, and write no model");
   command->add_option("--html", flags->html,

@@ -37,6 +37,7 @@ compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   given.bits = flags.bits.bits;
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;
+  given.embedding_bits = flags.bits.embedding_bits;
   if (!flags.rounding.empty()) given.rounding = compress::parse_rounding(flags.rounding).value();
   if (!flags.smoothing.empty()) given.smooth = flags.smoothing == "on";
   auto settings = compress::quantize_settings(given, OptionNames::kFlags);
@@ -71,6 +72,7 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
                                  {"output", out},
                                  {"weights", io::format_text(request.formats.linear)},
                                  {"lm_head", io::format_text(request.formats.lm_head)},
+                                 {"embedding", io::format_text(request.formats.embedding)},
                                  {"rounding", compress::rounding_name(request.rounding)},
                                  {"smoothing", request.smooth},
                                  {"calibration_tokens", summary.calibration_tokens},
@@ -122,8 +124,9 @@ void add_quantize(Program& program) {
   command->add_flag("--force", flags->given.force, "replace an existing output folder");
   command->add_flag("--dequantize", flags->dequantize, kDequantizeHelp);
   command->footer(
-      "Rounded: attention and MLP matrices, factors, and the LM head (with the embedding table\n"
-      "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
+      "Rounded: attention and MLP matrices, factors, the LM head and the embedding table. Norms "
+      "and\n"
+      "biases stay as they are.\n"
       "To compress and round at once: compress --bits 8, 6 or 4.");
   command->parse_complete_callback([flags] {
     require_one_stdin("--calibration", flags->given.calibration);

@@ -350,6 +350,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
   io::Checkpoint& checkpoint = model.checkpoint;
+  NMM_TRY(check_table(request.weights, config, request.model.string()));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
   NMM_TRY(check_dense_floats(checkpoint, config));
   NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,

@@ -40,7 +40,8 @@ std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
     const std::string name =
         spec.name.starts_with(written) ? prefix + spec.name.substr(written.size()) : spec.name;
-    if (model::is_linear(spec.name, config) && checkpoint.has(name)) shapes[name] = spec.shape;
+    const bool rounded = model::rounding_of(spec.name, config, *config.quantization).has_value();
+    if (rounded && checkpoint.has(name)) shapes[name] = spec.shape;
   }
   return shapes;
 }

@@ -278,6 +278,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
         "--dequantize",
         model.string(), io::quantization_text(*config.quantization));
   }
+  NMM_TRY(check_table(request.formats, config, model.string()));
   NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,

@@ -133,8 +133,8 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
       continue;
     }
     compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
-    if (rounding && is_float(tensor.dtype) && model::is_linear(name, model.config())) {
-      source.rounding = rounding->format_of(name);
+    if (rounding && is_float(tensor.dtype)) {
+      source.rounding = model::rounding_of(name, model.config(), *rounding);
     }
     source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
     sources.push_back(std::move(source));
@@ -144,9 +144,16 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.
 Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConfig& config) {
+  NMM_TRY(compress::check_table(request.weights, config, request.model.string()));
   Rounding requested = compress::quantization_of(request.weights, config);
   if (!config.quantization) return requested;
   if (requested) {
+    // The folder decides about a table that nobody asked for.
+    if (!request.weights->embedding_given) {
+      const auto own = config.quantization->exceptions.find("embed_tokens");
+      requested->exceptions.erase("embed_tokens");
+      if (own != config.quantization->exceptions.end()) requested->exceptions.insert(*own);
+    }
     requested->calibration = config.quantization->calibration;
     if (*requested != *config.quantization) {
       return fail(

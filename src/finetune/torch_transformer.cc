@@ -7,6 +7,7 @@
 #include "finetune/torch_norm.h"
 #include "io/model_folder.h"
 #include "model/rope.h"
+#include "model/tensor_specs.h"
 #include "model/transformer.h"
 #include "model/weight_reader.h"
 
@@ -56,7 +57,9 @@ class Loader {
   TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
     TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}, {}};
     if (!rounding_ || view.empty()) return matrix;
-    matrix.grid = KeptGrid(view, rounding_->format_of(matrix.name));
+    const auto format = model::rounding_of(matrix.name, config_, *rounding_);
+    if (!format) return matrix;
+    matrix.grid = KeptGrid(view, *format);
     matrix.rounded =
         view.quantized() ? matrix.weight.clone() : rounded_weight(matrix.weight, matrix.grid);
     return matrix;
@@ -180,7 +183,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   } else {
     NMM_ASSIGN(const auto head,
                model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
-    model.embedding_ = loader.tensor(table);
+    model.embedding_ = loader.matrix(table_name, table).used();
     model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(product_type);
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
-#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -30,6 +30,8 @@ constexpr double kMostOfAll = 1.15, kMostOfRow = 1.35;
 constexpr double kDeviations = 6.0, kVarianceOfSquare = 0.8;
 // The rows that are compared before all others.
 constexpr int64_t kFirstRows = 64;
+// No format that is read here has squared errors of more than this share of the values' squares.
+constexpr double kMostOfValues = 0.1;
 // A share of the mean square of the values, below which a difference is one of arithmetic.
 constexpr double kArithmetic = 1e-13;
 
@@ -40,12 +42,16 @@ float relative_error(DType dtype) {
   return 0x1p-23f;  // of values that were computed as multiple * step + lowest
 }
 
-// Returns the mean squared error of rounding `value` to the dtype. Its values are `unit` times the
-// power of two below `value` apart.
-double squared_error_of_dtype(float value, DType dtype) {
-  const double spacing =
-      2.0 * relative_error(dtype) * std::exp2(std::floor(std::log2(std::abs(value))));
-  return value == 0.0f ? 0.0 : spacing * spacing / 12.0;
+// Returns the sum of the squared errors of rounding values to the dtype. Values of the dtype are
+// twice the largest relative error times the power of two below them apart.
+double rounding_to_dtype(const std::vector<float>& values, DType dtype) {
+  double sum = 0.0;
+  for (const float value : values) {
+    const auto power = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0x7F800000u);
+    sum += static_cast<double>(power) * power;
+  }
+  const double spacing = 2.0 * relative_error(dtype);
+  return sum * spacing * spacing / 12.0;
 }
 
 // Returns the step of the coarsest grid that holds all values of the block, or 0 if there is none
@@ -72,95 +78,112 @@ float step_of(const float* values, int64_t count, float error) {
 
 // Returns the sum of the squared errors that rounding has caused in one row.
 double rounding_of_row(const std::vector<float>& row, DType dtype) {
-  double sum = 0.0;
+  double sum = rounding_to_dtype(row, dtype);
   const auto columns = std::ssize(row);
   for (int64_t first = 0; first < columns; first += kBlock) {
     const int64_t count = std::min(kBlock, columns - first);
-    const float* const values = row.data() + first;
-    const double step = step_of(values, count, relative_error(dtype));
-    if (step > 0.0) sum += static_cast<double>(count) * step * step / 12.0;
-    for (int64_t i = 0; i < count; ++i) sum += squared_error_of_dtype(values[i], dtype);
+    const double step = step_of(row.data() + first, count, relative_error(dtype));
+    sum += static_cast<double>(count) * step * step / 12.0;
   }
   return sum;
 }
 
 // Sums of squares over rows.
 struct Sums {
-  double values = 0.0, difference = 0.0, first = 0.0, second = 0.0;
+  double values = 0.0, difference = 0.0;
+  // The errors that rounding has caused in the coarser and in the finer table.
+  double coarser = 0.0, finer = 0.0;
+
+  void add(const Sums& other) {
+    values += other.values;
+    difference += other.difference;
+    coarser += other.coarser;
+    finer += other.finer;
+  }
 };
 
 class Comparison {
  public:
-  Comparison(const TableRows& first, const TableRows& second, int64_t columns)
-      : first_(first), second_(second), columns_(columns) {
-    limit_ = kMostOfRow +
-             kDeviations *
-                 std::sqrt(kVarianceOfSquare / static_cast<double>(std::max<int64_t>(1, columns)));
+  Comparison(const TableRows& coarser, const TableRows& finer, int64_t columns)
+      : coarser_(coarser), finer_(finer), a_(static_cast<size_t>(columns)), b_(a_.size()) {
+    const auto n = static_cast<double>(std::max<int64_t>(1, columns));
+    limit_ = kMostOfRow + kDeviations * std::sqrt(kVarianceOfSquare / n);
   }
 
-  // Adds the sums of a row. Returns false if the row differs by more than rounding.
-  bool add(int64_t row, std::vector<float>& a, std::vector<float>& b, Sums& sums) const {
-    a.resize(static_cast<size_t>(columns_));
-    b.resize(static_cast<size_t>(columns_));
-    first_.read(row, a.data());
-    second_.read(row, b.data());
-    double values = 0.0, difference = 0.0;
-    for (size_t j = 0; j < a.size(); ++j) {
-      const double d = static_cast<double>(a[j]) - b[j];
-      difference += d * d;
-      values += static_cast<double>(a[j]) * a[j];
+  // Adds a row. Returns false if its tables differ by more than rounding. The grids of the finer
+  // table, which are many, are searched only if `both` is set or the coarser one does not explain
+  // the difference.
+  bool add(int64_t row, bool both) {
+    coarser_.read(row, a_.data());
+    finer_.read(row, b_.data());
+    Sums of_row;
+    for (size_t j = 0; j < a_.size(); ++j) {
+      const double difference = static_cast<double>(a_[j]) - b_[j];
+      of_row.difference += difference * difference;
+      of_row.values += static_cast<double>(b_[j]) * b_[j];
     }
-    if (!std::isfinite(values) || !std::isfinite(difference)) return false;
-    // No format that is stored here has errors of a third of the values.
-    if (difference > values / 9.0) return false;
-    const double of_first = rounding_of_row(a, first_.dtype);
-    const double of_second = rounding_of_row(b, second_.dtype);
-    if (difference > limit_ * (of_first + of_second) + kArithmetic * values) return false;
-    sums.values += values;
-    sums.difference += difference;
-    sums.first += of_first;
-    sums.second += of_second;
-    return true;
+    if (!std::isfinite(of_row.values) || !std::isfinite(of_row.difference)) return false;
+    if (of_row.difference > kMostOfValues * of_row.values) return false;
+    const double slack = kArithmetic * of_row.values;
+    const auto explained = [&] {
+      return of_row.difference <= limit_ * (of_row.coarser + of_row.finer) + slack;
+    };
+    of_row.coarser = rounding_of_row(a_, coarser_.dtype);
+    if (both || !explained()) of_row.finer = rounding_of_row(b_, finer_.dtype);
+    sums_.add(of_row);
+    return explained();
   }
+
+  const Sums& sums() const { return sums_; }
 
  private:
-  const TableRows &first_, &second_;
-  int64_t columns_;
-  double limit_;
+  const TableRows &coarser_, &finer_;
+  std::vector<float> a_, b_;
+  double limit_ = 0.0;
+  Sums sums_;
 };
+
+// Compares a few rows. Returns nothing if one of them differs by more than rounding.
+std::optional<Sums> compare_first_rows(const TableRows& first, const TableRows& second,
+                                       int64_t rows, int64_t columns) {
+  Comparison sample(first, second, columns);
+  const int64_t count = std::min(kFirstRows, rows);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!sample.add(i * rows / count, true)) return std::nullopt;
+  }
+  return sample.sums();
+}
 
 }  // namespace
 
 std::optional<TwinTables> find_twins(const TableRows& first, const TableRows& second, int64_t rows,
                                      int64_t columns) {
-  const Comparison comparison(first, second, columns);
-  std::vector<float> a, b;
-  Sums ignored;
-  for (int64_t i = 0; i < std::min(kFirstRows, rows); ++i) {
-    if (!comparison.add(i * rows / std::min(kFirstRows, rows), a, b, ignored)) return std::nullopt;
-  }
+  const auto sample = compare_first_rows(first, second, rows, columns);
+  if (!sample) return std::nullopt;
+  const bool second_is_finer = sample->finer < sample->coarser;
+  const TableRows& coarser = second_is_finer ? first : second;
+  const TableRows& finer = second_is_finer ? second : first;
   std::atomic<bool> same = true;
   std::mutex mutex;
   Sums sums;
   parallel_ranges(rows, [&](int64_t begin, int64_t end) {
-    std::vector<float> of_first, of_second;
-    Sums own;
+    Comparison comparison(coarser, finer, columns);
     for (int64_t row = begin; row < end && same; ++row) {
-      if (!comparison.add(row, of_first, of_second, own)) same = false;
+      if (!comparison.add(row, false)) same = false;
     }
     const std::scoped_lock lock(mutex);
-    sums.values += own.values;
-    sums.difference += own.difference;
-    sums.first += own.first;
-    sums.second += own.second;
+    sums.add(comparison.sums());
   });
   if (!same) return std::nullopt;
-  const double rounding = sums.first + sums.second;
+  // The finer table's share of the errors is that of the sample.
+  const double both = sample->coarser + sample->finer;
+  const double larger = std::max(sample->coarser, sample->finer);
+  const double rounding = larger > 0.0 ? sums.coarser * both / larger : 0.0;
   if (sums.difference > kMostOfAll * rounding + kArithmetic * sums.values) return std::nullopt;
   const double per_value = sums.values > 0.0 ? 1.0 / sums.values : 0.0;
   return TwinTables{.difference = std::sqrt(sums.difference * per_value),
                     .rounding = std::sqrt(rounding * per_value),
-                    .second_is_finer = sums.second < sums.first};
+                    .second_is_finer = second_is_finer};
 }
 
 std::string twins_text(const TwinTables& twins, const TableRows& first, const TableRows& second) {

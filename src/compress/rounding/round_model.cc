@@ -75,6 +75,7 @@ class RoundingRun {
 
   Status round_head() const {
     const bool tied = run_.config.tie_word_embeddings;
+    if (!run_.round_head) return {};
     return round_readers({tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight"},
                          [&] { return read_head_statistics(run_.statistics, run_.config); });
   }
