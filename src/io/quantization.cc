@@ -95,8 +95,8 @@ const LowBitFormat& Quantization::format_of(std::string_view tensor) const {
 }
 
 std::optional<LowBitFormat> Quantization::rounding_of(std::string_view tensor) const {
-  const LowBitFormat& format = format_of(tensor);
-  return format == kFloatFormat ? std::nullopt : std::optional(format);
+  const LowBitFormat& of_tensor = format_of(tensor);
+  return of_tensor == kFloatFormat ? std::nullopt : std::optional(of_tensor);
 }
 
 std::string format_text(const LowBitFormat& format) {
