@@ -148,7 +148,7 @@ void add_fit(Program& program) {
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags->given.calibration_tokens,
-                   "number of tokens to use of all texts together, evenly spread (default 16384)")
+                   "number of tokens to use of all texts together, evenly spread (default 10240)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command->add_option(
       "--sensitivities", flags->given.sensitivities,

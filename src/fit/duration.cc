@@ -14,7 +14,7 @@ namespace {
 // How much slower work is than the products of a prompt, per operation. Measured on
 // Qwen2.5-Coder-0.5B and two cores of a Zen 3. Gram matrices are sums in fp64. Rounding by Gram
 // matrices takes several sweeps over the columns.
-constexpr double kGramCost = 2.0, kRoundingCost = 10.0;
+constexpr double kGramCost = 2.0, kRoundingCost = 10.0, kMeasuredRoundingCost = 3.0;
 // The tokens on which a written model is measured, and the runs that time it.
 constexpr double kMeasuredTokens = 2048.0, kTimedRuns = 5.0;
 // Losses of shapes and the output metric: passes of the calibration text through the model.
@@ -55,7 +55,7 @@ double seconds_of(const WorkAhead& work, const io::ModelConfig& config, const Se
   if (work.rounding) {
     const double parts = static_cast<double>(config.num_hidden_layers * int64_t{kParts} + 1);
     const double probe = static_cast<double>(kProbeTokens);
-    sum += kRoundingCost * operations.rounding;
+    sum += kMeasuredRoundingCost * operations.rounding;
     sum += parts * probe *
            (operations.layers / 2.0 + operations.head / static_cast<double>(kProbeStride));
     sum += 2.0 * probe * (operations.layers + operations.head);

@@ -77,7 +77,7 @@ struct FitSettings {
 };
 // Returns complete settings, or an error that names what is missing. The defaults are:
 //
-//   calibration_tokens  16384
+//   calibration_tokens  10240
 //   sensitivities       the folder OUT.fit
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
 //   method              two-sided; whitened if the metric cannot be made

@@ -27,8 +27,8 @@ Status check_given(const FitGiven& given, OptionNames names) {
 
 Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
   NMM_TRY(check_given(given, names));
-  // More tokens than 16,384 take longer and gain little (docs/fit.md).
-  constexpr int64_t kTile = 128, kHostBlock = 32, kCalibrationTokens = 16384;
+  // More tokens take longer and gain little (docs/fit.md).
+  constexpr int64_t kTile = 128, kHostBlock = 32, kCalibrationTokens = 10240;
   FitSettings settings;
   settings.request = {.model = given.model,
                       .out = given.out,

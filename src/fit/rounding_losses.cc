@@ -192,7 +192,10 @@ class RoundingMeasurement {
   Status prepare() {
     NMM_ASSIGN(const auto saved,
                compress::SavedStatistics::open(statistics_, inputs_.checkpoint, inputs_.config));
-    const compress::CalibratedRounding rounding = {.statistics = statistics_, .saved = &saved};
+    // One pass without the sweeps that follow it. They would lower all losses by about a sixth, in
+    // three times the time.
+    const compress::CalibratedRounding rounding = {
+        .statistics = statistics_, .saved = &saved, .settings = {.descents = 0, .refits = 0}};
     NMM_ASSIGN(rounded_,
                compress::round_by_text(inputs_, rounding, {kCandidates[kMeasuredFormat]}, folder_));
     return_freed_memory();

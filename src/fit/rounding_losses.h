@@ -21,7 +21,7 @@ namespace neuronmm::fit {
 
 // The number of tokens that go through half of the model for every part, and of which every
 // kProbeStride-th has its predictions compared. Assumed.
-inline constexpr int64_t kProbeTokens = 512, kProbeStride = 4;
+inline constexpr int64_t kProbeTokens = 256, kProbeStride = 2;
 
 using FormatLosses = std::array<double, kFormats>;  // by index in kCandidates
 

@@ -79,7 +79,7 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
       .format_of = [&](const std::string& tensor) { return quantization.format_of(tensor); },
       .statistics = files.statistics,
       .scales = rounded.scales,
-      .settings = {},
+      .settings = rounding.settings,
       .round_head = quantization.rounding_of(head_name(inputs)).has_value()};
   NMM_TRY(round_model(model, rounded.codes, inputs.progress));
   return rounded;
