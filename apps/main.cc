@@ -1,12 +1,22 @@
 // The program neuronmm. Each subcommand is defined in the file of the same name.
 
+#include "base/notices.h"
+#include "base/printable.h"
 #include "commands.h"
+#include "message.h"
 #include "process.h"
 #include "processes.h"
 
 namespace {
 
+// Prints what libraries have found out, once for all processes of a launcher.
+void print_notice(const std::string& sentence) {
+  if (!neuronmm::apps::world_communicator().is_first()) return;
+  neuronmm::apps::print_message("note: {}\n", neuronmm::printable(sentence));
+}
+
 int run(int argc, char** argv) {
+  neuronmm::set_notice_handler(print_notice);
   neuronmm::apps::Program program;
   program.set_process_hooks({neuronmm::apps::add_link_options, neuronmm::apps::run_on_processes});
   neuronmm::apps::add_compress(program);

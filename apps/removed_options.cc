@@ -46,6 +46,7 @@ constexpr RemovedOption kRemovedOptions[] = {
     {"compress", "--gram", "", "--statistics DIR"},
     {"compress", "--save-gram", "", kStatistics},
     {"compress", "--save-statistics", "", kStatistics},
+    {"compress", "--seed", "", "--self-generated, whose text always begins with the same seed"},
     {"compress", "--weights", "", kBits},
     {"finetune", "--weights", "", kBits},
     {"quantize", "--save-statistics", "", kStatistics},

@@ -16,6 +16,7 @@
 #include "compress/linear_algebra/linear_algebra.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "compress/statistics/saved_statistics.h"
+#include "io/model_folder.h"
 #include "io/safetensors_writer.h"
 
 namespace neuronmm {
@@ -95,8 +96,9 @@ Status write_metric(const fs::path& file, const io::ModelConfig& config) {
 
 Status run(const fs::path& model, const fs::path& out, bool two_sided) {
   NMM_TRY(compress::load_blas());
-  NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
-  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(model));
+  const io::ModelConfig& config = opened.config;
+  const io::Checkpoint& checkpoint = opened.checkpoint;
   fs::create_directories(out);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_TRY(write_layer(out, layer, config));

@@ -16,12 +16,17 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
       ->check(CLI::IsMember({8, 6, 4}))
       ->default_str("--bits, or 6")
       ->group(kAdvanced);
+  command
+      ->add_option("--embedding-bits", flags.embedding_bits, "Use 16, 8, 6 or 4 bits for the table")
+      ->check(CLI::IsMember({16, 8, 6, 4}))
+      ->default_str("8, tied: head's")
+      ->group(kAdvanced);
   return bits;
 }
 
 compress::WeightFormats weight_formats(const BitsFlags& flags) {
-  const auto formats =
-      compress::weight_formats(flags.bits, flags.group, flags.lm_head_bits, OptionNames::kFlags);
+  const auto formats = compress::weight_formats(flags.bits, flags.group, flags.lm_head_bits,
+                                                OptionNames::kFlags, flags.embedding_bits);
   if (!formats.ok()) throw CLI::ValidationError(formats.error().message);
   return *formats;
 }

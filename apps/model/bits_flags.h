@@ -1,6 +1,7 @@
 #pragma once
-// The flags --bits, --group and --lm-head-bits, which say how many bits the linear weights of a new
-// folder have. The commands compress, quantize, import and finetune share them.
+// The flags --bits, --group, --lm-head-bits and --embedding-bits, which say how many bits the
+// linear weights of a new folder have. The commands compress, quantize, import and finetune share
+// them.
 
 #include <optional>
 #include <string>
@@ -12,7 +13,7 @@
 namespace neuronmm::apps {
 
 struct BitsFlags {
-  std::optional<int> bits, group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits, embedding_bits;
 };
 
 // Adds the flags and returns the option --bits. `help` says what --bits does, and what the command

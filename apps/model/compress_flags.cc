@@ -79,11 +79,6 @@ void add_text_flags(CLI::App* command, CompressFlags& flags) {
       ->excludes("--calibration-tokens")
       ->group(kInput);
   add_statistics_option(command, flags.given.statistics);
-  command->add_option("--seed", flags.given.seed, "Seed of the text that the model writes")
-      ->check(whole_number())
-      ->type_name("N")
-      ->default_str("0")
-      ->group(kRare);
   command->add_flag("--no-measure", flags.no_measure, "Skip the comparison with the dense model")
       ->group(kSpeed);
 }
@@ -122,6 +117,7 @@ compress::CompressSettings compress_settings(const CompressFlags& flags) {
   given.bits = flags.bits.bits;
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;
+  given.embedding_bits = flags.bits.embedding_bits;
   given.can_make_metric = metric_program_available();
   given.text_comes_later = flags.dry_run;
   auto settings = compress::compress_settings(given, OptionNames::kFlags);

@@ -150,7 +150,7 @@ void add_fit(Program& program) {
       ->required()
       ->group(kInput);
   add_calibration_option(command, flags->given.calibration)->required();
-  add_calibration_tokens_option(command, flags->given.calibration_tokens, "32768");
+  add_calibration_tokens_option(command, flags->given.calibration_tokens, "10240");
   add_output_flags(command, *flags);
   add_budget(command, *flags);
   add_device_options(command, flags->device, Devices::kHostAndSimulated);
@@ -163,6 +163,12 @@ void add_fit(Program& program) {
   command->add_option("--block", flags->given.block, "Make sizes multiples of N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->default_str("32; trn1 to trn3 128")
+      ->group(kAdvanced);
+  command
+      ->add_option("--embedding-bits", flags->given.embedding_bits,
+                   "Use 16, 8, 6 or 4 bits for the table")
+      ->check(CLI::IsMember({16, 8, 6, 4}))
+      ->default_str("what loses least")
       ->group(kAdvanced);
   command->footer(
       "The command measures once what single changes of the model cost, which takes\n"

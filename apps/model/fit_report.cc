@@ -52,7 +52,9 @@ std::string formats_text(const Choice& choice) {
   for (const auto& [format, matrices] : count) {
     text += fmt::format("{} {}, ", matrices, format_name(format));
   }
-  return text + "LM head " + format_name(choice.head);
+  text += "LM head " + format_name(choice.head);
+  return choice.table == fit::kAsIs ? text
+                                    : text + ", embedding table " + format_name(choice.table);
 }
 
 int64_t narrowed_layers(const Choice& choice) {

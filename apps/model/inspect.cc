@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "io/compression_record.h"
 #include "io/model_config.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "model/model_rows.h"
 #include "model/processes_plan.h"
@@ -142,8 +143,9 @@ Json tensors_json(const io::Checkpoint& checkpoint) {
 Result<int> run_inspect(const InspectOptions& options) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(options.json));
   const std::filesystem::path folder = options.folder;
-  NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(folder / "config.json"));
-  NMM_ASSIGN(const io::Checkpoint checkpoint, io::Checkpoint::open(folder));
+  NMM_ASSIGN(const io::ModelFolder model, io::open_model(folder));
+  const io::ModelConfig& config = model.config;
+  const io::Checkpoint& checkpoint = model.checkpoint;
   NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);

@@ -37,6 +37,7 @@ compress::QuantizeRequest quantize_settings(const QuantizeFlags& flags) {
   given.bits = flags.bits.bits;
   given.group = flags.bits.group;
   given.lm_head_bits = flags.bits.lm_head_bits;
+  given.embedding_bits = flags.bits.embedding_bits;
   if (!flags.rounding.empty()) given.rounding = compress::parse_rounding(flags.rounding).value();
   if (!flags.smoothing.empty()) given.smooth = flags.smoothing == "on";
   auto settings = compress::quantize_settings(given, OptionNames::kFlags);
@@ -71,6 +72,7 @@ Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::pat
                                  {"output", out},
                                  {"weights", io::format_text(request.formats.linear)},
                                  {"lm_head", io::format_text(request.formats.lm_head)},
+                                 {"embedding", io::format_text(request.formats.embedding)},
                                  {"rounding", compress::rounding_name(request.rounding)},
                                  {"smoothing", request.smooth},
                                  {"calibration_tokens", summary.calibration_tokens},
@@ -115,8 +117,8 @@ void add_quantize(Program& program) {
   add_rounding_flags(command, *flags);
   add_device_options(command, flags->device);
   command->footer(
-      "The command rounds the matrices of attention and MLPs and the LM head. Norms,\n"
-      "biases and an embedding table of its own keep their format.");
+      "The command rounds the matrices of attention and MLPs, the LM head and the\n"
+      "embedding table. Norms and biases keep their format.");
   command->parse_complete_callback([flags] {
     require_one_stdin("--calibration", flags->given.calibration);
     quantize_settings(*flags);

@@ -40,7 +40,7 @@ struct CompressFlags {
   std::optional<int64_t> block;
   std::optional<std::string> form, method, allocate;
   bool pad = false;
-  std::optional<int> bits, group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<fs::path> calibration;
   std::optional<int64_t> calibration_tokens, self_generated;
   std::optional<uint64_t> seed;
@@ -72,6 +72,7 @@ Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
   given.bits = flags.bits;
   given.group = flags.group;
   given.lm_head_bits = flags.lm_head_bits;
+  given.embedding_bits = flags.embedding_bits;
   for (const fs::path& file : flags.calibration) given.calibration.push_back(file.string());
   given.calibration_tokens = flags.calibration_tokens;
   given.self_generated = flags.self_generated;
@@ -206,7 +207,7 @@ nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
 // The arguments of Python's quantize() under the names of its keywords.
 struct QuantizeFlags {
   fs::path model, output;
-  std::optional<int> bits, group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<fs::path> calibration;
   std::optional<int64_t> calibration_tokens;
   std::optional<fs::path> statistics;
@@ -222,6 +223,7 @@ Result<compress::QuantizeRequest> settings_of(const QuantizeFlags& flags) {
   given.bits = flags.bits;
   given.group = flags.group;
   given.lm_head_bits = flags.lm_head_bits;
+  given.embedding_bits = flags.embedding_bits;
   for (const fs::path& file : flags.calibration) given.calibration.push_back(file.string());
   given.calibration_tokens = flags.calibration_tokens;
   given.statistics = flags.statistics.value_or("");
@@ -283,6 +285,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("bits", &CompressFlags::bits, nb::for_setter(nb::arg().none()))
       .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
+      .def_rw("embedding_bits", &CompressFlags::embedding_bits, nb::for_setter(nb::arg().none()))
       .def_rw("calibration", &CompressFlags::calibration)
       .def_rw("calibration_tokens", &CompressFlags::calibration_tokens,
               nb::for_setter(nb::arg().none()))
@@ -300,6 +303,7 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("bits", &QuantizeFlags::bits, nb::for_setter(nb::arg().none()))
       .def_rw("group", &QuantizeFlags::group, nb::for_setter(nb::arg().none()))
       .def_rw("lm_head_bits", &QuantizeFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
+      .def_rw("embedding_bits", &QuantizeFlags::embedding_bits, nb::for_setter(nb::arg().none()))
       .def_rw("calibration", &QuantizeFlags::calibration)
       .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens,
               nb::for_setter(nb::arg().none()))

@@ -133,6 +133,7 @@ def compress(
     bits: int | None = None,
     group: int | None = None,
     lm_head_bits: int | None = None,
+    embedding_bits: int | None = None,
     measure: bool = True,
     force: bool = False,
     num_threads: int | None = None,
@@ -144,8 +145,8 @@ def compress(
     ratio is the share of parameters to remove, and sizes are multiples of `block`. calibration
     names text files (NAME.jsonl has documents or chats). self_generated is a number of tokens that
     the model writes itself, to be used instead of a text. `bits` (8, 6 or 4) rounds all linear
-    weights, with
-    `group` and `lm_head_bits` as in quantize(). All other arguments have the meaning and the
+    weights, with `group`, `lm_head_bits` and `embedding_bits` as in quantize(). All other
+    arguments have the meaning and the
     default of the same option of `neuronmm compress`. The paper's setting is form="uv", block=128.
 
     None stands for the defaults of that command: form auto, method two-sided, blocks of 32, and
@@ -166,7 +167,7 @@ def compress(
     flags.method = None if method is None else one_of("method", method, get_args(Method))
     flags.allocate = None if allocate is None else one_of("allocate", allocate, get_args(Allocate))
     flags.pad = bool(pad)
-    _set_bits(flags, bits, group, lm_head_bits)
+    _set_bits(flags, bits, group, lm_head_bits, embedding_bits)
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
     flags.seed = whole_number("seed", seed, 0, 2**64 - 1)
@@ -184,10 +185,13 @@ def compress(
 _Flags = _native.CompressFlags | _native.QuantizeFlags
 
 
-def _set_bits(flags: _Flags, bits: int | None, group: int | None, lm_head_bits: int | None) -> None:
+def _set_bits(
+    flags: _Flags, bits: int | None, group: int | None, lm_head_bits: int | None, embedding_bits: int | None
+) -> None:
     flags.bits = None if bits is None else one_of("bits", bits, (8, 6, 4))
     flags.group = None if group is None else one_of("group", group, (16, 32))
     flags.lm_head_bits = None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4))
+    flags.embedding_bits = None if embedding_bits is None else one_of("embedding_bits", embedding_bits, (16, 8, 6, 4))
 
 
 def _set_calibration(flags: _Flags, texts: _Path | Sequence[_Path], tokens: int | None, statistics: _Path | None) -> None:
@@ -209,6 +213,7 @@ def quantize(
     bits: int | None = None,
     group: int | None = None,
     lm_head_bits: int | None = None,
+    embedding_bits: int | None = None,
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     statistics: _Path | None = None,
@@ -222,12 +227,13 @@ def quantize(
     may be dense or compressed.
 
     None stands for the defaults of `neuronmm quantize`. Weights of 4 bits have groups of 16
-    weights, and the LM head then has 6 bits. With a calibration text (or its `statistics`) rounding
+    weights, and the LM head then has 6 bits. `embedding_bits` are those of the embedding table (16: it stays
+    as it is); a table that is also the LM head has one number of bits. With a calibration text (or its `statistics`) rounding
     is gptq and smoothing is on. Without a text rounding is nearest and smoothing is off.
     """
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
-    _set_bits(flags, bits, group, lm_head_bits)
+    _set_bits(flags, bits, group, lm_head_bits, embedding_bits)
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.rounding = None if rounding is None else one_of("rounding", rounding, get_args(Rounding))
     flags.smoothing = None if smoothing is None else bool(smoothing)

@@ -27,6 +27,7 @@ from .configuration_neuronmm import (
 from .neuronmm_mlp import smaller_mlps
 
 SCALED = 128  # columns of a row that share a scale
+FLOATS = 16  # the "bits" of a module that keeps its floats
 
 
 class LowBitWeight(nn.Module):
@@ -94,7 +95,7 @@ class LowBitLinear(LowBitWeight):
 
 
 class LowBitEmbedding(LowBitWeight):
-    """The embedding table of a model whose LM head is the same table."""
+    """An embedding table, which may also be the LM head."""
 
     def __init__(self, embedding, bits, group):
         super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
@@ -128,6 +129,8 @@ def format_of(config, module):
     exceptions = quantization.get("exceptions", {})
     found = exceptions.get(module) or exceptions.get(module.rpartition(".")[2], quantization)
     bits, group = found.get("bits"), found.get("group_size")
+    if bits == FLOATS and found is not quantization:
+        return FLOATS, None
     if bits not in (8, 6, 4) or group not in ((16, 32) if bits == 4 else (SCALED,)):
         raise ValueError(
             'config.json: "neuronmm_quantization": this code reads 8 and 6 bits with a group_size of 128, and 4 bits with '
@@ -180,8 +183,11 @@ class NeuronmmModel(NeuronmmPreTrainedModel):
                     if isinstance(module, nn.Linear):
                         path = f"layers.{index}.{part}.{name}"
                         setattr(block, name, LowBitLinear(module, *format_of(config, path)))
-        if config.tie_word_embeddings:
-            self.embed_tokens = LowBitEmbedding(self.embed_tokens, *format_of(config, "embed_tokens"))
+        # A table that is not the LM head is rounded only if config.json names it.
+        named = "embed_tokens" in config.neuronmm_quantization.get("exceptions", {})
+        bits, group = format_of(config, "embed_tokens")
+        if bits != FLOATS and (named or config.tie_word_embeddings):
+            self.embed_tokens = LowBitEmbedding(self.embed_tokens, bits, group)
 
 
 class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
@@ -195,10 +201,11 @@ class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
         self.model = self.model_class(config)
         self.vocab_size = config.vocab_size
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        if config.neuronmm_quantization is not None and config.tie_word_embeddings:
+        rounded = config.neuronmm_quantization is not None
+        if rounded and config.tie_word_embeddings and isinstance(self.model.embed_tokens, LowBitEmbedding):
             self.lm_head = TiedLowBitHead(self.model.embed_tokens)
             self._tied_weights_keys = None
-        elif config.neuronmm_quantization is not None:
+        elif rounded and not config.tie_word_embeddings:
             self.lm_head = LowBitLinear(self.lm_head, *format_of(config, "lm_head"))
         self.post_init()
 

@@ -17,6 +17,7 @@
 #include "compress/statistics/work_folder.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "model/transformer.h"
 
@@ -353,9 +354,11 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
-  NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
+  io::ModelConfig& config = model.config;
+  io::Checkpoint& checkpoint = model.checkpoint;
+  NMM_TRY(check_table(request.weights, config, request.model.string()));
   NMM_ASSIGN(Plan plan, checked_plan(request, config));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense_floats(checkpoint, config));
   NMM_ASSIGN(auto calibration, open_calibration(request.calibration, request.statistics, checkpoint,
                                                 config, progress));

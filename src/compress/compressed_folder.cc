@@ -6,6 +6,7 @@
 #include "compress/output/transformers_code.h"
 #include "compress/settings.h"
 #include "io/model_files.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 
@@ -50,7 +51,7 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
 
 // Returns the config.json of the compressed model, still without its quantization.
 Result<std::string> config_text(const CompressedModel& model, const fs::path& original) {
-  NMM_ASSIGN(std::string config, io::read_public_config(original));
+  NMM_ASSIGN(std::string config, io::config_text(model.checkpoint));
   io::CompressionRecord made = record_of(model);
   if (is_plain_dense(model)) {
     const int64_t neurons = model.plan.shapes.at(0).neurons;

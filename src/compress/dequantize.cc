@@ -14,6 +14,7 @@
 #include "io/folder_writer.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "io/transformers_config.h"
@@ -39,7 +40,8 @@ std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
     const std::string name =
         spec.name.starts_with(written) ? prefix + spec.name.substr(written.size()) : spec.name;
-    if (model::is_linear(spec.name, config) && checkpoint.has(name)) shapes[name] = spec.shape;
+    const bool rounded = model::rounding_of(spec.name, config, *config.quantization).has_value();
+    if (rounded && checkpoint.has(name)) shapes[name] = spec.shape;
   }
   return shapes;
 }
@@ -117,7 +119,7 @@ int64_t bytes_of(const std::vector<TensorSource>& sources) {
 Status write_config(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                     const fs::path& folder) {
   const fs::path original = checkpoint.folder() / "config.json";
-  NMM_ASSIGN(std::string text, io::read_public_config(original));
+  NMM_ASSIGN(std::string text, io::config_text(checkpoint));
   NMM_ASSIGN(text, with_rank_record(std::move(text), checkpoint, config));
   NMM_ASSIGN(text, io::without_quantization(text, original.string()));
   NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));

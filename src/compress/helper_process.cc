@@ -10,6 +10,7 @@
 #include "compress/sizes/loss_job.h"
 #include "compress/statistics/data_parallel.h"
 #include "compress/statistics/sequence_groups.h"
+#include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 #include "parallel/agreement.h"
@@ -253,9 +254,8 @@ Status help_first_process(parallel::Communicator& communicator, const std::files
                           const ops::Backend& backend) {
   NMM_TRY(agree_on_model(communicator, model, backend));
   NMM_TRY(load_blas());
-  NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
-  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
-  return HelperProcess(communicator, checkpoint, config, backend).run();
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(model));
+  return HelperProcess(communicator, opened.checkpoint, opened.config, backend).run();
 }
 
 }  // namespace neuronmm::compress

@@ -24,6 +24,7 @@
 #include "io/folder_writer.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/transformer.h"
@@ -191,7 +192,7 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, quantization, output.staging(), progress));
-  NMM_ASSIGN(std::string config, io::read_public_config(original));
+  NMM_ASSIGN(std::string config, io::config_text(source.checkpoint));
   NMM_TRY(write_card(source, quantization, output));
   NMM_ASSIGN(config, with_rank_record(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));
@@ -277,14 +278,16 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   // BLAS is loaded first, so that a missing library is reported at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
-  NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(model));
+  const io::ModelConfig& config = opened.config;
+  const io::Checkpoint& checkpoint = opened.checkpoint;
   if (config.quantization) {
     return fail(
         "{}: its weights are {} already; quantize the original model, or its floats with "
         "--dequantize",
         model.string(), io::quantization_text(*config.quantization));
   }
-  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  NMM_TRY(check_table(request.formats, config, model.string()));
   NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const CalibrationInput text, open_calibration(request.calibration, request.statistics,

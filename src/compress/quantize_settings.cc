@@ -45,8 +45,9 @@ Result<Rounding> parse_rounding(std::string_view name) {
 
 Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names) {
   const bool text = !given.calibration.empty() || !given.statistics.empty();
-  NMM_ASSIGN(const WeightFormats formats, weight_formats(given.bits.value_or(kDefaultBits),
-                                                         given.group, given.lm_head_bits, names));
+  NMM_ASSIGN(const WeightFormats formats,
+             weight_formats(given.bits.value_or(kDefaultBits), given.group, given.lm_head_bits,
+                            names, given.embedding_bits));
   QuantizeRequest request = {
       .model = given.model,
       .out = given.out,
@@ -72,7 +73,10 @@ nlohmann::ordered_json settings_json(const QuantizeRequest& request) {
                       ? nlohmann::ordered_json(request.formats.linear.group)
                       : nlohmann::ordered_json();
   if (request.formats.lm_head.bits == 4) json["group"] = request.formats.lm_head.group;
+  if (request.formats.embedding.bits == 4) json["group"] = request.formats.embedding.group;
   json["lm_head_bits"] = request.formats.lm_head.bits;
+  json["embedding_bits"] = nullptr;
+  if (request.formats.embedding_given) json["embedding_bits"] = request.formats.embedding.bits;
   json["rounding"] = rounding_name(request.rounding);
   json["smoothing"] = request.smooth;
   json["calibration"] = nlohmann::ordered_json::array();

@@ -19,7 +19,7 @@ namespace neuronmm::compress {
 // The settings that a caller gives. A setting that was left out has no value.
 struct QuantizeGiven {
   std::filesystem::path model, out;
-  std::optional<int> bits, group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<std::string> calibration;  // the names of the texts
   std::optional<int64_t> calibration_tokens;
   std::filesystem::path statistics;  // empty if there is none
@@ -35,7 +35,8 @@ Result<Rounding> parse_rounding(std::string_view name);
 // what is missing or contradictory. The defaults are:
 //
 //   bits                8
-//   group, lm_head_bits those of quantized_formats()
+//   group, lm_head_bits, embedding_bits
+//                       those of quantized_formats()
 //   rounding, smooth    gptq and true with a text or statistics, else nearest and false
 //   calibration_tokens  those of existing statistics, else 32768
 Result<QuantizeRequest> quantize_settings(const QuantizeGiven& given, OptionNames names);

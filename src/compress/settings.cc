@@ -86,12 +86,17 @@ std::optional<CalibrationText> calibration_of(const CompressGiven& given,
 }
 
 nlohmann::ordered_json bits_json(const WeightFormats& weights) {
-  nlohmann::ordered_json json = {{"bits", nullptr}, {"group", nullptr}, {"lm_head_bits", nullptr}};
+  nlohmann::ordered_json json = {{"bits", nullptr},
+                                 {"group", nullptr},
+                                 {"lm_head_bits", nullptr},
+                                 {"embedding_bits", nullptr}};
   if (!weights) return json;
   json["bits"] = weights->linear.bits;
   json["lm_head_bits"] = weights->lm_head.bits;
+  if (weights->embedding_given) json["embedding_bits"] = weights->embedding.bits;
   if (weights->linear.bits == 4) json["group"] = weights->linear.group;
   if (weights->lm_head.bits == 4) json["group"] = weights->lm_head.group;
+  if (weights->embedding.bits == 4) json["group"] = weights->embedding.group;
   return json;
 }
 
@@ -129,7 +134,8 @@ Result<CompressSettings> compress_settings(const CompressGiven& given, OptionNam
   request.rule = {.ratio = *given.ratio,
                   .block = given.block.value_or(given.paper ? kTrainiumBlock : kCpuBlock)};
   request.pad = given.pad;
-  NMM_ASSIGN(request.weights, weight_formats(given.bits, given.group, given.lm_head_bits, names));
+  NMM_ASSIGN(request.weights, weight_formats(given.bits, given.group, given.lm_head_bits, names,
+                                             given.embedding_bits));
   request.statistics = given.statistics;
   request.force = given.force;
   if (request.method == Method::kTwoSided && !has_metric(given)) {
@@ -182,6 +188,7 @@ Result<CompressGiven> given_of(const nlohmann::json& settings, const fs::path& s
   NMM_TRY(read_number(fields, "bits", given.bits));
   NMM_TRY(read_number(fields, "group", given.group));
   NMM_TRY(read_number(fields, "lm_head_bits", given.lm_head_bits));
+  NMM_TRY(read_number(fields, "embedding_bits", given.embedding_bits));
   NMM_TRY(read_number(fields, "calibration_tokens", given.calibration_tokens));
   NMM_TRY(read_number(fields, "self_generated", given.self_generated));
   // A seed may exceed the range of fields.integer().

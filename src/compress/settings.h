@@ -28,7 +28,7 @@ struct CompressGiven {
   // The paper's setting: form uv, method whitened, uniform sizes, blocks of 128.
   bool paper = false;
   bool pad = false;
-  std::optional<int> bits, group, lm_head_bits;
+  std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<std::string> calibration;  // the names of the texts
   std::optional<int64_t> calibration_tokens, self_generated;
   std::optional<uint64_t> seed;

@@ -5,8 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
-#include "io/checkpoint.h"
-#include "io/model_config.h"
+#include "io/model_folder.h"
 #include "model/layer_by_layer.h"
 #include "model/transformer.h"
 
@@ -16,21 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 using Sequences = std::span<const std::vector<text::TokenId>>;
 
-struct OpenedModel {
-  io::ModelConfig config;
-  io::Checkpoint checkpoint;
-};
-
-Result<OpenedModel> open_model(const fs::path& folder) {
-  NMM_ASSIGN(auto config, io::ModelConfig::load(folder / "config.json"));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder));
-  return OpenedModel{std::move(config), std::move(checkpoint)};
-}
-
 // Computes both models' hidden states layer by layer, then compares their predictions.
 class FolderComparison {
  public:
-  FolderComparison(const OpenedModel& dense, const OpenedModel& other, Sequences sequences,
+  FolderComparison(const io::ModelFolder& dense, const io::ModelFolder& other, Sequences sequences,
                    const ops::Backend& backend, Progress& progress)
       : dense_(dense),
         other_(other),
@@ -77,17 +65,17 @@ class FolderComparison {
     if (interrupted()) return interrupted_error("the divergence is not measured");
     return {};
   }
-  Result<Matrix> final_hidden_states(const OpenedModel& model) {
+  Result<Matrix> final_hidden_states(const io::ModelFolder& model) {
     return model::run_layer_by_layer(model.checkpoint, model.config, sequences_, backend_,
                                      [this] { return step(); });
   }
-  Result<model::LmHead> load_head(const OpenedModel& model) const {
+  Result<model::LmHead> load_head(const io::ModelFolder& model) const {
     auto head = model::LmHead::load(model.checkpoint, model.config, backend_);
     model.checkpoint.release_pages();  // otherwise packed weights would be in memory twice
     return head;
   }
 
-  const OpenedModel &dense_, &other_;
+  const io::ModelFolder &dense_, &other_;
   Sequences sequences_;
   const ops::Backend& backend_;
   Progress& progress_;
@@ -114,8 +102,8 @@ Status check_finite(const fs::path& dense, const SequenceDivergence& sequence) {
 Result<DivergenceSummary> folder_divergence(const fs::path& dense, const fs::path& other,
                                             Sequences sequences, const ops::Backend& backend,
                                             Progress& progress) {
-  NMM_ASSIGN(const OpenedModel dense_model, open_model(dense));
-  NMM_ASSIGN(const OpenedModel other_model, open_model(other));
+  NMM_ASSIGN(const io::ModelFolder dense_model, io::open_model(dense));
+  NMM_ASSIGN(const io::ModelFolder other_model, io::open_model(other));
   NMM_ASSIGN(const auto tokens,
              FolderComparison(dense_model, other_model, sequences, backend, progress).run());
   for (const SequenceDivergence& sequence : tokens) NMM_TRY(check_finite(dense, sequence));

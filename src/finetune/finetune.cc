@@ -21,6 +21,7 @@
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/model_files.h"
+#include "io/model_folder.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/self_generated.h"
@@ -132,8 +133,8 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
       continue;
     }
     compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
-    if (rounding && is_float(tensor.dtype) && model::is_linear(name, model.config())) {
-      source.rounding = rounding->format_of(name);
+    if (rounding && is_float(tensor.dtype)) {
+      source.rounding = model::rounding_of(name, model.config(), *rounding);
     }
     source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
     sources.push_back(std::move(source));
@@ -143,9 +144,16 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
 
 // Returns the rounding that the folder has or is to have, or nullopt for float weights.
 Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConfig& config) {
+  NMM_TRY(compress::check_table(request.weights, config, request.model.string()));
   Rounding requested = compress::quantization_of(request.weights, config);
   if (!config.quantization) return requested;
   if (requested) {
+    // The folder decides about a table that nobody asked for.
+    if (!request.weights->embedding_given) {
+      const auto own = config.quantization->exceptions.find("embed_tokens");
+      requested->exceptions.erase("embed_tokens");
+      if (own != config.quantization->exceptions.end()) requested->exceptions.insert(*own);
+    }
     requested->calibration = config.quantization->calibration;
     if (*requested != *config.quantization) {
       return fail(
@@ -246,7 +254,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
-  NMM_ASSIGN(std::string text, io::read_public_config(original));
+  NMM_ASSIGN(std::string text, io::config_text(model.checkpoint()));
   NMM_ASSIGN(text, compress::with_rank_record(std::move(text), model.checkpoint(), config));
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
@@ -344,7 +352,8 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
                               const OnStep& on_step) {
   set_torch_threads(num_threads());
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
-  NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(const io::ModelFolder opened, io::open_model(request.model));
+  const io::ModelConfig& config = opened.config;
   NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
   NMM_TRY(check_request(request, config, rounding));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));

@@ -5,7 +5,9 @@
 #include "finetune/torch_attention.h"
 #include "finetune/torch_gate.h"
 #include "finetune/torch_norm.h"
+#include "io/model_folder.h"
 #include "model/rope.h"
+#include "model/tensor_specs.h"
 #include "model/transformer.h"
 #include "model/weight_reader.h"
 
@@ -55,7 +57,9 @@ class Loader {
   TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
     TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}, {}};
     if (!rounding_ || view.empty()) return matrix;
-    matrix.grid = KeptGrid(view, rounding_->format_of(matrix.name));
+    const auto format = model::rounding_of(matrix.name, config_, *rounding_);
+    if (!format) return matrix;
+    matrix.grid = KeptGrid(view, *format);
     matrix.rounded =
         view.quantized() ? matrix.weight.clone() : rounded_weight(matrix.weight, matrix.grid);
     return matrix;
@@ -156,8 +160,9 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
                                                 const std::optional<io::Quantization>& rounding,
                                                 bool all_matrices, Layers layers) {
   TorchTransformer model;
-  NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
-  NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
+  NMM_ASSIGN(io::ModelFolder opened, io::open_model(folder));
+  model.config_ = std::move(opened.config);
+  model.checkpoint_ = std::move(opened.checkpoint);
   model.options_ = options;
   model.product_type_ = product_type;
   const io::ModelConfig& config = model.config_;
@@ -178,7 +183,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   } else {
     NMM_ASSIGN(const auto head,
                model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
-    model.embedding_ = loader.tensor(table);
+    model.embedding_ = loader.matrix(table_name, table).used();
     model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(product_type);
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {

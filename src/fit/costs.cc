@@ -11,7 +11,7 @@
 namespace neuronmm::fit {
 namespace {
 
-constexpr int64_t kRuns = 5;
+constexpr int64_t kRuns = 3;
 
 Result<Seconds> time_model(const model::Transformer& model, Progress& progress) {
   const model::Transformer* const models[] = {&model};

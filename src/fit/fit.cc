@@ -10,12 +10,15 @@
 #include "eval/folder_divergence.h"
 #include "eval/latency.h"
 #include "fit/correction_json.h"
+#include "fit/duration.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
+#include "fit/rounding_losses.h"
 #include "fit/unfinished_output.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
+#include "io/model_folder.h"
 #include "model/transformer.h"
 
 namespace neuronmm::fit {
@@ -34,6 +37,10 @@ constexpr size_t kPoints = 16;  // points of a front
 // A loss below this share of the allowed one leaves bytes that could be saved. A model that is
 // faster than asked by the inverse of this share has lost more than it must. Assumed.
 constexpr double kUnusedShare = 0.8;
+// A model is as small as rounding makes it if it is larger by less than this factor. Assumed.
+constexpr double kNothingLeft = 1.001;
+// A prediction is far worse than another one from this factor on. Assumed.
+constexpr double kFarWorse = 2.0;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
@@ -85,6 +92,7 @@ class Fitting {
     progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
+    announce_duration();
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
     FitResult result;
@@ -92,6 +100,7 @@ class Fitting {
       const ModelSearch search(search_inputs, correction);
       result.dense = search.dense();
       NMM_ASSIGN(result.choice, choose(search, result.dense));
+      compare_with_plain(search, goal(result.dense), result.choice);
       add_candidates(search, result);
     }
     if (request_.plan_only) return result;
@@ -126,7 +135,7 @@ class Fitting {
     const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
     for (const fs::path& folder : {work, shapes}) NMM_TRY(io::make_folder(folder));
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
-                                                .method = request_.method,
+                                                .method = "whitened",
                                                 .what = compress::Gathered::kAllLinears,
                                                 .force = request_.force};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
@@ -136,17 +145,82 @@ class Fitting {
                                .shapes = {},
                                .rounding = {},
                                .costs = costs,
-                               .block = request_.block};
-    compress::ShapeRequest shape_request;
-    shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
-    shape_request.files = files;
-    NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
-    return_freed_memory();
+                               .block = request_.block,
+                               .embedding_bits = request_.embedding_bits};
     if (!device_.simulated) {
       NMM_ASSIGN(search_inputs.rounding,
                  measure_rounding(inputs, files.statistics, request_.sensitivities));
     }
+    if (!needs_shapes(search_inputs)) return search_inputs;
+    compress::StatisticsRequest with_metric = wanted;
+    with_metric.method = request_.method;
+    compress::ShapeRequest shape_request;
+    shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
+    NMM_ASSIGN(shape_request.files,
+               compress::gathered_statistics(inputs, with_metric, work, make_metric_));
+    NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
+    return_freed_memory();
     return search_inputs;
+  }
+
+  // Returns whether narrower MLPs could help. They lose more than rounding to 4 bits for the same
+  // bytes (docs/fit.md), so that they are measured only if a budget of bytes or loss cannot be met
+  // by rounding alone, or leaves nothing more to round. Speeds depend on shapes in other ways, and
+  // a plan shows all there is.
+  bool needs_shapes(const SearchInputs& rounding_only) const {
+    const Budget& budget = request_.budget;
+    if (request_.plan_only || device_.simulated || budget.decode || budget.prefill) return true;
+    const ModelSearch search(rounding_only);
+    const auto found = search.best(goal(search.dense()));
+    if (!found) return true;
+    const Goal wanted = goal(search.dense());
+    return wanted.minimized == kBytes
+               ? found->predicted[kBytes] <= search.smallest(kBytes) * kNothingLeft
+               : false;
+  }
+
+  // Says how long the whole run will take. What earlier runs have measured takes no time.
+  void announce_duration() const {
+    std::error_code ignored;
+    const bool gathered = fs::exists(request_.sensitivities / "statistics", ignored);
+    const WorkAhead work = {
+        .calibration_tokens = gathered ? 0 : text_.origin.tokens,
+        .shapes = request_.plan_only || device_.simulated || request_.budget.decode ||
+                  request_.budget.prefill,
+        .rounding = !device_.simulated && !rounding_is_measured(request_.sensitivities, config_),
+        .writing = !request_.plan_only};
+    const int64_t prompt = latency_settings(config_, 1).prompt_tokens;
+    progress_.print(fmt::format("this will take {} if nothing else runs",
+                                duration_text(seconds_of(work, config_, dense_, prompt))));
+  }
+
+  // Compares the choice with the best model of one format that keeps to the budget, and takes that
+  // one if the prediction for the choice is far worse. If no such model is small enough, a message
+  // says what the smallest one would lose.
+  void compare_with_plain(const ModelSearch& search, const Goal& goal, Choice& choice) const {
+    if (device_.simulated || goal.minimized != kLoss) return;
+    std::optional<Choice> best, smallest;
+    for (size_t format = 0; format < kFormats; ++format) {
+      for (size_t head = 0; head < kFormats; ++head) {
+        const Choice plain = search.uniform(format, head);
+        const Quantities& at = plain.predicted;
+        bool within = true;
+        for (size_t k = 0; k < kQuantities; ++k) within = within && at[k] <= goal.limits[k];
+        if (within && (!best || at[kLoss] < best->predicted[kLoss])) best = plain;
+        if (!smallest || at[kBytes] < smallest->predicted[kBytes]) smallest = plain;
+      }
+    }
+    const Choice& plain = best ? *best : *smallest;
+    if (choice.predicted[kLoss] <= kFarWorse * plain.predicted[kLoss]) return;
+    progress_.print(fmt::format(
+        "the best that the search has found has {:.1f} MB and a predicted KL of {:.3g}; plain "
+        "rounding ({}, LM head {}) has {:.1f} MB and {:.3g}{}",
+        choice.predicted[kBytes] / 1e6, choice.predicted[kLoss],
+        io::format_text(kCandidates[plain.formats[0][0]]), io::format_text(kCandidates[plain.head]),
+        plain.predicted[kBytes] / 1e6, plain.predicted[kLoss],
+        best ? ", so that is taken"
+             : fmt::format("; --bytes {:.0f} would allow it", std::ceil(plain.predicted[kBytes]))));
+    if (best) choice = *best;
   }
 
   Goal goal(const Quantities& dense) const {
@@ -291,7 +365,7 @@ class Fitting {
   }
 
   static bool same_choice(const Choice& a, const Choice& b) {
-    return a.shapes == b.shapes && a.formats == b.formats && a.head == b.head;
+    return a.shapes == b.shapes && a.formats == b.formats && a.head == b.head && a.table == b.table;
   }
 
   void add_candidates(const ModelSearch& search, FitResult& result) const {
@@ -350,17 +424,17 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
     return Error{request.out.string() + ": already exists", Error::Kind::kExists};
   }
-  NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
+  io::ModelConfig& config = model.config;
   if (config.quantization) {
     return fail("{}: its weights are {}; fit the original model", request.model.string(),
                 io::quantization_text(*config.quantization));
   }
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
   return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),
-                 std::move(checkpoint), std::move(text))
+                 std::move(model.checkpoint), std::move(text))
       .run();
 }
 

@@ -2,11 +2,12 @@
 // The command `fit`: finds the best model within a budget. One search chooses the shape of every
 // MLP and the bits of every matrix.
 //
-// The loss that each single change causes is measured on a text once and kept in a folder, which
-// serves any later budget. The time that each change saves is measured at the start of a run. The
-// choice itself is a knapsack problem (search.h). The written model is then measured on text that
-// no decision was based on. If it misses the budget, the predictions are corrected by that
-// measurement and the search is repeated once.
+// Narrower MLPs are measured only if rounding alone cannot keep to the budget, since they then lose
+// more than rounding. The loss that each single change causes is measured on a text once and kept
+// in a folder, which serves any later budget. The time that each change saves is measured at the
+// start of a run. The choice itself is a knapsack problem (search.h). The written model is then
+// measured on text that no decision was based on. If it misses the budget, the predictions are
+// corrected by that measurement and the search is repeated once.
 //
 // It fails on models that are compressed or rounded already, on budgets that cannot be met, and on
 // interrupts, after which finished measurements are kept.
@@ -51,6 +52,8 @@ struct FitRequest {
   std::string method = "two-sided";
   // Shapes are multiples of this number.
   int64_t block = 32;
+  // The bits of the embedding table, 16 if it stays floats; nothing if the search chooses them.
+  std::optional<int> embedding_bits = {};
   // Write nothing but the sensitivities.
   bool plan_only = false;
   bool force = false;  // replaces an existing output folder
@@ -62,6 +65,7 @@ struct FitGiven {
   Budget budget;
   std::vector<std::string> calibration;  // the names of the texts
   std::optional<int64_t> calibration_tokens, block;
+  std::optional<int> embedding_bits;
   std::filesystem::path sensitivities;  // empty if it was left out
   bool simulated = false;               // whether the device is a simulated NeuronCore
   bool can_make_metric = true;          // whether the program that makes the output metric exists
@@ -73,7 +77,7 @@ struct FitSettings {
 };
 // Returns complete settings, or an error that names what is missing. The defaults are:
 //
-//   calibration_tokens  32768
+//   calibration_tokens  10240
 //   sensitivities       the folder OUT.fit
 //   block               32, the panel of the CPU's kernels; 128, a NeuronCore's tile, if simulated
 //   method              two-sided; whitened if the metric cannot be made

@@ -18,6 +18,9 @@ Status check_given(const FitGiven& given, OptionNames names) {
     return fail("{} is needed by {} without {}", name("sensitivities"), name("plan"),
                 name("output"));
   }
+  if (given.embedding_bits && given.simulated) {
+    return fail("{}: a NeuronCore multiplies no rounded weights", name("embedding_bits"));
+  }
   return {};
 }
 
@@ -25,7 +28,8 @@ Status check_given(const FitGiven& given, OptionNames names) {
 
 Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
   NMM_TRY(check_given(given, names));
-  constexpr int64_t kTile = 128, kHostBlock = 32;
+  // More tokens take longer and gain little (docs/fit.md).
+  constexpr int64_t kTile = 128, kHostBlock = 32, kCalibrationTokens = 10240;
   FitSettings settings;
   settings.request = {.model = given.model,
                       .out = given.out,
@@ -33,11 +37,11 @@ Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
                       .calibration = {},
                       .sensitivities = given.sensitivities,
                       .block = given.block.value_or(given.simulated ? kTile : kHostBlock),
+                      .embedding_bits = given.embedding_bits,
                       .plan_only = given.plan_only,
                       .force = given.force};
   FitRequest& request = settings.request;
-  request.calibration.max_tokens =
-      given.calibration_tokens.value_or(compress::kShapeCalibrationTokens);
+  request.calibration.max_tokens = given.calibration_tokens.value_or(kCalibrationTokens);
   for (const std::string& file : given.calibration) {
     request.calibration.texts.push_back(compress::NamedText::of_file(file, {}));
   }

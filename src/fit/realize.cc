@@ -50,7 +50,11 @@ compress::QuantizedFormats formats_of(const Choice& choice) {
     for (const size_t format : formats) ++count[format];
   }
   const auto most = static_cast<size_t>(std::ranges::max_element(count) - count.begin());
-  compress::QuantizedFormats found = {kCandidates[most], kCandidates[choice.head], {}};
+  const auto format_of = [](size_t format) {
+    return format == kAsIs ? io::kFloatFormat : kCandidates[format];
+  };
+  compress::QuantizedFormats found = {kCandidates[most], format_of(choice.head), {}};
+  found.embedding = format_of(choice.table);
   for (size_t layer = 0; layer < choice.formats.size(); ++layer) {
     for (size_t part = 0; part < kParts; ++part) {
       const size_t format = choice.formats[layer][part];

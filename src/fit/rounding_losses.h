@@ -19,16 +19,26 @@
 
 namespace neuronmm::fit {
 
+// The number of tokens that go through half of the model for every part, and of which every
+// kProbeStride-th has its predictions compared. Assumed.
+inline constexpr int64_t kProbeTokens = 256, kProbeStride = 2;
+
 using FormatLosses = std::array<double, kFormats>;  // by index in kCandidates
 
 // The losses of all parts of a model.
 struct RoundingLosses {
   std::vector<std::array<FormatLosses, kParts>> layers;
   FormatLosses head = {};
+  // Of an embedding table that is not the LM head. The lookup of a rounded row gives rounded
+  // values.
+  FormatLosses embedding = {};
   // The loss by rounding the activations that rounded weights are multiplied with, whatever the
   // weights' format is.
   double activations = 0.0;
 };
+
+// Returns whether all losses are saved in `folder`.
+bool rounding_is_measured(const std::filesystem::path& folder, const io::ModelConfig& config);
 
 // Measures all losses. `statistics` is the folder of compress::gathered_statistics with all linear
 // layers. Finished measurements are kept in `folder`, and a later call continues from them.

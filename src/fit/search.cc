@@ -56,9 +56,9 @@ ModelSearch::ModelSearch(const SearchInputs& inputs, const Correction& correctio
   const std::string gate = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
   element_bytes_ = dtype_size_bytes(checkpoint.tensors().at(gate).dtype);
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (!model::is_linear(name, inputs.config)) {
-      fixed_bytes_ += static_cast<double>(tensor.size() * dtype_size_bytes(tensor.dtype));
-    }
+    if (model::is_linear(name, inputs.config)) continue;
+    const bool table = name.ends_with("embed_tokens.weight");
+    (table ? table_bytes_ : fixed_bytes_) += static_cast<double>(tensor.size_bytes());
   }
   const auto layers = static_cast<size_t>(inputs.config.num_hidden_layers);
   as_is_.resize(layers);
@@ -66,12 +66,7 @@ ModelSearch::ModelSearch(const SearchInputs& inputs, const Correction& correctio
   // Timing a shape on a simulated device takes long only the first time, because Costs remembers
   // it.
   for (size_t layer = 0; layer < layers; ++layer) {
-    std::vector<io::MlpShape> shapes =
-        compress::hull_shapes(compress::Form::kMixed, sizes_, inputs.block, inputs.shapes[layer]);
-    for (const io::MlpShape& shape : compress::hull_shapes(compress::Form::kPivoted, sizes_,
-                                                           inputs.block, inputs.shapes[layer])) {
-      shapes.push_back(shape);
-    }
+    const std::vector<io::MlpShape> shapes = shapes_of(layer);
     const auto add = [&](const io::MlpShape& shape, size_t g, size_t d,
                          std::vector<MlpOption>& to) {
       if (const auto costs = mlp(static_cast<int64_t>(layer), shape, g, d)) {
@@ -88,6 +83,57 @@ ModelSearch::ModelSearch(const SearchInputs& inputs, const Correction& correctio
     rounded_[layer] = pareto_optimal(std::move(rounded_[layer]));
   }
   dense_ = predict(uniform(kAsIs, kAsIs));
+}
+
+std::vector<io::MlpShape> ModelSearch::shapes_of(size_t layer) const {
+  if (inputs_.shapes.empty()) return {io::MlpShape{}};
+  std::vector<io::MlpShape> shapes;
+  for (const compress::Form form : {compress::Form::kMixed, compress::Form::kPivoted}) {
+    for (const io::MlpShape& shape :
+         compress::hull_shapes(form, sizes_, inputs_.block, inputs_.shapes[layer])) {
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
+
+bool ModelSearch::allows_table(size_t format) const {
+  const std::optional<int>& bits = inputs_.embedding_bits;
+  if (format == kAsIs) return bits == io::kFloatFormat.bits;
+  return !bits || *bits == kCandidates[format].bits;
+}
+
+// A tied table stays floats only if that is asked for, because it then takes more than half of a
+// small model.
+std::vector<size_t> ModelSearch::head_formats(bool rounded) const {
+  std::vector<size_t> formats;
+  const bool tied = inputs_.config.tie_word_embeddings;
+  for (size_t format = 0; rounded && format <= kAsIs; ++format) {
+    if (tied ? allows_table(format) : format != kAsIs) formats.push_back(format);
+  }
+  if (!rounded) formats.push_back(kAsIs);
+  return formats;
+}
+
+std::vector<size_t> ModelSearch::table_formats(bool rounded) const {
+  std::vector<size_t> formats;
+  const bool own = rounded && !inputs_.config.tie_word_embeddings;
+  for (size_t format = 0; own && format < kFormats; ++format) {
+    if (allows_table(format)) formats.push_back(format);
+  }
+  if (!own || !inputs_.embedding_bits || allows_table(kAsIs)) formats.push_back(kAsIs);
+  return formats;
+}
+
+// Returns the costs of an embedding table that is not the LM head.
+Quantities ModelSearch::table(size_t format) const {
+  Quantities costs = {};
+  if (inputs_.config.tie_word_embeddings) return costs;
+  costs[kBytes] = format == kAsIs
+                      ? table_bytes_
+                      : bytes(inputs_.config.vocab_size, inputs_.config.hidden_size, format);
+  if (format != kAsIs) costs[kLoss] = correction_.rounding * inputs_.rounding->embedding[format];
+  return costs;
 }
 
 double ModelSearch::bytes(int64_t rows, int64_t columns, size_t format) const {
@@ -111,12 +157,12 @@ Quantities ModelSearch::head(size_t format) const {
   return with_times(costs, inputs_.costs.head(format));
 }
 
-// Returns the costs of the head and of everything that no other choice changes.
-Quantities ModelSearch::fixed_costs(size_t format) const {
+// Returns the costs of everything that no choice of formats changes.
+Quantities ModelSearch::fixed_costs(bool rounded) const {
   Quantities costs = {};
   costs[kBytes] = fixed_bytes_;
-  if (format != kAsIs) costs[kLoss] = inputs_.rounding->activations;
-  return with_times(costs, inputs_.costs.rest()) + head(format);
+  if (rounded) costs[kLoss] = inputs_.rounding->activations;
+  return with_times(costs, inputs_.costs.rest());
 }
 
 // Returns the part's share, by parameters, of the time of all of attention's projections.
@@ -154,7 +200,9 @@ std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& sh
   };
   const int64_t out = shape.down > 0 ? shape.down : hidden;
   Quantities costs = {};
-  costs[kLoss] = correction_.shapes * compress::loss_of(inputs_.shapes[at], shape);
+  if (!inputs_.shapes.empty()) {
+    costs[kLoss] = correction_.shapes * compress::loss_of(inputs_.shapes[at], shape);
+  }
   if (gate != kAsIs) {
     const auto& losses = inputs_.rounding->layers[at];
     const double gate_and_up_share =
@@ -177,7 +225,7 @@ std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& sh
 }
 
 Quantities ModelSearch::predict(const Choice& choice) const {
-  Quantities sum = fixed_costs(choice.head);
+  Quantities sum = fixed_costs(choice.rounded) + head(choice.head) + table(choice.table);
   for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
     const auto index = static_cast<int64_t>(layer);
     const auto& formats = choice.formats[layer];
@@ -196,11 +244,13 @@ Choice ModelSearch::uniform(size_t format, size_t head) const {
   std::array<size_t, kParts> formats;
   formats.fill(format);
   choice.formats.assign(layers, formats);
+  if (!inputs_.config.tie_word_embeddings) choice.table = head;
   choice.predicted = predict(choice);
   return choice;
 }
 
 std::optional<Choice> ModelSearch::narrowed(double kept) const {
+  if (inputs_.shapes.empty()) return std::nullopt;
   Choice choice = uniform(kAsIs, kAsIs);
   const auto budget = static_cast<int64_t>(kept * static_cast<double>(sizes_.dense_parameters()) *
                                            static_cast<double>(choice.shapes.size()));
@@ -215,11 +265,14 @@ std::optional<Choice> ModelSearch::narrowed(double kept) const {
   return choice;
 }
 
-// The first item is the head together with everything that no choice changes.
+// The first item is the head together with everything that no choice changes, the second the table.
 Items ModelSearch::items_of(bool rounded) const {
   const size_t first = rounded ? 0 : kAsIs, end = rounded ? kFormats : kAsIs + 1;
-  Items items(1);
-  for (size_t format = first; format < end; ++format) items[0].push_back(fixed_costs(format));
+  Items items(2);
+  for (const size_t format : head_formats(rounded)) {
+    items[0].push_back(fixed_costs(rounded) + head(format));
+  }
+  for (const size_t format : table_formats(rounded)) items[1].push_back(table(format));
   for (size_t layer = 0; layer < as_is_.size(); ++layer) {
     for (const Part part : kAttentionParts) {
       auto& item = items.emplace_back();
@@ -237,8 +290,12 @@ Items ModelSearch::items_of(bool rounded) const {
 
 Choice ModelSearch::choice_of(bool rounded, const Selection& selection) const {
   const auto format = [&](size_t item) { return rounded ? selection.options[item] : kAsIs; };
-  Choice choice{.rounded = rounded, .shapes = {}, .formats = {}, .head = format(0)};
-  size_t item = 1;
+  Choice choice{.rounded = rounded,
+                .shapes = {},
+                .formats = {},
+                .head = head_formats(rounded)[selection.options[0]],
+                .table = table_formats(rounded)[selection.options[1]]};
+  size_t item = 2;
   for (size_t layer = 0; layer < as_is_.size(); ++layer) {
     auto& formats = choice.formats.emplace_back();
     for (const Part part : kAttentionParts) formats[part] = format(item++);

@@ -21,6 +21,7 @@ struct Choice {
   std::vector<io::MlpShape> shapes;                 // per layer
   std::vector<std::array<size_t, kParts>> formats;  // per layer
   size_t head = kAsIs;
+  size_t table = kAsIs;       // of an embedding table that is not the LM head
   Quantities predicted = {};  // of the whole model
   // No choice within the budget has a smaller sum of the quantity that is minimized.
   double bound = 0.0;
@@ -40,12 +41,15 @@ struct Correction {
 struct SearchInputs {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
-  // Per layer. Corrected by measurements.
+  // Per layer, corrected by measurements. Empty if MLPs stay whole.
   std::vector<compress::PredictedLosses> shapes;
   // Empty if the device multiplies no rounded weights.
   std::optional<RoundingLosses> rounding;
   const Costs& costs;
   int64_t block = 1;  // shapes are multiples of it
+  // The bits that the embedding table must have in a rounded model, or nothing if the search
+  // chooses them. A tied table is the LM head.
+  std::optional<int> embedding_bits = {};
 };
 
 // All options of one model with their predicted costs.
@@ -67,18 +71,24 @@ class ModelSearch {
   std::optional<Choice> narrowed(double kept) const;
 
  private:
-  // Items of the knapsack are the head, the parts of attention and the MLPs.
+  // Items of the knapsack are the head, the table, the parts of attention and the MLPs.
   std::optional<Choice> best_of(bool rounded, const Goal& goal) const;
   Items items_of(bool rounded) const;
   Choice choice_of(bool rounded, const Selection& selection) const;
 
+  std::vector<io::MlpShape> shapes_of(size_t layer) const;
   Quantities head(size_t format) const;
   Quantities attention(int64_t layer, Part part, size_t format) const;
   std::optional<Quantities> mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
                                 size_t down) const;
   double bytes(int64_t rows, int64_t columns, size_t format) const;
 
-  Quantities fixed_costs(size_t head) const;
+  // Returns the formats that the head or a table of its own may have.
+  std::vector<size_t> head_formats(bool rounded) const;
+  std::vector<size_t> table_formats(bool rounded) const;
+  bool allows_table(size_t format) const;
+  Quantities table(size_t format) const;
+  Quantities fixed_costs(bool rounded) const;
   Quantities with_times(Quantities costs, const Seconds& seconds) const;
 
   const SearchInputs& inputs_;
@@ -86,6 +96,7 @@ class ModelSearch {
   compress::MlpSizes sizes_;
   int64_t element_bytes_ = 2;  // of weights that are not rounded
   double fixed_bytes_ = 0.0;   // of all tensors that are never rounded
+  double table_bytes_ = 0.0;   // of an embedding table that is not the LM head
   Quantities dense_ = {};
   // A shape and formats for one MLP.
   struct MlpOption {

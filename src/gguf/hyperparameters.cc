@@ -273,7 +273,7 @@ Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
 }
 
 Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
-                                const Vocabulary* vocabulary, DType dtype) {
+                                const Vocabulary* vocabulary, DType dtype, bool tied) {
   constexpr double kDefaultTheta = 10000.0;  // The value that llama.cpp uses if the key is missing.
   const ArchitectureKeys keys(model.metadata(), architecture.name);
   NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
@@ -305,7 +305,7 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
                      {"rms_norm_eps", *epsilon},
                      {"rope_scaling", rope_scaling},
                      {"rope_theta", theta.value_or(kDefaultTheta)},
-                     {"tie_word_embeddings", !model.tensors().contains("output.weight")},
+                     {"tie_word_embeddings", tied},
                      {"torch_dtype", torch_dtype(dtype)},
                      {"use_cache", true},
                      {"vocab_size", vocab_size}});

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "gguf/hyperparameters.h"
+#include "gguf/tied_table.h"
 #include "gguf/tokenizer_files.h"
 #include "gguf/vocabulary.h"
 #include "gguf/weights.h"
@@ -38,7 +39,9 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
                     ImportSummary& summary) {
   NMM_ASSIGN(const GgufArchitecture architecture, find_architecture(model.metadata()));
   const Vocabulary* const vocabulary = plan.vocabulary ? &*plan.vocabulary : nullptr;
-  NMM_ASSIGN(plan.config_text, config_json(model, architecture, vocabulary, dtype));
+  const TablesOfFile tables = find_tables(model);
+  if (!tables.note.empty()) summary.notes.push_back(tables.note);
+  NMM_ASSIGN(plan.config_text, config_json(model, architecture, vocabulary, dtype, tables.tied));
   const std::string source = fmt::format("{}: config.json for it", model.metadata().source());
   NMM_ASSIGN(const auto config, io::ModelConfig::parse(plan.config_text, source));
   if (vocabulary != nullptr && std::ssize(vocabulary->tokens) > config.vocab_size)
@@ -46,7 +49,7 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
         "{}: \"tokenizer.ggml.tokens\": expected at most the {} rows of token_embd.weight, "
         "found {}",
         model.metadata().source(), config.vocab_size, vocabulary->tokens.size());
-  NMM_ASSIGN(plan.weights, map_weights(model, config, architecture));
+  NMM_ASSIGN(plan.weights, map_weights(model, config, architecture, tables));
   summary.architecture = architecture.name;
   summary.class_name = io::architecture_name(config.architecture);
   for (const WeightSource& weight : plan.weights.sources) {

@@ -49,8 +49,10 @@ Shape without_leading_ones(const Shape& shape, size_t dimensions) {
   return {first, shape.end()};
 }
 
-Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec) {
-  const std::string name = gguf_name(spec.name);
+Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec,
+                                 const TablesOfFile& tables) {
+  const std::string name =
+      spec.name == "model.embed_tokens.weight" ? std::string(tables.table) : gguf_name(spec.name);
   const std::string& source = model.metadata().source();
   const auto found = model.tensors().find(name);
   if (found == model.tensors().end()) return fail("{}: tensor {:?} is missing", source, name);
@@ -86,18 +88,19 @@ bool affects_computation(std::string_view name) {
 }  // namespace
 
 Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig& config,
-                              const GgufArchitecture& architecture) {
+                              const GgufArchitecture& architecture, const TablesOfFile& tables) {
   WeightMap map;
   std::set<const io::GgufTensor*> used;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
-    NMM_ASSIGN(WeightSource source, find_source(model, spec));
+    NMM_ASSIGN(WeightSource source, find_source(model, spec, tables));
     if (architecture.interleaved_rotary)
       source.interleaved_heads = interleaved_heads(spec.name, config);
     used.insert(source.tensor);
     map.sources.push_back(std::move(source));
   }
   for (const auto& [name, tensor] : model.tensors()) {
-    if (used.contains(&tensor) || holds_rope_frequencies(name)) continue;
+    const bool known = used.contains(&tensor) || name == tables.left_out;
+    if (known || holds_rope_frequencies(name)) continue;
     if (affects_computation(name))
       return fail("{}: tensor {:?} is none of a {} of {} layers as it is known here",
                   model.metadata().source(), name, architecture.name, config.num_hidden_layers);

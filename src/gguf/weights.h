@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "gguf/hyperparameters.h"
+#include "gguf/tied_table.h"
 #include "io/gguf_shards.h"
 #include "io/model_config.h"
 #include "io/safetensors_writer.h"
@@ -35,9 +36,9 @@ struct WeightMap {
 
 // Finds the sources of all tensors. `config` is the result of config_json(). Fails if a tensor is
 // missing, has another shape, or has a type that cannot be dequantized. Fails, too, if an unused
-// tensor would change the computation.
+// tensor would change the computation. `tables` names the tensor of the embedding table.
 Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig& config,
-                              const GgufArchitecture& architecture);
+                              const GgufArchitecture& architecture, const TablesOfFile& tables);
 
 // Writes model.safetensors, or shards and their index, piece by piece on all threads. Values are
 // dequantized and rounded to the config's dtype (to nearest, ties to even). Fails if a value is

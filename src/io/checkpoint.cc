@@ -200,6 +200,13 @@ int64_t Checkpoint::size_bytes() const {
   return total;
 }
 
+void Checkpoint::tie(const std::string& table, const std::string& other, bool values_of_other) {
+  const auto found = tensors_.find(other);
+  if (values_of_other) tensors_.at(table) = found->second;
+  tensors_.erase(found);
+  tied_ = true;
+}
+
 void Checkpoint::release_pages() const {
   for (const auto& [name, file] : files_) file.release_pages();
 }

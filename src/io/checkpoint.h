@@ -41,6 +41,11 @@ class Checkpoint {
   // The parameters of all tensors.
   int64_t parameters() const;
   int64_t size_bytes() const;
+  // Makes one tensor of two that hold the same numbers. It has the name `table`, and the values of
+  // `other` if `values_of_other` is set. The files stay as they are. model_folder.h is the caller.
+  void tie(const std::string& table, const std::string& other, bool values_of_other);
+  // Returns whether tie() was called.
+  bool tied() const { return tied_; }
   // Releases the memory of all tensors that were read. Reading one again loads it again.
   void release_pages() const;
 
@@ -54,6 +59,7 @@ class Checkpoint {
   // The values of the I32 tensors, as many as the longest one has.
   std::shared_ptr<const std::vector<int32_t>> numbers_;
   std::map<std::string, TensorView> tensors_;
+  bool tied_ = false;
 };
 
 }  // namespace neuronmm::io

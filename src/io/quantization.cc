@@ -24,12 +24,15 @@ Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const st
   return std::optional(JsonFields(*value, fmt::format("{}: \"{}\"", fields.source(), key)));
 }
 
-// Reads a format. Other bits or group sizes would need other kernels.
-Result<LowBitFormat> read_format(const JsonFields& fields) {
+// Reads a format. Other bits or group sizes would need other kernels. `floats` allows kFloatFormat.
+Result<LowBitFormat> read_format(const JsonFields& fields, bool floats) {
   LowBitFormat format;
   NMM_ASSIGN(const auto bits, fields.integer("bits"));
   if (!bits) return fields.missing("bits");
-  if (*bits != 8 && *bits != 6 && *bits != 4) return fields.wrong("bits", "8, 6 or 4");
+  if (floats && *bits == kFloatFormat.bits) return kFloatFormat;
+  if (*bits != 8 && *bits != 6 && *bits != 4) {
+    return fields.wrong("bits", floats ? "16, 8, 6 or 4" : "8, 6 or 4");
+  }
   format.bits = static_cast<int>(*bits);
   NMM_ASSIGN(const auto group, fields.integer("group_size"));
   if (!group) return fields.missing("group_size");
@@ -45,19 +48,20 @@ Result<LowBitFormat> read_format(const JsonFields& fields) {
 
 Result<Quantization> read_formats(const JsonFields& fields) {
   Quantization quantization;
-  NMM_ASSIGN(quantization.format, read_format(fields));
+  NMM_ASSIGN(quantization.format, read_format(fields, false));
   NMM_ASSIGN(quantization.calibration, read_calibration(fields));
   NMM_ASSIGN(const auto exceptions, find_object(fields, kExceptionsKey));
   if (!exceptions) return quantization;
   for (const auto& [module, entry] : fields.find(kExceptionsKey)->items()) {
     if (!entry.is_object()) return exceptions->wrong(module, "an object");
     const JsonFields of_module(entry, fmt::format("{}: {:?}", exceptions->source(), module));
-    NMM_ASSIGN(quantization.exceptions[module], read_format(of_module));
+    NMM_ASSIGN(quantization.exceptions[module], read_format(of_module, true));
   }
   return quantization;
 }
 
 nlohmann::ordered_json format_json(const LowBitFormat& format) {
+  if (format == kFloatFormat) return {{"bits", format.bits}};
   return {{"bits", format.bits}, {"group_size", format.group}};
 }
 
@@ -90,7 +94,13 @@ const LowBitFormat& Quantization::format_of(std::string_view tensor) const {
   return found == exceptions.end() ? format : found->second;
 }
 
+std::optional<LowBitFormat> Quantization::rounding_of(std::string_view tensor) const {
+  const LowBitFormat& of_tensor = format_of(tensor);
+  return of_tensor == kFloatFormat ? std::nullopt : std::optional(of_tensor);
+}
+
 std::string format_text(const LowBitFormat& format) {
+  if (format == kFloatFormat) return "16 bits";
   if (format.bits == 8) return "int8";
   if (format.bits == 6) return "6 bits";
   return fmt::format("4 bits in groups of {}", format.group);

@@ -7,6 +7,9 @@
 //                             "calibration": [{"name": "text.txt", "xxh3": ..., ...}]}
 //
 // All linear weights have the bits and groups of the entry, except for those in "exceptions". An
+// embedding table that is also the LM head is a linear weight. One that is not is rounded only if
+// "exceptions" names it ("embed_tokens"). An exception of 16 bits has no group_size: the module
+// keeps its floats. An
 // exception is named by the last part of its module's name. An exception for a single layer is
 // named by the path from "layers." on ("layers.3.self_attn.v_proj") and takes precedence.
 // "calibration" lists the texts that decided how the weights were rounded, if there were any.
@@ -40,6 +43,9 @@ inline constexpr int64_t kScaleGroupSize = 128;
 inline constexpr const char* kScaleEnding = "_scale";
 inline constexpr const char* kGroupEnding = "_group";
 
+// Stands for weights that stay floats. Only an exception of Quantization has this format.
+inline constexpr LowBitFormat kFloatFormat = {.bits = 16};
+
 // The formats of a folder's weights.
 struct Quantization {
   LowBitFormat format;
@@ -49,6 +55,8 @@ struct Quantization {
 
   // Returns the format of a tensor, such as "model.layers.3.self_attn.v_proj.weight".
   const LowBitFormat& format_of(std::string_view tensor) const;
+  // Returns the format of a linear weight, or nothing if it stays floats.
+  std::optional<LowBitFormat> rounding_of(std::string_view tensor) const;
   bool operator==(const Quantization&) const = default;
 };
 

@@ -98,4 +98,13 @@ bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
          (config.tie_word_embeddings && tensor_name.ends_with("embed_tokens.weight"));
 }
 
+std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::ModelConfig& config,
+                                        const io::Quantization& quantization) {
+  constexpr const char* kTable = "embed_tokens";
+  const bool table = tensor_name.ends_with("embed_tokens.weight");
+  const bool rounded =
+      is_linear(tensor_name, config) || (table && quantization.exceptions.contains(kTable));
+  return rounded ? quantization.rounding_of(tensor_name) : std::nullopt;
+}
+
 }  // namespace neuronmm::model

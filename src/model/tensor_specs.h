@@ -3,6 +3,7 @@
 // `synthesize`, `compress` and the conversions from and to GGUF write or check tensors by this
 // list.
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,5 +24,10 @@ bool is_norm(std::string_view tensor_name);
 // Returns whether a linear layer multiplies by the tensor: a projection, a factor, or the LM head.
 // A tied LM head is the embedding table.
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config);
+
+// Returns the format of the tensor in a folder of this model with these formats, or nothing if the
+// tensor stays floats.
+std::optional<LowBitFormat> rounding_of(std::string_view tensor_name, const io::ModelConfig& config,
+                                        const io::Quantization& quantization);
 
 }  // namespace neuronmm::model

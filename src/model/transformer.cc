@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/model_folder.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
 
@@ -171,9 +172,8 @@ Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) c
 
 Result<Transformer> Transformer::load(const std::filesystem::path& folder,
                                       const ops::Backend& backend) {
-  NMM_ASSIGN(auto config, io::ModelConfig::load(folder / "config.json"));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder));
-  return load(std::move(config), std::move(checkpoint), backend);
+  NMM_ASSIGN(io::ModelFolder model, io::open_model(folder));
+  return load(std::move(model.config), std::move(model.checkpoint), backend);
 }
 
 Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint checkpoint,

@@ -189,6 +189,59 @@ TEST_F(Quantize, ADenseModelIsRoundedTo4And6Bits) {
   }
 }
 
+// A table of its own is rounded to nearest, to its own bits, and what the model looks up in it are
+// the rounded rows.
+TEST_F(Quantize, AnEmbeddingTableOfItsOwnHasItsOwnBits) {
+  for (const int bits : {8, 6, 4}) {
+    SCOPED_TRACE(bits);
+    quantize_well(input_.path(), "out", quantized_formats(8, {}, {}, bits));
+    const std::string name = "model.embed_tokens.weight";
+    const auto before = open(input_.path()), after = open(path("out"));
+    const auto expected = ops::quantize(before.tensors().at(name), {bits, bits == 4 ? 16 : 128});
+    EXPECT_EQ(bytes_of(after.tensors().at(name)),
+              std::string(expected.values.begin(), expected.values.end()));
+    const auto config = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(config.ok());
+    ASSERT_TRUE(config->quantization->exceptions.contains("embed_tokens"));
+    EXPECT_EQ(config->quantization->exceptions.at("embed_tokens").bits, bits);
+    const auto transformer = model::Transformer::load(path("out"), *backend_);
+    ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+    EXPECT_LT(after.size_bytes(), before.size_bytes());
+  }
+}
+
+TEST_F(Quantize, ATableOf16BitsStaysAsItIs) {
+  for (const bool tied : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "tied " << tied);
+    write(small_config(tied));
+    quantize_well(input_.path(), "out", quantized_formats(4, {}, {}, 16));
+    const std::string name = "model.embed_tokens.weight";
+    const auto before = open(input_.path()), after = open(path("out"));
+    EXPECT_EQ(bytes_of(after.tensors().at(name)), bytes_of(before.tensors().at(name)));
+    expect_loads("out");
+  }
+}
+
+TEST_F(Quantize, DifferentBitsOfATiedTableAndItsHeadAreRefused) {
+  const QuantizeRequest asked = {
+      .model = input_.path(), .out = path("refused"), .formats = quantized_formats(4, {}, 8, 6)};
+  EXPECT_TRUE(run(asked).ok()) << "two tables may differ";
+  fs::remove_all(path("refused"));
+  write(small_config(true));
+  const auto refused = run(asked);
+  ASSERT_FALSE(refused.ok());
+  for (const char* const word : {"LM head", "6 for the table", "8 for the head"}) {
+    EXPECT_NE(refused.error().message.find(word), std::string::npos) << refused.error().message;
+  }
+  for (const auto& [head, table] :
+       {std::pair<std::optional<int>, std::optional<int>>{8, {}}, {std::nullopt, 8}, {8, 8}}) {
+    quantize_well(input_.path(), "out", quantized_formats(4, {}, head, table));
+    const auto config = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(config.ok());
+    EXPECT_EQ(config->quantization->format_of("model.embed_tokens.weight").bits, 8);
+  }
+}
+
 // Fitted factors of 4 bits are nearer to the product than factors that are rounded one by one.
 TEST_F(Quantize, FactorsOf4BitsAreFittedToEachOther) {
   const LowBitFormat format = {4, 16};

@@ -25,7 +25,7 @@ TEST(FitSettings, DefaultsFollowFromWhatIsGiven) {
   auto settings = fit_settings(given_bytes(), OptionNames::kFlags);
   ASSERT_TRUE(settings.ok());
   EXPECT_EQ(settings->request.sensitivities, "out.fit");
-  EXPECT_EQ(settings->request.calibration.max_tokens, 32768);
+  EXPECT_EQ(settings->request.calibration.max_tokens, 10240);
   ASSERT_EQ(settings->request.calibration.texts.size(), 1u);
   EXPECT_EQ(settings->request.calibration.texts[0].name, "texts/stories.txt");
   EXPECT_EQ(settings->request.block, 32);

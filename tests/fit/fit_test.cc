@@ -256,6 +256,35 @@ TEST_F(Fit, MeasuresATiedTableThatOlderVersionsMeasuredAsAHead) {
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
 }
 
+// A table that is not the LM head is most of a small model, so that a small budget rounds it.
+TEST_F(Fit, RoundsATableOfItsOwn) {
+  config_.tie_word_embeddings = false;
+  tensors_ = model::random_tensors(config_, 20261124);
+  write_model(input_, tensors_);
+  FitRequest request = this->request("out", at_most(0.2 * dense_bytes()));
+  const FitResult result = run_or_throw(request);
+  EXPECT_NE(result.choice.table, kAsIs);
+  EXPECT_EQ(static_cast<double>(size_of(path("out"))), result.choice.predicted[kBytes]);
+  const auto config = io::ModelConfig::load(path("out") / "config.json");
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(config->quantization->exceptions.contains("embed_tokens"));
+  // A caller may choose the bits.
+  request.embedding_bits = 8;
+  request.budget = at_most(0.3 * dense_bytes());
+  const FitResult chosen = run_or_throw(request);
+  EXPECT_EQ(chosen.choice.table, 0u);
+}
+
+// Without narrower MLPs the search finds what rounding alone can reach, so nothing is measured that
+// takes long.
+TEST_F(Fit, MeasuresShapesOnlyIfRoundingIsNotEnough) {
+  const fs::path shapes = path("sensitivities") / "shapes-8";
+  run_or_throw(request("out", at_most(0.3 * dense_bytes())));
+  EXPECT_TRUE(fs::is_empty(shapes));
+  run_or_throw(request("out", at_most(0.12 * dense_bytes())));
+  EXPECT_FALSE(fs::is_empty(shapes));
+}
+
 TEST_F(Fit, RefusesDamagedSensitivities) {
   const Budget budget = at_most(0.2 * dense_bytes());
   run_or_throw(request("out", budget));

@@ -99,6 +99,30 @@ TEST_F(Import, KeysBecomeTheConfig) {
   EXPECT_EQ(std::get<io::Llama3RopeScaling>(config().rope_scaling).factor, 8.0);
 }
 
+TEST_F(Import, AHeadThatIsTheTableIsTied) {
+  SmallModel model;
+  model.add_head(model.expected.at("model.embed_tokens.weight"));
+  const auto summary = import(model.builder);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_TRUE(config().tie_word_embeddings);
+  expect_weights(model);
+  ASSERT_FALSE(summary->notes.empty());
+  EXPECT_NE(
+      summary->notes.front().find("token_embd.weight (F32) and output.weight (F32) are equal"),
+      std::string::npos)
+      << summary->notes.front();
+}
+
+TEST_F(Import, AHeadOfItsOwnStaysTwo) {
+  SmallModel model;
+  std::vector<float> head = model.expected.at("model.embed_tokens.weight");
+  for (float& value : head) value *= 1.01f;
+  model.add_head(head).expected["lm_head.weight"] = head;
+  ASSERT_TRUE(import(model.builder).ok());
+  EXPECT_FALSE(config().tie_word_embeddings);
+  expect_weights(model);
+}
+
 TEST_F(Import, YarnUsesTheParametersOfTheFileOrTheDefaults) {
   SmallModel given;
   given.builder.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4.0f);

@@ -51,6 +51,12 @@ class SmallModel {
     add("output_norm.weight", "model.norm.weight", 1, kHidden);
   }
 
+  // Adds an LM head.
+  SmallModel& add_head(const std::vector<float>& values) {
+    builder.tensor("output.weight", {kHidden, kVocab}, values);
+    return *this;
+  }
+
   GgufBuilder builder;
   std::map<std::string, std::vector<float>> expected;  // The weights by their names in the folder.
 

@@ -107,8 +107,10 @@ class SourceList {
   // and their pages are released.
   void add_kept(const std::string& name, const TensorView& tensor) {
     const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
-    if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
-      const LowBitFormat format = quantization_->format_of(name);
+    const auto rounding = quantization_ ? model::rounding_of(name, model_.config, *quantization_)
+                                        : std::optional<LowBitFormat>();
+    if (!model_.codes.empty() && rounding && model::is_linear(name, model_.config)) {
+      const LowBitFormat format = *rounding;
       const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
         NMM_ASSIGN(const auto codes,
                    read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
@@ -185,9 +187,7 @@ class SourceList {
   // Adds a tensor. Linear weights of a quantized model are rounded while they are written.
   void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
     std::optional<LowBitFormat> rounding;
-    if (quantization_ && model::is_linear(spec.name, model_.config)) {
-      rounding = quantization_->format_of(spec.name);
-    }
+    if (quantization_) rounding = model::rounding_of(spec.name, model_.config, *quantization_);
     sources_.push_back({std::move(spec), rounding, std::move(visit)});
   }
 

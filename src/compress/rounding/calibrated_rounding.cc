@@ -49,6 +49,12 @@ Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint&
       [&](const std::string& tensor) { return exponent_of(quantization.format_of(tensor)); });
 }
 
+// Returns the name of the tensor that is the LM head.
+std::string head_name(const CompressionInputs& inputs) {
+  if (!inputs.config.tie_word_embeddings) return "lm_head.weight";
+  return model::tensor_prefix(inputs.checkpoint) + "embed_tokens.weight";
+}
+
 }  // namespace
 
 Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
@@ -73,7 +79,9 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
       .config = inputs.config,
       .format_of = [&](const std::string& tensor) { return quantization.format_of(tensor); },
       .statistics = files.statistics,
-      .scales = rounded.scales};
+      .scales = rounded.scales,
+      .settings = rounding.settings,
+      .round_head = quantization.rounding_of(head_name(inputs)).has_value()};
   NMM_TRY(round_model(model, rounded.codes, inputs.progress));
   return rounded;
 }

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "compress/calibration/calibration_text.h"
+#include "compress/rounding/row_rounding.h"
 #include "compress/rounding/smoothing.h"
 #include "compress/statistics/inputs.h"
 #include "compress/statistics/saved_statistics.h"
@@ -26,6 +27,7 @@ struct CalibratedRounding {
   // (gathered_statistics.h).
   std::filesystem::path statistics = {};
   const SavedStatistics* saved = nullptr;
+  RoundingSettings settings = {};
   bool force = false;  // delete unfinished statistics of another text or model
 };
 

@@ -94,6 +94,7 @@ class RoundingRun {
   }
 
   Status round_head() const {
+    if (!run_.round_head) return {};
     return round_readers({head_name()},
                          [&] { return read_head_statistics(run_.statistics, run_.config); });
   }

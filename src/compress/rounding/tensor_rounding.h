@@ -28,6 +28,8 @@ struct ModelRounding {
   // Smoothing factors of the weights. The input of a weight is divided by its column factors.
   TensorScales scales = {};
   RoundingSettings settings = {};
+  // False if the LM head stays floats.
+  bool round_head = true;
 };
 
 // Rounds tensors of `run` and keeps their codes in the folder `work`. Both must outlive the object.

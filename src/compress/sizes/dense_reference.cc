@@ -37,9 +37,10 @@ double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
 
 Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
                                            const std::vector<std::vector<text::TokenId>>& sequences,
-                                           int64_t kept_logit_bytes) {
+                                           int64_t kept_logit_bytes, int64_t stride) {
   const io::ModelConfig& config = inputs.config;
   DenseReference reference(inputs);
+  reference.stride_ = stride;
   reference.rotary_ = model::rotary_embedding(config);
   NMM_ASSIGN(
       const TensorView table,
@@ -69,9 +70,9 @@ Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
   }
   NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
   inputs.checkpoint.release_pages();
-  reference.last_ = hidden;
-  const int64_t kept = kept_rows(rows, config.vocab_size, kept_logit_bytes);
-  if (kept > 0) reference.logits_ = reference.head_->logits(hidden.view().row_range(0, kept));
+  reference.last_ = reference.compared_rows(std::move(hidden));
+  const int64_t kept = kept_rows(reference.last_.rows(), config.vocab_size, kept_logit_bytes);
+  if (kept > 0) reference.logits_ = reference.own_logits(0, kept);
   return reference;
 }
 
@@ -96,6 +97,15 @@ double DenseReference::divergence(Matrix hidden, const ops::Linear* projection) 
   return sum / static_cast<double>(hidden.rows());
 }
 
+Matrix DenseReference::compared_rows(Matrix hidden) const {
+  if (stride_ == 1) return hidden;
+  Matrix rows((hidden.rows() + stride_ - 1) / stride_, hidden.columns());
+  for (int64_t i = 0; i < rows.rows(); ++i) {
+    std::copy_n(hidden.row(i * stride_), hidden.columns(), rows.data() + i * rows.columns());
+  }
+  return rows;
+}
+
 Matrix DenseReference::own_logits(int64_t row, int64_t count) const {
   Matrix hidden(count, last_.columns());
   std::copy_n(last_.row(row), count * last_.columns(), hidden.data());
@@ -112,7 +122,7 @@ double DenseReference::divergence_after(int64_t layer, Matrix hidden) const {
   for (size_t later = static_cast<size_t>(layer) + 1; later < layers_.size(); ++later) {
     layers_[later].forward(hidden.view(), rotary_, batch_);
   }
-  return divergence(std::move(hidden));
+  return divergence(compared_rows(std::move(hidden)));
 }
 
 double DenseReference::divergence_with_attention(int64_t layer,
@@ -134,7 +144,14 @@ double DenseReference::divergence_with_table(const ops::Linear& head, Matrix emb
   for (const model::DecoderLayer& layer : layers_) {
     layer.forward(embedded.view(), rotary_, batch_);
   }
-  return divergence(std::move(embedded), &head);
+  return divergence(compared_rows(std::move(embedded)), &head);
+}
+
+double DenseReference::divergence_with_embeddings(Matrix embedded) const {
+  for (const model::DecoderLayer& layer : layers_) {
+    layer.forward(embedded.view(), rotary_, batch_);
+  }
+  return divergence(compared_rows(std::move(embedded)));
 }
 
 Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {
@@ -145,7 +162,7 @@ Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {
     }
     NMM_TRY(with_mlp(layer, [&](const ops::MlpWeight& mlp) { add_mlp(layer, mlp, hidden); }));
   }
-  return divergence(std::move(hidden));
+  return divergence(compared_rows(std::move(hidden)));
 }
 
 }  // namespace neuronmm::compress

@@ -30,9 +30,11 @@ class DenseReference {
   // packed model, 4·H bytes per token and layer, and the logits of as many tokens as fit into
   // `kept_logit_bytes`. The logits of the other tokens are computed again for every comparison.
   // `inputs` must outlive the object. Fails if tensors are missing or have other shapes.
+  // Predictions are compared at every `stride`-th token, because an LM head of a large vocabulary
+  // takes as long as many layers.
   static Result<DenseReference> run(const CompressionInputs& inputs,
                                     const std::vector<std::vector<text::TokenId>>& sequences,
-                                    int64_t kept_logit_bytes = kKeptLogitBytes);
+                                    int64_t kept_logit_bytes = kKeptLogitBytes, int64_t stride = 1);
 
   // Returns the divergence of the model in which `mlp` replaces the MLP of one layer. Later layers
   // get the changed hidden states.
@@ -45,6 +47,8 @@ class DenseReference {
   // Returns the divergence of the model with another embedding table that is also its LM head.
   // `embedded` [tokens, H] holds the table's rows for the tokens, one sequence after the other.
   double divergence_with_table(const ops::Linear& head, Matrix embedded) const;
+  // Returns the divergence of the model that reads these embeddings [tokens, H].
+  double divergence_with_embeddings(Matrix embedded) const;
   // Returns the dense weights of a layer.
   const model::LayerWeights& weights(int64_t layer) const {
     return weights_[static_cast<size_t>(layer)];
@@ -59,7 +63,10 @@ class DenseReference {
   double divergence_after(int64_t layer, Matrix hidden) const;
   // Returns the logits of the dense model for rows that are not kept.
   Matrix own_logits(int64_t row, int64_t count) const;
-  // `projection` is the LM head of the changed model; null stands for the dense one.
+  // Returns the rows of the tokens whose predictions are compared.
+  Matrix compared_rows(Matrix hidden) const;
+  // Takes the rows of compared_rows(). `projection` is the LM head of the changed model; null
+  // stands for the dense one.
   double divergence(Matrix hidden, const ops::Linear* projection = nullptr) const;
 
   const CompressionInputs* inputs_;
@@ -70,7 +77,8 @@ class DenseReference {
   std::vector<model::DecoderLayer> layers_;
   Matrix embedded_;
   std::vector<Matrix> residuals_;  // the hidden states before every MLP
-  Matrix last_;                    // the hidden states after the last layer
+  Matrix last_;                    // the compared rows after the last layer
+  int64_t stride_ = 1;
   std::optional<model::LmHead> head_;
   Matrix logits_;  // of the first tokens
 };

@@ -24,9 +24,7 @@ Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
     if (is_float(spec.dtype)) plan.parameters_before += TensorView{spec.dtype, spec.shape}.size();
     plan.bytes_before += io::size_bytes(spec);
     std::optional<LowBitFormat> rounding;
-    if (quantization && model::is_linear(spec.name, config)) {
-      rounding = quantization->format_of(spec.name);
-    }
+    if (quantization) rounding = model::rounding_of(spec.name, config, *quantization);
     plan.bytes_after += stored_bytes(spec, rounding);
   }
   plan.parameters_after = plan.parameters_before;

@@ -1,0 +1,34 @@
+#pragma once
+// Opens a model folder: its config.json together with its weights. Every command that reads weights
+// opens its model with it, so that all of them see the same model.
+//
+// A folder whose config.json has tie_word_embeddings false may nevertheless hold one table twice,
+// as the embedding table and as the LM head (twin_tables.h). Such a model is tied here: config says
+// so, the checkpoint has the finer table under the name of the embedding table and no LM head, and
+// a notice (base/notices.h) says what was found. Folders with rounded weights are left as they are.
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+
+namespace neuronmm::io {
+
+struct ModelFolder {
+  ModelConfig config;
+  Checkpoint checkpoint;
+};
+
+// Opens the folder. Fails like ModelConfig::load and Checkpoint::open.
+Result<ModelFolder> open_model(const std::filesystem::path& folder);
+
+// Ties a model whose config and checkpoint are opened already, as open_model() does.
+void tie_twins(ModelConfig& config, Checkpoint& checkpoint);
+
+// Returns the text of the folder's config.json. If open_model() has tied the model, the text says
+// so. What writes another folder of the same model begins with this text.
+Result<std::string> config_text(const Checkpoint& checkpoint);
+
+}  // namespace neuronmm::io
