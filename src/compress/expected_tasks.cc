@@ -4,12 +4,12 @@ namespace neuronmm::compress {
 namespace {
 
 // Shares in seconds of SmolLM2-135M with 32,768 tokens on two cores of a Zen 3, as measured for the
-// default form (docs/quality.md).
+// default form (docs/measurements/quality.md).
 constexpr double kMetric = 81.0, kCalibrating = 142.0, kPredicting = 20.0, kNarrowing = 12.0;
 constexpr double kWriting = 4.0, kComparing = 7.0;
-// Measured sizes take a quarter of the time of the whole command more (docs/quality.md).
+// Measured sizes take a quarter of the time of the whole command more (docs/measurements/quality.md).
 constexpr double kMeasuring = 50.0;
-// The fit of down on the text (docs/quality.md, form pivoted).
+// The fit of down on the text (docs/measurements/quality.md, form pivoted).
 constexpr double kFitting = 180.0;
 // Assumed.
 constexpr double kGenerating = 150.0, kSensitivity = 60.0, kFactorizing = 40.0, kRounding = 60.0,

@@ -45,7 +45,7 @@ constexpr double kFarWorse = 2.0;
 constexpr double kLossTolerance = 1.02;
 
 // The tasks of a run with rough shares of the time, in minutes of a synthetic Llama-3.2-1B on two
-// cores (measured, docs/fit.md). What narrows and rounds the chosen model is known only later.
+// cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
   std::vector<ExpectedTask> tasks = {{"runs", 0.2}, {"timing formats", 0.3}};
   if (request.method == "two-sided") tasks.push_back({"output metric", 2.0});
@@ -164,7 +164,7 @@ class Fitting {
   }
 
   // Returns whether narrower MLPs could help. They lose more than rounding to 4 bits for the same
-  // bytes (docs/fit.md), so that they are measured only if a budget of bytes or loss cannot be met
+  // bytes (docs/measurements/fit.md), so that they are measured only if a budget of bytes or loss cannot be met
   // by rounding alone, or leaves nothing more to round. Speeds depend on shapes in other ways, and
   // a plan shows all there is.
   bool needs_shapes(const SearchInputs& rounding_only) const {

@@ -28,7 +28,7 @@ Status check_given(const FitGiven& given, OptionNames names) {
 
 Result<FitSettings> fit_settings(const FitGiven& given, OptionNames names) {
   NMM_TRY(check_given(given, names));
-  // More tokens take longer and gain little (docs/fit.md).
+  // More tokens take longer and gain little (docs/measurements/fit.md).
   constexpr int64_t kTile = 128, kHostBlock = 32, kCalibrationTokens = 10240;
   FitSettings settings;
   settings.request = {.model = given.model,
