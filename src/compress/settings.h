@@ -47,7 +47,7 @@ struct CompressSettings {
 
 // The end of a note that there is no program that makes the metric: what is done instead, and what
 // that loses. The figures are of form mixed with measured sizes, for ratios .1, .2 and .3, and with
-// predicted sizes for .5 (docs/measurements/quality.md, "Every method, by what is kept").
+// predicted sizes for .5 (docs/measurements/quality.md, "Every form, by what is kept").
 inline constexpr const char* kWithoutMetric =
     "whitened is used. On SmolLM2-135M this raises the KL divergence from the dense model by 3 % "
     "where a tenth or a fifth of the MLPs is removed, by 14 % at three tenths, and to 2.6 times at "

@@ -35,7 +35,8 @@ struct QuantizedFormats {
 // Returns the formats for 8, 6 or 4 bits. By default 4 bits have groups of 16 weights. The head has
 // as many bits as the other weights, but 6 if they have 4, since it is a small part of the model
 // and its errors go straight into the logits. An embedding table of its own has 8 bits
-// (docs/low_bit.md has the losses). `embedding_bits` may be 16, which stands for floats.
+// (docs/measurements/low_bits.md has the losses). `embedding_bits` may be 16, which stands for
+// floats.
 QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
                                    std::optional<int> lm_head_bits = {},
                                    std::optional<int> embedding_bits = {});
