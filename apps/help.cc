@@ -16,7 +16,7 @@ constexpr size_t kMaxNameColumns = 26;
 
 using Options = std::vector<const CLI::Option*>;
 
-bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+bool takes_no_value(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
 bool takes_many(const CLI::Option& option) {
   return option.get_items_expected_max() >= CLI::detail::expected_max_vector_size;
@@ -144,12 +144,12 @@ std::string option_names(const CLI::Option& option) {
   }
   std::string text = fmt::format("{}", fmt::join(names, ","));
   if (!option.nonpositional()) return text + (takes_many(option) ? "..." : "");
-  return is_flag(option) ? text : text + " " + value_name(option);
+  return takes_no_value(option) ? text : text + " " + value_name(option);
 }
 
 std::string option_text(const CLI::Option& option) {
   std::string text = option.get_description();
-  std::string value = is_flag(option) ? "" : option.get_default_str();
+  std::string value = takes_no_value(option) ? "" : option.get_default_str();
   if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
   if (!value.empty()) text += fmt::format(" (default {})", value);
   return text + ".";

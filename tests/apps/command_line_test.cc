@@ -245,7 +245,6 @@ TEST_F(CommandLine, SynthesizedModelsRun) {
 }
 
 TEST_F(CommandLine, UsageErrorsNameTheFlag) {
-  expect(neuronmm(""), 2, {});
   expect(neuronmm("frobnicate"), 2, {});
   expect(neuronmm("compress"), 2, {});
   expect(neuronmm(compress("--ratio 0")), 2, {"--ratio"});

@@ -111,7 +111,7 @@ TEST_F(GenerateCommand, ARandomSeedIsPrintedAndRepeatsTheText) {
 }
 
 // Runs generate in the shell with this before and after it, without its messages.
-std::string generated(const std::string& before, const std::string& after) {
+std::string shell_text(const std::string& before, const std::string& after) {
   return run_shell(before + " '" + program_path().string() + "' generate " + kDemo +
                    " --max-new-tokens 8 " + after + " 2>/dev/null")
       .output;
@@ -119,24 +119,24 @@ std::string generated(const std::string& before, const std::string& after) {
 
 TEST_F(GenerateCommand, PromptsComeFromArgumentsFilesAndStandardInput) {
   const std::string file = write("prompt.txt", "Once upon a time");
-  const std::string expected = generated("", "--prompt 'Once upon a time'");
+  const std::string expected = shell_text("", "--prompt 'Once upon a time'");
   EXPECT_GT(expected.size(), 8u);
-  EXPECT_EQ(generated("", "'Once upon a time'"), expected);
-  EXPECT_EQ(generated("", "--prompt-file " + file), expected);
-  EXPECT_EQ(generated("", "- <" + file), expected);
-  EXPECT_EQ(generated("", "--prompt - <" + file), expected);
-  EXPECT_EQ(generated("", "--prompt-file - <" + file), expected);
-  EXPECT_EQ(generated("", "<" + file), expected);
-  EXPECT_EQ(generated("printf 'Once upon a time' |", ""), expected);
+  EXPECT_EQ(shell_text("", "'Once upon a time'"), expected);
+  EXPECT_EQ(shell_text("", "--prompt-file " + file), expected);
+  EXPECT_EQ(shell_text("", "- <" + file), expected);
+  EXPECT_EQ(shell_text("", "--prompt - <" + file), expected);
+  EXPECT_EQ(shell_text("", "--prompt-file - <" + file), expected);
+  EXPECT_EQ(shell_text("", "<" + file), expected);
+  EXPECT_EQ(shell_text("printf 'Once upon a time' |", ""), expected);
 }
 
 TEST_F(GenerateCommand, APromptKeepsItsLastNewline) {
   const std::string file = write("prompt.txt", "Once upon a time\n");
-  const std::string expected = generated("", "'Once upon a time\n'");
-  EXPECT_NE(expected, generated("", "'Once upon a time'"));
-  EXPECT_EQ(generated("", "--prompt-file " + file), expected);
-  EXPECT_EQ(generated("", "- <" + file), expected);
-  EXPECT_EQ(generated("echo 'Once upon a time' |", ""), expected);
+  const std::string expected = shell_text("", "'Once upon a time\n'");
+  EXPECT_NE(expected, shell_text("", "'Once upon a time'"));
+  EXPECT_EQ(shell_text("", "--prompt-file " + file), expected);
+  EXPECT_EQ(shell_text("", "- <" + file), expected);
+  EXPECT_EQ(shell_text("echo 'Once upon a time' |", ""), expected);
 }
 
 TEST_F(GenerateCommand, MissingAndEmptyPromptsAreRefused) {

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxColumns = 80;
 constexpr std::array kGroups = {"Input:", "Output:", "Quality:", "Speed:", "Advanced:"};
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> lines_of_help(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -29,7 +29,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // Returns the first capture of every match in `text`. ^ and $ match at lines.
-std::vector<std::string> captures(const std::string& text, const char* pattern) {
+std::vector<std::string> matches_of(const std::string& text, const char* pattern) {
   std::vector<std::string> found;
   const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
   for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
@@ -38,9 +38,9 @@ std::vector<std::string> captures(const std::string& text, const char* pattern) 
 }
 
 // Returns all commands that the overview lists.
-std::vector<std::string> commands() {
+std::vector<std::string> listed_commands() {
   const std::string page = neuronmm("describe man-page").output;
-  return captures(page, R"(^\.SS \\&(\S+)$)");
+  return matches_of(page, R"(^\.SS \\&(\S+)$)");
 }
 
 // An option as the help shows it.
@@ -54,7 +54,7 @@ std::vector<ShownOption> options_of(const std::string& help) {
   std::vector<ShownOption> options;
   std::string group;
   const std::regex option(R"(^  (\S+(?: \S+)*)  +(\S.*)$)");
-  for (const std::string& line : lines_of(help)) {
+  for (const std::string& line : lines_of_help(help)) {
     std::smatch match;
     if (!line.starts_with(' ')) {
       group = std::ranges::find(kGroups, line) == kGroups.end() ? "" : line;
@@ -76,7 +76,7 @@ class Help : public ProgramTest {};
 
 TEST_F(Help, EveryLineFitsTheTerminal) {
   std::vector<std::string> all = {"", "--help", "--help-all"};
-  for (const std::string& command : commands()) {
+  for (const std::string& command : listed_commands()) {
     all.push_back(command + " --help");
     all.push_back(command + " --help-all");
   }
@@ -84,15 +84,15 @@ TEST_F(Help, EveryLineFitsTheTerminal) {
   for (const std::string& arguments : all) {
     const Outcome help = neuronmm(arguments);
     EXPECT_EQ(help.exit_code, 0) << arguments;
-    for (const std::string& line : lines_of(help.output))
+    for (const std::string& line : lines_of_help(help.output))
       EXPECT_LE(line.size(), kMaxColumns) << arguments << ": " << line;
   }
 }
 
 TEST_F(Help, BeginsWithASentenceAndTwoExamples) {
-  for (const std::string& command : commands()) {
+  for (const std::string& command : listed_commands()) {
     for (const char* flag : {"--help", "--help-all"}) {
-      const auto lines = lines_of(neuronmm(command + " " + flag).output);
+      const auto lines = lines_of_help(neuronmm(command + " " + flag).output);
       ASSERT_GT(lines.size(), 6u) << command;
       EXPECT_TRUE(std::regex_match(lines[0], std::regex("[A-Z][^.]*( [^.]*)+\\."))) << lines[0];
       EXPECT_EQ(lines[2], "Examples:") << command;
@@ -107,9 +107,9 @@ TEST_F(Help, BeginsWithASentenceAndTwoExamples) {
 // refuses would be wrong usage, exit code 2.
 TEST_F(Help, ExamplesAreNoWrongUsage) {
   write("kernel.py", "def add(a, b):\n    return a\n");
-  for (const std::string& command : commands()) {
+  for (const std::string& command : listed_commands()) {
     const std::string help = neuronmm(command + " --help").output;
-    for (const std::string& example : captures(help, "^  (neuronmm .*)$")) {
+    for (const std::string& example : matches_of(help, "^  (neuronmm .*)$")) {
       const Outcome outcome =
           run_shell(fmt::format("cd '{}' && neuronmm() {{ '{}' \"$@\"; }}; {} 2>&1 </dev/null",
                                 folder_.string(), program_path().string(), example));
@@ -119,7 +119,7 @@ TEST_F(Help, ExamplesAreNoWrongUsage) {
 }
 
 TEST_F(Help, EveryOptionHasAGroupAndASentence) {
-  for (const std::string& command : commands()) {
+  for (const std::string& command : listed_commands()) {
     const std::string help = neuronmm(command + " --help-all").output;
     for (const ShownOption& option : options_of(help)) {
       EXPECT_TRUE(std::regex_match(option.text, std::regex("[A-Z$].*\\.")))
@@ -133,11 +133,11 @@ TEST_F(Help, EveryOptionHasAGroupAndASentence) {
 TEST_F(Help, ShowsTheSameOptionsAsTheManPage) {
   const std::string page =
       std::regex_replace(neuronmm("describe man-page").output, std::regex(R"(\\-)"), "-");
-  for (const std::string& command : commands()) {
+  for (const std::string& command : listed_commands()) {
     const size_t begin = page.find(fmt::format(".SS \\&{}\n", command));
     const std::string section = page.substr(begin, page.find("\n.S", begin + 1) - begin);
     std::set<std::string> in_page, in_help;
-    for (const std::string& names : captures(section, R"(^\.B \\&(.*)$)"))
+    for (const std::string& names : matches_of(section, R"(^\.B \\&(.*)$)"))
       if (!names.starts_with("-h,--help") && names != "--help-all") in_page.insert(names);
     for (const ShownOption& option : options_of(neuronmm(command + " --help-all").output))
       in_help.insert(option.names);
@@ -175,7 +175,7 @@ TEST_F(Help, AnUnknownCommandIsWrongUsage) {
   const auto message_of = [](const std::string& arguments) {
     const Outcome outcome = neuronmm(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
-    EXPECT_EQ(lines_of(outcome.output).size(), 1u) << outcome.output;
+    EXPECT_EQ(lines_of_help(outcome.output).size(), 1u) << outcome.output;
     return outcome.output;
   };
   EXPECT_NE(
