@@ -19,7 +19,7 @@ CLI::Option* add_bits_flags(CLI::App* command, BitsFlags& flags, const std::stri
   command
       ->add_option("--embedding-bits", flags.embedding_bits, "Use 16, 8, 6 or 4 bits for the table")
       ->check(CLI::IsMember({16, 8, 6, 4}))
-      ->default_str("8, tied: head's")
+      ->default_str("8")
       ->group(kAdvanced);
   return bits;
 }
