@@ -35,6 +35,9 @@ constexpr int64_t kHeadRows = 8192;
 
 constexpr const char* kFileName = "rounding.json";
 
+// The most tokens of one sequence. Assumed.
+constexpr int64_t kProbeLength = 128;
+
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
 
@@ -106,16 +109,17 @@ class QuantizedHead final : public ops::Linear {
   const ops::Backend* backend_;
 };
 
-// Returns sequences that are spread over the text and have about kProbeTokens tokens.
+// Returns sequences that are spread over the text and have about kProbeTokens tokens. Each is cut
+// to kProbeLength tokens, because a part is measured once per layer.
 std::vector<std::vector<text::TokenId>> probe_sequences(
     const std::vector<std::vector<text::TokenId>>& sequences) {
-  int64_t tokens = 0;
-  for (const auto& sequence : sequences) tokens += std::ssize(sequence);
   const auto available = std::ssize(sequences);
-  const int64_t count = std::clamp<int64_t>(kProbeTokens * available / tokens, 1, available);
+  const int64_t count = std::clamp<int64_t>(kProbeTokens / kProbeLength, 1, available);
   std::vector<std::vector<text::TokenId>> chosen;
   for (int64_t i = 0; i < count; ++i) {
-    chosen.push_back(sequences[static_cast<size_t>(i * available / count)]);
+    auto sequence = sequences[static_cast<size_t>(i * available / count)];
+    sequence.resize(std::min(sequence.size(), static_cast<size_t>(kProbeLength)));
+    chosen.push_back(std::move(sequence));
   }
   return chosen;
 }
