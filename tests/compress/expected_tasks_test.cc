@@ -26,11 +26,13 @@ class ExpectedTasks : public CompressTest {
     std::array<char, 512> line;
     while (std::fgets(line.data(), line.size(), file) != nullptr) {
       const std::string text = line.data();
-      // A finished task writes "label 3/3, 00:00 left in all".
-      const size_t end = text.find(" left in all");
-      const size_t slash = text.find('/');
-      if (end == std::string::npos || slash == std::string::npos) continue;
-      labels.push_back(text.substr(0, text.rfind(' ', slash)));
+      // A finished task writes "label 3/3, 00:00 left in all". A slow one also writes "label 2/3".
+      const size_t slash = text.find('/'), comma = text.find(',');
+      if (text.find(" left in all") == std::string::npos || slash > comma) continue;
+      const size_t space = text.rfind(' ', slash);
+      const std::string done = text.substr(space + 1, slash - space - 1);
+      if (done == text.substr(slash + 1, comma - slash - 1))
+        labels.push_back(text.substr(0, space));
     }
     std::fclose(file);
     return labels;
