@@ -58,7 +58,6 @@ class Row:
 def rows_of(options: argparse.Namespace) -> list[Row]:
     ours, work = options.neuronmm, options.work
     text = [word for name in options.calibration for word in ("--calibration", name)]
-    text += ["--calibration-tokens", options.calibration_tokens]
     rows = [Row("bf16", work / "bf16", [])]
     for bits in (8, 4):
         path = work / f"bits{bits}"
@@ -194,7 +193,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("dense", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--calibration", required=True, action="append", help="may be given several times")
-    parser.add_argument("--calibration-tokens", type=int, default=16384)
     parser.add_argument("--text", required=True)
     parser.add_argument("--fit", default="420M", help="budgets of `neuronmm fit`, separated by commas")
     parser.add_argument("--llama", type=pathlib.Path, help="folder of llama-bench and llama-quantize")
