@@ -80,13 +80,14 @@ std::string Progress::time_left() const {
 }
 
 void Progress::update(int64_t done, std::string_view note) {
+  const bool is_drawn = drawn_ && done == done_;
   done_ = done;
   if (stream_ == nullptr) return;
   const Clock::time_point now = Clock::now();
   const auto interval =
       terminal_ ? Clock::duration(kTerminalInterval) : Clock::duration(kPipeInterval);
-  // The last update is always drawn, so that a finished bar is complete.
-  if (done < total_ && now - last_drawn_ < interval) return;
+  // The last update is always drawn, so that a finished bar is complete, but only once.
+  if (done < total_ ? now - last_drawn_ < interval : is_drawn) return;
   last_drawn_ = now;
   draw(note);
 }

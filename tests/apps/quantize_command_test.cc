@@ -200,7 +200,7 @@ TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
                                 "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
   expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"again to go on"});
   std::ofstream(floats + "/four/marker.json") << "{}";
-  expect(neuronmm(command + " --calibration-tokens 1024"), 0, {"written to"});
+  expect(neuronmm(command + " --calibration-tokens 1024 --force"), 0, {"written to"});
   EXPECT_TRUE(fs::exists(out + "/marker.json"));
   expect_no_temporary_files("out");
 }
