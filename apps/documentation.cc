@@ -72,7 +72,8 @@ nlohmann::json option_json(const CLI::Option& option) {
   if (positional) names.push_back(option.get_name());
   // An option that may be repeated expects many values, but only one of them follows it each time.
   const bool many = positional || option.get_allow_extra_args();
-  const int most = many ? option.get_items_expected_max() : option.get_type_size_max();
+  const int most = many ? option.get_items_expected_max()
+                        : std::min(option.get_type_size_max(), option.get_items_expected_max());
   nlohmann::json json = {{"names", names},
                          {"positional", positional},
                          {"required", option.get_required()},
