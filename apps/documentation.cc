@@ -68,8 +68,8 @@ nlohmann::json option_json(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  const bool positional = names.empty();
-  if (positional) names.push_back(option.get_name());
+  const bool positional = option.get_positional();
+  if (names.empty()) names.push_back(option.get_name());
   // An option that may be repeated expects many values, but only one of them follows it each time.
   const bool many = positional || option.get_allow_extra_args();
   const int most = many ? option.get_items_expected_max()

@@ -1,6 +1,10 @@
 #include "provenance.h"
 
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <system_error>
@@ -25,6 +29,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+// Returns the time of the report. SOURCE_DATE_EPOCH replaces the clock, as it does in reproducible
+// builds (https://reproducible-builds.org/specs/source-date-epoch), so that equal runs write equal
+// reports.
+std::time_t report_time() {
+  const char* const given = std::getenv("SOURCE_DATE_EPOCH");
+  std::time_t seconds = 0;
+  if (given != nullptr) {
+    const auto [end, error] = std::from_chars(given, given + std::strlen(given), seconds);
+    if (error == std::errc() && *end == '\0') return seconds;
+  }
+  return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+}
 
 // A model that an argument names.
 struct NamedModel {
@@ -106,14 +123,13 @@ void record_command(const std::vector<std::string>& arguments, const CLI::App& c
 Json provenance_json() {
   RecordedCommand& record = recorded();
   if (record.provenance) return *record.provenance;
-  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   Json models = Json::array();
   for (const NamedModel& model : record.models) {
     models.push_back(described_model(model, record.name == "tokenize"));
   }
   record.provenance = Json{{"program", fmt::format("neuronmm {}", kVersion)},
                            {"command", command_text(record.arguments)},
-                           {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(now))},
+                           {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(report_time()))},
                            {"machine",
                             {{"cpu", cpu_name()},
                              {"cores", std::thread::hardware_concurrency()},

@@ -82,7 +82,8 @@ TEST_F(Documentation, TheJsonHasEveryFlagWithItsValues) {
     return nlohmann::json();
   };
   EXPECT_EQ(option_of("generate", "--device")["values"].dump(), "[1,1]");
-  EXPECT_EQ(option_of("generate", "--prompt")["positional"], false);
+  EXPECT_EQ(option_of("generate", "--prompt")["positional"], true);
+  EXPECT_EQ(option_of("generate", "--prompt-file")["positional"], false);
   EXPECT_EQ(option_of("compress", "--dry-run")["values"].dump(), "[0,0]");
   EXPECT_EQ(option_of("compress", "--method")["choices"].dump(),
             R"(["whitened","two-sided","svd"])");

@@ -177,6 +177,8 @@ std::vector<std::string> words_of(const std::string& text) {
 
 class FaultSweep : public testing::TestWithParam<Command> {
  protected:
+  // Reports have the same date in every run, so that they can be compared.
+  static void SetUpTestSuite() { setenv("SOURCE_DATE_EPOCH", "0", /*overwrite=*/1); }
   void SetUp() override {
     fs::create_directories(root_ / "in");
     put(root_ / "in/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],

@@ -203,6 +203,8 @@ def test_page(
 
 def test_pages(paths: list[pathlib.Path], program: pathlib.Path, slow: bool) -> list[Outcome]:
     described = json.loads(subprocess.run([program, "describe", "json"], check=True, stdout=subprocess.PIPE).stdout)
+    topic = {"names": ["COMMAND"], "positional": True, "required": False, "values": [0, 1]}
+    described["commands"] |= {"help": {"options": [topic]}, "version": {"options": []}}
     model = pathlib.Path(os.environ.get("MODEL", REPOSITORY / "models/demo"))
     outcomes: list[Outcome] = []
     results: Results = {}

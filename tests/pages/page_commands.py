@@ -148,7 +148,7 @@ def alternatives(words: list[str]) -> Iterator[list[str]]:
 
 
 def option_named(name: str, command: Description) -> Description | None:
-    return next((o for o in command["options"] if not o["positional"] and name in o["names"]), None)
+    return next((o for o in command["options"] if name in o["names"]), None)
 
 
 def accepts(option: Description, value: str) -> bool:
