@@ -198,7 +198,7 @@ TEST_F(QuantizeCommand, AnInterruptedRunReusesItsFloats) {
       write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +
                                 " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + floats +
                                 "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
-  expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"again to go on"});
+  expect(neuronmm::apps::run_shell("bash '" + script + "' 2>&1"), 130, {"interrupted"});
   std::ofstream(floats + "/four/marker.json") << "{}";
   expect(neuronmm(command + " --calibration-tokens 1024 --force"), 0, {"written to"});
   EXPECT_TRUE(fs::exists(out + "/marker.json"));

@@ -177,8 +177,6 @@ std::vector<std::string> words_of(const std::string& text) {
 
 class FaultSweep : public testing::TestWithParam<Command> {
  protected:
-  // Reports have the same date in every run, so that they can be compared.
-  static void SetUpTestSuite() { setenv("SOURCE_DATE_EPOCH", "0", /*overwrite=*/1); }
   void SetUp() override {
     fs::create_directories(root_ / "in");
     put(root_ / "in/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
@@ -226,6 +224,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
                                           "OMP_NUM_THREADS=2"};
     if (fault_at == 0) variables.erase(variables.begin());   // not even preloaded
     if (fault_at < 0) variables[3] = "NEURONMM_FAULT_AT=0";  // only counts
+    variables.push_back("SOURCE_DATE_EPOCH=0");              // all reports have the same date
     if (const char* path = std::getenv("PATH")) variables.push_back(std::string("PATH=") + path);
     std::vector<std::string> words = words_of(arguments);
     words.insert(words.begin(), program_path().string());
