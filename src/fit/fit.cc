@@ -36,10 +36,9 @@ constexpr size_t kPoints = 16;  // points of a front
 // A loss below this share of the allowed one leaves bytes that could be saved. A model that is
 // faster than asked by the inverse of this share has lost more than it must. Assumed.
 constexpr double kUnusedShare = 0.8;
-// A model is as small as rounding makes it if it is larger by less than this factor. Assumed.
-constexpr double kNothingLeft = 1.001;
-// A prediction is far worse than another one from this factor on. Assumed.
-constexpr double kFarWorse = 2.0;
+// A model is as small as rounding makes it if it is larger by less than the first factor, and a
+// prediction is far worse than another one from the second factor on. Assumed.
+constexpr double kNothingLeft = 1.001, kFarWorse = 2.0;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
@@ -144,18 +143,16 @@ class Fitting {
     const Budget& budget = request_.budget;
     if (request_.plan_only || device_.simulated || budget.decode || budget.prefill) return true;
     const ModelSearch search(rounding_only);
-    const auto found = search.best(goal(search.dense()));
-    if (!found) return true;
     const Goal wanted = goal(search.dense());
-    return wanted.minimized == kBytes
-               ? found->predicted[kBytes] <= search.smallest(kBytes) * kNothingLeft
-               : false;
+    const auto found = search.best(wanted);
+    if (!found) return true;
+    const double smallest = search.smallest(kBytes);
+    return wanted.minimized == kBytes && found->predicted[kBytes] <= smallest * kNothingLeft;
   }
 
   // Says how long the whole run will take. What earlier runs have measured takes no time.
   void announce_duration() const {
-    std::error_code ignored;
-    const bool gathered = fs::exists(request_.sensitivities / "statistics", ignored);
+    const bool gathered = fs::exists(request_.sensitivities / "statistics");
     const WorkAhead work = {
         .calibration_tokens = gathered ? 0 : text_.origin.tokens,
         .shapes = request_.plan_only || device_.simulated || request_.budget.decode ||
@@ -172,18 +169,8 @@ class Fitting {
   // says what the smallest one would lose.
   void compare_with_plain(const ModelSearch& search, const Goal& goal, Choice& choice) const {
     if (device_.simulated || goal.minimized != kLoss) return;
-    std::optional<Choice> best, smallest;
-    for (size_t format = 0; format < kFormats; ++format) {
-      for (size_t head = 0; head < kFormats; ++head) {
-        const Choice plain = search.uniform(format, head);
-        const Quantities& at = plain.predicted;
-        bool within = true;
-        for (size_t k = 0; k < kQuantities; ++k) within = within && at[k] <= goal.limits[k];
-        if (within && (!best || at[kLoss] < best->predicted[kLoss])) best = plain;
-        if (!smallest || at[kBytes] < smallest->predicted[kBytes]) smallest = plain;
-      }
-    }
-    const Choice& plain = best ? *best : *smallest;
+    const auto [best, smallest] = search.plain(goal);
+    const Choice& plain = best ? *best : smallest;
     if (choice.predicted[kLoss] <= kFarWorse * plain.predicted[kLoss]) return;
     progress_.print(fmt::format(
         "the best that the search has found has {:.1f} MB and a predicted KL of {:.3g}; plain "
