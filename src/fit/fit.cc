@@ -110,7 +110,7 @@ class Fitting {
     const compress::StatisticsRequest wanted = {.folder = request_.sensitivities / "statistics",
                                                 .method = "whitened",
                                                 .what = compress::Gathered::kAllLinears};
-    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
+    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, {}));
     return_freed_memory();
     SearchInputs search_inputs{.checkpoint = checkpoint_,
                                .config = config_,
@@ -131,7 +131,6 @@ class Fitting {
     NMM_ASSIGN(shape_request.files,
                compress::gathered_statistics(inputs, with_metric, work, make_metric_));
     NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
-    return_freed_memory();
     return search_inputs;
   }
 
@@ -152,7 +151,8 @@ class Fitting {
 
   // Says how long the whole run will take. What earlier runs have measured takes no time.
   void announce_duration() const {
-    const bool gathered = fs::exists(request_.sensitivities / "statistics");
+    std::error_code ignored;
+    const bool gathered = fs::exists(request_.sensitivities / "statistics", ignored);
     const WorkAhead work = {
         .calibration_tokens = gathered ? 0 : text_.origin.tokens,
         .shapes = request_.plan_only || device_.simulated || request_.budget.decode ||
