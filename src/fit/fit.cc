@@ -37,15 +37,15 @@ constexpr size_t kPoints = 16;  // points of a front
 // A loss below this share of the allowed one leaves bytes that could be saved. A model that is
 // faster than asked by the inverse of this share has lost more than it must. Assumed.
 constexpr double kUnusedShare = 0.8;
-// A model is as small as rounding makes it if it is larger by less than this factor. Assumed.
-constexpr double kNothingLeft = 1.001;
-// A prediction is far worse than another one from this factor on. Assumed.
-constexpr double kFarWorse = 2.0;
+// A model is as small as rounding makes it if it is larger by less than the first factor, and a
+// prediction is far worse than another one from the second factor on. Assumed.
+constexpr double kNothingLeft = 1.001, kFarWorse = 2.0;
 // The factor by which a measured loss may exceed the budget. Assumed.
 constexpr double kLossTolerance = 1.02;
 
 // The tasks of a run with rough shares of the time, in minutes of a synthetic Llama-3.2-1B on two
-// cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known only later.
+// cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known
+// only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
   std::vector<ExpectedTask> tasks = {{"runs", 0.2}, {"timing formats", 0.3}};
   if (request.method == "two-sided") tasks.push_back({"output metric", 2.0});
@@ -138,7 +138,7 @@ class Fitting {
                                                 .method = "whitened",
                                                 .what = compress::Gathered::kAllLinears,
                                                 .force = request_.force};
-    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
+    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, {}));
     return_freed_memory();
     SearchInputs search_inputs{.checkpoint = checkpoint_,
                                .config = config_,
@@ -159,24 +159,22 @@ class Fitting {
     NMM_ASSIGN(shape_request.files,
                compress::gathered_statistics(inputs, with_metric, work, make_metric_));
     NMM_ASSIGN(search_inputs.shapes, compress::measured_curves(inputs, shape_request, shapes));
-    return_freed_memory();
     return search_inputs;
   }
 
   // Returns whether narrower MLPs could help. They lose more than rounding to 4 bits for the same
-  // bytes (docs/measurements/fit.md), so that they are measured only if a budget of bytes or loss cannot be met
-  // by rounding alone, or leaves nothing more to round. Speeds depend on shapes in other ways, and
-  // a plan shows all there is.
+  // bytes (docs/measurements/fit.md), so that they are measured only if a budget of bytes or loss
+  // cannot be met by rounding alone, or leaves nothing more to round. Speeds depend on shapes in
+  // other ways, and a plan shows all there is.
   bool needs_shapes(const SearchInputs& rounding_only) const {
     const Budget& budget = request_.budget;
     if (request_.plan_only || device_.simulated || budget.decode || budget.prefill) return true;
     const ModelSearch search(rounding_only);
-    const auto found = search.best(goal(search.dense()));
-    if (!found) return true;
     const Goal wanted = goal(search.dense());
-    return wanted.minimized == kBytes
-               ? found->predicted[kBytes] <= search.smallest(kBytes) * kNothingLeft
-               : false;
+    const auto found = search.best(wanted);
+    if (!found) return true;
+    const double smallest = search.smallest(kBytes);
+    return wanted.minimized == kBytes && found->predicted[kBytes] <= smallest * kNothingLeft;
   }
 
   // Says how long the whole run will take. What earlier runs have measured takes no time.
@@ -199,18 +197,8 @@ class Fitting {
   // says what the smallest one would lose.
   void compare_with_plain(const ModelSearch& search, const Goal& goal, Choice& choice) const {
     if (device_.simulated || goal.minimized != kLoss) return;
-    std::optional<Choice> best, smallest;
-    for (size_t format = 0; format < kFormats; ++format) {
-      for (size_t head = 0; head < kFormats; ++head) {
-        const Choice plain = search.uniform(format, head);
-        const Quantities& at = plain.predicted;
-        bool within = true;
-        for (size_t k = 0; k < kQuantities; ++k) within = within && at[k] <= goal.limits[k];
-        if (within && (!best || at[kLoss] < best->predicted[kLoss])) best = plain;
-        if (!smallest || at[kBytes] < smallest->predicted[kBytes]) smallest = plain;
-      }
-    }
-    const Choice& plain = best ? *best : *smallest;
+    const auto [best, smallest] = search.plain(goal);
+    const Choice& plain = best ? *best : smallest;
     if (choice.predicted[kLoss] <= kFarWorse * plain.predicted[kLoss]) return;
     progress_.print(fmt::format(
         "the best that the search has found has {:.1f} MB and a predicted KL of {:.3g}; plain "

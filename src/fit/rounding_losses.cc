@@ -13,6 +13,7 @@
 #include "compress/sizes/dense_reference.h"
 #include "compress/statistics/mlp_statistics.h"
 #include "eval/folder_divergence.h"
+#include "fit/dequantized_weight.h"
 #include "fit/losses_json.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
@@ -29,85 +30,11 @@ using compress::DoubleMatrix;
 // similar.
 constexpr int64_t kSampleRows = 64;
 
-// The rows of an LM head that are in memory as floats at a time. With a vocabulary of 128 thousand
-// the whole head takes more memory than the rest of a small model. Assumed.
-constexpr int64_t kHeadRows = 8192;
-
-constexpr const char* kFileName = "rounding.json";
-
 // The most tokens of one sequence. Assumed.
 constexpr int64_t kProbeLength = 128;
 
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
-
-// The values that a rounded weight stands for, in fp32 and with the smoothing factors divided out.
-struct DequantizedWeight {
-  Shape shape;
-  std::vector<float> values;
-
-  TensorView view() const {
-    return {DType::kF32, shape, reinterpret_cast<const std::byte*>(values.data())};
-  }
-};
-
-double factor_at(const std::vector<double>& factors, int64_t i) {
-  return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
-}
-
-DequantizedWeight dequantized_rows(const ops::Codes& codes, const compress::TensorScale& scale,
-                                   int64_t first, int64_t count) {
-  DequantizedWeight dequantized{{count, codes.columns}, {}};
-  dequantized.values.reserve(static_cast<size_t>(count * codes.columns));
-  for (int64_t i = first; i < first + count; ++i) {
-    const double row = factor_at(scale.rows, i);
-    for (int64_t j = 0; j < codes.columns; ++j) {
-      dequantized.values.push_back(
-          static_cast<float>(codes.value(i, j) / (row * factor_at(scale.columns, j))));
-    }
-  }
-  return dequantized;
-}
-
-// A rounded LM head whose floats are computed piece by piece while it multiplies.
-class QuantizedHead final : public ops::Linear {
- public:
-  QuantizedHead(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
-      : codes_(std::move(codes)), scale_(std::move(scale)), backend_(&backend) {}
-
-  // Returns the rows of the tokens, for a head that is the embedding table, too.
-  Matrix embed(const std::vector<std::vector<text::TokenId>>& sequences) const {
-    std::vector<float> values;
-    for (const auto& sequence : sequences) {
-      for (const text::TokenId token : sequence) {
-        const DequantizedWeight row = dequantized_rows(codes_, scale_, token, 1);
-        values.insert(values.end(), row.values.begin(), row.values.end());
-      }
-    }
-    Matrix embedded(std::ssize(values) / codes_.columns, codes_.columns);
-    std::copy(values.begin(), values.end(), embedded.data());
-    return embedded;
-  }
-
-  void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    for (int64_t first = 0; first < codes_.rows; first += kHeadRows) {
-      const int64_t count = std::min(kHeadRows, codes_.rows - first);
-      const DequantizedWeight dequantized = dequantized_rows(codes_, scale_, first, count);
-      ops::LinearWeight weight;
-      weight.w_t = dequantized.view();
-      Matrix piece(x.rows, count);
-      backend_->make_linear(weight)->apply(x, piece.view());
-      for (int64_t i = 0; i < x.rows; ++i) {
-        std::copy_n(piece.view().row(i), count, y.row(i) + first);
-      }
-    }
-  }
-
- private:
-  ops::Codes codes_;
-  compress::TensorScale scale_;
-  const ops::Backend* backend_;
-};
 
 // Returns sequences that are spread over the text and have about kProbeTokens tokens. Each is cut
 // to kProbeLength tokens, because a part is measured once per layer.

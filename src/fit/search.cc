@@ -249,6 +249,22 @@ Choice ModelSearch::uniform(size_t format, size_t head) const {
   return choice;
 }
 
+std::pair<std::optional<Choice>, Choice> ModelSearch::plain(const Goal& goal) const {
+  std::optional<Choice> best;
+  Choice smallest = uniform(0, 0);
+  for (size_t format = 0; format < kFormats; ++format) {
+    for (size_t head = 0; head < kFormats; ++head) {
+      const Choice choice = uniform(format, head);
+      const Quantities& at = choice.predicted;
+      bool within = true;
+      for (size_t k = 0; k < kQuantities; ++k) within = within && at[k] <= goal.limits[k];
+      if (within && (!best || at[kLoss] < best->predicted[kLoss])) best = choice;
+      if (at[kBytes] < smallest.predicted[kBytes]) smallest = choice;
+    }
+  }
+  return {best, smallest};
+}
+
 std::optional<Choice> ModelSearch::narrowed(double kept) const {
   if (inputs_.shapes.empty()) return std::nullopt;
   Choice choice = uniform(kAsIs, kAsIs);

@@ -4,6 +4,7 @@
 // search is a knapsack problem (knapsack.h). `fit` runs the searches.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "compress/sizes/shape_search.h"
@@ -66,6 +67,9 @@ class ModelSearch {
   const Quantities& dense() const { return dense_; }
   // Returns the choice with whole MLPs and one format for all parts.
   Choice uniform(size_t format, size_t head) const;
+  // Returns the best choice of whole MLPs, one format for all parts and one for the head that is
+  // within the limits, if there is one, and the smallest of these choices.
+  std::pair<std::optional<Choice>, Choice> plain(const Goal& goal) const;
   // Returns the choice of form "mixed" that keeps this share of the MLPs' parameters and rounds
   // nothing. The result is empty if blocks are too large for that share.
   std::optional<Choice> narrowed(double kept) const;
