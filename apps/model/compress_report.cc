@@ -48,7 +48,7 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
     loss += layer.predicted_loss;
   }
   writer.print("{} loss (for ranking{}): {:.4f} nats per token\n",
-               measured ? "measured" : "predicted", measured ? "" : "; too small by a factor",
+               measured ? "measured" : "predicted", measured ? "" : "; the value may be far off",
                loss);
 }
 

@@ -109,7 +109,7 @@ void add_budget(CLI::App* command, FitFlags& flags) {
       ->add_option("--bytes", flags.bytes, "Keep all weights within SIZE: 80M (10^6), 80MiB (2^20)")
       ->transform(byte_size())
       ->type_name("SIZE")
-      ->group(kOutput);
+      ->group(kQuality);
   command
       ->add_option("--max-kl", flags.given.budget.divergence,
                    "Find the smallest model within X nats per token of KL divergence")

@@ -206,7 +206,7 @@ void print_fit(const ReportWriter& writer, const fit::FitRequest& request,
   if (result.measured) {
     writer.print("{}written to {}\n", measured_text(result), request.out.string());
   }
-  writer.print("what it knows of the model is kept in {}, for other budgets\n",
+  writer.print("what it knows of the model is kept; for another budget add --sensitivities {}\n",
                request.sensitivities.string());
 }
 

@@ -126,7 +126,7 @@ std::vector<std::pair<std::string, std::string>> compression_facts(
       {"form", fmt::format("{}: {}", record.form, form_text(record.form))},
       {"method", record.method},
       {"ratio asked to be removed from each compressed MLP weight",
-       fmt::format("{}", record.ratio)}};
+       fmt::format("{:.4g}", record.ratio)}};
   // config.json of a plain narrower model does not say how many neurons the original had, so its
   // share cannot be computed.
   const double share = mlp_share(record, config);
