@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gguf/dequantize.h"
+#include "gguf/gguf_file.h"
 #include "gguf/tokenizer_files.h"
 #include "gguf/vocabulary.h"
-#include "io/gguf_file.h"
 
 namespace {
 

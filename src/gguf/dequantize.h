@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "io/gguf_types.h"
+#include "gguf/gguf_types.h"
 
 namespace neuronmm::gguf {
 

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "gguf/gguf_shards.h"
 #include "gguf/vocabulary.h"
-#include "io/gguf_shards.h"
 
 namespace neuronmm::gguf {
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "gguf/gguf_shards.h"
 #include "gguf/hyperparameters.h"
 #include "gguf/tied_table.h"
 #include "gguf/tokenizer_files.h"
@@ -9,7 +10,6 @@
 #include "gguf/weights.h"
 #include "io/folder_writer.h"
 #include "io/gguf.h"
-#include "io/gguf_shards.h"
 #include "io/shards.h"
 #include "io/text_file.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/gguf_shards.h"
+#include "gguf/gguf_shards.h"
 
 namespace neuronmm::gguf {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gguf/gguf_metadata.h"
 #include "gguf/pre_tokenizers.h"
-#include "io/gguf_metadata.h"
 
 namespace neuronmm::gguf {
 

@@ -8,9 +8,9 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "gguf/gguf_shards.h"
 #include "gguf/hyperparameters.h"
 #include "gguf/tied_table.h"
-#include "io/gguf_shards.h"
 #include "io/model_config.h"
 #include "io/safetensors_writer.h"
 

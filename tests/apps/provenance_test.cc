@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "../io/gguf_builder.h"
+#include "../gguf/gguf_builder.h"
 #include "run_program.h"
 
 namespace neuronmm::apps {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/gguf_builder.h"
+#include "gguf/gguf_builder.h"
 
 namespace neuronmm::gguf {
 

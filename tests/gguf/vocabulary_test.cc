@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "gguf/gguf_builder.h"
+#include "gguf/gguf_file.h"
 #include "gguf/piece_merges.h"
 #include "gguf/tokenizer_files.h"
-#include "io/gguf_builder.h"
-#include "io/gguf_file.h"
 #include "io/io_test.h"
 
 namespace neuronmm::gguf {

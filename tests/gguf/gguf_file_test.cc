@@ -1,14 +1,14 @@
 // Tests the reader of GGUF files on legal files and on every kind of broken file that we know.
 
-#include "io/gguf_file.h"
+#include "gguf/gguf_file.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "io/gguf_builder.h"
-#include "io/gguf_shards.h"
-#include "io_test.h"
+#include "gguf/gguf_builder.h"
+#include "gguf/gguf_shards.h"
+#include "io/io_test.h"
 
 namespace neuronmm::io {
 namespace {

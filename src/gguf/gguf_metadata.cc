@@ -1,4 +1,4 @@
-#include "io/gguf_metadata.h"
+#include "gguf/gguf_metadata.h"
 
 #include <array>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "io/gguf_shards.h"
+#include "gguf/gguf_shards.h"
 
 #include <optional>
 

@@ -16,8 +16,8 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "io/gguf_metadata.h"
-#include "io/gguf_types.h"
+#include "gguf/gguf_metadata.h"
+#include "gguf/gguf_types.h"
 #include "io/mapped_file.h"
 
 namespace neuronmm::io {

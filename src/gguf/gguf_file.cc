@@ -1,4 +1,4 @@
-#include "io/gguf_file.h"
+#include "gguf/gguf_file.h"
 
 #include <algorithm>
 #include <limits>

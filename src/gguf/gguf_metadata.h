@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/gguf_cursor.h"
+#include "gguf/gguf_cursor.h"
 
 namespace neuronmm::io {
 

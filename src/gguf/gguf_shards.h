@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/gguf_file.h"
+#include "gguf/gguf_file.h"
 
 namespace neuronmm::io {
 

@@ -1,4 +1,4 @@
-#include "io/gguf_types.h"
+#include "gguf/gguf_types.h"
 
 #include <algorithm>
 #include <array>
