@@ -6,7 +6,7 @@
 DENSE is a model folder in f32, off the grid of any 4-bit format (bench/off_grid.py). WORK keeps the
 models and the finished rows, so that an interrupted run goes on. The rows are DENSE in bf16, rounded to
 8 and to 4 bits, the models of `neuronmm fit` for the budgets of --fit, and llama.cpp's files of DENSE:
-BF16, Q8_0, Q4_K_M and Q4_0. BUILD is a folder with llama.cpp's programs llama-quantize and
+BF16, Q8_0 and Q4_K_M. BUILD is a folder with llama.cpp's programs llama-quantize and
 llama-bench, and BF16.gguf is DENSE as its convert_hf_to_gguf.py --outtype bf16 writes it.
 
 Bytes are those of the weights' file. The speeds are tokens/s of a prompt of 512 tokens and of 64
@@ -69,7 +69,7 @@ def rows_of(options: argparse.Namespace) -> list[Row]:
                                                         "--sensitivities", work / "sensitivities", *text]))
     if options.llama:
         rows.append(Row("llama.cpp BF16", options.gguf, [], peer=True))
-        for kind in ("Q8_0", "Q4_K_M", "Q4_0"):
+        for kind in ("Q8_0", "Q4_K_M"):
             path = work / f"{kind}.gguf"
             make = [options.llama / "llama-quantize", options.gguf, path, kind]
             rows.append(Row(f"llama.cpp {kind}", path, make, peer=True))
