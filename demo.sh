@@ -44,9 +44,10 @@ measure() {  # arguments: NAME FOLDER
 
 # Makes a smaller model of models/demo by one command, then measures it.
 make() {  # arguments: NAME COMMAND FLAG...
-  local name=$1 command=$2
+  local name=$1 command=$2 folder
   shift 2
-  local folder=$out/${name// /-}
+  folder=${name// %/}
+  folder=$out/${folder// /-}
   printf '\n$ %s %s models/demo -o %s %s\n' "$program" "$command" "$folder" "$*"
   quietly "$program" "$command" models/demo -o "$folder" --force --calibration models/demo/calibration.txt "$@"
   measure "$name" "$folder"
