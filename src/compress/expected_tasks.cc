@@ -7,7 +7,8 @@ namespace {
 // default form (docs/measurements/quality.md).
 constexpr double kMetric = 81.0, kCalibrating = 142.0, kPredicting = 20.0, kNarrowing = 12.0;
 constexpr double kWriting = 4.0, kComparing = 7.0;
-// Measured sizes take a quarter of the time of the whole command more (docs/measurements/quality.md).
+// Measured sizes take a quarter of the time of the whole command more
+// (docs/measurements/quality.md).
 constexpr double kMeasuring = 50.0;
 // The fit of down on the text (docs/measurements/quality.md, form pivoted).
 constexpr double kFitting = 180.0;
