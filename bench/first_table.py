@@ -180,7 +180,7 @@ def picture(rows: list[Row], known: dict) -> str:
     for speed, loss, row in points:
         x, y = place(speed, loss)
         marks.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="5" fill="{THEIRS if row.peer else OURS}"/>'
-                     f'<text x="{x + 9:.0f}" y="{y + 4:.0f}">{html.escape(row.name)}</text>')
+                     f'<text x="{x + 9:.0f}" y="{y + (16 if row.peer else -2):.0f}">{html.escape(row.name)}</text>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
             f'font-size="12"><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>{"".join(marks)}'
             f'<text x="{WIDTH / 2}" y="{HEIGHT - 12}" text-anchor="middle">writing, tokens per second (right is better)'
