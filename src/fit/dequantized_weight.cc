@@ -9,8 +9,6 @@ namespace {
 // the whole head takes more memory than the rest of a small model. Assumed.
 constexpr int64_t kHeadRows = 8192;
 
-constexpr const char* kFileName = "rounding.json";
-
 }  // namespace
 
 double factor_at(const std::vector<double>& factors, int64_t i) {

@@ -33,6 +33,7 @@ constexpr int64_t kSampleRows = 64;
 // The most tokens of one sequence. Assumed.
 constexpr int64_t kProbeLength = 128;
 
+constexpr const char* kFileName = "rounding.json";  // in the folder of the measurements
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
 

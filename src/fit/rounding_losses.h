@@ -29,8 +29,7 @@ using FormatLosses = std::array<double, kFormats>;  // by index in kCandidates
 struct RoundingLosses {
   std::vector<std::array<FormatLosses, kParts>> layers;
   FormatLosses head = {};
-  // Of an embedding table that is not the LM head. The lookup of a rounded row gives rounded
-  // values.
+  // The losses of an embedding table that is not the LM head: looked-up rows are rounded.
   FormatLosses embedding = {};
   // The loss by rounding the activations that rounded weights are multiplied with, whatever the
   // weights' format is.

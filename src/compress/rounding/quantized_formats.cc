@@ -3,6 +3,7 @@
 #include "io/quantization.h"
 #include "model/tensor_specs.h"
 #include "ops/low_bit.h"
+#include "ops/weights.h"
 
 namespace neuronmm::compress {
 
