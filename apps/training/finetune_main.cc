@@ -36,9 +36,9 @@ Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summar
   for (const finetune::PhaseSummary& phase : summary.phases) phases.push_back(to_json(phase));
   return {{"model", flags.request.model.string()},
           {"output", flags.request.out.string()},
-          {"data", flags.request.data.string()},
-          {"teacher", flags.request.teacher.string()},
-          {"validation", flags.request.validation.string()},
+          {"data", text_or_null(flags.request.data.string())},
+          {"teacher", text_or_null(flags.request.teacher.string())},
+          {"validation", text_or_null(flags.request.validation.string())},
           {"sequences", summary.examples},
           {"scored_tokens", summary.scored_tokens},
           {"generated_tokens", summary.generated_tokens},

@@ -457,7 +457,8 @@ Result<Outcome> Search::outcome() const {
 }  // namespace
 
 std::string_view rejection_name(Rejection rejection) {
-  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting", "traffic"};
+  constexpr std::string_view kNames[] = {"capacity",    "Tensor",  "DMA",
+                                         "elementwise", "waiting", "traffic"};
   return kNames[static_cast<size_t>(rejection)];
 }
 
