@@ -112,12 +112,7 @@ Result<int> run(FinetuneFlags& flags) {
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();
-  auto trained = finetune::finetune(flags.request, progress);
-  if (!trained.ok() && trained.error().kind == Error::Kind::kInterrupted) {
-    return Error{trained.error().message + " by the same command with --resume",
-                 Error::Kind::kInterrupted};
-  }
-  NMM_ASSIGN(const auto summary, std::move(trained));
+  NMM_ASSIGN(const auto summary, finetune::finetune(flags.request, progress));
   print_summary(report, flags, summary);
   report.print("written to {}\n", flags.request.out.string());
   NMM_TRY(report.write_json(to_json(flags, summary)));

@@ -113,7 +113,7 @@ class Search {
   std::string explain(const Candidate& candidate, Rejection rejection) const;
   Error nothing_fits() const;
   Error stopped() const {
-    return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+    return interrupted_error(fmt::format("{} tilings are measured", trials_.size()));
   }
 
   const Problem& p_;
