@@ -154,6 +154,9 @@ void add_compress(Program& program) {
                    "neuronmm compress MODEL_DIR --ratio 0.2 --dry-run"});
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
+  program.set_usage(command,
+                    "MODEL_DIR --ratio X -o DIR "
+                    "(--calibration FILE | --self-generated N | --statistics DIR)");
   program.set_run(
       command, [flags] { return run(*flags); }, ProcessMode::kDataParallel);
 }

@@ -170,6 +170,9 @@ void add_fit(Program& program) {
       ->check(CLI::IsMember({16, 8, 6, 4}))
       ->default_str("what loses least")
       ->group(kAdvanced);
+  program.set_usage(command,
+                    "MODEL_DIR --calibration FILE -o DIR "
+                    "(--bytes SIZE | --max-kl X | --decode X | --prefill X)");
   command->footer(
       "The command measures once what single changes of the model cost, which takes\n"
       "minutes. With the same --sensitivities the next budget skips that part.");

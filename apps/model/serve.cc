@@ -1,5 +1,6 @@
 // The command `neuronmm serve`: serves a model over HTTP with OpenAI's and Anthropic's APIs. It
-// first listens at its address and then loads the model. A signal lets running answers finish.
+// takes its address first, so that a port in use is an error at once, then loads the model, and
+// says that it listens when requests can be answered. A signal lets running answers finish.
 
 #include <chrono>
 #include <filesystem>
@@ -193,12 +194,13 @@ Result<int> run_serve(const ServeFlags& flags) {
   serve::ServerOptions options = flags.settings.server;
   options.version = kVersion;
   NMM_ASSIGN(const auto server, serve::Server::start(options));
-  fmt::print("listening on {}\n", server->url());
-  std::fflush(stdout);
+  print_message("loading {}\n", flags.settings.model_dir);
   NMM_ASSIGN(const auto service, load(flags, loaded));
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
   ending.emplace();
   server->serve(service);
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
   print_sampling(service->model().generation);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted() && world_communicator().lost().empty())

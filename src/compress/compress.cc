@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/kept_work.h"
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
 #include "compress/expected_tasks.h"
@@ -180,6 +181,10 @@ struct TextStatistics {
   StatisticsFiles files;  // for whole MLPs that are narrowed
 };
 
+io::FolderWriter::IfExists if_exists(const CompressRequest& request) {
+  return request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+}
+
 // A compression whose inputs are opened and checked. run() performs the steps of compress.h.
 class Compression {
  public:
@@ -199,13 +204,13 @@ class Compression {
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
                               const MakeMetric& make_metric) {
-    const auto if_exists =
-        request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
-    NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
+    NMM_ASSIGN(auto output,
+               io::FolderWriter::create(request_.out, if_exists(request_), request_.model));
     progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
     const fs::path work = output.resume_folder();
     NMM_TRY(open_work(work, request_, work_settings(request_, calibration_, model_identity_),
                       progress_));
+    const KeptWork kept(work.parent_path().string());
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
     NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
     NMM_TRY(choose_sizes(statistics, work));
@@ -292,7 +297,7 @@ class Compression {
         narrow_request(shape_request(request_, statistics.files), shaped_, config_);
     const bool fits = calibration_.text && is_worth_a_fit(shaped_, request_.weights);
     NMM_ASSIGN(const auto largest_maps, fits ? narrow_layers_on_text(inputs(), wanted, work)
-                                             : narrow_layers(inputs(), wanted, work, work));
+                                             : narrow_layers(inputs(), wanted, work));
     for (size_t layer = 0; layer < largest_maps.size(); ++layer) {
       shaped_.layers[layer].largest_map = largest_maps[layer];
     }
@@ -353,6 +358,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
                                  DataParallel* helpers) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
+  NMM_TRY(io::FolderWriter::check(request.out, if_exists(request), request.model));
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;

@@ -185,8 +185,7 @@ class ModelFactorization {
   Error stop() {
     const std::lock_guard lock(mutex_);
     return interrupted_error(
-        fmt::format("{} of {} matrices are kept in {}; run the same command again to go on",
-                    reports_.size(), total_, work_.parent_path().string()));
+        fmt::format("{} of {} matrices are factorized", reports_.size(), total_));
   }
 
   DataParallel* helpers_;

@@ -255,8 +255,8 @@ Status Training::run_blocks() {
   if (refined.ok() || position_.step == 0) return refined;
   NMM_TRY(folder_.save_factors(model_, position_));
   if (refined.error().kind != Error::Kind::kInterrupted) return refined;
-  return interrupted_error(fmt::format("{} of {} refined layers are kept and can be resumed",
-                                       position_.step, model_.config().num_hidden_layers));
+  return interrupted_error(fmt::format("{} of {} layers are refined", position_.step,
+                                       model_.config().num_hidden_layers));
 }
 
 Status Training::finish_phase() {
@@ -279,9 +279,8 @@ Error Training::stop() {
     const Status saved = save();
     if (!saved.ok()) return saved.error();
   }
-  return interrupted_error(
-      fmt::format("{} of {} steps of phase {} of {} are kept and can be resumed", position_.step,
-                  total_steps(), position_.phase + 1, phases_.size()));
+  return interrupted_error(fmt::format("{} of {} steps of phase {} of {} are done", position_.step,
+                                       total_steps(), position_.phase + 1, phases_.size()));
 }
 
 // Returns an error that names the saved state, which is from before the divergence.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/freed_memory.h"
+#include "base/kept_work.h"
 #include "compress/linear_algebra/blas.h"
 #include "compress/sizes/plan.h"
 #include "compress/sizes/shape_choice.h"
@@ -12,12 +13,14 @@
 #include "fit/correction_json.h"
 #include "fit/duration.h"
 #include "fit/model_latency.h"
+#include "fit/reach.h"
 #include "fit/realize.h"
 #include "fit/rounding_losses.h"
 #include "fit/unfinished_output.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/folder_lock.h"
+#include "io/folder_writer.h"
 #include "io/model_folder.h"
 #include "model/transformer.h"
 
@@ -88,10 +91,12 @@ class Fitting {
     NMM_TRY(io::make_folder(request_.sensitivities));
     // A second run with the same folder would delete files that this run is about to read.
     NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
+    const KeptWork kept(request_.sensitivities.string());
     if (!request_.plan_only) NMM_TRY(claim_output(request_));
     progress_.expect(expected_tasks(request_, device_.simulated));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
+    NMM_TRY(Reach(request_, checkpoint_, config_, device_.simulated).check_speed(costs));
     announce_duration();
     NMM_ASSIGN(const SearchInputs search_inputs, measure_search_inputs(inputs(), costs));
     NMM_ASSIGN(Correction correction, saved_correction());
@@ -408,9 +413,10 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
                       Progress& progress, const compress::MakeMetric& make_metric,
                       compress::DataParallel* helpers) {
   NMM_TRY(compress::load_blas());
-  std::error_code ignored;
-  if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
-    return Error{request.out.string() + ": already exists", Error::Kind::kExists};
+  if (!request.plan_only) {
+    const auto if_exists =
+        request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+    NMM_TRY(io::FolderWriter::check(request.out, if_exists, request.model));
   }
   NMM_ASSIGN(io::ModelFolder model, io::open_model(request.model));
   io::ModelConfig& config = model.config;
@@ -419,6 +425,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
                 io::quantization_text(*config.quantization));
   }
   NMM_TRY(compress::check_uncompressed(config, request.model.string()));
+  NMM_TRY(Reach(request, model.checkpoint, config, device.simulated).check_bytes());
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
   return Fitting(request, device, backend, progress, make_metric, helpers, std::move(config),

@@ -34,6 +34,8 @@ inline std::vector<std::string> modules_of(Part part) {
 inline constexpr size_t kFormats = 4;
 inline constexpr std::array<LowBitFormat, kFormats> kCandidates = {
     LowBitFormat{8, 128}, LowBitFormat{6, 128}, LowBitFormat{4, 16}, LowBitFormat{4, 32}};
+// The index that stands for the model's own dtype.
+inline constexpr size_t kAsIs = kFormats;
 inline constexpr size_t kMeasuredFormat = 2;  // the format in which losses are measured
 
 }  // namespace neuronmm::fit

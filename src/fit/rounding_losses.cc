@@ -158,9 +158,7 @@ class RoundingMeasurement {
     if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
     if (interrupted()) {
       return interrupted_error(
-          fmt::format("what rounding costs is measured for {} parts and kept in {}; run the same "
-                      "command again to go on",
-                      saved_.size(), folder_.string()));
+          fmt::format("what rounding costs is measured for {} parts", saved_.size()));
     }
     NMM_ASSIGN(const FormatLosses losses, measure());
     for (const double loss : losses) {

@@ -230,6 +230,7 @@ Status AtomicFile::finish() {
 
 Error AtomicFile::abandon_with_error(int code) {
   abandon();
+  lost_its_reader_ = code == EPIPE;
   return write_error(path_, code);
 }
 

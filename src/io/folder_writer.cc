@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "io/atomic_file.h"
 #include "io/gguf.h"
@@ -104,6 +105,16 @@ bool is_empty_folder(const fs::path& folder) {
   return fs::is_empty(folder, error) && !error;
 }
 
+// Fails if the folder can neither be written nor made.
+Status check_writable(fs::path folder) {
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, error))
+    return fail("{}: expected a folder for the output, found a file", folder.string());
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return fail("{}: cannot be written: {}", folder.string(), std::generic_category().message(errno));
+}
+
 // The staging folder is next to the output, on the same file system, so that it can be renamed.
 fs::path staging_path_of(const fs::path& out) { return out.string() + ".partial"; }
 
@@ -176,6 +187,16 @@ Status require_folder(const fs::path& folder) {
 
 FolderWriter::FolderWriter(fs::path out, StagingFolder staging, IfExists if_exists)
     : out_(std::move(out)), staging_(std::move(staging)), if_exists_(if_exists) {}
+
+Status FolderWriter::check(const fs::path& out, IfExists if_exists, const fs::path& input) {
+  if (out.empty()) return fail("expected the path of an output folder, found an empty one");
+  NMM_ASSIGN(const fs::path target, identity(out));
+  for (const fs::path& folder : {target, staging_path_of(target)}) {
+    if (!input.empty()) NMM_TRY(check_output_apart_from_input(folder, input));
+  }
+  NMM_TRY(check_replaceable(target, if_exists));
+  return check_writable(target.parent_path());
+}
 
 Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exists,
                                           const fs::path& input, Resume resume) {

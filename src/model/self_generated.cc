@@ -90,9 +90,7 @@ class TextWriter {
     for (size_t i = 0; i < sequences.size(); ++i) {
       const Generation& generation = generations[i];
       if (generation.stop == Generation::Stop::kInterrupted) {
-        return interrupted_error(
-            fmt::format("{} of {} sequences that the model writes are kept and can be resumed",
-                        first, total()));
+        return interrupted_error(fmt::format("{} of {} sequences are written", first, total()));
       }
       sequences[i].insert(sequences[i].end(), generation.tokens.begin(), generation.tokens.end());
     }

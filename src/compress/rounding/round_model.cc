@@ -133,9 +133,7 @@ Status round_model(const ModelRounding& rounding, const fs::path& work, Progress
   progress.start("rounding", run.steps(), found);
   for (int64_t step = 0; step < run.steps(); ++step) {
     if (interrupted()) {
-      return interrupted_error(fmt::format(
-          "the weights rounded so far are kept in {}; run the same command again to go on",
-          work.parent_path().string()));
+      return interrupted_error(fmt::format("{} of {} matrices are rounded", step, run.steps()));
     }
     NMM_TRY(run.round(step));
     if (step < found) continue;  // nothing had to be done

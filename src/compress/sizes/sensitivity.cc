@@ -107,8 +107,7 @@ class SensitivityPass {
   Status step(int64_t layer) {
     progress_.update(++steps_, fmt::format("layer {}", layer));
     if (!interrupted()) return {};
-    return interrupted_error(
-        "measuring sensitivity begins again with the same command; the calibration is kept");
+    return interrupted_error("the sensitivity is not measured and begins again");
   }
 
   // Takes the variants of earlier layers through this layer, which is dense for them. Then takes

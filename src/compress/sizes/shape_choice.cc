@@ -145,8 +145,7 @@ Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& reque
   const NarrowRequest narrowing = narrow_request(unrounded, model, inputs.config);
   const MeasureRequest wanted = {.shapes = narrowing.shapes,
                                  .narrow = [&]() -> Status {
-                                   const auto narrowed =
-                                       narrow_layers(inputs, narrowing, work, folder);
+                                   const auto narrowed = narrow_layers(inputs, narrowing, folder);
                                    return narrowed.ok() ? Status() : Status(narrowed.error());
                                  },
                                  .narrowed = narrowed_mlps(inputs, unrounded.weights, folder)};

@@ -113,7 +113,7 @@ class Search {
   std::string explain(const Candidate& candidate, Rejection rejection) const;
   Error nothing_fits() const;
   Error stopped() const {
-    return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+    return interrupted_error(fmt::format("{} tilings are measured", trials_.size()));
   }
 
   const Problem& p_;
@@ -457,7 +457,8 @@ Result<Outcome> Search::outcome() const {
 }  // namespace
 
 std::string_view rejection_name(Rejection rejection) {
-  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting", "traffic"};
+  constexpr std::string_view kNames[] = {"capacity",    "Tensor",  "DMA",
+                                         "elementwise", "waiting", "traffic"};
   return kNames[static_cast<size_t>(rejection)];
 }
 
