@@ -145,9 +145,9 @@ class Engine::Impl {
     int64_t requests = 0, tokens = 0;
   };
 
-  // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping, or if the queue is
-  // full for this client. A prompt that finds an empty queue is accepted whatever its length. The
-  // caller holds the lock.
+  // Returns the refusal of a prompt of `tokens` tokens if the engine is stopping, or if the queue
+  // is full for this client. A prompt that finds an empty queue is accepted whatever its length.
+  // The caller holds the lock.
   std::optional<Admission> find_queue_refusal(const std::string& client, int64_t tokens) const {
     if (stopping_) return Admission{0, Refusal::kStopping, "the engine takes no new requests"};
     const auto found = queued_.find(client);
@@ -167,10 +167,11 @@ class Engine::Impl {
                                    queued, tokens, options_.max_queued_tokens)};
     if (own.requests >= kMostOfFree * free_requests ||
         (own.tokens > 0 && own.tokens + tokens > kMostOfFree * free_tokens))
-      return Admission{0, Refusal::kQueueFull,
-                       fmt::format("{} requests with {} tokens of this client wait, and the rest of "
-                                   "the queue is kept for others",
-                                   own.requests, own.tokens)};
+      return Admission{
+          0, Refusal::kQueueFull,
+          fmt::format("{} requests with {} tokens of this client wait, and the rest of "
+                      "the queue is kept for others",
+                      own.requests, own.tokens)};
     return std::nullopt;
   }
 

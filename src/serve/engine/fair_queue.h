@@ -20,7 +20,6 @@ namespace neuronmm::serve {
 struct Job;
 struct Sequence;
 
-
 // The order of sequences: smaller priorities first, then older requests.
 struct SequenceKey {
   int64_t priority;

@@ -1,10 +1,9 @@
 #include "serve/http/api_keys.h"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <strings.h>
-
-#include <fmt/format.h>
 
 #include "base/result.h"
 

@@ -179,20 +179,23 @@ class HttpConnection : public ClientSocket<Stream> {
   // left.
   Task<bool> parse(bool body) {
     parser_->eager(body);
-    bool at_begin = true;  // of the head: the parser has consumed nothing yet
+    bool in_request_line = !body;
+    size_t checked = 0;  // bytes of input_ that have no fault, whatever follows them
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      if (!body) fault_ = find_fault_in_partial_head(input_, at_begin);
+      const std::string_view unchecked = std::string_view(input_).substr(checked);
+      if (!body) fault_ = find_fault_in_partial_head(unchecked, in_request_line);
       if (!fault_.empty()) co_return false;
+      in_request_line = in_request_line && unchecked.find("\r\n") == std::string_view::npos;
       error_code error;
       const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
       consume(taken);
+      if (taken > 0) checked = 0;
       if (body && taken > 0) {
         extend_deadline(taken);
         too_many_bytes_ = !state_.connections.set_bytes(*this, parser_->get().body().size());
         if (too_many_bytes_) co_return false;
       }
-      at_begin = at_begin && taken == 0;
       if (error && error != http::error::need_more) {
         parse_error_ = error;
         co_return false;
@@ -200,7 +203,8 @@ class HttpConnection : public ClientSocket<Stream> {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       // The parser consumes the data of a body as it comes. What remains is an unfinished line
       // between two chunks, or of the trailers.
-      if (body) fault_ = find_fault_in_partial_lines(input_);
+      if (body) fault_ = find_fault_in_partial_lines(std::string_view(input_).substr(checked));
+      checked = count_checked(input_);
       const size_t before = input_.size();
       if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
       if (!fault_.empty()) co_return false;
@@ -355,15 +359,16 @@ class HttpConnection : public ClientSocket<Stream> {
                                                               bool until_eof) {
     using Value = std::invoke_result_t<Work>;
     auto value = std::make_shared<std::optional<Value>>();
-    pool_.post(client_, body_bytes, [value, work = std::move(work), executor = stream_.get_executor(), this,
+    pool_.post(client_, body_bytes,
+               [value, work = std::move(work), executor = stream_.get_executor(), this,
                 weak = this->weak_from_this()]() mutable {
-      if (weak.expired()) return;  // the client has left while the work waited
-      auto done = std::make_shared<std::optional<Value>>(work());
-      asio::post(executor, [value, done, this, weak] {
-        *value = std::move(*done);
-        if (const auto self = weak.lock()) wake();
-      });
-    });
+                 if (weak.expired()) return;  // the client has left while the work waited
+                 auto done = std::make_shared<std::optional<Value>>(work());
+                 asio::post(executor, [value, done, this, weak] {
+                   *value = std::move(*done);
+                   if (const auto self = weak.lock()) wake();
+                 });
+               });
     while (!*value && !gone_ && !(until_eof && eof_)) co_await wait();
     co_return std::move(*value);
   }

@@ -16,8 +16,7 @@ bool ConnectionTable::make_room(const std::string& client) {
   const auto found = clients_.find(client);
   const int64_t own = found == clients_.end() ? 0 : found->second.connections;
   const bool full = !client.empty() && own >= limits_.connections_of_client;
-  if (full && !close_slowest_of(&client, false, nullptr))
-    return false;
+  if (full && !close_slowest_of(&client, false, nullptr)) return false;
   return size() < limits_.connections || close_slowest();
 }
 
@@ -81,8 +80,8 @@ bool ConnectionTable::close_slowest_of(const std::string* client, bool with_byte
 }
 
 const std::string* ConnectionTable::client_with_most_bytes() const {
-  const auto most = std::ranges::max_element(
-      clients_, {}, [](const auto& entry) { return entry.second.bytes; });
+  const auto most =
+      std::ranges::max_element(clients_, {}, [](const auto& entry) { return entry.second.bytes; });
   return most == clients_.end() ? nullptr : &most->first;
 }
 

@@ -25,8 +25,9 @@ struct ServerLimits {
   // Bytes of bodies that have arrived and of responses that wait to be sent, of all connections
   // together. One client may hold a quarter.
   uint64_t held_bytes = uint64_t{256} << 20;
-  uint64_t brief_bytes = 16 * 1024;  // a body of this size is accepted even if `held_bytes` are held
-  int64_t connections = 8192;        // one client may have a quarter
+  uint64_t brief_bytes =
+      16 * 1024;               // a body of this size is accepted even if `held_bytes` are held
+  int64_t connections = 8192;  // one client may have a quarter
   // Bytes of one answer that may wait for its client. If more wait, the connection ends.
   size_t unread_bytes = size_t{1} << 20;
   int send_buffer_bytes = 256 * 1024;  // the operating system's, for one connection
@@ -38,19 +39,19 @@ struct ServerLimits {
   // A client may stall for the times below before it is too slow. Assumed: modems are faster.
   int64_t slowest_rate = 4096;
   Milliseconds body{20'000}, send{30'000};
-  Milliseconds ping{30'000};           // silence of a stream before a ping is sent; 0: no pings
-  Milliseconds linger{1'000};          // longest time for a client to read the last response
-  Milliseconds tick{100};              // interval at which the other times are checked
+  Milliseconds ping{30'000};   // silence of a stream before a ping is sent; 0: no pings
+  Milliseconds linger{1'000};  // longest time for a client to read the last response
+  Milliseconds tick{100};      // interval at which the other times are checked
 };
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;                        // 0: any free port
-  std::vector<std::string> api_keys;      // empty: no key is needed
-  std::vector<std::string> cors_origins;  // "https://example.org", or "*"
+  int port = 8000;                           // 0: any free port
+  std::vector<std::string> api_keys;         // empty: no key is needed
+  std::vector<std::string> cors_origins;     // "https://example.org", or "*"
   std::vector<std::string> trusted_proxies;  // addresses or networks (client_identity.h)
-  std::string tls_certificate, tls_key;   // PEM files; either both or none
-  std::string access_log;                 // as AccessLog::open() takes it
+  std::string tls_certificate, tls_key;      // PEM files; either both or none
+  std::string access_log;                    // as AccessLog::open() takes it
   std::string version;
   ServerLimits limits;
 };

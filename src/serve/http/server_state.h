@@ -45,7 +45,7 @@ struct ServerState {
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
   std::atomic<int64_t> generating = 0;  // connections with an unfinished answer
-  ConnectionTable connections;                // belongs to the thread of the sockets
+  ConnectionTable connections;          // belongs to the thread of the sockets
   mutable std::mutex mutex;
   std::shared_ptr<GenerationService>
       loaded;  // protected by `mutex`; null until the model is loaded
