@@ -153,6 +153,7 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, 
   loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.settings.engine);
   parts.engine = loaded.engine.get();
   parts.metrics_prefix = flags.settings.metrics_prefix;
+  parts.allow_priority = flags.settings.allow_priority;
   if (flags.device.simulated()) {
     parts.device = flags.device.device;
     parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };

@@ -11,11 +11,13 @@ namespace {
 
 using Ranges = std::span<const ByteRange>;
 
-// Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`.
+// Returns the parts of the ranges that lie in [begin, end) of the text, relative to `begin`. A chat
+// has as many ranges as messages, so the first one is searched.
 std::vector<ByteRange> ranges_within(Ranges ranges, size_t begin, size_t end) {
   std::vector<ByteRange> within;
-  for (const ByteRange& range : ranges) {
-    const size_t from = std::max(range.begin, begin), to = std::min(range.end, end);
+  auto range = std::ranges::upper_bound(ranges, begin, {}, &ByteRange::end);
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    const size_t from = std::max(range->begin, begin), to = std::min(range->end, end);
     if (from < to) within.push_back({from - begin, to - begin});
   }
   return within;
