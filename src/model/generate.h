@@ -13,6 +13,7 @@
 #include "model/continuation.h"
 #include "model/prompt_cache.h"
 #include "model/transformer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace neuronmm::model {
 
@@ -63,5 +64,10 @@ void apply_generation_config(const io::GenerationConfig& generation_config,
 // token only.
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
                                     const io::ModelConfig& config);
+// Returns the same. If neither file names an end, returns those that the vocabulary shows: the
+// tokenizer's eos_token and the special tokens of model/end_tokens.h.
+std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
+                                    const io::ModelConfig& config,
+                                    const text::Tokenizer& tokenizer);
 
 }  // namespace neuronmm::model

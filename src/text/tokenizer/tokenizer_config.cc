@@ -76,9 +76,22 @@ void merge_tokens(NamedTokens map, NamedTokens& tokens) {
   for (auto& [name, token] : map.extra) tokens.extra[name] = std::move(token);
 }
 
-// Reads "chat_template", a string or a list of {"name", "template"}.
+// Reads {"default": "...", "tool_use": "..."}.
+Status read_template_object(const json& object, const std::string& source,
+                            TokenizerConfig& config) {
+  const io::JsonFields named(object, source);
+  for (const auto& [name, value] : object.items()) {
+    NMM_ASSIGN(const auto text, named.string(name));
+    if (text) config.chat_templates[name] = *text;
+  }
+  return {};
+}
+
+// Reads "chat_template": a string, a list of {"name", "template"}, or an object of templates.
 Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config) {
   const json* value = fields.find("chat_template");
+  if (value != nullptr && value->is_object())
+    return read_template_object(*value, fields.source() + ": chat_template", config);
   if (value == nullptr || !value->is_array()) {
     NMM_ASSIGN(const auto text, fields.string("chat_template"));
     if (text && !text->empty()) config.chat_templates["default"] = *text;
