@@ -142,8 +142,8 @@ bool replace_paths(Json& object) {
   return replaced;
 }
 
-std::string dump(const Json& json) {
-  return json.dump(kConfigIndent, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string text_of(const Json& value) {
+  return value.dump(kConfigIndent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // Returns the JSON object in a text, or nothing.
@@ -166,10 +166,10 @@ std::optional<std::string> without_code(const std::string& name, std::string tex
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos || text[begin] != '{') return std::nullopt;
   if (!may_name_code(text)) return text;
-  auto json = parse_object(strict_json(text));
-  if (!json) return std::nullopt;
-  if (name == kTokenizerConfigName) use_published_class(*json);
-  return remove_code(*json) ? dump(*json) : std::move(text);
+  auto document = parse_object(strict_json(text));
+  if (!document) return std::nullopt;
+  if (name == kTokenizerConfigName) use_published_class(*document);
+  return remove_code(*document) ? text_of(*document) : std::move(text);
 }
 
 // Returns what is copied of a file, or nothing if it does not contain what its name promises.
@@ -247,7 +247,7 @@ class Copy {
     for (const auto& [name, content] : templates)
       list.push_back({{"name", name}, {"template", content}});
     config["chat_template"] = std::move(list);
-    return write_text_file(path, dump(config));
+    return write_text_file(path, text_of(config));
   }
 
   std::vector<std::string> take_notes() { return std::move(notes_); }
@@ -308,7 +308,7 @@ Result<std::string> read_public_config(const fs::path& config_json) {
   auto config = parse_object(text);
   if (!config) return text;
   const bool paths = replace_paths(*config), code = remove_code(*config);
-  return paths || code ? dump(*config) : text;
+  return paths || code ? text_of(*config) : text;
 }
 
 }  // namespace neuronmm::io

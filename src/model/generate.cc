@@ -215,8 +215,11 @@ void apply_generation_config(const io::GenerationConfig& generation_config,
 
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
                                     const io::ModelConfig& config) {
-  if (generation_config.eos_token_ids) return *generation_config.eos_token_ids;
-  return {config.eos_token_ids.begin(), config.eos_token_ids.end()};
+  std::vector<TokenId> stops(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  if (generation_config.eos_token_ids) stops = *generation_config.eos_token_ids;
+  // The model never writes other ids.
+  std::erase_if(stops, [&](TokenId id) { return id >= config.vocab_size; });
+  return stops;
 }
 
 std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
