@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/folder_writer.h"
-#include "io/mistaken_files.h"
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/mistaken_files.h"
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -42,6 +42,8 @@ Result<std::optional<std::vector<int32_t>>> ids_that_end(const JsonFields& field
       return fields.wrong("eos_token_id", "a token id or a list of them");
     ids.push_back(id.get<int32_t>());
   }
+  const bool none = ids.empty() && !(eos->is_array() && eos->empty());
+  if (none) return std::optional<std::vector<int32_t>>();
   return std::optional(std::move(ids));
 }
 

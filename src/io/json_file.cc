@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/mistaken_files.h"
 #include "io/json_builder.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -19,6 +19,39 @@ constexpr size_t kMaxDescription = 60;
 
 constexpr const char* kFloatKey = "__float__";
 constexpr std::string_view kNotInJson[] = {"NaN", "Infinity", "-Infinity"};
+
+// Builds a value from a file whose keys may occur twice if they have the same value both times, as
+// a hand-edited config may.
+class FileBuilder : public JsonBuilder {
+ public:
+  // Returns true if all repeated keys had one value. Called at the end.
+  bool finish() {
+    for (const Repeated& repeated : repeated_) {
+      if (*repeated.last == repeated.first) continue;
+      return refuse(fmt::format("the key {} occurs twice, with {} and with {}",
+                                describe_json(repeated.key), describe_json(repeated.first),
+                                describe_json(*repeated.last)));
+    }
+    return true;
+  }
+
+ private:
+  struct Repeated {
+    std::string key;
+    json first;
+    const json* last;
+  };
+  // The nodes of an object stay where they are, so the address of a value is that of the last one.
+  bool repeat_key(const std::string& key, json& value) override {
+    if (repeated_.size() == kMaxRepeated) return refuse_key(key);
+    repeated_.push_back({key, std::move(value), &value});
+    return true;
+  }
+
+  // Bounds the memory of a hostile file.
+  static constexpr size_t kMaxRepeated = 100;
+  std::vector<Repeated> repeated_;
+};
 
 // Returns the number of bytes of the string that begins at `at`, with its quotes.
 size_t string_length(std::string_view text, size_t at) {
@@ -38,8 +71,7 @@ std::string_view number_not_in_json(std::string_view text, size_t at) {
 }  // namespace
 
 std::string strict_json(std::string_view text) {
-  if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos)
-    return std::string(text);
+  if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return std::string(text);
   std::string strict;
   for (size_t at = 0; at < text.size();) {
     const std::string_view number = number_not_in_json(text, at);
@@ -57,8 +89,8 @@ std::string strict_json(std::string_view text) {
 
 // The text is parsed through events, which need no recursion.
 Result<json> parse_json(std::string_view text, const std::string& source) {
-  JsonBuilder builder;
-  if (!json::sax_parse(text, &builder)) {
+  FileBuilder builder;
+  if (!json::sax_parse(text, &builder) || !builder.finish()) {
     return fail("{}: malformed JSON: {}", source, builder.error());
   }
   return std::move(builder.value());

@@ -17,13 +17,14 @@ namespace neuronmm::io {
 // The indentation of config.json, which is that of transformers.
 inline constexpr int kConfigIndent = 2;
 
-// Returns the text as strict JSON. Hugging Face's libraries read and write their files with Python's
-// json module, which also knows NaN, Infinity and -Infinity. Such a number becomes the object
+// Returns the text as strict JSON. Hugging Face's libraries read and write their files with
+// Python's json module, which also knows NaN, Infinity and -Infinity. Such a number becomes the
+// object
 // {"__float__": "NaN"}, which is how transformers spells it and reads it, too. A text without such
 // numbers is returned as it is. Texts that are no JSON stay none.
 std::string strict_json(std::string_view text);
-// Parses a text. Fails on malformed text, duplicate keys, and nesting so deep that recursion over
-// the value could exhaust the stack. `source` begins every message.
+// Parses a text. Fails on malformed text, keys that occur twice with different values, and nesting
+// so deep that recursion over the value could exhaust the stack. `source` begins every message.
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& source);
 // Parse a text that must be an object. The second function reads it from a file of at most
 // `max_bytes` that Python may have written (see strict_json).

@@ -33,17 +33,20 @@ constexpr Signature kSignatures[] = {
     {"GGUF", "a GGUF file; to make a model folder of it: neuronmm import FILE -o DIR"},
     {"lmgg", "a GGML file of an old llama.cpp; use a GGUF file of the model"},
     {"tjgg", "a GGML file of an old llama.cpp; use a GGUF file of the model"},
-    {"PK\3\4", "a zip archive or a PyTorch file; unpack the archive, or convert PyTorch weights to "
-               "safetensors with transformers' save_pretrained()"},
-    {"\x80\2", "a Python pickle as PyTorch writes it; convert it with transformers' "
-               "save_pretrained()"},
+    {"PK\3\4",
+     "a zip archive or a PyTorch file; unpack the archive, or convert PyTorch weights to "
+     "safetensors with transformers' save_pretrained()"},
+    {"\x80\2",
+     "a Python pickle as PyTorch writes it; convert it with transformers' "
+     "save_pretrained()"},
     {"\x80\3", "a Python pickle; convert it with transformers' save_pretrained()"},
     {"\x80\4", "a Python pickle; convert it with transformers' save_pretrained()"},
     {"\x80\5", "a Python pickle; convert it with transformers' save_pretrained()"},
     {"\x1f\x8b", "a gzip archive; unpack it"},
     {"\x28\xb5\x2f\xfd", "a zstd archive; unpack it"},
     {"\xfd"
-     "7zXZ", "an xz archive; unpack it"},
+     "7zXZ",
+     "an xz archive; unpack it"},
     {"BZh", "a bzip2 archive; unpack it"},
     {"7z\xbc\xaf", "a 7z archive; unpack it"},
     {"\x89HDF", "an HDF5 file of TensorFlow; use the model's safetensors files"},
@@ -115,8 +118,9 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 
 bool holds_model(const fs::path& folder) {
   const std::vector<std::string> names = names_in(folder);
-  return has(names, "config.json") &&
-         std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".safetensors"); });
+  return has(names, "config.json") && std::ranges::any_of(names, [](const auto& name) {
+           return name.ends_with(".safetensors");
+         });
 }
 
 // Returns the first folder in `folder` that holds a model, two levels deep: in the cache of Hugging
@@ -139,8 +143,9 @@ std::string describe_safetensors(const std::vector<std::string>& names) {
     if (name.starts_with("consolidated"))
       return name + " is in Mistral's own layout; use the model's files model-*.safetensors";
     if (name.starts_with("model-"))
-      return name + " is a part of the weights, and model.safetensors.index.json is missing; "
-                    "download the whole folder";
+      return name +
+             " is a part of the weights, and model.safetensors.index.json is missing; "
+             "download the whole folder";
     return name + " has another name than transformers gives to weights (model.safetensors)";
   }
   return {};
@@ -231,6 +236,7 @@ std::string describe_mistaken_folder(const fs::path& folder) {
 Status refuse_missing(const fs::path& file) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(file, error))) return {};
+  NMM_TRY(refuse_adapter(file.parent_path()));
   const std::string found = describe_mistaken_folder(file.parent_path());
   if (found.empty()) return {};
   return fail("{}: is absent: {}", file.string(), found);

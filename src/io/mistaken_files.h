@@ -19,8 +19,8 @@ namespace neuronmm::io {
 std::string describe_mistaken_file(std::string_view bytes);
 std::string describe_mistaken_file(std::span<const std::byte> bytes);
 
-// Returns the error of a parser of JSON. If the text is recognized as something else, the error says
-// what it is instead.
+// Returns the error of a parser of JSON. If the text is recognized as something else, the error
+// says what it is instead.
 Error explain_parse_error(const Error& error, std::string_view text, const std::string& source);
 
 // Returns an error for a file that cannot be opened: the system's message and, for a link, where it

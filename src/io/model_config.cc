@@ -7,9 +7,9 @@
 
 #include "io/compression_record.h"
 #include "io/folder_writer.h"
-#include "io/mistaken_files.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
+#include "io/mistaken_files.h"
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 #include "io/text_file.h"

@@ -41,10 +41,10 @@ bool is_licence(std::string_view name) {
 // the model. Configs of image processors and pipelines do not: the folder holds a text model, and
 // such files name classes to import.
 std::optional<Content> content_of(std::string_view name) {
-  constexpr std::string_view kJson[] = {"tokenizer.json",   kTokenizerConfigName,
-                                        "vocab.json",       "special_tokens_map.json",
-                                        "tekken.json",      "added_tokens.json",
-                                        "generation_config.json"};
+  constexpr std::string_view kJson[] = {
+      "tokenizer.json",          kTokenizerConfigName, "vocab.json",
+      "special_tokens_map.json", "tekken.json",        "added_tokens.json",
+      "generation_config.json"};
   if (std::ranges::find(kJson, name) != std::end(kJson)) return Content::kJson;
   if (name.starts_with('.')) return std::nullopt;
   if (has_ending(name, {".model", ".tiktoken"})) return Content::kPieces;
@@ -75,15 +75,12 @@ bool is_tiktoken(std::string_view text) {
 
 // A SentencePiece model is a message whose first field, of tag 0x0A, is a piece. Pickles, archives
 // and scripts begin otherwise.
-bool is_pieces(std::string_view bytes) {
-  return bytes.starts_with('\x0A') || is_tiktoken(bytes);
-}
+bool is_pieces(std::string_view bytes) { return bytes.starts_with('\x0A') || is_tiktoken(bytes); }
 
 // Keys whose values name code that a library loads: files of the folder, or repositories.
 bool names_code(std::string_view key, const Json& value) {
-  constexpr std::string_view kKeys[] = {"auto_map",         "custom_generate",
-                                        "custom_pipelines", "custom_pipeline",
-                                        "code_revision",    "trust_remote_code"};
+  constexpr std::string_view kKeys[] = {"auto_map",        "custom_generate", "custom_pipelines",
+                                        "custom_pipeline", "code_revision",   "trust_remote_code"};
   // A vocabulary may have a token of that text.
   if (std::ranges::find(kKeys, key) != std::end(kKeys)) return !value.is_number();
   // transformers loads kernels from a repository that "_attn_implementation" names.
@@ -94,9 +91,9 @@ bool names_code(std::string_view key, const Json& value) {
 // Returns false if no key of the text can name code. Tokenizers of megabytes are parsed only if it
 // is true. A key may be spelled with escapes.
 bool may_name_code(std::string_view text) {
-  constexpr std::string_view kParts[] = {"auto_map",        "custom_", "code_revision", "remote_code",
-                                         "_implementation", "\\u004",  "\\u005",        "\\u006",
-                                         "\\u007"};
+  constexpr std::string_view kParts[] = {"auto_map",    "custom_",         "code_revision",
+                                         "remote_code", "_implementation", "\\u004",
+                                         "\\u005",      "\\u006",          "\\u007"};
   return std::ranges::any_of(kParts,
                              [&](auto part) { return text.find(part) != std::string_view::npos; });
 }
@@ -173,7 +170,8 @@ std::optional<std::string> without_code(const std::string& name, std::string tex
 }
 
 // Returns what is copied of a file, or nothing if it does not contain what its name promises.
-std::optional<std::string> copied_text(const std::string& name, Content content, std::string bytes) {
+std::optional<std::string> copied_text(const std::string& name, Content content,
+                                       std::string bytes) {
   if (content == Content::kJson) return without_code(name, std::move(bytes));
   const bool expected = content == Content::kText ? is_text(bytes) : is_pieces(bytes);
   return expected ? std::optional(std::move(bytes)) : std::nullopt;
@@ -213,8 +211,8 @@ class Copy {
       return {};
     }
     if (**read_text != *text)
-      notes_.push_back(fmt::format("{}: keys that name code are not copied",
-                                   (from_ / name).string()));
+      notes_.push_back(
+          fmt::format("{}: keys that name code are not copied", (from_ / name).string()));
     return write_text_file(to_ / name, *text);
   }
 
@@ -306,9 +304,14 @@ Result<std::string> read_public_config(const fs::path& config_json) {
   std::string text = strict_json(written);
   // A text that is no JSON object is reported by those who parse it.
   auto config = parse_object(text);
-  if (!config) return text;
+  const bool repeats_keys = !config;
+  if (repeats_keys) {
+    const auto parsed = parse_json_object(text, config_json.string());
+    if (!parsed.ok()) return text;
+    config = Json::parse(parsed->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
   const bool paths = replace_paths(*config), code = remove_code(*config);
-  return paths || code ? text_of(*config) : text;
+  return paths || code || repeats_keys ? text_of(*config) : text;
 }
 
 }  // namespace neuronmm::io

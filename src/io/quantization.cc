@@ -78,7 +78,8 @@ Status check_method(const JsonFields& fields) {
   if (*method == kMethod) return {};
   return fail(
       "{}: \"quant_method\": expected \"neuronmm\" (weights that `neuronmm quantize` writes), "
-      "found {:?}; use the original model with float weights, and round it with `neuronmm quantize`",
+      "found {:?}; use the original model with float weights, and round it with `neuronmm "
+      "quantize`",
       fields.source(), *method);
 }
 

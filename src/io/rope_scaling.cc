@@ -36,8 +36,7 @@ Result<std::optional<double>> read_optional(const JsonFields& fields, const std:
 
 // As in transformers, a value in the config itself (Phi-3 has it there) takes precedence over one
 // in "rope_scaling".
-Result<double> read_original_context(const RopeFields& fields,
-                                     double otherwise) {
+Result<double> read_original_context(const RopeFields& fields, double otherwise) {
   const std::string key = "original_max_position_embeddings";
   const bool in_config = fields.config.find(key) != nullptr;
   return (in_config ? fields.config : fields.scaling)

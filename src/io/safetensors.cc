@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 
-#include "io/mistaken_files.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "io/mistaken_files.h"
 
 namespace neuronmm::io {
 namespace {

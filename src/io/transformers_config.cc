@@ -74,15 +74,16 @@ Result<Architecture> read_architecture(const JsonFields& fields) {
   if (!list->is_array() || !list->front().is_string())
     return fields.wrong("architectures", "a list of class names");
   const std::string name = with_head(list->front().get<std::string>());
-  NMM_ASSIGN(const Architecture architecture,
-             find_architecture(fields, "architectures", name, kOurClass,
-                               &ArchitectureNames::class_name));
+  NMM_ASSIGN(
+      const Architecture architecture,
+      find_architecture(fields, "architectures", name, kOurClass, &ArchitectureNames::class_name));
   if (!model_type) return architecture;
-  const auto of_type =
-      find_architecture(fields, "model_type", *model_type, kOurType, &ArchitectureNames::model_type);
+  const auto of_type = find_architecture(fields, "model_type", *model_type, kOurType,
+                                         &ArchitectureNames::model_type);
   if (of_type.ok() && *of_type != architecture)
-    return fail("{}: \"architectures\" is {}, but \"model_type\" is {:?}; expected names of one model",
-                fields.source(), list->front().dump(), *model_type);
+    return fail(
+        "{}: \"architectures\" is {}, but \"model_type\" is {:?}; expected names of one model",
+        fields.source(), list->front().dump(), *model_type);
   return architecture;
 }
 

@@ -9,24 +9,13 @@ constexpr std::string_view kEndOfChannel = "<|end|>";
 constexpr std::string_view kSentencePieceEnd = "</s>";
 
 constexpr std::string_view kEnds[] = {
-    "<|eot_id|>",        "<|im_end|>",
-    kEndOfChannel,       "<|return|>",
-    "<|call|>",          "<|flush|>",
-    "<|calls|>",         "<end_of_turn>",
-    "<|endoftext|>",     kSentencePieceEnd,
-    "<|eom_id|>",        "<EOT>",
-    "_<EOT>",            "[EOT]",
-    "[EOS]",             "<|end_of_text|>",
-    "<end_of_utterance>", "<eos>",
-    "<turn|>",           "<|tool_response>",
+    "<|eot_id|>", "<|im_end|>", kEndOfChannel, "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", kSentencePieceEnd, "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]",
+    "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
     "<｜end▁of▁sentence｜>", "[e~[",
     // The padding of models that fill in the middle, and the marks of the next repository or file.
-    "<|fim_pad|>",       "<fim-pad>",
-    "<fim_pad>",         "<PAD>",
-    "[PAD]",             "<|fim_repo|>",
-    "<|repo_name|>",     "<fim-repo>",
-    "<REPO>",            "<reponame>",
-    "<|file_sep|>"};
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
+    "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"};
 
 // The two vocabularies in which "<|end|>" ends a channel and not the answer are those of gpt-oss
 // and Solar Open.

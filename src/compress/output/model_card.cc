@@ -105,7 +105,8 @@ constexpr const char* kNamesOfTensors =
 std::string code_of_folder() {
   std::string text = fmt::format(
       "\n## The code in this folder\n\n"
-      "`trust_remote_code=True` lets transformers run three Python files of this folder. They are a\n"
+      "`trust_remote_code=True` lets transformers run three Python files of this folder. They are "
+      "a\n"
       "part of neuronmm {} (`python/transformers` of its source). Nothing of them comes from the\n"
       "original model, and no other file here holds code. `sha256sum` shows whether they are\n"
       "unchanged.\n\n"

@@ -99,8 +99,7 @@ StructuredOutputCompiler::StructuredOutputCompiler(const ServedModel& model)
       cache_(kGrammars) {
   std::vector<TokenId> stops = model.stop_tokens;
   const auto end = model.tokenizer->eos_id();
-  if (end && *end < model.vocab_size && std::ranges::count(stops, *end) == 0)
-    stops.push_back(*end);
+  if (end && *end < model.vocab_size && std::ranges::count(stops, *end) == 0) stops.push_back(*end);
   vocabulary_ = std::make_shared<grammar::TokenVocabulary>(
       *model.tokenizer, std::move(stops), model.vocab_size,
       known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));

@@ -57,9 +57,9 @@ using TokenList = std::vector<std::pair<std::string, AddedToken>>;
 
 // The special tokens of one file.
 struct NamedTokens {
-  TokenList fields;                  // The fields named "..._token".
-  TokenList extra;                   // The named tokens of extra_special_tokens.
-  std::vector<AddedToken> unnamed;   // The list extra_special_tokens.
+  TokenList fields;                 // The fields named "..._token".
+  TokenList extra;                  // The named tokens of extra_special_tokens.
+  std::vector<AddedToken> unnamed;  // The list extra_special_tokens.
 };
 
 // The largest number of named tokens in a file, because lists of them are searched from their
