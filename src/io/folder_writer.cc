@@ -46,6 +46,19 @@ bool has_safetensors(const fs::path& folder) {
   return false;
 }
 
+// Returns whether the folder is one that `import` makes of a vocabulary without weights.
+bool is_tokenizer_folder(const fs::path& folder) {
+  std::error_code error;
+  bool tokenizer = false;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != "tokenizer.json" && name != "tokenizer_config.json") return false;
+    tokenizer = tokenizer || name == "tokenizer.json";
+  }
+  return tokenizer && !error;
+}
+
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) {
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
@@ -59,7 +72,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes the old folder, so it must be one that this program could have written.
-  if (fs::is_empty(out, error)) return {};
+  if (fs::is_empty(out, error) || is_tokenizer_folder(out)) return {};
   const auto config = ModelConfig::load(out / "config.json");
   if (!config.ok())
     return fail("{}: is not replaced: it is not a model folder ({})", out.string(),

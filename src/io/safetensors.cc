@@ -9,6 +9,7 @@
 
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "io/mistaken_files.h"
 
 namespace neuronmm::io {
 namespace {
@@ -22,8 +23,6 @@ constexpr uint64_t kLengthBytes = sizeof(uint64_t);
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kIncomplete = "(an incomplete download?)";
-// The text that a clone without Git LFS leaves in place of a large file.
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
 // A tensor of the header, before its place in the file was checked.
 struct UncheckedTensor {
@@ -36,17 +35,19 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Returns the text of the header, whose length is in the first eight bytes. Two usual kinds of
-// wrong files have their own messages: a pointer of Git LFS and an incomplete download.
+// Returns the text of the header, whose length is in the first eight bytes.
 Result<std::string_view> header_text(std::span<const std::byte> bytes, const std::string& source) {
-  if (as_text(bytes).starts_with(kLfsPointer))
-    return fail("{}: expected a safetensors file, found a Git LFS pointer (run git lfs pull)",
-                source);
-  if (bytes.size() < kLengthBytes)
+  uint64_t length = 0;
+  const bool has_length = bytes.size() >= kLengthBytes;
+  if (has_length) std::memcpy(&length, bytes.data(), kLengthBytes);
+  // No file of another kind begins with a length that small.
+  if (!has_length || length == 0 || length > kMaxHeaderBytes) {
+    const std::string foreign = describe_mistaken_file(bytes);
+    if (!foreign.empty()) return fail("{}: expected a safetensors file, found {}", source, foreign);
+  }
+  if (!has_length)
     return fail("{}: expected at least {} bytes, found {} {}", source, kLengthBytes, bytes.size(),
                 kIncomplete);
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMaxHeaderBytes)
     return fail("{}: header length: expected at most {} bytes, found {} (not a safetensors file?)",
                 source, kMaxHeaderBytes, length);
