@@ -55,8 +55,12 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
 Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));
-  NMM_ASSIGN(auto summary,
-             gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+  gguf::ImportSummary summary;
+  NMM_TRY(floats.fill({}, [&]() -> Status {
+    NMM_ASSIGN(summary,
+               gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+    return {};
+  }));
   if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);
   const compress::QuantizeRequest request = {.model = floats.model(),
                                              .out = flags.out,
@@ -66,6 +70,7 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
   if (!backend.ok()) return backend.error();
   NMM_ASSIGN(const auto quantized, compress::quantize(request, **backend, progress));
   summary.bytes_after = quantized.bytes_after;
+  NMM_TRY(floats.remove());
   return summary;
 }
 

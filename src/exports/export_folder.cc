@@ -76,6 +76,7 @@ Status write_all(const fs::path& model, const fs::path& folder, const Manifest& 
 }  // namespace
 
 Status check_output(const fs::path& out) {
+  io::remove_remains(out);
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(out, ignored))) return {};
   return fail("{}: already exists; name another folder, or remove it", out.string());
@@ -89,10 +90,7 @@ Status write_export(const fs::path& model, const fs::path& out, const Manifest& 
   // The kind of the error would promise that a flag replaces what is there.
   if (!created.ok()) return fail("{}", created.error().message);
   io::FolderWriter writer = std::move(created).value();
-  if (Status written = write_all(model, writer.staging(), manifest, golden); !written.ok()) {
-    NMM_TRY(writer.discard());
-    return written;
-  }
+  NMM_TRY(write_all(model, writer.staging(), manifest, golden));
   return writer.commit();
 }
 

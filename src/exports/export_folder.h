@@ -20,7 +20,8 @@
 namespace neuronmm::exports {
 
 // Returns an error if `out` exists. Call it before any other work. An existing export is never
-// replaced, unlike a model folder, because it may hold measurements that somebody has made.
+// replaced, unlike a model folder, because it may hold measurements that somebody has made. What a
+// killed run left beside a complete export is removed.
 Status check_output(const std::filesystem::path& out);
 
 // Writes the whole folder and then renames it once, so that an error leaves nothing behind. Errors:

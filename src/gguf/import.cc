@@ -115,14 +115,9 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
-  const Status written = write_folder(model, plan, writer.staging(), progress);
-  if (written.ok()) {
-    NMM_TRY(writer.commit());
-    return summary;
-  }
-  // The next run removes what cannot be removed here.
-  const Status discarded = writer.discard();
-  return written.error();
+  NMM_TRY(write_folder(model, plan, writer.staging(), progress));
+  NMM_TRY(writer.commit());
+  return summary;
 }
 
 }  // namespace neuronmm::gguf
