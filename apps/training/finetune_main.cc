@@ -112,7 +112,10 @@ Result<int> run(FinetuneFlags& flags) {
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();
-  auto trained = finetune::finetune(flags.request, progress);
+  auto trained = finetune::finetune(flags.request, progress, {},
+                                    [&](const finetune::FinetuneSummary& summary) {
+                                      return report.write_json(to_json(flags, summary));
+                                    });
   if (!trained.ok() && trained.error().kind == Error::Kind::kInterrupted) {
     return Error{trained.error().message + " by the same command with --resume",
                  Error::Kind::kInterrupted};
@@ -120,7 +123,6 @@ Result<int> run(FinetuneFlags& flags) {
   NMM_ASSIGN(const auto summary, std::move(trained));
   print_summary(report, flags, summary);
   report.print("written to {}\n", flags.request.out.string());
-  NMM_TRY(report.write_json(to_json(flags, summary)));
   return 0;
 }
 

@@ -198,7 +198,8 @@ class Compression {
   }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
-                              const MakeMetric& make_metric) {
+                              const MakeMetric& make_metric,
+                              const io::BeforeOutput<CompressSummary>& before_output) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
@@ -214,6 +215,7 @@ class Compression {
     // If another program has changed the model meanwhile, the factors belong to two different
     // models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
+    if (before_output) NMM_TRY(before_output(summary_));
     NMM_TRY(output.commit());
     return std::move(summary_);
   }
@@ -350,7 +352,8 @@ class Compression {
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
                                  const MeasureLoss& measure, const MakeMetric& make_metric,
-                                 DataParallel* helpers) {
+                                 DataParallel* helpers,
+                                 const io::BeforeOutput<CompressSummary>& before_output) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
@@ -366,7 +369,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   Compression compression(request, backend, progress, helpers, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
                           std::move(calibration));
-  return compression.run(on_matrix, measure, make_metric);
+  return compression.run(on_matrix, measure, make_metric, before_output);
 }
 
 }  // namespace neuronmm::compress

@@ -83,7 +83,7 @@ Status check_output(const fs::path& out) {
 }
 
 Status write_export(const fs::path& model, const fs::path& out, const Manifest& manifest,
-                    const eval::ReferenceLogits& golden) {
+                    const eval::ReferenceLogits& golden, const io::BeforeOutput<>& before_output) {
   NMM_TRY(check_output(out));
   auto created = io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model,
                                           io::FolderWriter::Resume::kNever);
@@ -91,6 +91,7 @@ Status write_export(const fs::path& model, const fs::path& out, const Manifest& 
   if (!created.ok()) return fail("{}", created.error().message);
   io::FolderWriter writer = std::move(created).value();
   NMM_TRY(write_all(model, writer.staging(), manifest, golden));
+  if (before_output) NMM_TRY(before_output());
   return writer.commit();
 }
 

@@ -101,7 +101,8 @@ Status write_folder(const io::GgufShards& model, const Import& plan, const fs::p
 }  // namespace
 
 Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DType dtype,
-                                   bool force, Progress& progress) {
+                                   bool force, Progress& progress,
+                                   const io::BeforeOutput<ImportSummary>& before_output) {
   using io::FolderWriter;
   NMM_TRY(refuse_folder(file));
   NMM_ASSIGN(const io::GgufShards model, io::GgufShards::open(file));
@@ -116,6 +117,7 @@ Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DT
   NMM_ASSIGN(FolderWriter writer,
              FolderWriter::create(out, if_exists, {}, FolderWriter::Resume::kNever));
   NMM_TRY(write_folder(model, plan, writer.staging(), progress));
+  if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(writer.commit());
   return summary;
 }

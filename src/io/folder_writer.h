@@ -6,6 +6,7 @@
 // folders use this.
 
 #include <filesystem>
+#include <functional>
 
 #include "base/result.h"
 #include "io/staging_folder.h"
@@ -32,6 +33,12 @@ void remove_remains(const std::filesystem::path& out);
 // Returns the folder in which an unfinished run for the output `out` keeps its work. It need not
 // exist.
 Result<std::filesystem::path> resume_folder_of(const std::filesystem::path& out);
+
+// A function that a maker of a folder calls when everything is written, before the output appears.
+// If it returns an error, the maker fails. A report that it writes is therefore there whenever the
+// output is, also after a kill.
+template <typename... Summary>
+using BeforeOutput = std::function<Status(const Summary&...)>;
 
 // An output folder that is being made.
 class FolderWriter {
