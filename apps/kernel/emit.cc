@@ -7,7 +7,6 @@
 
 #include "commands.h"
 #include "flags.h"
-#include "io/mapped_file.h"
 #include "kernel/emitted_source.h"
 #include "kernel/kernel_check.h"
 #include "message.h"
@@ -18,12 +17,7 @@
 namespace neuronmm::apps {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// The command that made a kernel stands within these bytes of its file. Its summary is much
-// shorter.
-constexpr size_t kBeginBytes = 4096;
 
 // The number of instructions from which a warning is printed. A public report describes a kernel of
 // about 300,000 instructions that compiled for hours in 40 GB (aws-neuron-sdk issue 1374). The
@@ -52,23 +46,11 @@ Status check_fits(const KernelSettings& s) {
   return fail("{}", message);
 }
 
-// An existing output is not replaced without --force, because the user may have edited it. With
-// --force only an emitted kernel is replaced. Its first lines name the command that made it.
+// An existing output is not replaced without --force, because the user may have edited it.
 Status check_output(const EmitFlags& flags) {
-  std::error_code error;
-  const fs::file_status status = fs::status(flags.output, error);
-  if (status.type() == fs::file_type::not_found) return {};
-  if (error) return fail("{}: cannot be read: {}", flags.output, error.message());
-  if (!flags.force) return Error{flags.output + ": already exists", Error::Kind::kExists};
-  if (!fs::is_regular_file(status)) return {};  // pipes and devices are written to
-  NMM_ASSIGN(const auto file, io::MappedFile::open(flags.output));
-  const auto bytes = file->bytes();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.empty() || text.substr(0, kBeginBytes).find(kEmittedBy) != std::string_view::npos)
-    return {};
-  return fail(
-      "{}: is not replaced: expected a kernel that `neuronmm emit` wrote, found another file",
-      flags.output);
+  std::error_code ignored;
+  if (flags.force || !std::filesystem::exists(flags.output, ignored)) return {};
+  return Error{flags.output + ": already exists", Error::Kind::kExists};
 }
 
 nki::Dialect dialect_of(const EmitFlags& flags, std::string_view device) {

@@ -29,7 +29,7 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
   const reference::Python reference = reference::python(*s.kernel, s.options);
   nki::Description description{
       .summary = std::string(s.kernel->description),
-      .provenance = std::string(kEmittedBy) + command_of(s, dialect),
+      .provenance = "Emitted by: " + command_of(s, dialect),
       .reference = reference.expression,
       .functions = {reference.functions.begin(), reference.functions.end()},
       .dimensions = {},

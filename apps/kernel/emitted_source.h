@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "kernel/kernel_settings.h"
@@ -12,9 +11,6 @@
 #include "trainium/nki/driver.h"
 
 namespace neuronmm::apps {
-
-// What stands before the command in the first lines of a kernel that `neuronmm emit` wrote.
-inline constexpr std::string_view kEmittedBy = "Emitted by: ";
 
 // Returns the source. `settings` must be those of all cores (settings_of_all_cores()). With a
 // driver, the file has a main function that runs the kernel. Fails if the dialect cannot express

@@ -28,6 +28,20 @@ Status delete_folder(const fs::path& folder) {
   return fail("{}: the temporary folder cannot be deleted: {}", folder.string(), error.message());
 }
 
+// Returns whether the folder holds nothing but traces, whole or half written, and their reports. A
+// folder of somebody else may have a similar name.
+bool holds_traces_only(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool ours = name.starts_with("kernel.trace") || name.starts_with("other.trace") ||
+                      name.starts_with(".nki_trace.");
+    if (!ours) return false;
+  }
+  return !error;
+}
+
 // Opens and locks a folder of this user. Returns -1 if it is something else, if a living process
 // holds it, or if it is gone.
 int lock_own_folder(const fs::path& folder) {
@@ -51,8 +65,10 @@ void delete_abandoned(const fs::path& parent) {
     if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kUnique.size()) continue;
     const int lock = lock_own_folder(entry->path());
     if (lock < 0) continue;
-    const Status deleted = delete_folder(entry->path());
-    if (!deleted.ok()) notify(deleted.error().message);
+    if (holds_traces_only(entry->path())) {
+      const Status deleted = delete_folder(entry->path());
+      if (!deleted.ok()) notify(deleted.error().message);
+    }
     close(lock);
   }
 }
