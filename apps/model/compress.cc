@@ -92,7 +92,7 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   return 0;
 }
 
-Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
+Result<int> compress_with(const CompressFlags& flags, const compress::CompressRequest& request,
                           const ops::Backend& backend, compress::DataParallel* helpers) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));
@@ -110,14 +110,17 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
         progress.finish();
         return made;
       };
-  NMM_ASSIGN(const auto summary,
-             compress::compress(request, backend, progress, {}, measure, make_metric, helpers));
+  compress::CompressRequest reported = request;
+  reported.model = flags.given.model;  // the report names the folder that the user gave
+  const auto write_report = [&](const compress::CompressSummary& summary) {
+    return writer.write_json(summary_json(reported, summary));
+  };
+  NMM_ASSIGN(const auto summary, compress::compress(request, backend, progress, {}, measure,
+                                                    make_metric, helpers, write_report));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
-  request.model = flags.given.model;  // the report names the folder that the user gave
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
-  NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
 }
 

@@ -137,9 +137,10 @@ Result<int> run_export(const ExportFlags& flags) {
   NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
                                               flags.prompt_tokens, manifest.use));
   NMM_TRY(predict_latencies(flags, manifest));
-  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
+  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden, [&] {
+    return report.write_json_text(exports::export_json(manifest));
+  }));
   print_summary(report, flags, manifest);
-  NMM_TRY(report.write_json_text(exports::export_json(manifest)));
   return 0;
 }
 

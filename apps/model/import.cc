@@ -68,13 +68,34 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
   report.print("written to {}\n", flags.out);
 }
 
+Json summary_json(const gguf::ImportSummary& summary, const ImportFlags& flags) {
+  return {{"files", summary.files},
+          {"output", flags.out},
+          {"architecture", summary.architecture},
+          {"class", summary.class_name},
+          {"dtype", format_of(flags)},
+          {"parameters", summary.parameters},
+          {"bytes_before", summary.bytes_before},
+          {"bytes_after", summary.bytes_after},
+          {"tokenizer", summary.tokenizer},
+          {"end_tokens", end_tokens_json(summary.end_tokens)},
+          {"notes", summary.notes}};
+}
+
+using WriteReport = io::BeforeOutput<gguf::ImportSummary>;
+
 // Imports the weights as fp32 and quantizes them afterwards. fp32 represents every GGUF format
 // exactly.
-Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress) {
+Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress& progress,
+                                             const WriteReport& write_report) {
   FloatFolder floats(flags.out, fs::path(flags.file).stem());
   NMM_TRY(floats.create(flags.force));
-  NMM_ASSIGN(auto summary,
-             gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+  gguf::ImportSummary summary;
+  NMM_TRY(floats.fill({}, [&]() -> Status {
+    NMM_ASSIGN(summary,
+               gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+    return {};
+  }));
   if (summary.class_name.empty())
     return fail(
         "{}: holds a vocabulary without weights; import it without --bits for a folder with the "
@@ -86,32 +107,30 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
                                              .force = flags.force};
   const auto backend = make_backend({});
   if (!backend.ok()) return backend.error();
-  NMM_ASSIGN(const auto quantized, compress::quantize(request, **backend, progress));
-  summary.bytes_after = quantized.bytes_after;
+  const auto before_output = [&](const compress::QuantizeSummary& quantized) {
+    summary.bytes_after = quantized.bytes_after;
+    return write_report(summary);
+  };
+  NMM_TRY(compress::quantize(request, **backend, progress, {}, nullptr, before_output));
+  NMM_TRY(floats.remove());
   return summary;
 }
 
-Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress) {
-  if (flags.bits.bits) return import_quantized(flags, progress);
-  return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
+Result<gguf::ImportSummary> import_file(const ImportFlags& flags, Progress& progress,
+                                        const WriteReport& write_report) {
+  if (flags.bits.bits) return import_quantized(flags, progress, write_report);
+  return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress,
+                            write_report);
 }
 
 Result<int> run_import(const ImportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, import_file(flags, progress));
+  NMM_ASSIGN(const auto summary,
+             import_file(flags, progress, [&](const gguf::ImportSummary& imported) {
+               return report.write_json(summary_json(imported, flags));
+             }));
   print_summary(report, summary, flags);
-  NMM_TRY(report.write_json(Json{{"files", summary.files},
-                                 {"output", flags.out},
-                                 {"architecture", summary.architecture},
-                                 {"class", summary.class_name},
-                                 {"dtype", format_of(flags)},
-                                 {"parameters", summary.parameters},
-                                 {"bytes_before", summary.bytes_before},
-                                 {"bytes_after", summary.bytes_after},
-                                 {"tokenizer", summary.tokenizer},
-                                 {"end_tokens", end_tokens_json(summary.end_tokens)},
-                                 {"notes", summary.notes}}));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/folder_writer.h"
 
 namespace neuronmm::gguf {
 
@@ -47,6 +48,7 @@ struct ImportSummary {
 // io/model_config or the tokenizer cannot run, which the error names.
 Result<ImportSummary> import_model(const std::filesystem::path& file,
                                    const std::filesystem::path& out, DType dtype, bool force,
-                                   Progress& progress);
+                                   Progress& progress,
+                                   const io::BeforeOutput<ImportSummary>& before_output = {});
 
 }  // namespace neuronmm::gguf
