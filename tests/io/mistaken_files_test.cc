@@ -55,9 +55,10 @@ TEST_F(MistakenFiles, AFileIsRecognizedByItsFirstBytes) {
     EXPECT_NE(describe_mistaken_file(bytes).find(words), std::string::npos)
         << words << " in: " << describe_mistaken_file(bytes);
     put(root_ / kWeights, bytes);
-    if (!bytes.empty())
+    if (!bytes.empty()) {
       EXPECT_TRUE(fails_with(Checkpoint::open(root_.path()),
                              {kWeights, "expected a safetensors file, found", words}));
+    }
     if (bytes.starts_with("GGUF")) continue;
     put(root_ / "config.json", bytes);
     EXPECT_TRUE(fails_with(ModelConfig::load(root_ / "config.json"),
