@@ -43,8 +43,8 @@ Result<std::string_view> header_text(std::span<const std::byte> bytes, const std
                 kIncomplete);
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
-  // No file of another kind begins with a smaller length than these.
-  if (length > kMaxHeaderBytes || (length == 0 && bytes.size() > kLengthBytes)) {
+  const bool begins_json = bytes.size() > kLengthBytes && bytes[kLengthBytes] == std::byte{'{'};
+  if (length > kMaxHeaderBytes || (!begins_json && bytes.size() > kLengthBytes)) {
     const std::string found = describe_mistaken_file(bytes);
     if (!found.empty()) return fail("{}: expected a safetensors file, found {}", source, found);
   }
