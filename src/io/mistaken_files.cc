@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -67,7 +69,11 @@ bool is_web_page(std::string_view bytes) {
 
 // Returns true for the eight bytes of a length and the brace of the JSON behind them.
 bool is_safetensors(std::string_view bytes) {
-  return bytes.size() > 8 && bytes[8] == '{' && bytes.substr(4, 4) == "\0\0\0\0"sv;
+  constexpr uint32_t kLongest = 100'000'000;
+  if (bytes.size() <= 8 || bytes[8] != '{' || bytes.substr(4, 4) != "\0\0\0\0"sv) return false;
+  uint32_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  return length <= kLongest;
 }
 
 // Returns the first line if it is printable, as the error of a web server is.

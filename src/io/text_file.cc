@@ -13,8 +13,8 @@
 
 #include "base/interrupt.h"
 #include "io/atomic_file.h"
-#include "io/mistaken_files.h"
 #include "io/gguf.h"
+#include "io/mistaken_files.h"
 
 namespace neuronmm::io {
 namespace {

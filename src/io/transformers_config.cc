@@ -50,7 +50,7 @@ Result<Architecture> find_architecture(const JsonFields& fields, const std::stri
 // "LlamaModel". transformers opens folders of both with both.
 std::string with_head(const std::string& class_name) {
   constexpr std::string_view kModel = "Model";
-  if (!class_name.ends_with(kModel)) return class_name;
+  if (!class_name.ends_with(kModel) || class_name.starts_with(kOurClass)) return class_name;
   return class_name.substr(0, class_name.size() - kModel.size()) + std::string(kCausalLM);
 }
 

