@@ -99,19 +99,10 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
   Progress progress(stderr);
   const compress::MeasureLoss measure =
       flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);
-  const compress::MakeMetric make_metric =
-      [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
-        progress.start_elsewhere("output metric");
-        const Status made = run_metric_program({.model = request.model,
-                                                .sequences = sequences,
-                                                .out = file,
-                                                .threads = flags.device.threads,
-                                                .share_of_time = progress.share_of_rest()});
-        progress.finish();
-        return made;
-      };
-  NMM_ASSIGN(const auto summary,
-             compress::compress(request, backend, progress, {}, measure, make_metric, helpers));
+  NMM_ASSIGN(
+      const auto summary,
+      compress::compress(request, backend, progress, {}, measure,
+                         metric_maker(request.model, flags.device.threads, progress), helpers));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
   request.model = flags.given.model;  // the report names the folder that the user gave
@@ -124,13 +115,14 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
 Result<int> run(const CompressFlags& flags) {
   const compress::CompressSettings settings = compress_settings(flags);
   const compress::CompressRequest& request = settings.request;
-  if (world_communicator().is_first()) {
-    for (const std::string& note : settings.notes) print_message("note: {}\n", note);
-  }
   if (flags.dry_run) {
     if (!world_communicator().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-    return dry_run(request, writer);
+    Result<int> done = dry_run(request, writer);
+    for (const std::string& note : settings.notes) {
+      if (done.ok()) print_message("note: {}\n", note);
+    }
+    return done;
   }
   const auto on_model = [&](const fs::path& model) {
     compress::CompressRequest of_model = request;

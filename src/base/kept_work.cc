@@ -16,14 +16,14 @@ constexpr size_t kMaxText = 8192;
 
 // The text lies in memory that is never freed, because a signal handler of another thread may read
 // it while its owner is destroyed.
-std::array<char, kMaxText> text;
+std::array<char, kMaxText> bytes;
 std::atomic<size_t> length{0};
 static_assert(std::atomic<size_t>::is_always_lock_free, "must be safe in a signal handler");
 
 void set_text(std::string_view value) {
   length.store(0);
-  const size_t size = std::min(value.size(), text.size());
-  std::copy_n(value.begin(), size, text.begin());
+  const size_t size = std::min(value.size(), bytes.size());
+  std::copy_n(value.begin(), size, bytes.begin());
   length.store(size);
 }
 
@@ -35,6 +35,6 @@ KeptWork::KeptWork(const std::string& where, const std::string& how) : before_(k
 
 KeptWork::~KeptWork() { set_text(before_); }
 
-std::string_view kept_work_text() { return {text.data(), length.load()}; }
+std::string_view kept_work_text() { return {bytes.data(), length.load()}; }
 
 }  // namespace neuronmm
