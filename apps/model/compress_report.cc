@@ -33,7 +33,11 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
   const bool measured = summary.sizes && summary.sizes->uses_measured();
   const bool pivoted =
       summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
-  writer.print("form {}\n", compress::form_name(summary.plan.form));
+  if (summary.form) {
+    writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
+  } else {
+    writer.print("form {}\n", compress::form_name(summary.plan.form));
+  }
   writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
                pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
                measured ? "measured" : "predicted");
@@ -175,9 +179,6 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
     print_matrices(writer, summary);
   } else {
     print_layers(writer, summary);
-  }
-  if (summary.form) {
-    writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
   }
   if (summary.sizes) writer.print("sizes: {}\n", compress::size_choice_text(*summary.sizes));
   if (summary.calibration_tokens > 0) {

@@ -194,7 +194,7 @@ Result<Figure> tuning_figure(const Choice& choice) {
     NMM_ASSIGN(const std::vector<TuningCase> cases, cases_of(choice, sums));
     const char* name = sums == DType::kBF16 ? "bf16" : "fp32";
     Progress progress(stderr);
-    progress.start(fmt::format("{} sums", name), std::ssize(cases));
+    progress.start(fmt::format("simulating {} sums", name), std::ssize(cases));
     figure.text += fmt::format("\n{} sums\n{}", name, head_of_case(""));
     std::vector<TunedRow> rows;
     for (const TuningCase& wanted : cases) {

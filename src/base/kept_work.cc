@@ -11,10 +11,10 @@
 namespace neuronmm {
 namespace {
 
-// Bytes of a kept_text; a longer one is cut off. Paths have at most 4096 bytes.
+// Bytes of a text; a longer one is cut off. Paths have at most 4096 bytes.
 constexpr size_t kMaxText = 8192;
 
-// The kept_text lies in memory that is never freed, because a signal handler of another thread may read
+// The text lies in memory that is never freed, because a signal handler of another thread may read
 // it while its owner is destroyed.
 std::array<char, kMaxText> kept_text;
 std::atomic<size_t> kept_length{0};

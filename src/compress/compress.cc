@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/kept_work.h"
+#include "base/notices.h"
 #include "compress/calibration/generated_text.h"
 #include "compress/compressed_folder.h"
 #include "compress/expected_tasks.h"
@@ -213,6 +214,7 @@ class Compression {
                       progress_));
     const KeptWork kept(work.parent_path().string());
     if (uses_generated_text(request_)) NMM_TRY(write_text(work));
+    if (request_.lacks_metric) notify(kWithoutMetric);
     NMM_ASSIGN(const TextStatistics statistics, gather(work, make_metric));
     NMM_TRY(choose_sizes(statistics, work));
     NMM_TRY(narrow(statistics, work, on_matrix));
@@ -282,8 +284,6 @@ class Compression {
     NMM_ASSIGN(shaped_, choose_shapes(inputs(), shape_request(request_, statistics.files), work));
     summary_.form = shaped_.form_choice;
     summary_.sizes = shaped_.size_choice;
-    if (summary_.form) progress_.print("form: " + form_choice_text(*summary_.form));
-    if (summary_.sizes) progress_.print("sizes: " + size_choice_text(*summary_.sizes));
     summary_.plan =
         plan_of_shapes(config_, shaped_.form, recorded_shapes(shaped_, config_), request_.weights);
     return {};

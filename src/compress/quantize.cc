@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/kept_work.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "base/threads.h"
 #include "compress/expected_tasks.h"
 #include "compress/linear_algebra/blas.h"
@@ -136,9 +137,10 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
     return finished_factors(work, matrix.plan, DType::kF32).has_value();
   });
   if (found > 0 && found < total) {
-    progress.print("rounding factors: " + found_text(found, total, "matrix", "matrices"));
+    progress.print(std::string(task::kRoundingFactors) + ": " +
+                   found_text(found, total, "matrix", "matrices"));
   }
-  progress.start("rounding factors", total, found);
+  progress.start(task::kRoundingFactors, total, found);
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(fmt::format("{} of {} matrices are rounded", done, matrices.size()));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "finetune/block_refinement.h"
 
 namespace neuronmm::finetune {
@@ -36,21 +37,21 @@ int64_t total_steps_of(const Recipe& recipe, int64_t examples) {
 std::vector<ExpectedTask> expected_tasks(const Recipe& recipe, int64_t examples) {
   std::vector<ExpectedTask> tasks;
   const int64_t written = recipe.self_generated / std::max<int64_t>(recipe.cutoff, 1);
-  if (written > 0) tasks.push_back({"the model writes", static_cast<double>(written)});
+  if (written > 0) tasks.push_back({task::kWritingText, static_cast<double>(written)});
   const std::vector<Part> phases = recipe.all_phases();
   const double all = static_cast<double>(examples + written);
   for (size_t i = 0; i < phases.size(); ++i) {
     if (phases[i] == Part::kBlocks) {
       const double refined = std::min(
           all, static_cast<double>(recipe.block_tokens) / static_cast<double>(recipe.cutoff));
-      tasks.push_back({"refining layers", refined * static_cast<double>(recipe.block_epochs)});
+      tasks.push_back({task::kRefining, refined * static_cast<double>(recipe.block_epochs)});
     } else {
       const auto steps = total_steps_of(recipe, examples + written);
       tasks.push_back(
           {phase_label(phases, i), static_cast<double>(steps) * static_cast<double>(recipe.batch)});
     }
   }
-  tasks.push_back({"writing", 0.01 * all});
+  tasks.push_back({task::kWriting, 0.01 * all});
   return tasks;
 }
 

@@ -5,7 +5,10 @@
 
 #include "base/freed_memory.h"
 #include "base/kept_work.h"
+#include "base/notices.h"
+#include "base/task_labels.h"
 #include "compress/linear_algebra/blas.h"
+#include "compress/settings.h"
 #include "compress/sizes/plan.h"
 #include "compress/sizes/shape_choice.h"
 #include "eval/folder_divergence.h"
@@ -50,23 +53,23 @@ constexpr double kLossTolerance = 1.02;
 // cores (measured, docs/measurements/fit.md). What narrows and rounds the chosen model is known
 // only later.
 std::vector<ExpectedTask> expected_tasks(const FitRequest& request, bool simulated) {
-  std::vector<ExpectedTask> tasks = {{"runs", 0.2}, {"timing formats", 0.3}};
-  if (request.method == "two-sided") tasks.push_back({"output metric", 2.0});
-  tasks.insert(tasks.end(), {{"calibrating", 7.0},
-                             {"predicting losses", 2.0},
-                             {"narrowing", 1.0},
-                             {"measuring losses", 2.0}});
+  std::vector<ExpectedTask> tasks = {{task::kTimingModels, 0.2}, {task::kTimingFormats, 0.3}};
+  if (request.method == "two-sided") tasks.push_back({task::kMetric, 2.0});
+  tasks.insert(tasks.end(), {{task::kCalibrating, 7.0},
+                             {task::kPredicting, 2.0},
+                             {task::kNarrowing, 1.0},
+                             {task::kMeasuringLosses, 2.0}});
   if (!simulated) {
-    tasks.insert(tasks.end(), {{"rounding", 2.0},
-                               {"measuring rounding", 6.0},
-                               {"writing", 0.2},
-                               {"comparing with the dense model", 0.5}});
+    tasks.insert(tasks.end(), {{task::kRounding, 2.0},
+                               {task::kMeasuringRounding, 6.0},
+                               {task::kWriting, 0.2},
+                               {task::kComparing, 0.5}});
   }
   if (request.plan_only) return tasks;
-  tasks.insert(tasks.end(), {{"rounding", 2.0},
-                             {"writing", 0.3},
-                             {"comparing with the dense model", 1.0},
-                             {"runs", 1.0}});
+  tasks.insert(tasks.end(), {{task::kRounding, 2.0},
+                             {task::kWriting, 0.3},
+                             {task::kComparing, 1.0},
+                             {task::kTimingModels, 1.0}});
   return tasks;
 }
 
@@ -157,6 +160,7 @@ class Fitting {
                  measure_rounding(inputs, files.statistics, request_.sensitivities));
     }
     if (!needs_shapes(search_inputs)) return search_inputs;
+    if (request_.lacks_metric) notify(compress::kWithoutMetric);
     compress::StatisticsRequest with_metric = wanted;
     with_metric.method = request_.method;
     compress::ShapeRequest shape_request;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/task_labels.h"
 #include "compress/output/model_card.h"
 #include "finetune/block_refinement.h"
 #include "finetune/training.h"
@@ -341,12 +342,12 @@ TEST(FinetuneTasks, EveryPhaseIsDeclaredWithItsSequences) {
   EXPECT_TRUE(tasks[0].label.starts_with("phase 1 of 2 (")) << tasks[0].label;
   EXPECT_TRUE(tasks[1].label.starts_with("phase 2 of 2 (")) << tasks[1].label;
   EXPECT_EQ(tasks[0].share, 300.0);
-  EXPECT_EQ(tasks[2].label, "writing");
+  EXPECT_EQ(tasks[2].label, task::kWriting);
   recipe.steps = 4;
   recipe.self_generated = 20 * recipe.cutoff;
   tasks = expected_tasks(recipe, 100);
   ASSERT_EQ(tasks.size(), 4u);
-  EXPECT_EQ(tasks[0].label, "the model writes");
+  EXPECT_EQ(tasks[0].label, task::kWritingText);
   EXPECT_EQ(tasks[0].share, 20.0);
   EXPECT_EQ(tasks[1].share, 40.0);
 }

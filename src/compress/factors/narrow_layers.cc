@@ -1,5 +1,6 @@
 #include "compress/factors/narrow_layers.h"
 
+#include "base/task_labels.h"
 #include "compress/factors/down_fit.h"
 #include "compress/factors/factor_jobs.h"
 #include "compress/factors/layer_tasks.h"
@@ -88,7 +89,7 @@ class NarrowingByStatistics {
     return save_layer(inputs_, request_, out_, layer, narrow);
   }
 
-  static constexpr const char* kLabel = "narrowing";
+  static constexpr const char* kLabel = task::kNarrowing;
   const CompressionInputs& inputs_;
   const NarrowRequest& request_;
   const fs::path& out_;

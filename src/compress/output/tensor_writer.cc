@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/rounding/quantized_formats.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
@@ -129,7 +130,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
   }
   ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
   // A safetensors header needs all sizes before the first byte of data.
-  progress.start("writing", std::ssize(sources));
+  progress.start(task::kWriting, std::ssize(sources));
   int64_t done = 0;
   for (const TensorSource& source : sources) {
     if (interrupted()) return interrupted_error("the model is not written");

@@ -6,6 +6,7 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/sizes/measured_file.h"
 #include "compress/sizes/shape_search.h"
 
@@ -58,9 +59,10 @@ Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& req
     return read_measured(measured_path(work, layer)).has_value();
   });
   if (resumed) {
-    inputs.progress.print("measuring losses: " + found_text(done, all, "layer", "layers"));
+    inputs.progress.print(std::string(task::kMeasuringLosses) + ": " +
+                          found_text(done, all, "layer", "layers"));
   }
-  inputs.progress.start("measuring losses", all, done);
+  inputs.progress.start(task::kMeasuringLosses, all, done);
   for (const int64_t layer : layers) {
     if (interrupted()) return stopped(layer, request);
     NMM_TRY(measure_layer(inputs, request, work, reference, layer));

@@ -1,5 +1,6 @@
 #include "compress/sizes/predicted_curves.h"
 
+#include "base/task_labels.h"
 #include "compress/factors/layer_tasks.h"
 #include "compress/factors/narrow_layers.h"
 #include "compress/sizes/loss_job.h"
@@ -26,8 +27,8 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
     layers[static_cast<size_t>(layer)] = std::move(losses);
     return status;
   };
-  LayerTasks tasks(inputs, work);
-  const std::string label = "predicting losses";
+  LayerTasks tasks(inputs);
+  const std::string label = task::kPredicting;
   if (inputs.helpers != nullptr) {
     const auto job = [&](int64_t layer) -> Result<LayerJob> {
       NMM_ASSIGN(const MlpData data, read_mlp_data(inputs, files, layer));

@@ -287,7 +287,7 @@ Status Search::measure(std::vector<size_t> order) {
 // bound is below what is already known.
 Status Search::measure_within(double most_ns, std::vector<size_t> order, Progress& progress) {
   const auto whole = std::ssize(order);
-  progress.start(fmt::format("tune {}", p_.kernel->name), whole);
+  progress.start(fmt::format("tuning {}", p_.kernel->name), whole);
   while (!order.empty()) {
     const double longest = std::min(longest_useful_ns(), most_ns);
     // `order` is sorted by bound, so its first tiling has the lowest bound that is left.
