@@ -55,7 +55,8 @@ std::string_view trimmed(std::string_view text) {
 
 // Removes the port that some proxies append: "1.2.3.4:5678" and "[::1]:5678".
 std::string_view without_port(std::string_view text) {
-  if (text.starts_with('[')) return text.substr(1, text.find(']') - 1);
+  if (text.starts_with('[') && text.find(']') != std::string_view::npos)
+    return text.substr(1, text.find(']') - 1);
   return std::ranges::count(text, ':') == 1 ? text.substr(0, text.find(':')) : text;
 }
 

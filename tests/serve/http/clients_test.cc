@@ -232,16 +232,17 @@ TEST_F(HttpTest, AClientWithOneRequestDoesNotWaitForTheManyOfAnother) {
   backend_.hold();
   start();
   std::deque<HttpClient> many;
-  for (int i = 0; i < 10; ++i)
+  for (int i = 0; i < 10; ++i) {
     many.emplace_back(port()).send(
         post_text("/v1/completions", completion(100, false), "Authorization: Bearer many\r\n"));
-  wait_for_requests(1, 9);
+    wait_for_requests(1, i);  // the first one is halted in its first step
+  }
   HttpClient one(port());
   one.send(post_text("/v1/completions", completion(2, false), "X-Api-Key: one\r\n"));
   wait_for_requests(1, 10);
   backend_.release();
   EXPECT_EQ(one.read_response().status, 200);
-  EXPECT_LT(engine_->statistics().generated_tokens, 200);
+  EXPECT_LT(engine_->statistics().generated_tokens, 500);
 }
 
 class ForwardedAddresses : public HttpTest {
@@ -274,7 +275,7 @@ TEST_F(ForwardedAddresses, AreNotBelievedFromOthers) { EXPECT_EQ(status_of_first
 class Priority : public HttpTest {
  protected:
   // Returns how many tokens the engine has made when the answer of an urgent request comes, which
-  // arrives after a request for 50 tokens.
+  // arrives after a request for 300 tokens.
   int64_t tokens_before_the_urgent_answer(bool allowed) {
     parts_.allow_priority = allowed;
     engine_options_.max_sequences = 1;
@@ -288,7 +289,7 @@ class Priority : public HttpTest {
     HttpClient running(port()), first(port()), urgent(port());
     running.send(with_priority(0, 2));
     wait_for_requests(1, 0);
-    first.send(with_priority(0, 50));
+    first.send(with_priority(0, 300));
     wait_for_requests(1, 1);
     urgent.send(with_priority(-1, 2));
     wait_for_requests(1, 2);
@@ -300,9 +301,9 @@ class Priority : public HttpTest {
   }
 };
 
-TEST_F(Priority, CountsIfItIsAllowed) { EXPECT_LT(tokens_before_the_urgent_answer(true), 50); }
+TEST_F(Priority, CountsIfItIsAllowed) { EXPECT_LT(tokens_before_the_urgent_answer(true), 300); }
 
-TEST_F(Priority, HasNoEffectOtherwise) { EXPECT_GE(tokens_before_the_urgent_answer(false), 50); }
+TEST_F(Priority, HasNoEffectOtherwise) { EXPECT_GE(tokens_before_the_urgent_answer(false), 300); }
 
 }  // namespace
 }  // namespace neuronmm::serve
