@@ -111,7 +111,7 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
       const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
       ASSERT_FALSE(stopped.ok());
       EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-      EXPECT_NE(stopped.error().message.find("resumed"), std::string::npos);
+      EXPECT_NE(stopped.error().message.find("is kept in"), std::string::npos);
       EXPECT_FALSE(fs::exists(path("parts")));
       set_interrupted(false);
       FinetuneRequest other = parts;
@@ -401,7 +401,7 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   expect_refused(absent, {"absent.json"});
   FinetuneRequest bad_folder = request("no/such/folder/out");
   std::ofstream(path("no")) << "a file";
-  expect_refused(bad_folder, {"no/such"});
+  expect_refused(bad_folder, {path("no"), "found a file"});
 
   FinetuneRequest without_data = request("out");
   without_data.data.clear();
