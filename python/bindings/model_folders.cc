@@ -44,7 +44,6 @@ struct CompressFlags {
   std::optional<int> bits, group, lm_head_bits, embedding_bits;
   std::vector<fs::path> calibration;
   std::optional<int64_t> calibration_tokens, self_generated;
-  std::optional<uint64_t> seed;
   std::optional<fs::path> statistics;
   // The program neuronmm-finetune.
   std::optional<fs::path> metric_program;
@@ -77,7 +76,6 @@ Result<compress::CompressSettings> settings_of(const CompressFlags& flags) {
   for (const fs::path& file : flags.calibration) given.calibration.push_back(file.string());
   given.calibration_tokens = flags.calibration_tokens;
   given.self_generated = flags.self_generated;
-  given.seed = flags.seed;
   given.statistics = flags.statistics.value_or("");
   given.force = flags.force;
   given.can_make_metric = flags.metric_program.has_value();
@@ -291,7 +289,6 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("calibration_tokens", &CompressFlags::calibration_tokens,
               nb::for_setter(nb::arg().none()))
       .def_rw("self_generated", &CompressFlags::self_generated, nb::for_setter(nb::arg().none()))
-      .def_rw("seed", &CompressFlags::seed, nb::for_setter(nb::arg().none()))
       .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
       .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)

@@ -125,7 +125,6 @@ def compress(
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     self_generated: int = 0,
-    seed: int = 0,
     statistics: _Path | None = None,
     block: int | None = None,
     allocate: Allocate | None = None,
@@ -170,7 +169,6 @@ def compress(
     _set_bits(flags, bits, group, lm_head_bits, embedding_bits)
     _set_calibration(flags, calibration, calibration_tokens, statistics)
     flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
-    flags.seed = whole_number("seed", seed, 0, 2**64 - 1)
     flags.metric_program = _metric_program()
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))

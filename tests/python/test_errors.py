@@ -145,20 +145,27 @@ def test_invalid_compress_options(tmp_path: Path, wrong: dict[str, Any]) -> None
         ({"save_gram": "a"}, "--save-gram was removed; use --statistics"),
         ({"save_statistics": "a"}, "--save-statistics was removed; use --statistics"),
         ({"weights": "int8"}, "--weights was removed; use --bits"),
+        ({"seed": 3}, "--seed was removed; use --self-generated"),
     ],
 )
 def test_removed_keywords_are_refused_with_what_replaces_them(tmp_path: Path, removed: dict[str, Any], instead: str) -> None:
     with pytest.raises(TypeError, match=instead):
         neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, method="svd", **removed)
+    misspelt: dict[str, Any] = {"ratoi": 0.2}
     with pytest.raises(TypeError, match="unexpected keyword argument 'ratoi'"):
-        neuronmm.compress(DEMO, tmp_path / "out", **{"ratoi": 0.2})
+        neuronmm.compress(DEMO, tmp_path / "out", **misspelt)
 
 
-def test_removed_values_are_refused_with_what_replaces_them(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--method error-aware was removed; use --method two-sided"):
-        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **{"method": "error-aware"})
-    with pytest.raises(ValueError, match="--allocate sensitivity was removed; use --form uv --allocate measured"):
-        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **{"allocate": "sensitivity"})
+@pytest.mark.parametrize(
+    ("removed", "instead"),
+    [
+        ({"method": "error-aware"}, "--method error-aware was removed; use --method two-sided"),
+        ({"allocate": "sensitivity"}, "--allocate sensitivity was removed; use --form uv --allocate measured"),
+    ],
+)
+def test_removed_values_are_refused_with_what_replaces_them(tmp_path: Path, removed: dict[str, Any], instead: str) -> None:
+    with pytest.raises(ValueError, match=instead):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, **removed)
 
 
 def test_compress_of_missing_files(tmp_path: Path) -> None:
