@@ -99,16 +99,19 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
   Progress progress(stderr);
   const compress::MeasureLoss measure =
       flags.no_measure ? compress::MeasureLoss() : measure_on(request, backend, progress);
-  NMM_ASSIGN(
-      const auto summary,
-      compress::compress(request, backend, progress, {}, measure,
-                         metric_maker(request.model, flags.device.threads, progress), helpers));
+  compress::CompressRequest reported = request;
+  reported.model = flags.given.model;  // the report names the folder that the user gave
+  const auto write_report = [&](const compress::CompressSummary& summary) {
+    return writer.write_json(summary_json(reported, summary));
+  };
+  NMM_ASSIGN(const auto summary,
+             compress::compress(request, backend, progress, {}, measure,
+                                metric_maker(request.model, flags.device.threads, progress),
+                                helpers, write_report));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
-  request.model = flags.given.model;  // the report names the folder that the user gave
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
-  NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
 }
 

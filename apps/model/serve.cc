@@ -79,7 +79,7 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& l
   model.vocab_size = config.vocab_size;
   NMM_ASSIGN(model.context_tokens, context_tokens(flags.settings.engine, *loaded.transformer));
   NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.settings.model_dir));
-  model.stop_tokens = model::stop_tokens_of(model.generation, config);
+  model.stop_tokens = model::stop_tokens_of(model.generation, config, *loaded.tokenizer);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
   model.created = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now().time_since_epoch())
@@ -153,6 +153,7 @@ Result<std::shared_ptr<serve::GenerationService>> load(const ServeFlags& flags, 
   loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.settings.engine);
   parts.engine = loaded.engine.get();
   parts.metrics_prefix = flags.settings.metrics_prefix;
+  parts.allow_priority = flags.settings.allow_priority;
   if (flags.device.simulated()) {
     parts.device = flags.device.device;
     parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };

@@ -112,10 +112,13 @@ Result<int> run(FinetuneFlags& flags) {
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();
-  NMM_ASSIGN(const auto summary, finetune::finetune(flags.request, progress));
+  NMM_ASSIGN(const auto summary,
+             finetune::finetune(flags.request, progress, {},
+                                [&](const finetune::FinetuneSummary& summary) {
+                                  return report.write_json(to_json(flags, summary));
+                                }));
   print_summary(report, flags, summary);
   report.print("written to {}\n", flags.request.out.string());
-  NMM_TRY(report.write_json(to_json(flags, summary)));
   return 0;
 }
 

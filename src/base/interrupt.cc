@@ -16,7 +16,7 @@ namespace {
 constexpr long kGraceNs = 400'000'000;
 
 std::atomic<bool> interrupt_flag{false};
-std::atomic<bool> end_flag{false};  // the signal was SIGTERM
+std::atomic<bool> end_flag{false};  // the signal was SIGTERM or SIGHUP
 std::atomic<bool> second_flag{false};
 std::atomic<int> unsaved_works{0}, orderly_shutdowns{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
@@ -45,9 +45,11 @@ void set_grace(long nanoseconds) {
 // Normally the first signal restores the default handlers, so that the second one ends the process.
 // During an orderly end the second signal restores them, and the third one ends the process.
 void on_interrupt(int signal) {
-  if (signal == SIGTERM) end_flag.store(true);
+  if (signal != SIGINT) end_flag.store(true);
   const bool is_first = !interrupt_flag.exchange(true);
   if (is_first && orderly_shutdowns.load() > 0) return;
+  // A terminal that is closed may send several, and the first one needs its time.
+  if (!is_first && signal == SIGHUP) return;
   if (!is_first) second_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
@@ -79,6 +81,9 @@ void install_interrupt_handler() {
   set_handler(SIGALRM, on_grace_over);
   set_handler(SIGINT, on_interrupt);
   set_handler(SIGTERM, on_interrupt);
+  struct sigaction hangup {};
+  const bool ignored = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!ignored) set_handler(SIGHUP, on_interrupt);  // nohup ignores it
 }
 
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }

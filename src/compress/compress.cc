@@ -204,7 +204,8 @@ class Compression {
   }
 
   Result<CompressSummary> run(const OnMatrix& on_matrix, const MeasureLoss& measure,
-                              const MakeMetric& make_metric) {
+                              const MakeMetric& make_metric,
+                              const io::BeforeOutput<CompressSummary>& before_output) {
     NMM_ASSIGN(auto output,
                io::FolderWriter::create(request_.out, if_exists(request_), request_.model));
     progress_.expect(expected_tasks(request_, static_cast<bool>(measure)));
@@ -221,6 +222,7 @@ class Compression {
     // If another program has changed the model meanwhile, the factors belong to two different
     // models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
+    if (before_output) NMM_TRY(before_output(summary_));
     NMM_TRY(output.commit());
     return std::move(summary_);
   }
@@ -355,7 +357,8 @@ class Compression {
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
                                  const MeasureLoss& measure, const MakeMetric& make_metric,
-                                 DataParallel* helpers) {
+                                 DataParallel* helpers,
+                                 const io::BeforeOutput<CompressSummary>& before_output) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_TRY(io::FolderWriter::check(request.out, if_exists(request), request.model));
@@ -372,7 +375,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   Compression compression(request, backend, progress, helpers, std::move(identity),
                           std::move(config), std::move(checkpoint), std::move(plan),
                           std::move(calibration));
-  return compression.run(on_matrix, measure, make_metric);
+  return compression.run(on_matrix, measure, make_metric, before_output);
 }
 
 }  // namespace neuronmm::compress

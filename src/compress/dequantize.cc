@@ -137,6 +137,7 @@ Status dequantize(const fs::path& model, const fs::path& out, Progress& progress
     return fail("{}: expected weights of 8, 6 or 4 bits, found floats", model.string());
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  NMM_TRY(io::check_agreement(config, checkpoint));
   NMM_ASSIGN(const auto sources, float_sources(checkpoint, config));
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, io::FolderWriter::IfExists::kReplace, model,
                                                    io::FolderWriter::Resume::kNever));

@@ -274,7 +274,8 @@ class QuantizeRun {
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 DataParallel* helpers) {
+                                 DataParallel* helpers,
+                                 const io::BeforeOutput<QuantizeSummary>& before_output) {
   const fs::path& model = request.model;
   NMM_TRY(check_request(request));
   // BLAS is loaded first, so that a missing library is reported at once.
@@ -317,6 +318,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
     summary.bytes_after = written.size_bytes();
   }
   NMM_TRY(io::check_unchanged(model, identity));
+  if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(output.commit());
   return summary;
 }

@@ -349,7 +349,8 @@ Status write_output(const FinetuneRequest& request, const io::ModelConfig& confi
 }
 
 Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
-                              const OnStep& on_step) {
+                              const OnStep& on_step,
+                              const io::BeforeOutput<FinetuneSummary>& before_output) {
   set_torch_threads(num_threads());
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
@@ -379,18 +380,21 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   NMM_TRY(training.run());
   NMM_TRY(write_output(request, config, *model, rounding, output, progress));
   NMM_TRY(io::check_unchanged(request.model, models.model));
+  FinetuneSummary summary = {static_cast<int64_t>(data.training.examples.size()),
+                             scored_tokens(data.training), data.generated_tokens,
+                             scored_tokens(data.validation), training.summary()};
+  if (before_output) NMM_TRY(before_output(summary));
   NMM_TRY(output.commit());
-  return FinetuneSummary{static_cast<int64_t>(data.training.examples.size()),
-                         scored_tokens(data.training), data.generated_tokens,
-                         scored_tokens(data.validation), training.summary()};
+  return summary;
 }
 
 }  // namespace
 
 Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progress,
-                                 const OnStep& on_step) {
+                                 const OnStep& on_step,
+                                 const io::BeforeOutput<FinetuneSummary>& before_output) {
   try {
-    return train(request, progress, on_step);
+    return train(request, progress, on_step, before_output);
   } catch (const std::exception& error) {  // libtorch throws when memory is short
     const std::string_view what = error.what();
     return fail("libtorch: {}; if memory is short, a smaller micro_batch or cutoff may fit",

@@ -14,6 +14,8 @@ namespace neuronmm::fit {
 // The parts of a layer. Matrices whose rounding errors disturb the same values form one part.
 enum Part : size_t { kQueriesAndKeys, kValues, kAttentionOutput, kGateAndUp, kDown, kParts };
 
+inline constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
+
 // Returns the names of the part's modules in a decoder layer, for example "self_attn.q_proj".
 inline std::vector<std::string> modules_of(Part part) {
   switch (part) {

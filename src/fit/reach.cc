@@ -7,8 +7,6 @@
 namespace neuronmm::fit {
 namespace {
 
-constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
-
 // Returns 0, which stands for the whole, and the multiples of `block` below `whole`.
 std::vector<int64_t> sizes_of(int64_t whole, int64_t block) {
   std::vector<int64_t> sizes = {0};

@@ -37,6 +37,7 @@ constexpr int64_t kProbeLength = 128;
 constexpr const char* kFileName = "rounding.json";  // in the folder of the measurements
 // The name of the losses of an embedding table that is not the LM head.
 constexpr const char* kEmbedding = "embedding";
+constexpr const char* kInt8Name = "int8";  // the folder of a model that is measured and deleted
 
 // Returns sequences that are spread over the text and have about kProbeTokens tokens. Each is cut
 // to kProbeLength tokens, because a part is measured once per layer.
@@ -97,9 +98,7 @@ class RoundingMeasurement {
     return_freed_memory();
     NMM_ASSIGN(const FormatLosses whole, measured_or_saved("int8", [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - weight_loss_of_int8(losses));
-    std::error_code ignored;
-    fs::remove_all(folder_ / "codes",
-                   ignored);  // the codes are needed only for the measurements above
+    NMM_TRY(remove_own("codes"));  // they are needed only for the measurements above
     return losses;
   }
 
@@ -117,6 +116,14 @@ class RoundingMeasurement {
                              found_text(found, all, "part", "parts"));
     }
     inputs_.progress.start(task::kMeasuringRounding, all, found);
+  }
+
+  // Deletes a folder of this measurement. A killed run may have left a part of it.
+  Status remove_own(const char* name) const {
+    std::error_code error;
+    fs::remove_all(folder_ / name, error);
+    if (!error) return {};
+    return fail("{}: cannot be deleted: {}", (folder_ / name).string(), error.message());
   }
 
   static std::string part_name(int64_t layer, size_t part) {
@@ -215,7 +222,8 @@ class RoundingMeasurement {
 
   // Returns the loss of the model with all weights and activations in 8 bits.
   Result<FormatLosses> measure_int8() {
-    const fs::path out = folder_ / "int8";
+    const fs::path out = folder_ / kInt8Name;
+    NMM_TRY(remove_own(kInt8Name));
     compress::QuantizeRequest request;
     request.model = inputs_.checkpoint.folder();
     request.out = out;
@@ -227,8 +235,7 @@ class RoundingMeasurement {
                eval::folder_divergence(inputs_.checkpoint.folder(), out,
                                        probe_sequences(inputs_.text->held_out), inputs_.backend,
                                        inputs_.progress));
-    std::error_code ignored;
-    fs::remove_all(out, ignored);
+    NMM_TRY(remove_own(kInt8Name));
     FormatLosses losses = {};
     losses[0] = divergence.divergence.value;
     return losses;

@@ -33,8 +33,6 @@ std::vector<Option> pareto_optimal(std::vector<Option> options) {
   return kept;
 }
 
-constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
-
 }  // namespace
 
 bool narrows(const Choice& choice) {

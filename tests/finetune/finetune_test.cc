@@ -404,7 +404,7 @@ TEST_F(Finetune, RefusesModelsAndDataThatCannotBeTrained) {
   expect_refused(absent, {"absent.json"});
   FinetuneRequest bad_folder = request("no/such/folder/out");
   std::ofstream(path("no")) << "a file";
-  expect_refused(bad_folder, {"no/such"});
+  expect_refused(bad_folder, {path("no"), "found a file"});
 
   FinetuneRequest without_data = request("out");
   without_data.data.clear();

@@ -12,8 +12,7 @@ namespace neuronmm::compress {
 namespace fs = std::filesystem;
 
 Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
-                                                      const StatisticsFiles& files,
-                                                      const fs::path& work) {
+                                                      const StatisticsFiles& files) {
   NMM_TRY(io::make_folder(files.losses));
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   const auto saved = [&](int64_t layer) {

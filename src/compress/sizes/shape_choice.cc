@@ -200,7 +200,7 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
 
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const fs::path& work) {
-  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files, work));
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
   Form form = request.form;
@@ -225,7 +225,7 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& inputs,
                                                      const ShapeRequest& request,
                                                      const fs::path& work) {
-  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files, work));
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request.files));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
   NMM_ASSIGN(const FoundShapes found, shapes_of(request, request.form, sizes, layers));
