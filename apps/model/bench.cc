@@ -213,6 +213,9 @@ Result<int> run_bench(const BenchFlags& flags) {
     NMM_ASSIGN(against, load_model(flags.against_dir, flags, *backend));
     models.push_back(&*against);
   }
+  for (const eval::LatencySettings& settings : all_settings(flags)) {
+    NMM_TRY(eval::check_latency(models, settings));
+  }
   Json runs = Json::array();
   bool stopped = false;
   for (const eval::LatencySettings& settings : all_settings(flags)) {

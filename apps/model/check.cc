@@ -10,6 +10,7 @@
 #include "eval/accuracy_check.h"
 #include "eval/reference_file.h"
 #include "flags.h"
+#include "io/atomic_file.h"
 #include "model/prompts.h"
 #include "report_writer.h"
 
@@ -162,6 +163,9 @@ Result<int> run_check(const CheckFlags& flags) {
   }
   if (!flags.tolerance_map.empty()) {
     NMM_ASSIGN(options.tolerance_map, eval::parse_tolerance_map(flags.tolerance_map));
+  }
+  if (!flags.save_reference.empty()) {  // a path that cannot be written is found before the work
+    NMM_ASSIGN(const auto file, io::AtomicFile::create(flags.save_reference));
   }
   NMM_ASSIGN(const auto config, io::ModelConfig::load(fs::path(flags.model_dir) / "config.json"));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));

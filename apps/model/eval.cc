@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "eval/evaluation_json.h"
 #include "eval/trade_off.h"
+#include "io/folder_writer.h"
 #include "message.h"
 #include "model/evaluation_flags.h"
 #include "model/quality_text.h"
@@ -148,6 +149,7 @@ Result<EvaluatedPair> evaluate_model(const EvalFlags& flags,
                                      const ops::Backend& backend) {
   const eval::EvaluationSettings settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
+  if (!flags.reference.empty()) NMM_TRY(io::require_folder(flags.reference));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, backend));
   Progress progress(stderr);
   EvaluatedPair pair;

@@ -75,7 +75,8 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   const std::string& file = flags.prompt_file;
   if (flags.prompt_from_pipe || flags.prompt == "-" || file == "-") return prompt_of_stdin();
   if (!file.empty()) return prompt_of_file(file);
-  if (flags.prompt.empty()) return fail("--prompt is empty: nothing to continue");
+  if (flags.prompt.empty())
+    return fail("the prompt is empty: give a text as PROMPT, with --prompt-file or in a pipe");
   return flags.prompt;
 }
 

@@ -4,6 +4,7 @@
 #include "eval/perplexity.h"
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/core.h>
@@ -14,6 +15,7 @@
 #include "eval/perplexity_json.h"
 #include "io/checksum.h"
 #include "io/compression_record.h"
+#include "io/model_config.h"
 #include "io/text_file.h"
 #include "model/quality_text.h"
 #include "report_writer.h"
@@ -109,8 +111,15 @@ struct PerplexityResult {
   std::optional<eval::DivergenceSummary> divergence;
 };
 
+// Fails if the reference's tokenizer makes other tokens of the text.
+Status check_reference(const PerplexityFlags& flags, const text::Tokenizer& tokenizer,
+                       const std::string& text) {
+  if (flags.reference.empty()) return {};
+  NMM_ASSIGN(const auto reference, text::Tokenizer::load(flags.reference));
+  return eval::check_same_tokens(reference, flags.reference, tokenizer, flags.model_dir, text);
+}
+
 Result<PerplexityResult> measure(const model::Transformer& transformer,
-                                 const text::Tokenizer& tokenizer, const std::string& text,
                                  std::span<const text::TokenId> tokens, int64_t context,
                                  const PerplexityFlags& flags) {
   Progress progress(stderr);
@@ -118,9 +127,6 @@ Result<PerplexityResult> measure(const model::Transformer& transformer,
     NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress));
     return PerplexityResult{std::move(report), {}};
   }
-  NMM_ASSIGN(const auto reference_tokenizer, text::Tokenizer::load(flags.reference));
-  NMM_TRY(eval::check_same_tokens(reference_tokenizer, flags.reference, tokenizer, flags.model_dir,
-                                  text));
   NMM_ASSIGN(const auto reference,
              model::Transformer::load(flags.reference, transformer.backend()));
   NMM_ASSIGN(auto paired,
@@ -140,26 +146,28 @@ Status write_json(ReportWriter& writer, const PerplexityFlags& flags,
   return writer.write_json(json);
 }
 
-// The text, which may be standard input, is read before the model, because loading the model takes
-// longer.
+// The text, which may be standard input, is read and encoded before the model is loaded, because
+// loading takes longer.
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
   NMM_ASSIGN(const auto text, io::read_corpus(flags.text));
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
-  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
-  const int64_t default_context = eval::default_context(transformer.config());
+  NMM_ASSIGN(const auto config,
+             io::ModelConfig::load(std::filesystem::path(flags.model_dir) / "config.json"));
+  const int64_t default_context = eval::default_context(config);
   const int64_t context = flags.context > 0 ? flags.context : default_context;
-
   NMM_ASSIGN(auto tokens, encode(tokenizer, flags, text));
   if (std::ssize(tokens) < context) {
     return fail("{}: expected at least the {} tokens of one chunk (--context), found {}",
                 flags.text == "-" ? "standard input" : flags.text, context, tokens.size());
   }
   NMM_TRY(keep_first_chunks(tokens, context, flags.limit));
+  NMM_TRY(check_reference(flags, tokenizer, text));
+  NMM_ASSIGN(const auto backend, make_backend(flags.device));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
   const bool calibrated_on = io::calibrated_on(transformer.config(), io::checksum(text));
   if (calibrated_on) note_calibrated_on(flags.model_dir, flags.text);
-  NMM_ASSIGN(const auto measured, measure(transformer, tokenizer, text, tokens, context, flags));
+  NMM_ASSIGN(const auto measured, measure(transformer, tokens, context, flags));
   const bool models_limit = default_context == transformer.config().max_position_embeddings;
   print_report(writer, measured.report,
                flags.context > 0 ? ""

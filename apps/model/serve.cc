@@ -195,7 +195,6 @@ Result<int> run_serve(const ServeFlags& flags) {
   serve::ServerOptions options = flags.settings.server;
   options.version = kVersion;
   NMM_ASSIGN(const auto server, serve::Server::start(options));
-  print_message("loading {}\n", flags.settings.model_dir);
   NMM_ASSIGN(const auto service, load(flags, loaded));
   // A signal ends the process before this line. After it, a signal only asks for an orderly end.
   ending.emplace();

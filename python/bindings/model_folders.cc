@@ -133,13 +133,18 @@ nb::dict loss_dict(const compress::MeasuredLoss& loss) {
   return values;
 }
 
+// Returns the size, or None if nothing was removed.
+nb::object size_or_none(int64_t size) {
+  return size == 0 ? nb::none() : nb::object(nb::int_(size));
+}
+
 nb::dict matrix_dict(const compress::MatrixPlan& matrix, double energy_lost) {
   const std::string_view name = compress::matrix_name(matrix.matrix);
   nb::dict values;
   values["layer"] = matrix.layer;
   values["matrix"] = nb::str(name.data(), name.size());
   values["in_features"] = matrix.in_features;
-  values["rank"] = matrix.rank;
+  values["rank"] = size_or_none(matrix.rank);
   values["out_features"] = matrix.out_features;
   values["kept_share"] = matrix.kept_share;
   values["bytes_before"] = matrix.bytes_before;
@@ -151,11 +156,11 @@ nb::dict matrix_dict(const compress::MatrixPlan& matrix, double energy_lost) {
 nb::dict layer_dict(int64_t number, const compress::LayerReport& layer) {
   nb::dict values;
   values["layer"] = number;
-  values["gate"] = layer.shape.gate;
-  values["up"] = layer.shape.up;
-  values["input"] = layer.shape.input;
-  values["neurons"] = layer.shape.neurons;
-  values["down"] = layer.shape.down;
+  values["gate"] = size_or_none(layer.shape.gate);
+  values["up"] = size_or_none(layer.shape.up);
+  values["input"] = size_or_none(layer.shape.input);
+  values["neurons"] = size_or_none(layer.shape.neurons);
+  values["down"] = size_or_none(layer.shape.down);
   values["kept_share"] = layer.kept_share;
   values["largest_map"] = layer.largest_map;
   values["predicted_loss"] = layer.predicted_loss;

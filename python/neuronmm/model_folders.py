@@ -41,8 +41,8 @@ class CompressedMatrix:
     layer: int
     matrix: MatrixName
     in_features: int
-    rank: int
-    """0: the matrix stays dense."""
+    rank: int | None
+    """None: the matrix stays dense."""
     out_features: int
     kept_share: float
     """The share of the matrix's parameters that is kept."""
@@ -53,16 +53,16 @@ class CompressedMatrix:
 
 @dataclass(frozen=True)
 class CompressedLayer:
-    """The result for one MLP. A size of 0 means that nothing was removed."""
+    """The result for one MLP. A size of None means that nothing was removed."""
 
     layer: int
-    gate: int
+    gate: int | None
     """The number of gate's own pivots, or in form uv the rank of gate."""
-    up: int
-    input: int
+    up: int | None
+    input: int | None
     """The number of pivots that gate and up share."""
-    neurons: int
-    down: int
+    neurons: int | None
+    down: int | None
     kept_share: float
     """The share of the MLP's parameters that is kept."""
     largest_map: float

@@ -14,31 +14,6 @@ namespace {
 using model::Transformer;
 using text::TokenId;
 
-// Checks that all models accept these lengths, before anything is timed.
-Status check_settings(std::span<const Transformer* const> models, const LatencySettings& settings) {
-  if (settings.prompt_tokens < 1) {
-    return fail("prompt_tokens: expected at least 1, found {}", settings.prompt_tokens);
-  }
-  if (settings.new_tokens < 2) {
-    return fail(
-        "new_tokens: expected at least 2 (the first comes out of the prompt's prefill), "
-        "found {}",
-        settings.new_tokens);
-  }
-  if (settings.batch < 1) return fail("batch: expected at least 1, found {}", settings.batch);
-  if (settings.runs < 1) return fail("runs: expected at least 1, found {}", settings.runs);
-  for (const Transformer* transformer : models) {
-    const int64_t limit = transformer->config().max_position_embeddings;
-    if (settings.prompt_tokens <= limit && settings.new_tokens <= limit - settings.prompt_tokens) {
-      continue;
-    }
-    return fail("{}: prompt_tokens {} and new_tokens {} do not fit max_position_embeddings {}",
-                transformer->checkpoint().folder().string(), settings.prompt_tokens,
-                settings.new_tokens, limit);
-  }
-  return {};
-}
-
 using Prompts = std::vector<std::vector<TokenId>>;
 
 // Returns prompts of ids that every model has, so that all models get the same prompts. The modulo
@@ -93,9 +68,33 @@ Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> m
 
 }  // namespace
 
+Status check_latency(std::span<const Transformer* const> models, const LatencySettings& settings) {
+  if (settings.prompt_tokens < 1) {
+    return fail("prompt_tokens: expected at least 1, found {}", settings.prompt_tokens);
+  }
+  if (settings.new_tokens < 2) {
+    return fail(
+        "new_tokens: expected at least 2 (the first comes out of the prompt's prefill), "
+        "found {}",
+        settings.new_tokens);
+  }
+  if (settings.batch < 1) return fail("batch: expected at least 1, found {}", settings.batch);
+  if (settings.runs < 1) return fail("runs: expected at least 1, found {}", settings.runs);
+  for (const Transformer* transformer : models) {
+    const int64_t limit = transformer->config().max_position_embeddings;
+    if (settings.prompt_tokens <= limit && settings.new_tokens <= limit - settings.prompt_tokens) {
+      continue;
+    }
+    return fail("{}: prompt_tokens {} and new_tokens {} do not fit max_position_embeddings {}",
+                transformer->checkpoint().folder().string(), settings.prompt_tokens,
+                settings.new_tokens, limit);
+  }
+  return {};
+}
+
 Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress) {
-  NMM_TRY(check_settings(models, settings));
+  NMM_TRY(check_latency(models, settings));
   // All models get the same prompts.
   const Prompts prompts = random_prompts(models, settings);
   LatencyMeasurement measurement;

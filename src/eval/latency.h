@@ -39,6 +39,11 @@ struct LatencyMeasurement {
   bool interrupted = false;
 };
 
+// Fails unless all models accept these settings, as measure_latency() does. A caller with several
+// settings asks for all of them before anything is timed.
+Status check_latency(std::span<const model::Transformer* const> models,
+                     const LatencySettings& settings);
+
 // Measures all models. Errors: settings that do not fit a model's max_position_embeddings, or an
 // interrupt before the first timed run of every model is finished.
 Result<LatencyMeasurement> measure_latency(std::span<const model::Transformer* const> models,

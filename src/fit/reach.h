@@ -11,7 +11,8 @@
 
 namespace neuronmm::fit {
 
-// What no choice can go below. The request and the config must outlive the object.
+// The bytes and times that no choice can go below. The request and the config must outlive the
+// object.
 class Reach {
  public:
   Reach(const FitRequest& request, const io::Checkpoint& checkpoint, const io::ModelConfig& config,

@@ -1,5 +1,11 @@
 #include "io/model_folder.h"
 
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -7,6 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/notices.h"
+#include "base/parallel.h"
+#include "io/file_identity.h"
 #include "io/json_file.h"
 #include "io/model_files.h"
 #include "io/twin_tables.h"
@@ -31,6 +39,47 @@ bool is_table(const Checkpoint& checkpoint, const std::string& name, const Model
   const auto found = checkpoint.tensors().find(name);
   return found != checkpoint.tensors().end() && is_float(found->second.dtype) &&
          found->second.shape == Shape{config.vocab_size, config.hidden_size};
+}
+
+// Returns whether both tables have the same bytes. That is ten times as fast as comparing numbers,
+// and needs no search for grids.
+bool same_bytes(const TensorView& a, const TensorView& b) {
+  if (a.dtype != b.dtype || a.size_bytes() != b.size_bytes()) return false;
+  const int64_t row_bytes = a.size_bytes() / a.rows();
+  std::atomic<bool> same = true;
+  parallel_ranges(a.rows(), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end && same; ++row) {
+      const auto at = static_cast<size_t>(row * row_bytes);
+      if (std::memcmp(a.data + at, b.data + at, static_cast<size_t>(row_bytes)) != 0) same = false;
+    }
+  });
+  return same;
+}
+
+// What this process has found out about the tables of each state of a folder. A command opens a
+// model several times, and comparing two tables reads all of both.
+class KnownTwins {
+ public:
+  using Compare = std::function<std::optional<TwinTables>()>;
+
+  std::optional<TwinTables> get(const fs::path& folder, const Compare& compare) {
+    const auto identity = folder_identity(folder);
+    if (!identity.ok()) return compare();
+    constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+    const std::string key = identity->dump(-1, ' ', false, kReplace);
+    const std::scoped_lock lock(mutex_);
+    const auto found = known_.find(key);
+    return found != known_.end() ? found->second : known_[key] = compare();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::optional<TwinTables>> known_;
+};
+
+KnownTwins& known_twins() {
+  static KnownTwins known;
+  return known;
 }
 
 // Returns the layers that have tensors which a forward pass reads. Old exports have rotary
@@ -121,10 +170,15 @@ void tie_twins(ModelConfig& config, Checkpoint& checkpoint) {
   const std::string table =
       checkpoint.has("embed_tokens.weight") ? "embed_tokens.weight" : "model.embed_tokens.weight";
   if (!is_table(checkpoint, table, config) || !is_table(checkpoint, kHead, config)) return;
-  const TableRows first = rows_of(table, checkpoint.tensors().at(table));
-  const TableRows second = rows_of(kHead, checkpoint.tensors().at(kHead));
-  const auto twins = find_twins(first, second, config.vocab_size, config.hidden_size);
-  checkpoint.release_pages();
+  const TensorView &a = checkpoint.tensors().at(table), &b = checkpoint.tensors().at(kHead);
+  const TableRows first = rows_of(table, a), second = rows_of(kHead, b);
+  const auto twins = known_twins().get(checkpoint.folder(), [&] {
+    auto found = same_bytes(a, b)
+                     ? std::optional(TwinTables())
+                     : find_twins(first, second, config.vocab_size, config.hidden_size);
+    checkpoint.release_pages();
+    return found;
+  });
   if (!twins) return;
   notify(fmt::format("{}: {}", checkpoint.folder().string(), twins_text(*twins, first, second)));
   checkpoint.tie(table, kHead, twins->second_is_finer);

@@ -5,7 +5,8 @@
 // A folder whose config.json has tie_word_embeddings false may nevertheless hold one table twice,
 // as the embedding table and as the LM head (twin_tables.h). Such a model is tied here: config says
 // so, the checkpoint has the finer table under the name of the embedding table and no LM head, and
-// a notice (base/notices.h) says what was found. Folders with rounded weights are left as they are.
+// a notice (base/notices.h) says what was found. The tables are compared once per process. Folders
+// with rounded weights are left as they are.
 
 #include <filesystem>
 #include <string>

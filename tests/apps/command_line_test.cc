@@ -314,6 +314,37 @@ TEST_F(CommandLine, EveryReportComesAsJson) {
   EXPECT_EQ(report("emit xuv --shape 512,512,256,512 -o " + path("k.py"))["kernel"], "xuv");
 }
 
+// The form auto and measured sizes are wishes; the report has what was taken. Nothing in it is 0
+// because it is whole.
+TEST_F(CommandLine, TheReportOfCompressSaysWhatWasDone) {
+  const auto lines_with = [](const std::string& text, const std::string& begin) {
+    int lines = 0;
+    for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1))
+      lines += at == 0 || text[at - 1] == '\n' ? 1 : 0;
+    return lines;
+  };
+  const Outcome outcome =
+      neuronmm("compress " + kOneLayer + " -o " + path("out") +
+               " --ratio 0.1 --method whitened --no-measure --calibration " + kOneLayer +
+               "/calibration.txt --calibration-tokens 6144 --json " + path("r.json"));
+  expect(outcome, 0, {"written to"});
+  EXPECT_EQ(lines_with(outcome.output, "form"), 1) << outcome.output;
+  EXPECT_EQ(lines_with(outcome.output, "sizes"), 1) << outcome.output;
+  const auto report = nlohmann::json::parse(read(path("r.json")));
+  EXPECT_NE(report["form"], "auto");
+  EXPECT_EQ(report["form"], report["form_choice"]["taken"]);
+  EXPECT_EQ(report["allocate"], report["size_choice"]["taken"]);
+  int whole = 0;
+  for (const char* size : {"gate", "up", "input", "neurons", "down"}) {
+    const auto& value = report["layers"][0][size];
+    whole += value.is_null() ? 1 : 0;
+    if (!value.is_null()) EXPECT_GT(value, 0) << size;
+  }
+  EXPECT_GT(whole, 0);
+  expect(neuronmm("inspect " + kOneLayer + " --json " + path("i.json")), 0, {"dense"});
+  EXPECT_TRUE(nlohmann::json::parse(read(path("i.json")))["layers"][0]["gate"]["rank"].is_null());
+}
+
 TEST_F(CommandLine, CompressWarnsIfTheResultIsNotAsAsked) {
   const std::string start = "compress " + kOneLayer + " --ratio 0.2 --method svd ";
   expect(neuronmm(start + "--dry-run --block 128"), 0,
@@ -346,6 +377,9 @@ TEST_F(CommandLine, BenchTakesLists) {
   EXPECT_EQ(runs[1]["settings"]["prompt_tokens"], 8);
   EXPECT_EQ(runs[0]["decode_tokens_per_s"], runs[0]["token_generation_model"]["throughput"]);
   expect(neuronmm("bench " + kOneLayer + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
+  const Outcome late = neuronmm("bench " + kOneLayer + " --prompt-tokens 4,1000000");
+  expect(late, 1, {"prompt_tokens 1000000", "max_position_embeddings"});
+  EXPECT_EQ(late.output.find("decode"), std::string::npos) << "the first length was timed";
   expect(neuronmm("bench"), 2, {"MODEL_DIR"});
   expect(neuronmm("bench " + kOneLayer + " --url http://127.0.0.1:1"), 2, {"--url"});
   expect(neuronmm("bench " + kOneLayer +

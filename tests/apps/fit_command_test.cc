@@ -1,8 +1,10 @@
 // The tests in this file run `neuronmm fit` as a user does.
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +26,12 @@ class FitCommand : public neuronmm::apps::ProgramTest {
            "/calibration.txt --calibration-tokens 800 --sensitivities " + path("known") + " " +
            more;
   }
+  // Returns the least size that any form and format has, as the refusal of a smaller one says.
+  double least_bytes() const {
+    const std::string said = neuronmm(fit("-o " + path("y") + " --bytes 100")).output;
+    const size_t at = said.find("this model has ");
+    return at == std::string::npos ? 0.0 : std::atof(said.c_str() + at + 15);
+  }
 };
 
 TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
@@ -42,7 +50,9 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
   // The second run uses the sensitivities that the first has measured.
   expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "other budgets"});
   expect(neuronmm(fit("-o " + path("out") + " --bytes 5M")), 1, {"already exists", "--force"});
-  expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "nearest"});
+  expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "smallest"});
+  expect(neuronmm(fit("-o " + path("x") + " --decode 1000x")), 1, {"out of reach", "at most"});
+  EXPECT_GE(report["front_of_bytes"][0]["bytes"], least_bytes());
   expect(neuronmm(fit("-o " + path("x") + " --bytes 5M --max-kl 1e-8")), 1,
          {"5000000 bytes", "beside the other budgets", "nearest"});
   expect(neuronmm(fit("-o " + path("x") + " --bytes 1G")), 1, {"meets the budget as it is"});
@@ -52,6 +62,28 @@ TEST_F(FitCommand, MeetsTheBudgetAndReusesItsSensitivities) {
                   kDemo + "/calibration.txt"),
          1, {"fit the original model"});
   EXPECT_FALSE(fs::exists(path("x")));
+}
+
+// Nothing is measured for a budget that no model can meet, and no folder is made. A text that
+// cannot be encoded would be found later.
+TEST_F(FitCommand, ImpossibleBudgetsAndOutputsAreRefusedFirst) {
+  const std::string start =
+      "fit " + kDemo + " --calibration " + write("short.txt", "Once") + " -o ";
+  const std::string out = start + path("out") + " ";
+  expect(neuronmm(out + "--bytes 100"), 1, {"100 bytes are out of reach", "smallest form"});
+  const double least = least_bytes();
+  EXPECT_GT(least, 1e5);
+  EXPECT_LT(least, 2.5e6) << "4 bits without narrower MLPs have 4 MB";
+  expect(neuronmm(out + "--bytes " + fmt::format("{:.0f}", least - 1)), 1, {"out of reach"});
+  expect(neuronmm(out + "--bytes " + fmt::format("{:.0f}", least)), 1, {"calibration tokens"});
+  expect(neuronmm(out + "--bytes 1G"), 1, {"meets the budget as it is"});
+  expect(neuronmm(out + "--bytes 1G --decode 0.9x"), 1, {"meets the budget as it is"});
+  expect(neuronmm(out + "--bytes 1G --decode 1.1x"), 1, {"calibration tokens"});
+  fs::create_directory(path("exists"));
+  expect(neuronmm(start + path("exists") + " --bytes 5M"), 1, {"exists", "--force"});
+  expect(neuronmm(start + kDemo + "/inside --bytes 5M"), 1, {"outside the input folder"});
+  expect(neuronmm(start + path("short.txt") + "/x --bytes 5M"), 1, {"short.txt", "found a file"});
+  for (const char* left : {"out", "out.fit", "out.partial"}) EXPECT_FALSE(fs::exists(path(left)));
 }
 
 TEST_F(FitCommand, RefusesWrongBudgetsAndTexts) {

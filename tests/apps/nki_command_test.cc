@@ -108,6 +108,7 @@ TEST_F(NkiCommand, AnSbufOverflowOfALegacyKernelIsReported) {
 TEST_F(NkiCommand, BadInputIsRefused) {
   expect(neuronmm("nki"), 2, {"expected FILE.py:KERNEL or --from-trace FILE"});
   expect(neuronmm("nki kernel.py"), 2, {"expected FILE.py:KERNEL", "kernel.py"});
+  expect(neuronmm("nki " + path("nothing.py") + ":kernel"), 1, {"nothing.py: No such file"});
   expect(neuronmm(from("none")), 1, {"kernel_trace/none"});
   write("text", "not a trace at all");
   expect(neuronmm("nki --from-trace " + path("text")), 1, {"not a kernel trace"});

@@ -65,6 +65,9 @@ TEST_F(OperatingSystem, AClosedPipeEndsEveryCommandSilently) {
       "kernels",
       "inspect " + kOneLayer + " --tensors",
       "inspect " + kOneLayer + " --json -",
+      "inspect " + kOneLayer + " --json /dev/stdout",
+      "kernels --json /dev/stdout",
+      "tokenize " + kOneLayer + " hello --json /dev/fd/1",
       "tokenize " + kOneLayer + " hello",
       "perplexity " + kOneLayer + " " + text + " --json -",
       "generate " + kOneLayer + " 'Once upon a time' --max-new-tokens 64",
@@ -92,6 +95,8 @@ TEST_F(OperatingSystem, JsonIsWrittenToPipesAndDevices) {
   ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
   EXPECT_NE(read(path("o.json")).find(report), std::string::npos);
   expect(run_bash("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
+  expect(run_bash("neuronmm " + command + "/dev/null"), 0, {"scored tokens"});
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   EXPECT_NE(run_bash("neuronmm " + command + "/dev/stdout").output.find(report), std::string::npos);
   EXPECT_NE(

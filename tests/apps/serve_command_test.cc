@@ -121,6 +121,16 @@ TEST_F(ServeCommand, ThePageGetsWhatTheModelRecommends) {
             nlohmann::json({{"temperature", 1.0}, {"top_k", 20}, {"repetition_penalty", 1.1}}));
 }
 
+// A script that waits for the word may send its requests as soon as it reads it.
+TEST_F(ServeCommand, ListensOnlyWhenEverythingThatCanFailIsReady) {
+  const Outcome missing = neuronmm("serve " + path("nowhere") + " --port 0");
+  expect(missing, 1, {"nowhere"});
+  EXPECT_EQ(missing.output.find("listening"), std::string::npos) << missing.output;
+  const Outcome small = neuronmm("serve " + kOneLayer + " --port 0 --kv-cache-memory 10");
+  expect(small, 1, {"--kv-cache-memory"});
+  EXPECT_EQ(small.output.find("listening"), std::string::npos) << small.output;
+}
+
 // The shell starts the server, waits until it is ready, and sends the signal.
 TEST_F(ServeCommand, SigtermAndSigintEndAnIdleServerWithExitCode0) {
   for (const char* signal : {"TERM", "INT"}) {

@@ -118,7 +118,7 @@ TEST_F(TuneCommand, AnInterruptKeepsWhatWasMeasured) {
     ASSERT_NE(stopped.exit_code, 0) << "tuned in less than " << seconds << " s";
     if (read(path("cache.json")).find("\"ns\"") != std::string::npos) break;
   }
-  expect(stopped, 130, {"interrupted", "kept"});
+  expect(stopped, 130, {"interrupted", "kept in", "cache.json; run the same command again"});
   EXPECT_FALSE(std::filesystem::exists(path("t.json")));
   Json kept = json("cache.json");
   Json& entry = kept["entries"].begin().value();

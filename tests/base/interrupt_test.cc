@@ -3,9 +3,12 @@
 #include "base/interrupt.h"
 
 #include <csignal>
+#include <optional>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+
+#include "base/kept_work.h"
 
 namespace neuronmm {
 namespace {
@@ -95,9 +98,33 @@ TEST(InterruptDeathTest, TheThirdSignalEndsAnOrderlyShutdown) {
 }
 
 TEST(Interrupt, ErrorSaysWhatIsKept) {
-  const Error error = interrupted_error("3 layers are kept");
-  EXPECT_EQ(error.message, "interrupted: 3 layers are kept");
+  const Error error = interrupted_error("3 layers are done");
+  EXPECT_EQ(error.message, "interrupted: 3 layers are done");
   EXPECT_EQ(error.kind, Error::Kind::kInterrupted);
+  const KeptWork outer("out.fit");
+  {
+    const KeptWork inner("out\x1b.partial", "add --resume to go on");
+    EXPECT_EQ(interrupted_error("3 layers are done").message,
+              "interrupted: 3 layers are done; what is finished is kept in out\\x1b.partial; add "
+              "--resume to go on");
+  }
+  EXPECT_EQ(kept_work_text(),
+            "what is finished is kept in out.fit; run the same command again to go on");
+}
+
+// Work that does not look for the signal is ended by the handler.
+void never_look(bool keeps) {
+  std::optional<KeptWork> kept;
+  if (keeps) kept.emplace("out.partial");
+  install_interrupt_handler();
+  std::raise(SIGINT);
+  while (true) pause();
+}
+
+TEST(InterruptDeathTest, TheHandlerSaysWhatIsKept) {
+  EXPECT_EXIT(never_look(true), testing::ExitedWithCode(kInterruptedExit),
+              "interrupted; what is finished is kept in out.partial; run the same command again");
+  EXPECT_EXIT(never_look(false), testing::ExitedWithCode(kInterruptedExit), "interrupted\n$");
 }
 
 }  // namespace

@@ -500,6 +500,7 @@ TEST_F(Quantize, AnInterruptedRunContinuesWhereItStopped) {
                              });
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    EXPECT_NE(stopped.error().message.find("kept in"), std::string::npos);
     EXPECT_FALSE(fs::exists(path("parts")));
     const auto kept = fs::directory_iterator(path("parts.partial") / "work");
     // the settings are a file, too

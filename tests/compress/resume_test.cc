@@ -34,7 +34,9 @@ TEST_F(Resume, InterruptedCalibrationResumesToTheSameBytes) {
     const auto stopped = run(request("parts"));
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-    EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
+    EXPECT_NE(stopped.error().message.find("parts.partial; run the same command again"),
+              std::string::npos)
+        << stopped.error().message;
     EXPECT_FALSE(fs::exists(path("parts")));
     set_interrupted(false);
     calls = 0;

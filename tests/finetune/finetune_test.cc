@@ -111,7 +111,10 @@ TEST_F(Finetune, AnInterruptedAndResumedRunGivesTheSameBytes) {
       const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
       ASSERT_FALSE(stopped.ok());
       EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-      EXPECT_NE(stopped.error().message.find("is kept in"), std::string::npos);
+      EXPECT_NE(stopped.error().message.find("parts.partial; run the same command again with "
+                                             "--resume"),
+                std::string::npos)
+          << stopped.error().message;
       EXPECT_FALSE(fs::exists(path("parts")));
       set_interrupted(false);
       FinetuneRequest other = parts;

@@ -215,6 +215,9 @@ TEST_F(Fit, AResumedRunGivesTheSameBytes) {
     set_interrupted(false);
     if (result.ok()) break;
     ASSERT_EQ(result.error().kind, Error::Kind::kInterrupted) << result.error().message;
+    EXPECT_NE(result.error().message.find("; run the same command again to go on"),
+              std::string::npos)
+        << result.error().message;
     ++interrupts;
     ASSERT_LT(interrupts, 1000);
   }

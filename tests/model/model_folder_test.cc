@@ -3,7 +3,9 @@
 
 #include "io/model_folder.h"
 
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -57,6 +59,21 @@ TEST_F(OpenModel, DifferentTablesStayTwo) {
   const auto text = config_text(model.checkpoint);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*text, model::config_json(config_));
+}
+
+// The second head differs, but its file claims to be as it was, so that nothing is read again.
+TEST_F(OpenModel, TablesAreComparedOnceForEachStateOfTheFiles) {
+  const auto head = tensors_["lm_head.weight"];
+  tensors_["lm_head.weight"] = tensors_["model.embed_tokens.weight"];
+  EXPECT_TRUE(open().config.tie_word_embeddings);
+  const auto file = folder_.path() / "model.safetensors";
+  const auto written = std::filesystem::last_write_time(file);
+  tensors_["lm_head.weight"] = head;
+  folder_.write_tensors(tensors_);
+  std::filesystem::last_write_time(file, written);
+  EXPECT_TRUE(open_model(folder_.path())->config.tie_word_embeddings);
+  std::filesystem::last_write_time(file, written + std::chrono::seconds(1));
+  EXPECT_FALSE(open_model(folder_.path())->config.tie_word_embeddings);
 }
 
 TEST_F(OpenModel, RoundedFoldersStayAsTheyAre) {

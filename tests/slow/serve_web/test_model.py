@@ -33,8 +33,8 @@ class Model(PageTest):
 
     def test_narrow_and_dense_layers_in_one_model(self):
         self.server.model = {"hidden_size": 384, "intermediate_size": 1024, "layers": [
-            {"neurons": 1024, "kept_share": 1.0, "gate": {"in_features": 384, "rank": 0, "out_features": 1024}},
-            {"neurons": 768, "kept_share": 0.5, "input": {"rank": 160}, "gate": {"in_features": 160, "rank": 0, "out_features": 768}}]}
+            {"neurons": 1024, "kept_share": 1.0, "gate": {"in_features": 384, "rank": None, "out_features": 1024}},
+            {"neurons": 768, "kept_share": 0.5, "input": {"rank": 160}, "gate": {"in_features": 160, "rank": None, "out_features": 768}}]}
         self.driver.refresh()
         self.show()
         self.wait(lambda: self.all("#layers figure"), "the picture")
