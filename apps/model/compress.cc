@@ -92,7 +92,7 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   return 0;
 }
 
-Result<int> compress_with(const CompressFlags& flags, const compress::CompressRequest& request,
+Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
                           const ops::Backend& backend, compress::DataParallel* helpers) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   if (request.calibration) NMM_TRY(compress::read_texts(*request.calibration));

@@ -130,7 +130,7 @@ Outcome WatchedProgram::run(const std::string& arguments, const Fault& fault,
   const bool launched = needs == Needs::kMpirun;
   std::vector<std::string> words = command_line(arguments, needs);
   std::vector<std::string> variables = launched ? std::vector<std::string>() : environment();
-  for (const std::string variable :
+  for (const std::string& variable :
        {"HOME=" + (root_ / "w/home").string(),
         "TMPDIR=" + (launched ? root_ / "unwatched" : temporary_folder()).string(),
         std::string("OMP_NUM_THREADS=2"), std::string("SOURCE_DATE_EPOCH=0")}) {
