@@ -267,6 +267,7 @@ void add_nki(Program& program) {
       "Types of tensors: bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32\n"
       "and u32. A change is buffers=3, buffers.NAME=3, dma_row=2x or a\n"
       "parameter of the device, as hbm_bandwidth=2x.");
+  program.set_usage(command, "(FILE.py:FUNCTION | --from-trace FILE)");
   command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }

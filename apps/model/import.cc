@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
@@ -37,6 +38,21 @@ DType dtype_of(const std::string& flag) {
   return flag == "f32" ? DType::kF32 : flag == "f16" ? DType::kF16 : DType::kBF16;
 }
 
+// Returns the ids and texts of the tokens: `151645 "<|im_end|>", 151643 "<|endoftext|>"`.
+std::string end_tokens_text(const std::vector<gguf::EndToken>& tokens) {
+  std::vector<std::string> texts;
+  for (const gguf::EndToken& token : tokens)
+    texts.push_back(fmt::format("{} {:?}", token.id, token.text));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Json end_tokens_json(const std::vector<gguf::EndToken>& tokens) {
+  Json list = Json::array();
+  for (const gguf::EndToken& token : tokens)
+    list.push_back({{"id", token.id}, {"text", token.text}});
+  return list;
+}
+
 void print_summary(const ReportWriter& report, const gguf::ImportSummary& summary,
                    const ImportFlags& flags) {
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
@@ -46,6 +62,8 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
                  megabytes(summary.bytes_after), format_of(flags));
   else
     report.print("a vocabulary without weights: the folder has the tokenizer only\n");
+  if (!summary.end_tokens.empty())
+    report.print("answers end at {}\n", end_tokens_text(summary.end_tokens));
   for (const std::string& note : summary.notes) report.print("{}\n", note);
   report.print("written to {}\n", flags.out);
 }
@@ -60,6 +78,7 @@ Json summary_json(const gguf::ImportSummary& summary, const ImportFlags& flags) 
           {"bytes_before", summary.bytes_before},
           {"bytes_after", summary.bytes_after},
           {"tokenizer", summary.tokenizer},
+          {"end_tokens", end_tokens_json(summary.end_tokens)},
           {"notes", summary.notes}};
 }
 
@@ -77,7 +96,11 @@ Result<gguf::ImportSummary> import_quantized(const ImportFlags& flags, Progress&
                gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
     return {};
   }));
-  if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);
+  if (summary.class_name.empty())
+    return fail(
+        "{}: holds a vocabulary without weights; import it without --bits for a folder with the "
+        "tokenizer, or name the file of the model",
+        flags.file);
   const compress::QuantizeRequest request = {.model = floats.model(),
                                              .out = flags.out,
                                              .formats = *weight_formats(flags.bits),

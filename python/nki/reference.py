@@ -134,6 +134,14 @@ def _module(name: str, path: str, folders: list[str] | None = None) -> types.Mod
     return module
 
 
+def check_readable(text: str) -> None:
+    """Raises an OSError if the text names a function of a Python file that cannot be read."""
+    file, colon, _ = text.rpartition(":")
+    if colon and file.endswith(".py"):
+        with open(file, "rb"):
+            pass
+
+
 def expected(text: str, arguments: dict) -> list[np.ndarray]:
     """Returns the results of the reference. Its arguments are numbers that are rounded to their
     types.

@@ -3,8 +3,11 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <string_view>
 
 #include <unistd.h>
+
+#include "base/kept_work.h"
 
 namespace neuronmm {
 namespace {
@@ -56,8 +59,14 @@ void on_interrupt(int signal) {
 // Ends a process that does not look at interrupted() in time, for example in a blocked system call.
 void on_grace_over(int) {
   if (unsaved_works.load() > 0) return;  // the owner's destructor starts the timer again
-  constexpr char kMessage[] = "\nneuronmm: interrupted\n";
-  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  const auto print = [](std::string_view text) {
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text.data(), text.size());
+  };
+  const std::string_view kept = kept_work_text();
+  print("\nneuronmm: interrupted");
+  print(kept.empty() ? "" : "; ");
+  print(kept);
+  print("\n");
   _exit(kInterruptedExit);
 }
 
@@ -100,8 +109,10 @@ OrderlyShutdown::OrderlyShutdown() { orderly_shutdowns.fetch_add(1); }
 OrderlyShutdown::~OrderlyShutdown() { orderly_shutdowns.fetch_sub(1); }
 bool OrderlyShutdown::must_stop_now() const { return second_flag.load(); }
 
-Error interrupted_error(std::string what_is_kept) {
-  return {"interrupted: " + std::move(what_is_kept), Error::Kind::kInterrupted};
+Error interrupted_error(std::string what_is_done) {
+  std::string message = "interrupted: " + std::move(what_is_done);
+  if (!kept_work_text().empty()) message.append("; ").append(kept_work_text());
+  return {std::move(message), Error::Kind::kInterrupted};
 }
 
 }  // namespace neuronmm

@@ -61,7 +61,8 @@ class OrderlyShutdown : public UnsavedWork {
 };
 
 // Returns the error for interrupted work, of the kind Error::Kind::kInterrupted. Its message is
-// "interrupted: " followed by `what_is_kept`.
-Error interrupted_error(std::string what_is_kept);
+// "interrupted: " followed by `what_is_done`, and by where finished work is kept (kept_work.h) if
+// the command keeps any.
+Error interrupted_error(std::string what_is_done);
 
 }  // namespace neuronmm

@@ -7,6 +7,7 @@
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
+#include "base/task_labels.h"
 #include "compress/quantize.h"
 #include "compress/rounding/calibrated_rounding.h"
 #include "compress/rounding/codes_file.h"
@@ -111,9 +112,10 @@ class RoundingMeasurement {
     }
     const int64_t all = layers * static_cast<int64_t>(kParts) + 1;
     if (found > 0 && found + 1 < all) {
-      inputs_.progress.print("measuring rounding: " + found_text(found, all, "part", "parts"));
+      inputs_.progress.print(std::string(task::kMeasuringRounding) + ": " +
+                             found_text(found, all, "part", "parts"));
     }
-    inputs_.progress.start("measuring rounding", all, found);
+    inputs_.progress.start(task::kMeasuringRounding, all, found);
   }
 
   // Deletes a folder of this measurement. A killed run may have left a part of it.
@@ -165,9 +167,7 @@ class RoundingMeasurement {
     if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
     if (interrupted()) {
       return interrupted_error(
-          fmt::format("what rounding costs is measured for {} parts and kept in {}; run the same "
-                      "command again to go on",
-                      saved_.size(), folder_.string()));
+          fmt::format("what rounding costs is measured for {} parts", saved_.size()));
     }
     NMM_ASSIGN(const FormatLosses losses, measure());
     for (const double loss : losses) {

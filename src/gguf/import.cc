@@ -62,10 +62,19 @@ Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
   return {};
 }
 
+void add_end_tokens(const Vocabulary& vocabulary, ImportSummary& summary) {
+  for (const int64_t id : vocabulary.end_ids())
+    summary.end_tokens.push_back({id, vocabulary.tokens[static_cast<size_t>(id)]});
+  if (summary.end_tokens.empty())
+    summary.notes.emplace_back(
+        "the vocabulary has no token that ends a text: an answer ends at its limit of tokens");
+}
+
 Result<Import> plan_import(const io::GgufShards& model, DType dtype, ImportSummary& summary) {
   Import plan;
   NMM_ASSIGN(plan.vocabulary, read_vocabulary(model.metadata()));
   summary.tokenizer = plan.vocabulary.has_value();
+  if (plan.vocabulary) add_end_tokens(*plan.vocabulary, summary);
   if (!model.tensors().empty()) {
     NMM_TRY(plan_weights(model, dtype, plan, summary));
   } else if (!plan.vocabulary) {

@@ -13,6 +13,12 @@
 
 namespace neuronmm::gguf {
 
+// A token that ends a text or a turn.
+struct EndToken {
+  int64_t id = 0;
+  std::string text;
+};
+
 // A summary of what an import read and wrote, for the command's report.
 struct ImportSummary {
   // The architecture of the file. Empty if the file holds only a vocabulary.
@@ -27,6 +33,8 @@ struct ImportSummary {
   int64_t bytes_after = 0;
   // True if the file has a vocabulary.
   bool tokenizer = false;
+  // The tokens at which generation stops, as they stand in generation_config.json.
+  std::vector<EndToken> end_tokens;
   // The files that were read.
   std::vector<std::string> files;
   // Messages about what was assumed or left out.

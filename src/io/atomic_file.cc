@@ -288,6 +288,7 @@ int AtomicFile::give_name() {
 
 Error AtomicFile::abandon_with_error(int code) {
   abandon();
+  lost_its_reader_ = code == EPIPE;
   return write_error(path_, code);
 }
 

@@ -41,6 +41,8 @@ class AtomicFile {
   // fails.
   Status append(std::span<const std::byte> bytes);
   Status finish();
+  // Returns whether an append failed because the file is a pipe that nobody reads any more.
+  bool lost_its_reader() const { return lost_its_reader_; }
 
  private:
   AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor,
@@ -56,6 +58,7 @@ class AtomicFile {
   bool in_place_;  // whether bytes go to `path_` directly
   // -1 if the file is finished, abandoned or moved from.
   int descriptor_;
+  bool lost_its_reader_ = false;
 };
 
 }  // namespace neuronmm::io

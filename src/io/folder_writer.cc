@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "base/notices.h"
 #include "io/atomic_file.h"
@@ -48,6 +49,19 @@ bool has_safetensors(const fs::path& folder) {
   return false;
 }
 
+// Returns whether the folder is one that `import` makes of a vocabulary without weights.
+bool is_tokenizer_folder(const fs::path& folder) {
+  std::error_code error;
+  bool tokenizer = false;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name != "tokenizer.json" && name != "tokenizer_config.json") return false;
+    tokenizer = tokenizer || name == "tokenizer.json";
+  }
+  return tokenizer && !error;
+}
+
 // `origin` is the folder whose files may also be in `out` (io/foreign_files.h).
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
                          const fs::path& origin) {
@@ -63,7 +77,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists,
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes the old folder, so it must be one that this program could have written.
-  if (fs::is_empty(out, error)) return {};
+  if (fs::is_empty(out, error) || is_tokenizer_folder(out)) return {};
   const auto config = ModelConfig::load(out / "config.json");
   if (!config.ok())
     return fail("{}: is not replaced: it is not a model folder ({})", out.string(),
@@ -114,6 +128,16 @@ Result<bool> finish_killed_commit(const StagingFolder& staging, const fs::path& 
 bool is_empty_folder(const fs::path& folder) {
   std::error_code error;
   return fs::is_empty(folder, error) && !error;
+}
+
+// Fails if the folder can neither be written nor made.
+Status check_writable(fs::path folder) {
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, error))
+    return fail("{}: expected a folder for the output, found a file", folder.string());
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return fail("{}: cannot be written: {}", folder.string(), std::generic_category().message(errno));
 }
 
 // The staging folder is next to the output, on the same file system, so that it can be renamed.
@@ -188,6 +212,16 @@ Status require_folder(const fs::path& folder) {
 
 FolderWriter::FolderWriter(fs::path out, StagingFolder staging, IfExists if_exists)
     : out_(std::move(out)), staging_(std::move(staging)), if_exists_(if_exists) {}
+
+Status FolderWriter::check(const fs::path& out, IfExists if_exists, const fs::path& input) {
+  if (out.empty()) return fail("expected the path of an output folder, found an empty one");
+  NMM_ASSIGN(const fs::path target, identity(out));
+  for (const fs::path& folder : {target, staging_path_of(target)}) {
+    if (!input.empty()) NMM_TRY(check_output_apart_from_input(folder, input));
+  }
+  NMM_TRY(check_replaceable(target, if_exists, input));
+  return check_writable(target.parent_path());
+}
 
 Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exists,
                                           const fs::path& input, Resume resume) {

@@ -7,6 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/task_labels.h"
 #include "io/folder_writer.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
@@ -153,7 +154,7 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
   for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
   NMM_TRY(io::check_space(folder, total));
   const std::vector<io::Shard> shards = io::plan_shards(specs);
-  progress.start("tensors", static_cast<int64_t>(specs.size()));
+  progress.start(task::kWriting, static_cast<int64_t>(specs.size()));
   Synthesizer synthesizer(config, seed, progress);
   for (const io::Shard& shard : shards) NMM_TRY(synthesizer.write_shard(folder, shard));
   if (shards.size() > 1)

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "config_text.h"
-#include "io/model_files.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -312,61 +311,19 @@ TEST_F(FolderWriterTest, ForeignFilesInTheStagingFolderStay) {
   EXPECT_EQ(get(root_ / "out.partial/notes.txt"), "mine");
 }
 
-TEST(ModelFiles, CopiesTokenizersConfigsAndLicences) {
-  const TemporaryFolder in, out;
-  for (const std::string name :
-       {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors", "notes.txt",
-        "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-        "consolidated.00.pth", "model.gguf", "tf_model.h5", ".gitattributes", "merges.txt",
-        "tokenizer.model", "LICENSE", "chat_template.jinja", "config.json"})
-    put(in / name, "from " + name);
-  fs::create_directories(in / "original");
-  // The Hugging Face cache has such links.
-  fs::create_symlink(in / "notes.txt", in / "vocab.txt");
-  fs::create_symlink(in / "nowhere", in / "dangling.json");
-  ASSERT_EQ(mkfifo((in / "pipe.json").c_str(), 0600), 0);
-  put(out / "config.json", "ours");
-  const auto not_copied = copy_model_files(in.path(), out.path());
-  ASSERT_TRUE(not_copied.ok()) << not_copied.error().message;
-  EXPECT_EQ(names_in(out.path()),
-            (std::set<std::string>{"config.json", "tokenizer.json", "generation_config.json",
-                                   "merges.txt", "tokenizer.model", "LICENSE",
-                                   "chat_template.jinja", "vocab.txt"}));
-  EXPECT_EQ(get(out / "config.json"), "ours");
-  EXPECT_EQ(get(out / "tokenizer.json"), "from tokenizer.json");
-  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(out / "vocab.txt")));
-  ASSERT_EQ(not_copied->size(), 2u);
-  EXPECT_NE(not_copied->at(0).find("dangling.json"), std::string::npos);
-  EXPECT_NE(not_copied->at(1).find("pipe.json"), std::string::npos);
-}
-
-TEST(ModelFiles, AConfigNamesNoFolderOfTheMachine) {
-  const TemporaryFolder folder;
-  const auto read = [&](const std::string& text) {
-    put(folder / "config.json", text);
-    return read_public_config(folder / "config.json").value();
-  };
-  for (const std::string path :
-       {"/home/me/Dense-1B", "/Dense-1B/", "~/models/Dense-1B", "C:\\\\models\\\\Dense-1B"}) {
-    const std::string text = read(R"({"b": 1, "_name_or_path": ")" + path + R"(", "a": 2})");
-    EXPECT_EQ(text, "{\n  \"b\": 1,\n  \"_name_or_path\": \"Dense-1B\",\n  \"a\": 2\n}\n");
-  }
-  EXPECT_EQ(read(R"({"text": {"_name_or_path": "/a/b"}})"),
-            "{\n  \"text\": {\n    \"_name_or_path\": \"b\"\n  }\n}\n");
-  // Everything else stays as it was written.
-  for (const std::string text :
-       {R"({"_name_or_path":"someone/Dense-1B"})", R"({"path": "/a"})", "no JSON", "[1]"}) {
-    EXPECT_EQ(read(text), text);
-  }
-  EXPECT_TRUE(fails_with(read_public_config(folder / "absent.json"), {"absent.json"}));
-}
-
-TEST(ModelFiles, CopyErrorsAreReported) {
-  const TemporaryFolder in;
-  EXPECT_TRUE(fails_with(copy_model_files(in / "absent", in.path()), {"absent", "No such file"}));
-  put(in / "tokenizer.json", "");
-  EXPECT_TRUE(
-      fails_with(copy_model_files(in.path(), in / "absent"), {"tokenizer.json", "written"}));
+// `import` makes such a folder of a vocabulary without weights.
+TEST_F(FolderWriterTest, AFolderWithATokenizerOnlyIsReplaced) {
+  fs::create_directories(root_ / "out");
+  put(root_ / "out/tokenizer.json", "{}");
+  put(root_ / "out/tokenizer_config.json", "{}");
+  auto writer = FolderWriter::create(root_ / "out", IfExists::kReplace);
+  ASSERT_TRUE(writer.ok()) << writer.error().message;
+  put(writer->staging() / "tokenizer.json", "[]");
+  ASSERT_TRUE(writer->commit().ok());
+  EXPECT_EQ(names_in(root_ / "out"), std::set<std::string>{"tokenizer.json"});
+  put(root_ / "out/thesis.tex", "mine");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "out", IfExists::kReplace),
+                         {"is not replaced", "not a model folder"}));
 }
 
 TEST_F(FolderWriterTest, UnwritableParentsAreNamed) {
