@@ -100,8 +100,12 @@ Status realize(const Choice& choice, const Realization& options, const ops::Back
   }
   request.force = options.force;
   request.deletes_work = true;
-  NMM_TRY(compress::quantize(request, backend, progress));
-  return remove_between(between);
+  // Once the output is there, no later run would come here to delete the folder.
+  const auto before_output = [&](const compress::QuantizeSummary&) {
+    return remove_between(between);
+  };
+  NMM_TRY(compress::quantize(request, backend, progress, {}, nullptr, before_output));
+  return {};
 }
 
 }  // namespace neuronmm::fit

@@ -91,10 +91,11 @@ bool is_scale_or_group(const std::map<std::string, TensorView>& tensors, std::st
   return false;
 }
 
-// A link to nothing counts as present, because opening it gives a clear error.
+// A link to nothing counts as present, and so does what cannot be examined, because opening it
+// gives a clear error.
 bool is_present(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
 std::string_view without_prefix(std::string_view name, std::string_view prefix) {

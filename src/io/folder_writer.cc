@@ -219,6 +219,7 @@ Status FolderWriter::check(const fs::path& out, IfExists if_exists, const fs::pa
   for (const fs::path& folder : {target, staging_path_of(target)}) {
     if (!input.empty()) NMM_TRY(check_output_apart_from_input(folder, input));
   }
+  remove_remains(target);
   NMM_TRY(check_replaceable(target, if_exists, input));
   return check_writable(target.parent_path());
 }

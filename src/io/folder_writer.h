@@ -44,8 +44,9 @@ using BeforeOutput = std::function<Status(const Summary&...)>;
 class FolderWriter {
  public:
   enum class IfExists { kRefuse, kReplace };
-  // Fails as create() would if `out` could not be made or replaced, but changes nothing. Commands
-  // that create the output late ask first, so that the error costs no time.
+  // Fails as create() would if `out` could not be made or replaced, but makes nothing. Removes what
+  // a killed run left next to a complete output. Commands that create the output late ask first, so
+  // that the error costs no time.
   static Status check(const std::filesystem::path& out, IfExists if_exists,
                       const std::filesystem::path& input = {});
   // Whether the caller looks into resume_folder() for work of an interrupted run. If it never does,

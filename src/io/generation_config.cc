@@ -67,8 +67,8 @@ Result<GenerationConfig> GenerationConfig::parse(std::string_view text, const st
 
 Result<GenerationConfig> GenerationConfig::load(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kGenerationConfigName;
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return GenerationConfig();
+  NMM_ASSIGN(const bool found, is_there(path));
+  if (!found) return GenerationConfig();
   NMM_ASSIGN(const std::string text, read_text_file(path, kMaxConfigBytes));
   auto config = parse(strict_json(text), path.string());
   if (!config.ok()) return explain_parse_error(config.error(), text, path.string());

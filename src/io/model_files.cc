@@ -185,11 +185,12 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 // Returns whether the file lies in the folder. A link must not lead out of it, because a folder
 // from somebody else could then copy any file of the machine. The exception is the cache of Hugging
 // Face, where the files in REPOSITORY/snapshots/REVISION are links to REPOSITORY/blobs.
-bool lies_in(const fs::path& folder, const fs::path& file) {
+Result<bool> lies_in(const fs::path& folder, const fs::path& file) {
   std::error_code error;
   const fs::path home = fs::canonical(folder, error);
   const fs::path target = error ? fs::path() : fs::canonical(file, error);
-  if (error) return false;
+  if (error == std::errc::no_such_file_or_directory) return false;
+  if (error) return fail("{}: cannot be read: {}", file.string(), error.message());
   const fs::path revisions = home.parent_path();
   const bool cache = revisions.filename() == "snapshots";
   return is_below(target, home) || (cache && is_below(target, revisions.parent_path() / "blobs"));
@@ -226,6 +227,8 @@ class Copy {
       NMM_ASSIGN(auto text, read(entry->path()));
       if (text && is_text(*text)) templates[entry->path().stem().string()] = *std::move(text);
     }
+    if (error && error != std::errc::no_such_file_or_directory)
+      return fail("{}: cannot be read: {}", (from_ / kTemplateFolder).string(), error.message());
     return templates;
   }
 
@@ -235,9 +238,9 @@ class Copy {
     NMM_ASSIGN(auto text, read(from_ / kTemplateName, /*optional=*/true));
     if (text && is_text(*text)) templates["default"] = *std::move(text);
     const fs::path path = to_ / kTokenizerConfigName;
-    std::error_code ignored;
     Json config = Json::object();
-    if (fs::exists(path, ignored)) {
+    NMM_ASSIGN(const bool written_before, is_there(path));
+    if (written_before) {
       NMM_ASSIGN(const std::string written, read_text_file(path, kMaxConfigBytes));
       config = parse_object(strict_json(written)).value_or(Json::object());
     }
@@ -253,11 +256,16 @@ class Copy {
  private:
   // Returns the bytes of a file, or nothing if it must not be copied.
   Result<std::optional<std::string>> read(const fs::path& path, bool optional = false) {
-    std::error_code ignored;
-    if (optional && !fs::exists(path, ignored)) return std::optional<std::string>();
-    if (!fs::is_regular_file(path, ignored)) {
+    std::error_code error;
+    NMM_ASSIGN(const bool found, is_there(path));
+    if (optional && !found) return std::optional<std::string>();
+    const fs::file_status status = fs::status(path, error);
+    if (status.type() == fs::file_type::none)
+      return fail("{}: cannot be read: {}", path.string(), error.message());
+    NMM_ASSIGN(const bool inside, lies_in(from_, path));
+    if (!fs::is_regular_file(status)) {
       leave_out(path, "it is not a regular file");
-    } else if (!lies_in(from_, path)) {
+    } else if (!inside) {
       leave_out(path, "it is a link out of the folder; put the file itself there");
     } else {
       NMM_ASSIGN(std::string bytes, read_text_file(path, kMaxTokenizerBytes));
@@ -289,9 +297,10 @@ Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs
   NMM_ASSIGN(auto templates, copy.additional_templates());
   for (const std::string& name : names) {
     const auto content = content_of(name);
-    std::error_code ignored;
+    if (!content) continue;
     // Files that this program has written itself are not overwritten.
-    if (!content || fs::exists(to / name, ignored)) continue;
+    NMM_ASSIGN(const bool written_before, is_there(to / name));
+    if (written_before) continue;
     if (name == kTemplateName && !templates.empty()) continue;
     NMM_TRY(copy.file(name, *content));
   }

@@ -101,6 +101,13 @@ size_t characters_length(std::string_view text) {
 
 }  // namespace
 
+Result<bool> is_there(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) return read_error(path.string(), error.value());
+  return type != fs::file_type::not_found;
+}
+
 Status write_text_file(const fs::path& path, std::string_view text) {
   NMM_ASSIGN(AtomicFile file, AtomicFile::create(path));
   NMM_TRY(file.append(std::as_bytes(std::span(text))));

@@ -104,6 +104,7 @@ constexpr Command kCommands[] = {
                   "--calibration-tokens 400 --json o.json --html o.html",
      .outputs = "out o.json o.html",
      .keeps = "out.fit",
+     .late_report = true,
      .same_bytes = false},
     {.name = "FitReplaces",
      .arguments = "fit ../in/model -o out --bytes 105K --block 8 --calibration ../in/text.txt "

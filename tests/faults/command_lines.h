@@ -18,10 +18,11 @@ struct Command {
   // What may stay in run/ after an error besides "OUTPUT.partial": measurements that a later run
   // uses.
   const char* keeps = "";
-  bool replaces = false;   // whether run/out is a model folder that the command may replace
-  bool refuses = false;    // whether the command refuses to replace a file (folders are never)
-  bool same_bytes = true;  // false if the outputs hold times
-  const char* input = "";  // what the command reads from standard input
+  bool replaces = false;     // whether run/out is a model folder that the command may replace
+  bool refuses = false;      // whether the command refuses to replace a file (folders are never)
+  bool late_report = false;  // whether a run killed after its output must be forced for the report
+  bool same_bytes = true;    // false if the outputs hold times
+  const char* input = "";    // what the command reads from standard input
   Needs needs = Needs::kNothing;
 };
 

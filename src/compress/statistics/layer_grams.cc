@@ -90,7 +90,8 @@ bool all_done(const io::ModelConfig& config, const fs::path& work) {
     if (!io::SafetensorsFile::open_checked(layer_path(work, layer)).ok()) return false;
   }
   std::error_code ignored;
-  return !fs::exists(LayerwisePass::state_path(work, kCalibrationPass.name), ignored);
+  return fs::status(LayerwisePass::state_path(work, kCalibrationPass.name), ignored).type() ==
+         fs::file_type::not_found;
 }
 
 // Runs all of the text through one layer after the other, so that only one layer's weights are in

@@ -167,7 +167,8 @@ bool all_gathered(const io::ModelConfig& config, const fs::path& work, Gathered 
     if (!check_statistics(work, layer, config).ok()) return false;
   }
   if (what == Gathered::kAllLinears && !check_linear_statistics(work, config).ok()) return false;
-  return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
+  return fs::status(LayerwisePass::state_path(work, kStatisticsPass), ignored).type() ==
+         fs::file_type::not_found;
 }
 
 class StatisticsVisit : public SequenceVisit {

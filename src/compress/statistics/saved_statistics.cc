@@ -144,8 +144,7 @@ Result<SavedStatistics> SavedStatistics::open(const fs::path& folder,
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_TRY(check_statistics(folder, layer, config));
   }
-  std::error_code ignored;
-  saved.has_metric_ = fs::exists(saved.metric(), ignored);
+  NMM_ASSIGN(saved.has_metric_, io::is_there(saved.metric()));
   if (!saved.has_metric_) return saved;
   NMM_ASSIGN(const auto checked, io::SafetensorsFile::open_checked(saved.metric()));
   (void)checked;
