@@ -25,6 +25,7 @@ import urllib.parse
 
 POST = "POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
 DRIP_SECONDS = 3.0
+SETTLE_SECONDS = 3.0  # after the last bad socket is open
 
 
 def unchecked_tls():
@@ -151,6 +152,7 @@ def main():
                 holder.start()
                 if not ready.wait(60):
                     sys.exit(f"{options.url}: expected {options.sockets} connections within 60 s, found fewer")
+                time.sleep(SETTLE_SECONDS)
             measured, failed = asyncio.run(run_round(options, url))
             times[bad].append(measured)
             failures += failed

@@ -1,5 +1,6 @@
 // The tests in this file run `neuronmm serve` as a user does, from its start to its end.
 
+#include <deque>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -15,26 +16,38 @@ namespace {
 
 class ServeCommand : public ProgramTest {
  protected:
+  struct StartedServer {
+    int process, port;
+    std::string printed;
+  };
+  // Starts a server with these flags, after a shell command such as "ulimit -n 100;", and returns
+  // when it is ready.
+  StartedServer start_server(const std::string& flags, const std::string& model = kDemo,
+                             const std::string& before = "") {
+    const std::string log = path("log");
+    // Otherwise an earlier server's log may be read before the new server empties it.
+    std::filesystem::remove(log);
+    const Outcome started =
+        run_shell(before + "'" + program_path().string() + "' serve '" + model + "' --port 0 " +
+                  flags + " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" +
+                  log + "' && break; sleep 0.05; done; echo $!");
+    const std::string text = read(log);
+    const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
+    return {std::atoi(started.output.c_str()), port, text};
+  }
+
   // Starts a server of the demo model with these flags, requests each path with GET when the server
   // is ready, and ends the server. Returns what the server printed and the response bodies.
   std::pair<std::string, std::vector<nlohmann::json>> serve_and_get(
       const std::string& flags, const std::vector<std::string>& paths,
       const std::string& model = kDemo) {
-    const std::string log = path("log");
-    // Otherwise an earlier server's log may be read before the new server empties it.
-    std::filesystem::remove(log);
-    const Outcome started =
-        run_shell("'" + program_path().string() + "' serve '" + model + "' --port 0 " + flags +
-                  " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" + log +
-                  "' && break; sleep 0.05; done; echo $!");
-    const std::string text = read(log);
-    const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
+    const StartedServer server = start_server(flags, model);
     std::vector<nlohmann::json> bodies;
-    serve::HttpClient client(port);
+    serve::HttpClient client(server.port);
     for (const std::string& at : paths)
       bodies.push_back(nlohmann::json::parse(client.get(at).body, nullptr, false));
-    kill(std::atoi(started.output.c_str()), SIGKILL);
-    return {text, bodies};
+    kill(server.process, SIGKILL);
+    return {server.printed, bodies};
   }
 };
 
@@ -48,6 +61,8 @@ TEST_F(ServeCommand, WrongModelsAndFlagsAreRefused) {
   expect(neuronmm("serve '" + kDemo + "' --port 70000"), 2, {"--port"});
   expect(neuronmm("serve '" + kDemo + "' --metrics-prefix 'a b'"), 2, {"--metrics-prefix"});
   expect(neuronmm("serve '" + kDemo + "' --tls-key key"), 2, {"--tls-cert"});
+  expect(neuronmm("serve '" + kDemo + "' --trusted-proxy localhost"), 2,
+         {"--trusted-proxy", "10.0.0.0/8", "localhost"});
 }
 
 // The model is missing, so the server ends even if it accepts the origin.
@@ -129,6 +144,19 @@ TEST_F(ServeCommand, ListensOnlyWhenEverythingThatCanFailIsReady) {
   const Outcome small = neuronmm("serve " + kOneLayer + " --port 0 --kv-cache-memory 10");
   expect(small, 1, {"--kv-cache-memory"});
   EXPECT_EQ(small.output.find("listening"), std::string::npos) << small.output;
+}
+
+// The server has fewer descriptors than there are sockets, so it closes those that are idle.
+TEST_F(ServeCommand, IdleSocketsDoNotUseUpTheDescriptors) {
+  const StartedServer server = start_server("", kDemo, "ulimit -n 100; ");
+  std::deque<serve::HttpClient> idle;
+  for (int i = 0; i < 300; ++i) {
+    idle.emplace_back(server.port);
+    if (i % 2 == 0) idle.back().send("POST /v1/comp");
+  }
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(serve::HttpClient(server.port).get("/v1/models").status, 200);
+  kill(server.process, SIGKILL);
 }
 
 // The shell starts the server, waits until it is ready, and sends the signal.

@@ -140,7 +140,7 @@ class Engine::Impl {
   }
 
  private:
-  // What a client has in the queue.
+  // The part of the queue that a client has.
   struct Queued {
     int64_t requests = 0, tokens = 0;
   };

@@ -30,14 +30,14 @@ struct SequenceKey {
 
 using SequencesByKey = std::map<SequenceKey, Sequence*>;
 
-// What one client has in the engine.
+// The share of the engine that one client has.
 struct ClientShare {
   int64_t requests = 0;  // the number of requests that have not ended
   int64_t served_tokens = 0;
   SequencesByKey waiting, running;
 };
 
-// What the engine has too little of for another sequence.
+// The resource that the engine has too little of for another sequence.
 enum class Shortage { kSlots, kMemory };
 
 class FairQueue {

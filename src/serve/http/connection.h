@@ -18,37 +18,13 @@
 
 #include "serve/http/client_socket.h"
 #include "serve/http/partial_request.h"
+#include "serve/http/received_body.h"
 #include "serve/http/response_queue.h"
 #include "serve/http/server_state.h"
 
 namespace neuronmm::serve {
 
 namespace http = boost::beast::http;
-
-// The body of a request, whose memory grows with the bytes that arrive. http::string_body would
-// take the memory for the announced length at once.
-struct ReceivedBody {
-  using value_type = std::string;
-
-  class reader {
-   public:
-    template <bool is_request, typename Fields>
-    reader(http::header<is_request, Fields>&, value_type& body) : body_(body) {}
-    void init(const boost::optional<uint64_t>&, error_code& error) { error = {}; }
-    template <typename Buffers>
-    size_t put(const Buffers& buffers, error_code& error) {
-      const size_t before = body_.size();
-      for (const asio::const_buffer piece : boost::beast::buffers_range_ref(buffers))
-        body_.append(static_cast<const char*>(piece.data()), piece.size());
-      error = {};
-      return body_.size() - before;
-    }
-    void finish(error_code& error) { error = {}; }
-
-   private:
-    value_type& body_;
-  };
-};
 
 template <typename Stream>
 class HttpConnection : public ClientSocket<Stream> {

@@ -6,8 +6,8 @@
 namespace neuronmm::serve {
 namespace {
 
-// One of so many connections is closed at once, so that a flood of new connections does not search
-// the table for each of them. Assumed.
+// The number of connections of which one is closed at once. A flood of new connections thus does
+// not search the table for each of them. Assumed.
 constexpr size_t kClosedShare = 64;
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, two threads do work that
-// takes longer than a moment (WorkPool), and the engine has its own thread. The
+// The HTTP/1.1 server of `neuronmm serve`. One thread serves all sockets, four threads do work
+// that takes longer than a moment (WorkPool), and the engine has its own thread. The
 // endpoints and the limits are listed in docs/reference/serving_protocol.md. The orderly end is
 // described in docs/guide/serve.md.
 

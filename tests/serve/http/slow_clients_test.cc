@@ -147,6 +147,7 @@ TEST_F(SlowClients, StalledUploadsMakeRoomForOthers) {
   start();
   const std::string head = std::string(kHead) + "Content-Length: 60000\r\n\r\n";
   for (int i = 0; i < 20; ++i) open(head + std::string(50'000, ' '));
+  std::this_thread::sleep_for(milliseconds(100));
   const std::string body = R"({"prompt": "a", "max_tokens": 1})" + std::string(60'000, ' ');
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(HttpClient(port()).post("/v1/completions", body).status, 200);
