@@ -9,6 +9,8 @@
 
 #include "byte_size.h"
 #include "flags.h"
+#include "serve/http/api_keys.h"
+#include "serve/http/cross_site.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -28,10 +30,7 @@ std::string check_prefix(const std::string& text) {
 // Returns an empty text if `text` has only visible characters, else the reason. API keys and model
 // names appear in headers, which allow nothing else.
 std::string check_visible(const std::string& text) {
-  const bool good = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return std::isgraph(static_cast<unsigned char>(c)) != 0;
-  });
-  return good ? "" : "expected visible ASCII characters without spaces";
+  return serve::is_api_key(text) ? "" : "expected visible ASCII characters without spaces";
 }
 
 bool only_of(std::string_view allowed, std::string_view text) {
@@ -69,7 +68,16 @@ std::string check_origin(const std::string& text) {
       text);
 }
 
-void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
+// Returns an empty text if `text` is a host as it stands in a URL, or * for all, else the reason.
+std::string check_host(const std::string& text) {
+  if (text == "*" || !serve::normalized_host(text).empty()) return "";
+  return fmt::format(
+      "expected the name or address in a client's URL, without scheme and port, or *, found {:?}",
+      text);
+}
+
+void add_address_flags(CLI::App* command, serve::ServeSettings& settings) {
+  serve::ServerOptions& server = settings.server;
   command->add_option("--host", server.host, "Listen at this address; 0.0.0.0 is all")
       ->type_name("ADDRESS")
       ->capture_default_str()
@@ -84,9 +92,21 @@ void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->group(kInput);
+  command
+      ->add_option("--api-key-file", settings.api_key_file,
+                   "Also take a key from each line of FILE")
+      ->type_name("FILE")
+      ->group(kInput);
 }
 
 void add_web_flags(CLI::App* command, serve::ServerOptions& server) {
+  command
+      ->add_option("--allowed-host", server.allowed_hosts,
+                   "Answer to this name, too, without a key on loopback; repeatable")
+      ->check(check_host)
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->group(kAdvanced);
   command
       ->add_option("--cors-origin", server.cors_origins,
                    "Serve pages of this origin; repeatable, * is all")
@@ -182,7 +202,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
       ->type_name("NAME")
       ->default_str("the folder's")
       ->group(kInput);
-  add_address_flags(command, settings.server);
+  add_address_flags(command, settings);
   add_web_flags(command, settings.server);
   add_engine_flags(command, settings.engine);
   add_server_flags(command, settings);
