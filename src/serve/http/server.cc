@@ -1,5 +1,6 @@
 #include "serve/http/server.h"
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -18,6 +19,17 @@ void require_forward_secrecy(SSL_CTX* context) {
   NMM_CHECK(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
   NMM_CHECK(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+}
+
+// Refuses empty values that would open the server to more clients than somebody meant.
+Status check_options(const ServerOptions& options) {
+  if (options.host.empty())
+    return fail("expected the address or name to listen at, found an empty one");
+  if (!std::ranges::all_of(options.api_keys, is_api_key))
+    return fail("expected API keys of visible ASCII characters without spaces, found another one");
+  if (options.tls_certificate.empty() != options.tls_key.empty())
+    return fail("TLS needs a certificate and a key, found only one of the two");
+  return {};
 }
 
 Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& options) {
@@ -223,6 +235,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  NMM_TRY(check_options(options));
   NMM_ASSIGN(auto log, AccessLog::open(options.access_log));
   NMM_ASSIGN(auto tls, tls_context(options));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(log), std::move(tls));
